@@ -1,0 +1,3 @@
+//! Data files.
+
+pub mod idx;

@@ -1,0 +1,282 @@
+//! A streaming reader of IDX files.
+
+use std::fmt;
+use std::io::{BufReader, Chain, Cursor, ErrorKind, Read};
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+use ndarray::{ArrayD, IxDyn};
+
+use super::element::{DType, IdxArray, IdxElement};
+use super::error::IdxError;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// How much is read at a time; a claim beyond it costs no memory before its bytes arrive.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// Reads an IDX file piece by piece: the header at once, then as many rows as are asked for.
+///
+/// After an error the position in the file is undefined; start over with a new reader.
+///
+/// # Examples
+/// ```
+/// use tensor_core::data::idx::{self, DType, Reader};
+/// use tensor_core::ndarray::Array3;
+/// let mut file = Vec::new();
+/// idx::write(&mut file, &Array3::<u8>::zeros((5, 28, 28)))?;
+///
+/// let mut reader = Reader::new(&file[..])?;
+/// assert_eq!((reader.dtype(), reader.shape()), (DType::U8, &[5, 28, 28][..]));
+/// let mut n_rows = 0;
+/// while let Some(batch) = reader.read_rows(2)? {
+///     n_rows += batch.shape()[0];
+/// }
+/// assert_eq!(n_rows, 5);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+pub struct Reader<R: Read> {
+    bytes: Source<R>,
+    dtype: DType,
+    shape: Vec<usize>,
+    rows_left: usize,
+    bytes_read: u64,
+}
+
+/// The input with the two bytes in front that were looked at.
+type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
+
+enum Source<R: Read> {
+    Plain(BufReader<Peeked<R>>),
+    Gzip(BufReader<MultiGzDecoder<Peeked<R>>>),
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads and checks the header.
+    ///
+    /// # Errors
+    /// [`IdxError::Truncated`], [`IdxError::BadMagic`], [`IdxError::UnknownDType`] or
+    /// [`IdxError::TooLarge`] for a bad header; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if its
+    /// bytes can't be had.
+    pub fn new(input: R) -> Result<Self, IdxError> {
+        let mut bytes = Source::open(input)?;
+        let mut start = [0; 4];
+        bytes.fill_header(&mut start, 0, 4)?;
+        let [zero, zero_too, code, rank] = start;
+        if [zero, zero_too] != [0, 0] {
+            return Err(IdxError::BadMagic {
+                found: [zero, zero_too],
+            });
+        }
+        let dtype = DType::from_code(code)?;
+        let header_bytes = 4 + 4 * u64::from(rank);
+        let mut shape = Vec::new();
+        for _ in 0..rank {
+            let mut size = [0; 4];
+            bytes.fill_header(&mut size, 4 + 4 * shape.len() as u64, header_bytes)?;
+            shape.push(usize::try_from(u32::from_be_bytes(size)).unwrap_or(usize::MAX));
+        }
+        if !is_addressable(&shape, dtype.size_bytes()) {
+            return Err(IdxError::TooLarge {
+                shape,
+                element_bytes: dtype.size_bytes(),
+            });
+        }
+        let rows_left = shape.first().copied().unwrap_or(1);
+        Ok(Self {
+            bytes,
+            dtype,
+            shape,
+            rows_left,
+            bytes_read: 0,
+        })
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape of the whole file.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Reads up to `max_rows` entries of the first axis; `None` after the last one.
+    ///
+    /// A file of rank 0 counts as one row and gives an array of rank 0. Rows without elements come
+    /// all at once.
+    ///
+    /// # Errors
+    /// [`IdxError::Truncated`] if the file ends early; [`IdxError::TrailingBytes`], with the last
+    /// row, if it goes on; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if its bytes can't be had.
+    pub fn read_rows(&mut self, max_rows: usize) -> Result<Option<IdxArray>, IdxError> {
+        if self.rows_left == 0 || max_rows == 0 {
+            self.check_end()?;
+            return Ok(None);
+        }
+        // A dozen bytes can claim billions of rows that hold nothing.
+        let is_empty = self.shape.contains(&0);
+        let n_rows = if is_empty {
+            self.rows_left
+        } else {
+            max_rows.min(self.rows_left)
+        };
+        self.read_next(n_rows).map(Some)
+    }
+
+    /// Reads all entries of the first axis that are left.
+    ///
+    /// # Errors
+    /// As [`Self::read_rows`].
+    pub fn read_all(mut self) -> Result<IdxArray, IdxError> {
+        self.read_next(self.rows_left)
+    }
+
+    fn read_next(&mut self, n_rows: usize) -> Result<IdxArray, IdxError> {
+        match self.dtype {
+            DType::U8 => self.read_typed::<u8>(n_rows),
+            DType::I8 => self.read_typed::<i8>(n_rows),
+            DType::I16 => self.read_typed::<i16>(n_rows),
+            DType::I32 => self.read_typed::<i32>(n_rows),
+            DType::F32 => self.read_typed::<f32>(n_rows),
+            DType::F64 => self.read_typed::<f64>(n_rows),
+        }
+    }
+
+    fn read_typed<T: IdxElement>(&mut self, n_rows: usize) -> Result<IdxArray, IdxError> {
+        let mut shape = self.shape.clone();
+        if let Some(rows) = shape.first_mut() {
+            *rows = n_rows;
+        }
+        let elements = self.read_elements::<T>(shape.iter().product())?;
+        self.rows_left -= n_rows;
+        self.check_end()?;
+        let element_bytes = size_of::<T>();
+        let array = ArrayD::from_shape_vec(IxDyn(&shape), elements);
+        array.map(T::wrap).map_err(|_| IdxError::TooLarge {
+            shape,
+            element_bytes,
+        })
+    }
+
+    fn read_elements<T: IdxElement>(&mut self, n_elements: usize) -> Result<Vec<T>, IdxError> {
+        let element_bytes = size_of::<T>();
+        let mut chunk = vec![0; CHUNK_BYTES.min(n_elements * element_bytes)];
+        let mut elements = Vec::with_capacity(chunk.len() / element_bytes);
+        while elements.len() < n_elements {
+            let wanted = chunk
+                .len()
+                .min((n_elements - elements.len()) * element_bytes);
+            let got = self.bytes.fill(&mut chunk[..wanted])?;
+            self.bytes_read += got as u64;
+            if got < wanted {
+                return Err(IdxError::Truncated {
+                    part: "elements",
+                    expected_bytes: self.element_bytes(),
+                    actual_bytes: self.bytes_read,
+                });
+            }
+            elements.extend(chunk[..wanted].chunks_exact(element_bytes).map(|bytes| {
+                let mut element = T::Bytes::default();
+                element.as_mut().copy_from_slice(bytes);
+                T::from_be(element)
+            }));
+        }
+        Ok(elements)
+    }
+
+    /// The bytes of all elements; the header was checked, so they can be counted.
+    fn element_bytes(&self) -> u64 {
+        (self.shape.iter().product::<usize>() * self.dtype.size_bytes()) as u64
+    }
+
+    fn check_end(&mut self) -> Result<(), IdxError> {
+        if self.rows_left == 0 && self.bytes.fill(&mut [0])? > 0 {
+            return Err(IdxError::TrailingBytes {
+                expected_bytes: self.element_bytes(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Whether ndarray can hold the shape: zero sizes don't count.
+fn is_addressable(shape: &[usize], element_bytes: usize) -> bool {
+    let mut sizes = shape.iter().filter(|&&size| size > 0);
+    let bytes = sizes.try_fold(element_bytes, |product, &size| product.checked_mul(size));
+    bytes.is_some_and(|bytes| bytes <= isize::MAX.unsigned_abs())
+}
+
+impl<R: Read> Source<R> {
+    fn open(mut input: R) -> Result<Self, IdxError> {
+        let mut start = vec![0; GZIP_MAGIC.len()];
+        let got = fill(&mut input, &mut start)?;
+        start.truncate(got);
+        let is_gzip = start == GZIP_MAGIC;
+        let input = Cursor::new(start).chain(input);
+        Ok(if is_gzip {
+            Self::Gzip(BufReader::new(MultiGzDecoder::new(input)))
+        } else {
+            Self::Plain(BufReader::new(input))
+        })
+    }
+
+    /// Fills `out`, or less where the input ends; gives the number of bytes.
+    fn fill(&mut self, out: &mut [u8]) -> Result<usize, IdxError> {
+        match self {
+            Self::Plain(input) => Ok(fill(input, out)?),
+            Self::Gzip(input) => fill(input, out).map_err(|source| match source.kind() {
+                // What flate2 reports of the stream itself; all else comes from beneath.
+                ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                    IdxError::CorruptGzip {
+                        source: Arc::new(source),
+                    }
+                }
+                _ => source.into(),
+            }),
+        }
+    }
+
+    fn fill_header(
+        &mut self,
+        out: &mut [u8],
+        before: u64,
+        expected_bytes: u64,
+    ) -> Result<(), IdxError> {
+        let got = self.fill(out)?;
+        if got == out.len() {
+            return Ok(());
+        }
+        let actual_bytes = before + got as u64;
+        Err(IdxError::Truncated {
+            part: "header",
+            expected_bytes,
+            actual_bytes,
+        })
+    }
+}
+
+fn fill(input: &mut impl Read, out: &mut [u8]) -> std::io::Result<usize> {
+    let mut got = 0;
+    while got < out.len() {
+        match input.read(&mut out[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+impl<R: Read> fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("dtype", &self.dtype)
+            .field("shape", &self.shape)
+            .field("rows_left", &self.rows_left)
+            .finish_non_exhaustive()
+    }
+}

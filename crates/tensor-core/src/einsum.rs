@@ -1,0 +1,404 @@
+//! Einstein summation over host arrays.
+//!
+//! Role: `spec` turns a specification into labels, which any executor can lower; this module
+//! evaluates them plainly, as one loop nest over affine [`View`]s: the definition to compare with
+//! and a rung of the matrix product ladder.
+//! Method: every operand becomes a view over all labels, output labels first, then summed ones;
+//! a label that an operand lacks gets stride 0, a label it has twice the sum of both strides (the
+//! diagonal). The products are then added up. The innermost loop runs over the last output label
+//! where the operands have stride 0 or 1 on it (rows are added up, which vectorises), else over the
+//! last summed label (a dot product).
+//! Accuracy: products are taken from left to right, and each element adds its products to zero one
+//! by one in row-major order of the summed labels (by first appearance), all in the element type.
+//! The innermost loop does not change that order, so it does not change the bits.
+//! Source: the rules are those of `NumPy`'s `einsum` without `optimize`.
+//! Limits: the time is the product of the sizes of all labels; no path through many operands is
+//! looked for. No ellipsis yet.
+
+use std::borrow::Cow;
+
+use ndarray::{ArrayBase, ArrayD, ArrayViewD, Data, Dimension, IxDyn};
+
+use crate::array::from_checked;
+use crate::error::Result;
+use crate::float::Float;
+use crate::shape::{allocatable_count, element_count};
+use crate::view::{Odometer, View};
+pub use spec::{EinsumError, EinsumSpec};
+
+mod spec;
+
+/// The shortest row for which adding up rows beats dot products.
+const MIN_ROW_LEN: usize = 4;
+
+/// Something that einsum reads: an `ndarray` of any rank, owned or viewed.
+pub trait Operand<T> {
+    /// Gives the array as a view of dynamic rank.
+    fn operand_view(&self) -> ArrayViewD<'_, T>;
+}
+
+impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
+    fn operand_view(&self) -> ArrayViewD<'_, T> {
+        self.view().into_dyn()
+    }
+}
+
+/// Multiplies the operands label by label and sums over the labels that the output lacks.
+///
+/// `"ik,kj->ij"` is `C[i, j] = Σ_k A[i, k] · B[k, j]`. Without `->` the output consists of the
+/// labels that occur once, in alphabetical order. A label that repeats in one operand walks its
+/// diagonal. Blanks are ignored. As in `NumPy`, an axis of size 1 broadcasts against the axes of that
+/// label in other operands (not in its own). Empty sums are zero; NaN and infinity follow IEEE 754.
+///
+/// An operand whose elements have gaps in memory is copied once; nothing else but the output is
+/// allocated.
+///
+/// # Errors
+/// [`Error::Einsum`](crate::Error::Einsum) if the specification is malformed or does not fit the
+/// operands; [`Error::TooLarge`](crate::Error::TooLarge) if the output or the loop nest is.
+///
+/// # Examples
+/// ```
+/// use tensor_core::einsum;
+/// use tensor_core::ndarray::{Array2, array};
+///
+/// let a = array![[1.0, 2.0], [3.0, 4.0]];
+/// let b = array![[5.0, 6.0], [7.0, 8.0]];
+/// assert_eq!(einsum("ik,kj->ij", &[&a, &b])?, array![[19.0, 22.0], [43.0, 50.0]].into_dyn());
+/// assert_eq!(einsum("ii", &[&a])?[[]], 5.0);
+///
+/// let error = einsum("ik,kj->ij", &[&a, &Array2::ones((3, 3))]).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "einsum \"ik,kj->ij\": index 'k' has size 2 in operand 0 of shape [2, 2] \
+///      and size 3 in operand 1 of shape [3, 3]"
+/// );
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+pub fn einsum<T: Float>(spec: &str, operands: &[&dyn Operand<T>]) -> Result<ArrayD<T>> {
+    let spec = EinsumSpec::parse(spec)?;
+    let arrays: Vec<ArrayViewD<'_, T>> =
+        operands.iter().map(|array| array.operand_view()).collect();
+    let buffers = arrays.iter().map(Buffer::new).collect::<Result<Vec<_>>>()?;
+    let pairs: Vec<(&View, &[T])> = buffers
+        .iter()
+        .map(|buffer| (&buffer.view, buffer.data.as_ref()))
+        .collect();
+    einsum_views(&spec, &pairs)
+}
+
+/// Evaluates a parsed specification on views of flat buffers; [`einsum`] without arrays.
+///
+/// # Errors
+/// As [`einsum`], and [`Error::OutOfBounds`](crate::Error::OutOfBounds) if a view reaches past its
+/// buffer.
+pub fn einsum_views<T: Float>(spec: &EinsumSpec, operands: &[(&View, &[T])]) -> Result<ArrayD<T>> {
+    for (view, data) in operands {
+        view.check_within(data.len())?;
+    }
+    let shapes: Vec<&[usize]> = operands.iter().map(|(view, _)| view.shape()).collect();
+    let sizes = spec.sizes(&shapes)?;
+    let nest = Nest::new(spec, sizes, operands)?;
+    let out_shape = &nest.sizes[..nest.n_out];
+    let mut out = vec![T::ZERO; allocatable_count::<T>("einsum", out_shape)?];
+    if !nest.sizes.contains(&0) {
+        let lanes = operands
+            .iter()
+            .map(|(_, data)| Lane {
+                data,
+                at: 0,
+                stride: 0,
+            })
+            .collect();
+        nest.run(lanes, &mut out);
+    }
+    from_checked("einsum", IxDyn(out_shape), out)
+}
+
+/// An array as a flat buffer and a view of it.
+struct Buffer<'a, T: Clone> {
+    view: View,
+    data: Cow<'a, [T]>,
+}
+
+impl<'a, T: Float> Buffer<'a, T> {
+    fn new(array: &'a ArrayViewD<'_, T>) -> Result<Self> {
+        let Some(data) = array.as_slice_memory_order() else {
+            let data = array.iter().copied().collect();
+            return Ok(Self {
+                view: View::contiguous(array.shape())?,
+                data: Cow::Owned(data),
+            });
+        };
+        // The slice begins at the lowest address, which an axis with a negative stride reaches last.
+        let behind = |(&size, &stride): (&usize, &isize)| match stride {
+            ..0 => (size.max(1) - 1) * stride.unsigned_abs(),
+            _ => 0,
+        };
+        let offset = array.shape().iter().zip(array.strides()).map(behind).sum();
+        let view = View::new(array.shape(), array.strides(), offset)?;
+        Ok(Self {
+            view,
+            data: Cow::Borrowed(data),
+        })
+    }
+}
+
+/// The loops over all labels: output labels first, then the summed ones.
+struct Nest {
+    sizes: Vec<usize>,
+    n_out: usize,
+    /// For each operand, its stride on each label.
+    strides: Vec<Vec<isize>>,
+    offsets: Vec<usize>,
+}
+
+/// One operand in the innermost loop.
+struct Lane<'a, T> {
+    data: &'a [T],
+    at: usize,
+    stride: isize,
+}
+
+impl Nest {
+    fn new<T>(
+        spec: &EinsumSpec,
+        by_label: Vec<(char, usize)>,
+        operands: &[(&View, &[T])],
+    ) -> Result<Self> {
+        let (labels, sizes): (Vec<char>, Vec<usize>) = by_label.into_iter().unzip();
+        element_count("einsum", &sizes)?;
+        let mut strides = Vec::with_capacity(operands.len());
+        for (input, (view, _)) in spec.inputs().iter().zip(operands) {
+            let mut by_label = vec![0; labels.len()];
+            for ((label, &size), &stride) in input.iter().zip(view.shape()).zip(view.strides()) {
+                // An axis of size 1 repeats under a label that is longer elsewhere.
+                let axis = labels.iter().position(|l| l == label).filter(|_| size != 1);
+                if let Some(axis) = axis {
+                    by_label[axis] += stride;
+                }
+            }
+            strides.push(by_label);
+        }
+        let offsets = operands.iter().map(|(view, _)| view.offset()).collect();
+        Ok(Self {
+            sizes,
+            n_out: spec.output().len(),
+            strides,
+            offsets,
+        })
+    }
+
+    /// Whether the innermost loop runs over the last output label.
+    fn adds_rows(&self) -> bool {
+        let Some(last) = self.n_out.checked_sub(1) else {
+            return self.sizes.is_empty();
+        };
+        let walks_memory = self
+            .strides
+            .iter()
+            .all(|strides| matches!(strides[last], 0 | 1));
+        self.n_out == self.sizes.len() || walks_memory && self.sizes[last] >= MIN_ROW_LEN
+    }
+
+    /// Fills `out`, which holds zeros; no size is zero.
+    fn run<T: Float>(&self, mut lanes: Vec<Lane<'_, T>>, out: &mut [T]) {
+        let rows = self.adds_rows();
+        let n_labels = self.sizes.len();
+        let (outer, summed, inner) = if rows {
+            let n_outer = self.n_out.saturating_sub(1);
+            (0..n_outer, self.n_out..n_labels, n_outer..self.n_out)
+        } else {
+            (
+                0..self.n_out,
+                self.n_out..n_labels - 1,
+                n_labels - 1..n_labels,
+            )
+        };
+        let inner_len = self.sizes[inner.clone()].iter().product();
+        for (lane, strides) in lanes.iter_mut().zip(&self.strides) {
+            lane.stride = strides[inner.clone()].iter().sum();
+        }
+        let part = |axes: &std::ops::Range<usize>| -> Vec<&[isize]> {
+            self.strides
+                .iter()
+                .map(|strides| &strides[axes.clone()])
+                .collect()
+        };
+        let mut place = Odometer::new(
+            &self.sizes[outer.clone()],
+            part(&outer),
+            self.offsets.clone(),
+        );
+        let mut term = Odometer::new(
+            &self.sizes[summed.clone()],
+            part(&summed),
+            self.offsets.clone(),
+        );
+        for row in out.chunks_exact_mut(if rows { inner_len } else { 1 }) {
+            term.offsets.copy_from_slice(&place.offsets);
+            loop {
+                for (lane, &offset) in lanes.iter_mut().zip(&term.offsets) {
+                    lane.at = offset;
+                }
+                if rows {
+                    add_row(row, &lanes);
+                } else {
+                    row[0] = add_dot(row[0], inner_len, &lanes);
+                }
+                if !term.advance() {
+                    break;
+                }
+            }
+            place.advance();
+        }
+    }
+}
+
+impl<T: Float> Lane<'_, T> {
+    fn get(&self, step: usize) -> T {
+        self.data[self
+            .at
+            .wrapping_add_signed(self.stride * step.cast_signed())]
+    }
+
+    fn run(&self, len: usize) -> &[T] {
+        &self.data[self.at..self.at + len]
+    }
+}
+
+fn product<T: Float>(lanes: &[Lane<'_, T>], step: usize) -> T {
+    match lanes {
+        [first, rest @ ..] => rest
+            .iter()
+            .fold(first.get(step), |product, lane| product * lane.get(step)),
+        [] => T::ONE,
+    }
+}
+
+/// Adds the products to a row of sums. The first arms are the last one for common strides.
+fn add_row<T: Float>(row: &mut [T], lanes: &[Lane<'_, T>]) {
+    let len = row.len();
+    match lanes {
+        [x, y] if matches!((x.stride, y.stride), (0, 1) | (1, 0)) => {
+            // A product of two floats does not depend on their order.
+            let (factor, other) = if x.stride == 0 {
+                (x.get(0), y)
+            } else {
+                (y.get(0), x)
+            };
+            for (sum, &other) in row.iter_mut().zip(other.run(len)) {
+                *sum = *sum + factor * other;
+            }
+        }
+        [x, y] if x.stride == 1 && y.stride == 1 => {
+            let pairs = x.run(len).iter().zip(y.run(len));
+            for (sum, (&x, &y)) in row.iter_mut().zip(pairs) {
+                *sum = *sum + x * y;
+            }
+        }
+        _ => {
+            for (step, sum) in row.iter_mut().enumerate() {
+                *sum = *sum + product(lanes, step);
+            }
+        }
+    }
+}
+
+/// Adds the products to one sum, in order. The first arms are the last one for common strides.
+fn add_dot<T: Float>(sum: T, len: usize, lanes: &[Lane<'_, T>]) -> T {
+    match lanes {
+        [x] if x.stride == 1 => x.run(len).iter().fold(sum, |sum, &x| sum + x),
+        [x, y] if x.stride == 1 && y.stride == 1 => x
+            .run(len)
+            .iter()
+            .zip(y.run(len))
+            .fold(sum, |sum, (&x, &y)| sum + x * y),
+        _ => (0..len).fold(sum, |sum, step| sum + product(lanes, step)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Bound, assert_close};
+    use crate::rng::Philox;
+    use ndarray::{Array2, arr0, array, s};
+
+    fn matrix(rows: usize, cols: usize, seed: u64) -> Array2<f32> {
+        let mut data = vec![0.0; rows * cols];
+        Philox::new(seed).fill_uniform_f32(0, &mut data);
+        Array2::from_shape_vec((rows, cols), data).unwrap()
+    }
+
+    #[test]
+    fn the_innermost_loop_does_not_change_the_bits() {
+        // Rows are added up for the first, dot products taken for the second.
+        let (a, b) = (matrix(7, 33, 1), matrix(33, 9, 2));
+        let rows = einsum("ik,kj->ij", &[&a, &b]).unwrap();
+        let dots = einsum("ik,jk->ij", &[&a, &b.t().as_standard_layout()]).unwrap();
+        assert_close(&rows, &dots, Bound::bits());
+    }
+
+    #[test]
+    fn flipped_gapped_and_broadcast_operands_are_read_in_place() {
+        let a = matrix(6, 8, 3);
+        let b = matrix(8, 5, 4);
+        for view in [
+            a.slice(s![..;-1, ..]),
+            a.slice(s![..;2, ..]),
+            a.slice(s![1..2, ..]),
+        ] {
+            let expected = einsum("ik,kj->ij", &[&view.to_owned(), &b]).unwrap();
+            assert_close(
+                einsum("ik,kj->ij", &[&view, &b]).unwrap(),
+                expected,
+                Bound::bits(),
+            );
+        }
+        let ones = arr0(1.0_f32);
+        let sums = einsum("ij,j->i", &[&a, &ones.broadcast(8).unwrap()]).unwrap();
+        assert_close(sums, einsum("ij->i", &[&a]).unwrap(), Bound::bits());
+    }
+
+    #[test]
+    fn sizes_of_one_broadcast_between_operands_but_not_within_one() {
+        let (row, table) = (array![[1.0, 2.0, 3.0]], Array2::ones((2, 3)));
+        let product = einsum("ij,ij->ij", &[&row, &table]).unwrap();
+        assert_eq!(product, array![[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]].into_dyn());
+        assert!(einsum("ii->i", &[&row]).is_err());
+    }
+
+    #[test]
+    fn empty_sums_are_zero_and_empty_outputs_are_empty() {
+        let (a, b) = (Array2::<f64>::zeros((2, 0)), Array2::<f64>::zeros((0, 3)));
+        assert_eq!(
+            einsum("ik,kj->ij", &[&a, &b]).unwrap(),
+            Array2::zeros((2, 3)).into_dyn()
+        );
+        assert_eq!(einsum("ki,jk->ij", &[&a, &b]).unwrap_err().to_string(), {
+            "einsum \"ki,jk->ij\": index 'k' has size 2 in operand 0 of shape [2, 0] and size 3 in operand 1 of shape [0, 3]"
+        });
+        assert_eq!(einsum("ij->j", &[&a]).unwrap().shape(), [0]);
+        assert_eq!(einsum("->", &[&arr0(3.0)]).unwrap()[[]], 3.0);
+        assert_eq!(einsum(",", &[&arr0(3.0), &arr0(2.0)]).unwrap()[[]], 6.0);
+    }
+
+    #[test]
+    fn a_nan_stays_in_the_sums_it_belongs_to() {
+        let a = array![[f64::NAN, 1.0], [1.0, 1.0]];
+        let sums = einsum("ij->i", &[&a]).unwrap();
+        assert_close(sums, [f64::NAN, 2.0], Bound::exact());
+    }
+
+    #[test]
+    fn loop_nests_that_overflow_are_errors() {
+        // The operands share one element, so nothing large is allocated to ask for this.
+        let view = View::contiguous(&[1])
+            .unwrap()
+            .broadcast_to(&[1 << 40])
+            .unwrap();
+        let spec = EinsumSpec::parse("i,j->").unwrap();
+        assert!(einsum_views(&spec, &[(&view, &[1.0_f64]), (&view, &[1.0])]).is_err());
+    }
+}

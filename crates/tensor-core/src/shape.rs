@@ -1,0 +1,215 @@
+//! Shapes: counting elements, row-major strides, broadcasting.
+//!
+//! Role: the only place that multiplies sizes or lines them up; everything that allocates or
+//! indexes goes through it, so an overflow is an error here and a panic nowhere.
+//! Shapes: a shape is a slice of sizes, outermost axis first; `[]` is a scalar with one element.
+//! Limits: the product of the non-zero sizes must fit `isize`, as `NumPy` and ndarray demand; so
+//! `[0, usize::MAX, 2]` is an error although it would hold nothing.
+
+use crate::error::{Error, Result};
+
+/// Gives the number of elements of `shape`: the product of its sizes, 1 for a scalar.
+///
+/// # Errors
+/// [`Error::TooLarge`] if the product of the non-zero sizes exceeds `isize::MAX`.
+pub fn element_count(op: &'static str, shape: &[usize]) -> Result<usize> {
+    bounded_count(op, shape, 1)
+}
+
+/// Gives the number of elements of `shape` if `T`s of that number can be in one allocation.
+///
+/// # Errors
+/// [`Error::TooLarge`] if the elements (zero sizes left out) take more than `isize::MAX` bytes.
+pub fn allocatable_count<T>(op: &'static str, shape: &[usize]) -> Result<usize> {
+    bounded_count(op, shape, size_of::<T>().max(1))
+}
+
+fn bounded_count(op: &'static str, shape: &[usize], element_bytes: usize) -> Result<usize> {
+    let bytes = shape
+        .iter()
+        .filter(|&&size| size > 0)
+        .try_fold(element_bytes, |product, &size| product.checked_mul(size));
+    match bytes {
+        Some(bytes) if bytes <= isize::MAX.unsigned_abs() && shape.contains(&0) => Ok(0),
+        Some(bytes) if bytes <= isize::MAX.unsigned_abs() => Ok(bytes / element_bytes),
+        _ => Err(Error::TooLarge {
+            op,
+            shape: shape.to_vec(),
+            element_bytes,
+        }),
+    }
+}
+
+/// Gives the row-major strides of `shape`, in elements: the last axis has stride 1.
+///
+/// # Errors
+/// [`Error::TooLarge`] as [`element_count`].
+///
+/// # Examples
+/// ```
+/// let strides = tensor_core::shape::row_major_strides("doc", &[50, 28, 28])?;
+/// assert_eq!(strides, [784, 28, 1]);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+pub fn row_major_strides(op: &'static str, shape: &[usize]) -> Result<Vec<isize>> {
+    element_count(op, shape)?;
+    let mut strides = vec![1_isize; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        let below = shape[axis].max(1).cast_signed();
+        strides[axis - 1] = strides[axis] * below;
+    }
+    Ok(strides)
+}
+
+/// Gives the shape that `a` and `b` broadcast to by `NumPy`'s rules.
+///
+/// Axes are lined up from the last; two sizes agree if they are equal or one of them is 1, and a
+/// missing axis counts as 1. A size of 0 agrees with 0 and 1 and gives 0.
+///
+/// # Errors
+/// [`Error::BroadcastMismatch`] if two sizes disagree; [`Error::TooLarge`] if the result is.
+///
+/// # Examples
+/// ```
+/// use tensor_core::shape::broadcast;
+/// assert_eq!(broadcast("mul", &[256, 256, 3], &[3])?, [256, 256, 3]);
+/// let error = broadcast("add", &[2, 3], &[2]).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "add: shapes [[2, 3], [2]] do not broadcast, sizes 3 and 2 meet on axis 1"
+/// );
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+pub fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
+    broadcast_all(op, &[a, b])
+}
+
+/// Gives the shape that any number of shapes broadcast to; no shape at all gives a scalar.
+///
+/// # Errors
+/// As [`broadcast`].
+pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut result = vec![1; rank];
+    for shape in shapes {
+        let first = rank - shape.len();
+        for (axis, &right) in (first..).zip(*shape) {
+            let left = result[axis];
+            if left == 1 {
+                result[axis] = right;
+            } else if right != 1 && right != left {
+                let shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
+                return Err(Error::BroadcastMismatch {
+                    op,
+                    shapes,
+                    axis,
+                    left,
+                    right,
+                });
+            }
+        }
+    }
+    element_count(op, &result)?;
+    Ok(result)
+}
+
+/// Turns an axis in `-rank..rank` into one in `0..rank`; negative axes count from the end.
+///
+/// # Errors
+/// [`Error::AxisOutOfRange`] for any other axis.
+pub fn resolve_axis(op: &'static str, axis: isize, shape: &[usize]) -> Result<usize> {
+    axis_below(axis, shape.len()).ok_or_else(|| Error::AxisOutOfRange {
+        op,
+        axis,
+        shape: shape.to_vec(),
+    })
+}
+
+/// Resolves an axis against a rank that may differ from that of a shape at hand.
+pub(crate) fn axis_below(axis: isize, rank: usize) -> Option<usize> {
+    let resolved = if axis < 0 {
+        rank.checked_sub(axis.unsigned_abs())
+    } else {
+        Some(axis.unsigned_abs())
+    };
+    resolved.filter(|&axis| axis < rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_include_scalars_and_empty_shapes() {
+        assert_eq!(element_count("count", &[]).unwrap(), 1);
+        assert_eq!(element_count("count", &[2, 0, 3]).unwrap(), 0);
+        assert_eq!(allocatable_count::<f64>("count", &[2, 3]).unwrap(), 6);
+        assert_eq!(allocatable_count::<()>("count", &[2, 3]).unwrap(), 6);
+    }
+
+    #[test]
+    fn products_that_overflow_are_errors_even_beside_a_zero() {
+        for shape in [
+            &[usize::MAX, 2][..],
+            &[usize::MAX],
+            &[0, usize::MAX, 2],
+            &[1 << 32; 2],
+        ] {
+            let error = element_count("zeros", shape).unwrap_err();
+            assert!(
+                matches!(error, Error::TooLarge { op: "zeros", .. }),
+                "{error}"
+            );
+            assert!(row_major_strides("zeros", shape).is_err());
+        }
+    }
+
+    #[test]
+    fn bytes_are_limited_where_elements_are_not() {
+        let shape = [isize::MAX.unsigned_abs() / 4];
+        assert!(element_count("zeros", &shape).is_ok());
+        assert!(allocatable_count::<f32>("zeros", &shape).is_ok());
+        assert!(allocatable_count::<f64>("zeros", &shape).is_err());
+    }
+
+    #[test]
+    fn broadcasting_follows_numpy() {
+        let cases: [(&[usize], &[usize], &[usize]); 7] = [
+            (&[], &[], &[]),
+            (&[3], &[], &[3]),
+            (&[3, 1], &[1, 4], &[3, 4]),
+            (&[8, 1, 6, 1], &[7, 1, 5], &[8, 7, 6, 5]),
+            (&[0], &[1], &[0]),
+            (&[2, 0], &[1, 1], &[2, 0]),
+            (&[784, 1], &[784, 10], &[784, 10]),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(broadcast("add", a, b).unwrap(), expected);
+            assert_eq!(broadcast("add", b, a).unwrap(), expected);
+        }
+        assert!(broadcast("add", &[0], &[2]).is_err());
+        assert_eq!(broadcast_all("stack", &[]).unwrap(), [0_usize; 0]);
+        assert_eq!(
+            broadcast_all("stack", &[&[3, 1], &[4], &[2, 1, 1]]).unwrap(),
+            [2, 3, 4]
+        );
+    }
+
+    #[test]
+    fn a_broadcast_that_overflows_is_an_error() {
+        let error = broadcast("mul", &[1 << 40, 1], &[1, 1 << 40]).unwrap_err();
+        assert!(
+            matches!(error, Error::TooLarge { op: "mul", .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn negative_axes_count_from_the_end() {
+        assert_eq!(resolve_axis("sum", -1, &[2, 3]).unwrap(), 1);
+        for axis in [2, -3, isize::MIN, isize::MAX] {
+            assert!(resolve_axis("sum", axis, &[2, 3]).is_err());
+        }
+        assert!(resolve_axis("sum", 0, &[]).is_err());
+    }
+}
