@@ -1,0 +1,25 @@
+//! The fixed WGSL kernels of the workspace, and everything that pins them down.
+//!
+//! Role: embeds the kernel text ([`source`]), describes it as reflection saw it ([`layout`], written by
+//! `cargo xtask codegen`), gives the parameter structs ([`params`]) and a CPU twin of each kernel ([`twin`]).
+//! It knows no device; `gpu-wgsl` runs the text.
+//! Method: oracle (f64, in the crate that owns the mathematics) ← twin (f32, same order of operations) ← WGSL.
+//!
+//! ```
+//! use shaders::{layout, params::MatmulParams, twin};
+//!
+//! let params = MatmulParams::new(1, 2, 1);
+//! let mut c = [0.0];
+//! twin::matmul_naive(&layout::MATMUL_NAIVE, &params, &[3.0, 4.0], &[10.0, 100.0], &mut c);
+//! assert_eq!(c, [430.0]);
+//! ```
+
+mod kernel;
+#[rustfmt::skip]
+pub mod layout;
+pub mod params;
+pub mod source;
+pub mod twin;
+
+pub use kernel::{Access, Binding, Element, Kernel, ParamsLayout};
+pub use params::{Field, Params};

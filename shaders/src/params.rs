@@ -1,0 +1,202 @@
+//! Parameter structs of the kernels, byte for byte as WGSL lays them out.
+//!
+//! Role: what a caller hands to a dispatch. Each struct also says how large its domain is, so the number of
+//! workgroups follows from the parameters and no caller computes a grid.
+//! Method: one macro defines a struct together with the offsets of its fields; `tests/reflect.rs` compares them
+//! with naga's for every kernel, so nobody writes those tests by hand.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Name and place of one field of a parameter struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Name, equal in Rust and WGSL.
+    pub name: &'static str,
+    /// Offset in bytes.
+    pub offset_bytes: usize,
+}
+
+/// A parameter struct: plain bytes for binding 0 and the size of the work.
+pub trait Params: Pod {
+    /// Name of the struct, equal in Rust and WGSL.
+    const NAME: &'static str;
+    /// Its fields in order.
+    const FIELDS: &'static [Field];
+
+    /// Gives the extent of the work in x, y, z: elements, not invocations and not workgroups.
+    fn domain(&self) -> [u64; 3];
+
+    /// Gives the scalars that each storage buffer must hold, in the order of the bindings.
+    ///
+    /// A device clamps what a shader reads beyond a buffer, so a buffer that is too short would give wrong numbers
+    /// in silence; the dispatcher refuses it instead.
+    fn buffer_lens(&self) -> Vec<u64>;
+}
+
+macro_rules! params {
+    ($(
+        $(#[$doc:meta])*
+        struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)+ }
+        domain($this:ident) $domain:expr;
+        buffers $lens:expr;
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+            pub struct $name { $($(#[$field_doc])* pub $field: $ty,)+ }
+
+            impl Params for $name {
+                const NAME: &'static str = stringify!($name);
+                const FIELDS: &'static [Field] = &[$(Field {
+                    name: stringify!($field),
+                    offset_bytes: std::mem::offset_of!($name, $field),
+                }),+];
+
+                fn domain(&self) -> [u64; 3] {
+                    let $this = self;
+                    $domain
+                }
+
+                fn buffer_lens(&self) -> Vec<u64> {
+                    let $this = self;
+                    $lens.to_vec()
+                }
+            }
+        )+
+
+        /// Every parameter struct: name, size in bytes and fields, for the comparison with reflection.
+        pub const ALL: &[(&str, usize, &[Field])] =
+            &[$(($name::NAME, size_of::<$name>(), $name::FIELDS)),+];
+    };
+}
+
+params! {
+    /// Parameters of every matrix product `c [rows, cols] = a [rows, inner] · b [inner, cols]`.
+    struct MatmulParams {
+        /// Rows of `a` and `c`.
+        rows: u32,
+        /// Columns of `a`, rows of `b`.
+        inner: u32,
+        /// Columns of `b` and `c`.
+        cols: u32,
+        /// Fills the struct to 16 bytes.
+        pad0: u32,
+    }
+    domain(p) [u64::from(p.cols), u64::from(p.rows), 1];
+    buffers [area(p.rows, p.inner), area(p.inner, p.cols), area(p.rows, p.cols)];
+
+    /// Parameters of `philox_fill`.
+    struct PhiloxFillParams {
+        /// Key of the generator, low word first.
+        key: [u32; 2],
+        /// Stream number, low word first.
+        stream: [u32; 2],
+        /// Words to write.
+        n_words: u32,
+        /// Fills the struct to 32 bytes.
+        pad0: u32,
+        /// Fills the struct to 32 bytes.
+        pad1: u32,
+        /// Fills the struct to 32 bytes.
+        pad2: u32,
+    }
+    domain(p) [u64::from(p.n_words.div_ceil(4)), 1, 1];
+    buffers [u64::from(p.n_words)];
+
+    /// Parameters of `buffer_copy`.
+    struct BufferCopyParams {
+        /// Vectors of four floats to copy.
+        n_vec4: u32,
+        /// Fills the struct to 16 bytes.
+        pad0: u32,
+        /// Fills the struct to 16 bytes.
+        pad1: u32,
+        /// Fills the struct to 16 bytes.
+        pad2: u32,
+    }
+    domain(p) [u64::from(p.n_vec4), 1, 1];
+    buffers [area(4, p.n_vec4); 2];
+
+    /// Parameters of `fma_peak`.
+    struct FmaPeakParams {
+        /// Invocations.
+        n: u32,
+        /// Rounds of 64 vector operations (512 floating-point operations) each.
+        rounds: u32,
+        /// Factor of every step; below 1 in size the chains stay bounded.
+        multiplier: f32,
+        /// Summand of every step.
+        addend: f32,
+    }
+    domain(p) [u64::from(p.n), 1, 1];
+    buffers [area(4, p.n)];
+}
+
+impl MatmulParams {
+    /// Gives the parameters of a product `[rows, inner] · [inner, cols]`.
+    #[must_use]
+    pub fn new(rows: u32, inner: u32, cols: u32) -> Self {
+        Self {
+            rows,
+            inner,
+            cols,
+            pad0: 0,
+        }
+    }
+
+    /// Gives `[rows, inner, cols]` as sizes of host arrays.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 3] {
+        [self.rows, self.inner, self.cols].map(|side| side as usize)
+    }
+}
+
+impl PhiloxFillParams {
+    /// Gives the parameters that write the first `n_words` words of `stream` under `key`.
+    #[must_use]
+    pub fn new(key: u64, stream: u64, n_words: u32) -> Self {
+        Self {
+            key: halves(key),
+            stream: halves(stream),
+            n_words,
+            ..Self::default()
+        }
+    }
+}
+
+impl BufferCopyParams {
+    /// Gives the parameters that copy `n_vec4` vectors of four floats.
+    #[must_use]
+    pub fn new(n_vec4: u32) -> Self {
+        Self {
+            n_vec4,
+            ..Self::default()
+        }
+    }
+}
+
+impl FmaPeakParams {
+    /// Floating-point operations of one invocation in one round: 64 vectors of 4 lanes, 2 operations each.
+    pub const OPERATIONS_PER_ROUND: u64 = 64 * 4 * 2;
+
+    /// Gives the parameters of `n` invocations and `rounds` rounds of `x ← x / 2 + 1`, whose limit is 2.
+    #[must_use]
+    pub fn new(n: u32, rounds: u32) -> Self {
+        Self {
+            n,
+            rounds,
+            multiplier: 0.5,
+            addend: 1.0,
+        }
+    }
+}
+
+/// Splits a number into its low and high word, as WGSL holds it.
+fn halves(value: u64) -> [u32; 2] {
+    [(value & 0xFFFF_FFFF) as u32, (value >> 32) as u32]
+}
+
+fn area(rows: u32, cols: u32) -> u64 {
+    u64::from(rows) * u64::from(cols)
+}

@@ -1,0 +1,31 @@
+//! The WGSL text of every fixed kernel, embedded; shared parts are joined in the open.
+//!
+//! Role: the only place that reads a `.wgsl` file. `cargo xtask codegen` reflects [`ALL`] into
+//! [`crate::layout`].
+
+macro_rules! wgsl {
+    ($($part:literal),+) => { concat!($(include_str!(concat!("../wgsl/", $part, ".wgsl"))),+) };
+}
+
+/// `y = x`: the bandwidth peak.
+pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
+/// Chains of fused multiply-adds: the arithmetic peak.
+pub const FMA_PEAK: &str = wgsl!("fma_peak", "shared/grid");
+/// Matrix product, one invocation per element.
+pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/grid");
+/// Matrix product through 16 × 16 tiles in workgroup memory.
+pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/grid");
+/// Words of one Philox stream.
+pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid");
+
+/// Shared part: a linear workgroup number from a folded grid. Generated kernels join it too.
+pub const GRID: &str = wgsl!("shared/grid");
+
+/// Every fixed kernel: its stem and its text.
+pub const ALL: &[(&str, &str)] = &[
+    ("buffer_copy", BUFFER_COPY),
+    ("fma_peak", FMA_PEAK),
+    ("matmul_naive", MATMUL_NAIVE),
+    ("matmul_tile", MATMUL_TILE),
+    ("philox_fill", PHILOX_FILL),
+];

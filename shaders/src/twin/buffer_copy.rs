@@ -1,0 +1,20 @@
+//! Twin of `buffer_copy`.
+
+use super::{Grid, index, launch};
+use crate::{Kernel, params::BufferCopyParams};
+
+/// Copies `x` to `y`, four floats an invocation.
+///
+/// Shapes: `x` and `y` hold at least `4 · n_vec4` floats; the rest of `y` is left alone.
+///
+/// # Panics
+/// If a slice is shorter than that.
+pub fn buffer_copy(kernel: &Kernel, params: &BufferCopyParams, x: &[f32], y: &mut [f32]) {
+    launch(Grid::of(kernel, params), |at| {
+        let i = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
+        if i < u64::from(params.n_vec4) {
+            let first = index(4 * i);
+            y[first..first + 4].copy_from_slice(&x[first..first + 4]);
+        }
+    });
+}

@@ -1,0 +1,114 @@
+//! CPU twins of the kernels, and the simulator that runs them.
+//!
+//! Role: says in Rust what each kernel computes, in f32 and in the kernel's own order of operations, so that a
+//! shader can be compared with a small bound. Written for comparison, not for speed.
+//! Method: [`launch`] is S3's `launch_kernel`: a kernel is a closure that is called for every invocation of a grid.
+//! Kernels with workgroup memory use [`launch_workgroups`]: a barrier is the end of a loop over the invocations.
+//! Source: fast.ai "matmul" notebook, `launch_kernel`.
+
+mod buffer_copy;
+mod fma_peak;
+mod matmul_naive;
+mod matmul_tile;
+mod philox_fill;
+
+pub use buffer_copy::buffer_copy;
+pub use fma_peak::fma_peak;
+pub use matmul_naive::matmul_naive;
+pub use matmul_tile::matmul_tile;
+pub use philox_fill::philox_fill;
+
+use crate::{Kernel, Params};
+
+/// A grid of workgroups: what a dispatch starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Workgroups, as one linear count.
+    pub n_workgroups: u64,
+    /// Invocations per workgroup in x, y, z.
+    pub workgroup_size: [u32; 3],
+}
+
+impl Grid {
+    /// Gives the grid that a dispatch of `kernel` with `params` starts.
+    #[must_use]
+    pub fn of(kernel: &Kernel, params: &impl Params) -> Self {
+        Self {
+            n_workgroups: kernel.n_workgroups(params.domain()),
+            workgroup_size: kernel.workgroup_size,
+        }
+    }
+
+    fn local_ids(self) -> impl Iterator<Item = [u32; 3]> {
+        let [x, y, z] = self.workgroup_size;
+        (0..z).flat_map(move |k| (0..y).flat_map(move |j| (0..x).map(move |i| [i, j, k])))
+    }
+}
+
+/// Where an invocation stands in its grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Linear number of its workgroup.
+    pub workgroup: u64,
+    /// Its place within the workgroup: x, y, z.
+    pub lid: [u32; 3],
+}
+
+/// Calls `kernel` for every invocation of `grid`, workgroup after workgroup, x fastest.
+///
+/// # Examples
+/// ```
+/// use shaders::twin::{Grid, launch};
+///
+/// let mut y = vec![0.0_f32; 5];
+/// launch(Grid { n_workgroups: 2, workgroup_size: [4, 1, 1] }, |at| {
+///     let i = (at.workgroup * 4) as usize + at.lid[0] as usize;
+///     if i < y.len() {
+///         y[i] = i as f32;
+///     }
+/// });
+/// assert_eq!(y, [0.0, 1.0, 2.0, 3.0, 4.0]);
+/// ```
+pub fn launch(grid: Grid, mut kernel: impl FnMut(Invocation)) {
+    launch_workgroups(grid, |workgroup| workgroup.for_each(&mut kernel));
+}
+
+/// One workgroup of a running grid.
+#[derive(Clone, Copy, Debug)]
+pub struct Workgroup {
+    grid: Grid,
+    linear: u64,
+}
+
+impl Workgroup {
+    /// Calls `phase` for every invocation of this workgroup; returning from it is the barrier.
+    pub fn for_each(&self, mut phase: impl FnMut(Invocation)) {
+        for lid in self.grid.local_ids() {
+            phase(Invocation {
+                workgroup: self.linear,
+                lid,
+            });
+        }
+    }
+}
+
+/// Calls `kernel` for every workgroup of `grid`; the kernel runs its phases with [`Workgroup::for_each`].
+pub fn launch_workgroups(grid: Grid, mut kernel: impl FnMut(Workgroup)) {
+    for linear in 0..grid.n_workgroups {
+        kernel(Workgroup { grid, linear });
+    }
+}
+
+/// Gives row and column of an invocation whose workgroups tile `[.., cols]` by their own size.
+fn row_and_col(at: Invocation, workgroup_size: [u32; 3], cols: u32) -> (usize, usize) {
+    let [width, height, _] = workgroup_size.map(u64::from);
+    let tiles_per_row = u64::from(cols).div_ceil(width);
+    let row = at.workgroup / tiles_per_row * height + u64::from(at.lid[1]);
+    let col = at.workgroup % tiles_per_row * width + u64::from(at.lid[0]);
+    (index(row), index(col))
+}
+
+/// Converts a position that lies inside a buffer, or is compared with its length next.
+fn index(position: u64) -> usize {
+    usize::try_from(position).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,38 @@
+// C = A * B with one invocation per element of C: S3's kernel, the rung that the others are measured against.
+// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous.
+// A workgroup covers 16 x 16 elements of C; an invocation walks `inner` once, in order.
+// Source: fast.ai "matmul" notebook, the `cuda.jit` kernel. Twin: twin::matmul_naive.
+
+struct MatmulParams {
+    rows: u32,
+    inner: u32,
+    cols: u32,
+    pad0: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: MatmulParams;
+@group(0) @binding(1) var<storage, read> a: array<f32>;
+@group(0) @binding(2) var<storage, read> b: array<f32>;
+@group(0) @binding(3) var<storage, read_write> c: array<f32>;
+
+const TILE: u32 = 16u;
+
+@compute @workgroup_size(16, 16)
+fn matmul_naive(
+    @builtin(workgroup_id) wid: vec3<u32>,
+    @builtin(num_workgroups) n_workgroups: vec3<u32>,
+    @builtin(local_invocation_id) lid: vec3<u32>,
+) {
+    let tiles_per_row = (params.cols + TILE - 1u) / TILE;
+    let tile = grid_workgroup(wid, n_workgroups);
+    let row = tile / tiles_per_row * TILE + lid.y;
+    let col = tile % tiles_per_row * TILE + lid.x;
+    if (row >= params.rows || col >= params.cols) {
+        return;
+    }
+    var sum = 0.0;
+    for (var k = 0u; k < params.inner; k += 1u) {
+        sum += a[row * params.inner + k] * b[k * params.cols + col];
+    }
+    c[row * params.cols + col] = sum;
+}

@@ -1,0 +1,57 @@
+// C = A * B through 16 x 16 tiles in workgroup memory: each element of A and B is read 16 times less often.
+// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous.
+// A workgroup computes one 16 x 16 tile of C; an invocation loads one element of each tile of A and B per step and
+// owns one element of C. Tiles that stick out are filled with zeros, so every invocation reaches every barrier.
+// Source: Kirk and Hwu 2010, "Programming Massively Parallel Processors", ch. 5. Twin: twin::matmul_tile.
+
+struct MatmulParams {
+    rows: u32,
+    inner: u32,
+    cols: u32,
+    pad0: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: MatmulParams;
+@group(0) @binding(1) var<storage, read> a: array<f32>;
+@group(0) @binding(2) var<storage, read> b: array<f32>;
+@group(0) @binding(3) var<storage, read_write> c: array<f32>;
+
+const TILE: u32 = 16u;
+var<workgroup> wg_a: array<f32, 256>;
+var<workgroup> wg_b: array<f32, 256>;
+
+@compute @workgroup_size(16, 16)
+fn matmul_tile(
+    @builtin(workgroup_id) wid: vec3<u32>,
+    @builtin(num_workgroups) n_workgroups: vec3<u32>,
+    @builtin(local_invocation_id) lid: vec3<u32>,
+) {
+    let tiles_per_row = (params.cols + TILE - 1u) / TILE;
+    let tile = grid_workgroup(wid, n_workgroups);
+    let row = tile / tiles_per_row * TILE + lid.y;
+    let col = tile % tiles_per_row * TILE + lid.x;
+    let slot = lid.y * TILE + lid.x;
+    var sum = 0.0;
+    for (var start = 0u; start < params.inner; start += TILE) {
+        let a_col = start + lid.x;
+        let b_row = start + lid.y;
+        var a_value = 0.0;
+        var b_value = 0.0;
+        if (row < params.rows && a_col < params.inner) {
+            a_value = a[row * params.inner + a_col];
+        }
+        if (b_row < params.inner && col < params.cols) {
+            b_value = b[b_row * params.cols + col];
+        }
+        wg_a[slot] = a_value;
+        wg_b[slot] = b_value;
+        workgroupBarrier();
+        for (var k = 0u; k < TILE; k += 1u) {
+            sum += wg_a[lid.y * TILE + k] * wg_b[k * TILE + lid.x];
+        }
+        workgroupBarrier();
+    }
+    if (row < params.rows && col < params.cols) {
+        c[row * params.cols + col] = sum;
+    }
+}
