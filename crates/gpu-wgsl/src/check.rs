@@ -1,0 +1,319 @@
+//! Second link of the chain: a kernel against its CPU twin, on every adapter of this machine.
+//!
+//! Role: the one form of kernel test, for our kernels and for a user's own. A case names the kernel, the shapes,
+//! the inputs, the twin and the bound; [`check_on_every_adapter`] does the rest.
+//! Method: each shape runs with zeros, ones, random, large and small values. Outputs are fresh, filled with the
+//! comparator's sentinel and followed by a guard zone, so a kernel that writes too little or too much is found
+//! even where its numbers would pass.
+//! Limits: promises nothing about NaN, infinity and subnormals, as WGSL does not.
+
+use crate::{AnyBuffer, Buffer, Error, Feature, Gpu, Scalar, Select, adapters};
+use shaders::{Access, Element, Kernel, Params};
+use std::fmt::Debug;
+use std::io::Write as _;
+use std::sync::OnceLock;
+use tensor_core::compare::{self, Bound, Mismatch};
+use tensor_core::rng::Philox;
+
+/// Environment variable under which a missing adapter is a failure and not a skip.
+pub const REQUIRE_GPU: &str = "REQUIRE_GPU";
+/// Scalars behind each output that a kernel must leave alone.
+const GUARD_LEN: usize = 67;
+/// What they hold: not the sentinel, which the comparator refuses wherever it stands.
+const GUARD: u16 = 12_345;
+/// Seed of the random values; printed with every failure.
+const SEED: u64 = 2019;
+
+/// Host data of one buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 32-bit unsigned integers.
+    U32(Vec<u32>),
+    /// 32-bit signed integers.
+    I32(Vec<i32>),
+}
+
+macro_rules! data_access {
+    ($($variant:ident $get:ident $get_mut:ident $ty:ty;)+) => {
+        impl Data {
+            $(
+                /// Gives the scalars.
+                ///
+                /// # Panics
+                /// If the buffer holds another type.
+                #[must_use]
+                pub fn $get(&self) -> &[$ty] {
+                    match self {
+                        Self::$variant(data) => data,
+                        other => panic!("the buffer holds {other:?}"),
+                    }
+                }
+
+                /// Gives the scalars for writing.
+                ///
+                /// # Panics
+                /// If the buffer holds another type.
+                pub fn $get_mut(&mut self) -> &mut [$ty] {
+                    match self {
+                        Self::$variant(data) => data,
+                        other => panic!("the buffer holds {other:?}"),
+                    }
+                }
+            )+
+
+            /// Output of `len` scalars that nobody has written yet.
+            fn unwritten(element: Element, len: usize) -> Self {
+                match element {
+                    $(Element::$variant => Self::$variant(compare::sentinel_filled(len)),)+
+                }
+            }
+
+            fn upload(&self, gpu: &Gpu, name: &str, guarded: bool) -> Result<AnyBuffer, Error> {
+                match self {
+                    $(Self::$variant(data) => {
+                        let mut data = data.clone();
+                        if guarded {
+                            data.extend([GUARD as $ty; GUARD_LEN]);
+                        }
+                        Ok(AnyBuffer::clone(&*gpu.upload(name, &[data.len()], &data)?))
+                    })+
+                }
+            }
+
+            /// Reads a guarded output back and compares it and its guard zone.
+            fn compare(&self, gpu: &Gpu, buffer: &AnyBuffer, bound: &Bound) -> Result<(), Fault> {
+                match self {
+                    $(Self::$variant(expected) => {
+                        let actual = gpu.read(&typed::<$ty>(buffer)?)?;
+                        let (actual, guard) = actual.split_at(expected.len());
+                        compare::compare(actual, expected, bound)?;
+                        compare::compare(guard, &[GUARD as $ty; GUARD_LEN], &Bound::bits()).map_err(Fault::Guard)?;
+                        Ok(())
+                    })+
+                }
+            }
+        }
+    };
+}
+
+data_access! {
+    F32 f32s f32s_mut f32;
+    U32 u32s u32s_mut u32;
+    I32 i32s i32s_mut i32;
+}
+
+fn typed<T: Scalar>(buffer: &AnyBuffer) -> Result<Buffer<T>, Error> {
+    Buffer::try_from(buffer.clone())
+}
+
+/// What the inputs of a case are filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// All zero.
+    Zeros,
+    /// All one.
+    Ones,
+    /// Uniform in [-1, 1).
+    Random,
+    /// Random, times 2⁵⁰.
+    Large,
+    /// Random, times 2⁻⁵⁰: products stay normal numbers.
+    Small,
+}
+
+impl Values {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Zeros,
+        Self::Ones,
+        Self::Random,
+        Self::Large,
+        Self::Small,
+    ];
+
+    /// Gives `len` floats; buffers with different `stream` numbers differ.
+    #[must_use]
+    pub fn f32s(self, len: usize, stream: u64) -> Data {
+        let factor = 2_f32.powi(match self {
+            Self::Zeros => return Data::F32(vec![0.0; len]),
+            Self::Ones => return Data::F32(vec![1.0; len]),
+            Self::Random => 1,
+            Self::Large => 51,
+            Self::Small => -49,
+        });
+        let random = Philox::new(SEED).stream(stream);
+        Data::F32(
+            (0..len as u64)
+                .map(|i| (random.uniform_f32(i) - 0.5) * factor)
+                .collect(),
+        )
+    }
+}
+
+/// An adapter on which a case is known to fail; the case must fail there, so that a repair is noticed.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedFailure {
+    /// Backend, as in [`crate::Adapter::backend`].
+    pub backend: &'static str,
+    /// Part of the driver's name.
+    pub driver: &'static str,
+    /// Why it fails.
+    pub why: &'static str,
+}
+
+/// A kernel test: what to run, and what must come out.
+#[derive(Debug)]
+pub struct KernelCase<'a, P> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// Features it needs; adapters without them are passed over.
+    pub needs: &'a [Feature],
+    /// Parameters of every run: sizes 0, 1, workgroup ± 1, a prime, several workgroups, not square.
+    pub shapes: Vec<P>,
+    /// Gives the read-only buffers, in the order of the bindings.
+    pub inputs: fn(&P, Values) -> Vec<Data>,
+    /// Fills the outputs on the CPU.
+    pub twin: fn(&Kernel, &P, &[Data], &mut [Data]),
+    /// Gives the bound from parameters and inputs; an empty output is allowed where the shape is empty.
+    pub bound: fn(&P, &[Data]) -> Bound,
+    /// Adapters known to fail.
+    pub fails_on: &'a [ExpectedFailure],
+}
+
+/// Why a case failed.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error(transparent)]
+    Device(#[from] Error),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+    #[error("the kernel wrote behind its output: {0}")]
+    Guard(Mismatch),
+}
+
+/// Gives an open device on every adapter of this machine; opened once per process.
+///
+/// # Panics
+/// If a device cannot be opened, or there is none and `REQUIRE_GPU=1` is set.
+pub fn every_adapter() -> &'static [Gpu] {
+    static DEVICES: OnceLock<Vec<Gpu>> = OnceLock::new();
+    let devices = DEVICES.get_or_init(|| {
+        let open = |adapter: crate::Adapter| match Gpu::open(Select::Index(adapter.index)) {
+            Ok(gpu) => gpu,
+            Err(error) => panic!("{}: {error}", adapter.name),
+        };
+        adapters().into_iter().map(open).collect()
+    });
+    if devices.is_empty() {
+        skip("no GPU adapter, not even a software one, was found");
+    }
+    devices
+}
+
+/// Says that the running test is skipped, in a line of its own on standard error that `xtask verify` counts.
+///
+/// # Panics
+/// If `REQUIRE_GPU=1` is set: then a skip is a failure.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os(REQUIRE_GPU).is_none_or(|value| value != "1"),
+        "{REQUIRE_GPU}=1, but {why}"
+    );
+    let thread = std::thread::current();
+    let line = format!(
+        "skipped: {}: {why}\n",
+        thread.name().unwrap_or("kernel test")
+    );
+    // The test harness captures what `eprintln!` prints, but not what is written to the stream itself.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Runs `case` on every adapter of this machine.
+///
+/// # Panics
+/// If a result differs from the twin's beyond the bound, a device fails, or an expected failure passes.
+pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
+    for gpu in every_adapter() {
+        let adapter = gpu.adapter();
+        if let Err(missing) = gpu.require(&case.kernel.name, case.needs) {
+            skip(&missing.to_string());
+            continue;
+        }
+        let expected = case.fails_on.iter().find(|failure| {
+            failure.backend == adapter.backend && adapter.driver.contains(failure.driver)
+        });
+        match (check_on(gpu, case), expected) {
+            (Ok(()), None) | (Err(_), Some(_)) => {}
+            (Err(report), None) => panic!("{report}"),
+            (Ok(()), Some(failure)) => {
+                panic!(
+                    "{} passes on {}, but was expected to fail: {}",
+                    case.kernel.name, adapter.name, failure.why
+                )
+            }
+        }
+    }
+}
+
+/// Runs `case` on one device.
+///
+/// # Errors
+/// A report of the first failure: kernel, adapter, parameters, values, seed, and what the comparator found.
+pub fn check_on<P: Params + Debug>(gpu: &Gpu, case: &KernelCase<'_, P>) -> Result<(), String> {
+    for params in &case.shapes {
+        for values in Values::ALL {
+            check_once(gpu, case, params, values).map_err(|fault| {
+                let (kernel, adapter) = (&case.kernel.name, &gpu.adapter().name);
+                format!("{kernel} on {adapter}, {params:?}, {values:?} (seed {SEED}): {fault}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn check_once<P: Params>(
+    gpu: &Gpu,
+    case: &KernelCase<'_, P>,
+    params: &P,
+    values: Values,
+) -> Result<(), Fault> {
+    let inputs = (case.inputs)(params, values);
+    let mut expected = Vec::new();
+    let mut buffers = Vec::new();
+    let mut given = inputs.iter();
+    for (binding, len) in case.kernel.bindings.iter().zip(params.buffer_lens()) {
+        let guarded = binding.access == Access::ReadWrite;
+        let data = if guarded {
+            let len = usize::try_from(len).expect("a test's buffer fits memory");
+            let unwritten = Data::unwritten(binding.element, len);
+            expected.push(unwritten.clone());
+            unwritten
+        } else {
+            given
+                .next()
+                .expect("inputs gives one buffer for every read-only binding")
+                .clone()
+        };
+        buffers.push((guarded, data.upload(gpu, &binding.name, guarded)?));
+    }
+    let bound: Vec<&AnyBuffer> = buffers.iter().map(|(_, buffer)| buffer).collect();
+    gpu.dispatch(case.kernel, params, &bound)?;
+    (case.twin)(case.kernel, params, &inputs, &mut expected);
+    let outputs = buffers
+        .iter()
+        .filter(|(written, _)| *written)
+        .map(|(_, buffer)| buffer);
+    for (expected, buffer) in expected.iter().zip(outputs) {
+        let bound = (case.bound)(params, &inputs);
+        // Nothing to compare is right only where the parameters ask for nothing.
+        let bound = if params.domain().contains(&0) {
+            bound.allow_empty()
+        } else {
+            bound
+        };
+        expected.compare(gpu, buffer, &bound)?;
+    }
+    Ok(())
+}

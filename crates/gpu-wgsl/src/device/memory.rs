@@ -1,0 +1,351 @@
+//! Buffers on a device: allocation from the pool, upload, read-back through one staging buffer.
+
+use super::{Fault, Gpu, Shared, lock};
+use crate::pool::Pool;
+use crate::{Error, Result};
+use shaders::Element;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+/// A scalar that kernels can hold in a storage buffer.
+pub trait Scalar: bytemuck::Pod + Send + Sync {
+    /// Its name in reflection.
+    const ELEMENT: Element;
+}
+
+impl Scalar for f32 {
+    const ELEMENT: Element = Element::F32;
+}
+
+impl Scalar for u32 {
+    const ELEMENT: Element = Element::U32;
+}
+
+impl Scalar for i32 {
+    const ELEMENT: Element = Element::I32;
+}
+
+/// A named, shaped buffer on a device, whatever it holds; clones share the memory.
+#[derive(Clone, Debug)]
+pub struct AnyBuffer {
+    memory: Arc<Memory>,
+}
+
+/// A buffer on a device that holds scalars of type `T` in row-major order.
+#[derive(Clone, Debug)]
+pub struct Buffer<T: Scalar> {
+    any: AnyBuffer,
+    scalar: PhantomData<T>,
+}
+
+/// The memory of a buffer; goes back to the pool with its last owner, recorded work included.
+#[derive(Debug)]
+struct Memory {
+    name: String,
+    shape: Vec<usize>,
+    element: Element,
+    bytes: u64,
+    class_bytes: u64,
+    buffer: Option<wgpu::Buffer>,
+    /// Weak, since recorded work owns buffers and the device owns recorded work.
+    shared: Weak<Shared>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // Without the device there is no pool to return to.
+        if let (Some(buffer), Some(shared)) = (self.buffer.take(), self.shared.upgrade()) {
+            lock(&shared.pool).give_back(self.bytes, self.class_bytes, buffer);
+        }
+    }
+}
+
+impl AnyBuffer {
+    /// Gives the name it was made under.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.memory.name
+    }
+
+    /// Gives its shape.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.memory.shape
+    }
+
+    /// Gives the number of scalars.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.memory.shape.iter().product()
+    }
+
+    /// Tells whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives the type of its scalars.
+    #[must_use]
+    pub fn element(&self) -> Element {
+        self.memory.element
+    }
+
+    /// Tells whether both are the same memory.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.memory, &other.memory)
+    }
+
+    pub(super) fn shared(&self) -> &Weak<Shared> {
+        &self.memory.shared
+    }
+
+    pub(super) fn handle(&self) -> &wgpu::Buffer {
+        self.memory
+            .buffer
+            .as_ref()
+            .expect("the handle leaves only in drop")
+    }
+}
+
+impl<T: Scalar> Deref for Buffer<T> {
+    type Target = AnyBuffer;
+
+    fn deref(&self) -> &AnyBuffer {
+        &self.any
+    }
+}
+
+impl<T: Scalar> TryFrom<AnyBuffer> for Buffer<T> {
+    type Error = Error;
+
+    /// Gives the buffer with the type of its scalars; refused where they have another.
+    fn try_from(any: AnyBuffer) -> Result<Self> {
+        if any.element() == T::ELEMENT {
+            Ok(Self {
+                any,
+                scalar: PhantomData,
+            })
+        } else {
+            Err(Error::ElementMismatch {
+                name: any.name().to_owned(),
+                holds: any.element(),
+                wanted: T::ELEMENT,
+            })
+        }
+    }
+}
+
+impl Gpu {
+    /// Allocates a buffer of `shape`; what it holds is unspecified until something is written.
+    ///
+    /// Zero sizes and rank 0 are shapes like others. `name` stands in every error about the buffer.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond the adapter's limit for one storage binding (nothing is allocated),
+    /// [`Error::OutOfMemory`] beyond the budget or where the driver has no room, [`Error::Lost`].
+    pub fn alloc<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<Buffer<T>> {
+        self.alive("alloc")?;
+        let bytes = self.checked_bytes(name, shape, size_of::<T>())?;
+        let class_bytes = Pool::<()>::class_bytes(bytes, self.max_buffer_bytes());
+        let out_of_memory = |reason: String| Error::OutOfMemory {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            bytes,
+            live_bytes: self.pool().live_bytes,
+            reason,
+        };
+        let exceeded = lock(&self.shared.pool).exceeded_budget(bytes);
+        if let Some(budget) = exceeded {
+            return Err(out_of_memory(format!("the budget is {budget} bytes")));
+        }
+        let waiting = lock(&self.shared.pool).take(bytes, class_bytes);
+        let buffer = match waiting {
+            Some(buffer) => buffer,
+            None => {
+                let created = self.scoped(|device| {
+                    let usage = wgpu::BufferUsages::STORAGE
+                        | wgpu::BufferUsages::COPY_SRC
+                        | wgpu::BufferUsages::COPY_DST;
+                    create_buffer(device, name, class_bytes, usage)
+                });
+                let buffer = created.map_err(|fault| match fault {
+                    Fault::OutOfMemory(reason) => out_of_memory(reason),
+                    Fault::Refused(message) => Error::Device {
+                        op: "alloc",
+                        message,
+                    },
+                })?;
+                lock(&self.shared.pool).created(bytes, class_bytes);
+                buffer
+            }
+        };
+        let memory = Memory {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            element: T::ELEMENT,
+            bytes,
+            class_bytes,
+            buffer: Some(buffer),
+            shared: Arc::downgrade(&self.shared),
+        };
+        Ok(Buffer {
+            any: AnyBuffer {
+                memory: Arc::new(memory),
+            },
+            scalar: PhantomData,
+        })
+    }
+
+    /// Allocates a buffer of `shape` and fills it with `data`, row-major.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] where `data` has another number of elements; else as [`Gpu::alloc`].
+    pub fn upload<T: Scalar>(&self, name: &str, shape: &[usize], data: &[T]) -> Result<Buffer<T>> {
+        let buffer = self.alloc(name, shape)?;
+        self.write(&buffer, data)?;
+        Ok(buffer)
+    }
+
+    /// Overwrites a whole buffer; work recorded before sees the old contents.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::ForeignBuffer`], [`Error::Lost`].
+    pub fn write<T: Scalar>(&self, buffer: &Buffer<T>, data: &[T]) -> Result<()> {
+        self.check_owner("write", buffer)?;
+        if data.len() != buffer.len() {
+            return Err(Error::LengthMismatch {
+                op: "write",
+                name: buffer.name().to_owned(),
+                shape: buffer.shape().to_vec(),
+                found: data.len(),
+            });
+        }
+        // wgpu writes before the next submission, so what is recorded must leave first. A buffer fresh from the
+        // pool is in no recorded work, since that work would own it.
+        if self.is_recorded(buffer) {
+            self.flush()?;
+        }
+        self.alive("write")?;
+        self.shared
+            .queue
+            .write_buffer(buffer.handle(), 0, bytemuck::cast_slice(data));
+        self.sound("write")
+    }
+
+    /// Runs what is recorded and gives the contents of a buffer, row-major.
+    ///
+    /// # Errors
+    /// [`Error::ForeignBuffer`], [`Error::Lost`], [`Error::Device`] for whatever the driver reported on the way.
+    pub fn read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
+        self.check_owner("read", buffer)?;
+        self.flush()?;
+        let bytes = buffer.memory.bytes;
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let mut out = vec![T::zeroed(); buffer.len()];
+        self.read_bytes(buffer.handle(), bytes, bytemuck::cast_slice_mut(&mut out))?;
+        Ok(out)
+    }
+
+    /// Copies the first `bytes` of `source` through the staging buffer into `out`.
+    pub(super) fn read_bytes(
+        &self,
+        source: &wgpu::Buffer,
+        bytes: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut staging = lock(&self.shared.staging);
+        let buffer = match staging.take().filter(|buffer| buffer.size() >= bytes) {
+            Some(buffer) => buffer,
+            None => {
+                let size = Pool::<()>::class_bytes(bytes, self.max_buffer_bytes());
+                let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+                self.scoped(|device| create_buffer(device, "staging", size, usage))
+                    .map_err(|fault| Error::Device {
+                        op: "read",
+                        message: fault.into_message(),
+                    })?
+            }
+        };
+        let mut encoder = self
+            .shared
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(source, 0, &buffer, 0, bytes);
+        self.shared.queue.submit([encoder.finish()]);
+        let slice = buffer.slice(..bytes);
+        // The outcome of the mapping is read from the mapped range below; the wait covers the callback.
+        slice.map_async(wgpu::MapMode::Read, |_| {});
+        self.wait("read")?;
+        let mapped = slice.get_mapped_range().map_err(|error| Error::Device {
+            op: "read",
+            message: error.to_string(),
+        })?;
+        out.copy_from_slice(&mapped);
+        drop(mapped);
+        buffer.unmap();
+        *staging = Some(buffer);
+        Ok(())
+    }
+
+    /// Waits until everything submitted has run, and returns what went wrong on the way.
+    pub(super) fn wait(&self, op: &'static str) -> Result<()> {
+        let polled = self.shared.device.poll(wgpu::PollType::wait_indefinitely());
+        self.sound(op)?;
+        polled.map(|_| ()).map_err(|error| Error::Device {
+            op,
+            message: error.to_string(),
+        })
+    }
+
+    /// Bytes that one buffer may have: bound whole, and a multiple of what copies need.
+    fn max_buffer_bytes(&self) -> u64 {
+        let limits = &self.adapter().limits;
+        let bytes = limits
+            .max_buffer_size
+            .min(limits.max_storage_buffer_binding_size);
+        bytes - bytes % wgpu::COPY_BUFFER_ALIGNMENT
+    }
+
+    /// Bytes of a buffer of `shape`, checked against overflow and the limits before anything is allocated.
+    fn checked_bytes(&self, name: &str, shape: &[usize], scalar_bytes: usize) -> Result<u64> {
+        // A zero side makes the whole empty, however large the others are.
+        let bytes = if shape.contains(&0) {
+            Some(0)
+        } else {
+            shape.iter().try_fold(scalar_bytes as u64, |bytes, &side| {
+                bytes.checked_mul(side as u64)
+            })
+        };
+        match bytes {
+            Some(bytes) if bytes <= self.max_buffer_bytes() => Ok(bytes),
+            _ => Err(Error::TooLarge {
+                op: "alloc",
+                name: name.to_owned(),
+                shape: shape.iter().map(|&side| side as u64).collect(),
+                needed: bytes.unwrap_or(u64::MAX),
+                unit: "bytes",
+                limit_name: "maxStorageBufferBindingSize or maxBufferSize",
+                limit: self.max_buffer_bytes(),
+            }),
+        }
+    }
+}
+
+pub(super) fn create_buffer(
+    device: &wgpu::Device,
+    name: &str,
+    size: u64,
+    usage: wgpu::BufferUsages,
+) -> wgpu::Buffer {
+    device.create_buffer(&wgpu::BufferDescriptor {
+        label: Some(name),
+        size,
+        usage,
+        mapped_at_creation: false,
+    })
+}

@@ -1,0 +1,154 @@
+//! Finds the adapters of this machine and opens a device on one.
+
+use super::{Gpu, Shared, batch::Timer};
+use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
+use crate::{Error, Result};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Environment variable that narrows [`Select::Best`] to adapters whose name contains its value.
+const ADAPTER_VARIABLE: &str = "GPU_ADAPTER";
+
+/// Lists the adapters of this machine, software ones too; empty where there is no driver.
+#[must_use]
+pub fn adapters() -> Vec<Adapter> {
+    pollster::block_on(find())
+        .into_iter()
+        .map(|(adapter, _)| adapter)
+        .collect()
+}
+
+async fn find() -> Vec<(Adapter, wgpu::Adapter)> {
+    let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = backends;
+    // Debug layers of the driver's vendor only: wgpu's own validation is always on.
+    descriptor.flags = wgpu::InstanceFlags::empty();
+    let instance = wgpu::Instance::new(descriptor);
+    let found = instance.enumerate_adapters(backends).await;
+    found
+        .into_iter()
+        .enumerate()
+        .map(|(index, adapter)| (describe(index, &adapter), adapter))
+        .collect()
+}
+
+pub(super) async fn open(select: Select) -> Result<Gpu> {
+    let select = match (std::env::var(ADAPTER_VARIABLE), select) {
+        (Ok(part), Select::Best) => Select::Name(part),
+        (_, select) => select,
+    };
+    let mut found = find().await;
+    let plain: Vec<Adapter> = found.iter().map(|(adapter, _)| adapter.clone()).collect();
+    let Some(place) = select.pick(&plain).map(|picked| picked.index) else {
+        let found = plain.into_iter().map(|adapter| adapter.name).collect();
+        return Err(Error::NoAdapter {
+            wanted: select.to_string(),
+            found,
+        });
+    };
+    let (adapter, handle) = found.swap_remove(place);
+    let (device, queue) = handle
+        .request_device(&wgpu::DeviceDescriptor {
+            label: Some(&adapter.name),
+            required_features: opened_features(&adapter),
+            required_limits: handle.limits(),
+            ..Default::default()
+        })
+        .await
+        .map_err(|error| Error::Device {
+            op: "open",
+            message: error.to_string(),
+        })?;
+    Ok(assemble(adapter, device, queue))
+}
+
+fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
+    let lost = Arc::new(OnceLock::new());
+    let faults = Arc::new(Mutex::new(Vec::new()));
+    let mark = Arc::clone(&lost);
+    device.set_device_lost_callback(move |reason, message| {
+        // Only the first loss is kept: later ones are its consequences.
+        let _ = mark.set(format!("{reason:?} {message}").trim().to_owned());
+    });
+    let sink = Arc::clone(&faults);
+    device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+        super::lock(&sink).push(error.to_string())
+    }));
+    let timer = Timer::of(&adapter, queue.get_timestamp_period());
+    Gpu {
+        shared: Arc::new(Shared {
+            adapter,
+            device,
+            queue,
+            timer,
+            pool: Mutex::default(),
+            pipelines: Mutex::default(),
+            batch: Mutex::default(),
+            staging: Mutex::default(),
+            lost,
+            faults,
+        }),
+    }
+}
+
+fn describe(index: usize, adapter: &wgpu::Adapter) -> Adapter {
+    let info = adapter.get_info();
+    let limits = adapter.limits();
+    Adapter {
+        index,
+        name: info.name,
+        device_type: match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => DeviceType::DiscreteGpu,
+            wgpu::DeviceType::IntegratedGpu => DeviceType::IntegratedGpu,
+            wgpu::DeviceType::VirtualGpu => DeviceType::VirtualGpu,
+            wgpu::DeviceType::Cpu => DeviceType::Cpu,
+            wgpu::DeviceType::Other => DeviceType::Other,
+        },
+        backend: format!("{:?}", info.backend),
+        driver: format!("{} {}", info.driver, info.driver_info)
+            .trim()
+            .to_owned(),
+        vendor: info.vendor,
+        device: info.device,
+        subgroup_sizes: [info.subgroup_min_size, info.subgroup_max_size],
+        limits: Limits {
+            max_buffer_size: limits.max_buffer_size,
+            max_storage_buffer_binding_size: limits.max_storage_buffer_binding_size,
+            max_storage_buffers_per_shader_stage: limits.max_storage_buffers_per_shader_stage,
+            max_compute_workgroup_storage_size: limits.max_compute_workgroup_storage_size,
+            max_compute_invocations_per_workgroup: limits.max_compute_invocations_per_workgroup,
+            max_compute_workgroups_per_dimension: limits.max_compute_workgroups_per_dimension,
+            min_uniform_buffer_offset_alignment: limits.min_uniform_buffer_offset_alignment,
+        },
+        features: Feature::ALL
+            .into_iter()
+            .filter(|&f| adapter.features().contains(by_wgpu(f)))
+            .collect(),
+    }
+}
+
+fn by_wgpu(feature: Feature) -> wgpu::Features {
+    match feature {
+        Feature::F16 => wgpu::Features::SHADER_F16,
+        Feature::F64 => wgpu::Features::SHADER_F64,
+        Feature::Int64 => wgpu::Features::SHADER_INT64,
+        Feature::Subgroups => wgpu::Features::SUBGROUP,
+        Feature::Timestamps => wgpu::Features::TIMESTAMP_QUERY,
+        Feature::TimestampsInPass => {
+            wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES
+                | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
+        }
+        Feature::CooperativeMatrix => wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
+    }
+}
+
+/// Features to open: all that the adapter has, but cooperative matrices, which wgpu calls experimental.
+fn opened_features(adapter: &Adapter) -> wgpu::Features {
+    adapter
+        .features
+        .iter()
+        .filter(|feature| **feature != Feature::CooperativeMatrix)
+        .fold(wgpu::Features::empty(), |all, &feature| {
+            all | by_wgpu(feature)
+        })
+}

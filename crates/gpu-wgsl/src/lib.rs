@@ -1,0 +1,39 @@
+//! Compute on any GPU through WGSL: adapters, a device, memory that is counted, kernels that are checked.
+//!
+//! Role: the only crate that knows wgpu; what it needs of it stands in one private module, `device`. Everything
+//! public is plain data of our own, so a new major of wgpu changes one folder.
+//! Method: dispatches are recorded and leave in one submission when a result is read ([`Gpu::flush`]); buffers come
+//! from a pool by size class; every size is checked against the adapter's limits before anything is allocated.
+//! Limits: counts are 32-bit in kernels; a buffer is bound whole, so it may not exceed the adapter's binding limit.
+//!
+//! ```
+//! use gpu_wgsl::{Error, Gpu, Select};
+//! use shaders::{layout, params::MatmulParams};
+//!
+//! # fn main() -> Result<(), Error> {
+//! let gpu = match Gpu::open(Select::Best) {
+//!     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; the CPU crates still work
+//!     other => other?,
+//! };
+//! let a = gpu.upload("a", &[1, 2], &[3.0_f32, 4.0])?;
+//! let b = gpu.upload("b", &[2, 1], &[10.0_f32, 100.0])?;
+//! let c = gpu.alloc::<f32>("c", &[1, 1])?;
+//! gpu.dispatch(&layout::MATMUL_NAIVE, &MatmulParams::new(1, 2, 1), &[&a, &b, &c])?;
+//! assert_eq!(gpu.read(&c)?, [430.0]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod adapter;
+pub mod check;
+mod device;
+mod error;
+pub mod gemm;
+mod grid;
+mod pool;
+
+pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
+pub use device::{AnyBuffer, Buffer, Gpu, Scalar, Timer, Timing, adapters};
+pub use error::{Error, Result};
+pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
+pub use pool::PoolCounters;

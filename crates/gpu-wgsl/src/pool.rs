@@ -1,0 +1,162 @@
+//! Memory of a device: buffers are reused by size class, and every byte is counted.
+//!
+//! Role: knows sizes and counts, not wgpu; `B` is whatever the device calls a buffer.
+//! Method: a request is rounded up to the next of 4 classes per power of two, so at most a quarter is wasted; a
+//! buffer that is given back waits in its class for the next request. `live` and `peak` count what was asked for,
+//! `reserved` what the device holds, waiting buffers included.
+
+use std::collections::HashMap;
+
+/// Smallest class in bytes; also keeps every class a multiple of the 4 bytes that copies need.
+const MIN_CLASS_BYTES: u64 = 256;
+
+/// Bytes and buffers of a pool at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCounters {
+    /// Bytes in buffers that somebody holds.
+    pub live_bytes: u64,
+    /// The most that `live_bytes` ever was, or was since the peak was reset.
+    pub peak_bytes: u64,
+    /// Bytes that the device has allocated for us, held or waiting.
+    pub reserved_bytes: u64,
+    /// Requests answered by a waiting buffer.
+    pub n_reused: u64,
+    /// Requests that needed a new buffer.
+    pub n_created: u64,
+}
+
+/// Buffers by size class.
+#[derive(Debug)]
+pub(crate) struct Pool<B> {
+    waiting: HashMap<u64, Vec<B>>,
+    counters: PoolCounters,
+    budget_bytes: Option<u64>,
+}
+
+impl<B> Default for Pool<B> {
+    fn default() -> Self {
+        Self {
+            waiting: HashMap::new(),
+            counters: PoolCounters::default(),
+            budget_bytes: None,
+        }
+    }
+}
+
+impl<B> Pool<B> {
+    /// Gives the size class of a request: the bytes that its buffer really has, never above `max_bytes`.
+    pub(crate) fn class_bytes(bytes: u64, max_bytes: u64) -> u64 {
+        let bytes = bytes.max(MIN_CLASS_BYTES);
+        let step = (1_u64 << bytes.ilog2()) / 4;
+        bytes
+            .checked_next_multiple_of(step)
+            .unwrap_or(bytes)
+            .min(max_bytes.max(bytes))
+    }
+
+    pub(crate) fn counters(&self) -> PoolCounters {
+        self.counters
+    }
+
+    pub(crate) fn reset_peak(&mut self) {
+        self.counters.peak_bytes = self.counters.live_bytes;
+    }
+
+    pub(crate) fn set_budget(&mut self, bytes: Option<u64>) {
+        self.budget_bytes = bytes;
+    }
+
+    /// Gives the budget if `bytes` more would exceed it.
+    pub(crate) fn exceeded_budget(&self, bytes: u64) -> Option<u64> {
+        self.budget_bytes
+            .filter(|budget| self.counters.live_bytes.saturating_add(bytes) > *budget)
+    }
+
+    /// Takes a waiting buffer of the class of `bytes`, if there is one, and counts it as live.
+    pub(crate) fn take(&mut self, bytes: u64, class_bytes: u64) -> Option<B> {
+        let buffer = self.waiting.get_mut(&class_bytes)?.pop()?;
+        self.counters.n_reused += 1;
+        self.count_live(bytes);
+        Some(buffer)
+    }
+
+    /// Counts a buffer that the device just created for a request of `bytes`.
+    pub(crate) fn created(&mut self, bytes: u64, class_bytes: u64) {
+        self.counters.n_created += 1;
+        self.counters.reserved_bytes += class_bytes;
+        self.count_live(bytes);
+    }
+
+    /// Takes a buffer back; it waits for the next request of its class.
+    pub(crate) fn give_back(&mut self, bytes: u64, class_bytes: u64, buffer: B) {
+        self.counters.live_bytes -= bytes;
+        self.waiting.entry(class_bytes).or_default().push(buffer);
+    }
+
+    /// Lets go of every waiting buffer.
+    pub(crate) fn trim(&mut self) {
+        let freed: u64 = self
+            .waiting
+            .iter()
+            .map(|(class, buffers)| class * buffers.len() as u64)
+            .sum();
+        self.counters.reserved_bytes -= freed;
+        self.waiting.clear();
+    }
+
+    fn count_live(&mut self, bytes: u64) {
+        self.counters.live_bytes += bytes;
+        self.counters.peak_bytes = self.counters.peak_bytes.max(self.counters.live_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_waste_at_most_a_quarter_and_keep_to_the_limit() {
+        for bytes in [0, 1, 256, 257, 1000, 4096, 5000, 1 << 30, (1 << 31) - 1] {
+            let class = Pool::<()>::class_bytes(bytes, 1 << 40);
+            assert!(class >= bytes && class % 4 == 0, "{bytes}: {class}");
+            assert!(
+                class <= bytes.max(256) + bytes.max(256) / 4,
+                "{bytes}: {class}"
+            );
+        }
+        assert_eq!(Pool::<()>::class_bytes(900, 1000), 1000);
+    }
+
+    #[test]
+    fn a_returned_buffer_is_reused_and_the_peak_stays() {
+        let mut pool = Pool::default();
+        let class = Pool::<u8>::class_bytes(1000, u64::MAX);
+        assert_eq!(pool.take(1000, class), None);
+        pool.created(1000, class);
+        pool.give_back(1000, class, 7);
+        assert_eq!(pool.take(990, class), Some(7));
+        let counters = pool.counters();
+        assert_eq!(
+            (
+                counters.live_bytes,
+                counters.peak_bytes,
+                counters.reserved_bytes
+            ),
+            (990, 1000, class)
+        );
+        assert_eq!((counters.n_created, counters.n_reused), (1, 1));
+        pool.give_back(990, class, 7);
+        pool.trim();
+        assert_eq!(pool.counters().reserved_bytes, 0);
+    }
+
+    #[test]
+    fn a_budget_counts_what_is_live() {
+        let mut pool = Pool::<()>::default();
+        pool.set_budget(Some(100));
+        assert_eq!(pool.exceeded_budget(100), None);
+        pool.created(60, 256);
+        assert_eq!(pool.exceeded_budget(41), Some(100));
+        assert_eq!(pool.exceeded_budget(u64::MAX), Some(100));
+    }
+}

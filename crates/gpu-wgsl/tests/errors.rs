@@ -1,0 +1,233 @@
+//! The faults of a device that callers must tell apart, each provoked on a real adapter.
+
+use gpu_wgsl::check::every_adapter;
+use gpu_wgsl::{Error, Feature, Gpu, Select, gemm};
+use shaders::params::{BufferCopyParams, MatmulParams, PhiloxFillParams};
+use shaders::{Kernel, layout};
+use std::borrow::Cow;
+
+#[test]
+fn a_name_that_no_adapter_bears_is_no_adapter() {
+    let error = Gpu::open(Select::Name("no such adapter".to_owned())).unwrap_err();
+    assert!(
+        matches!(&error, Error::NoAdapter { wanted, .. } if wanted.contains("no such adapter")),
+        "{error}"
+    );
+    assert!(matches!(
+        Gpu::open(Select::Index(999)),
+        Err(Error::NoAdapter { .. })
+    ));
+}
+
+#[test]
+fn a_destroyed_device_is_lost_and_a_new_one_works() {
+    for shared in every_adapter() {
+        let index = shared.adapter().index;
+        let gpu = Gpu::open(Select::Index(index)).unwrap();
+        let words = gpu.upload("words", &[3], &[1_u32, 2, 3]).unwrap();
+        gpu.dispatch(
+            &layout::PHILOX_FILL,
+            &PhiloxFillParams::new(1, 2, 3),
+            &[&words],
+        )
+        .unwrap();
+        gpu.destroy();
+        let lost = [
+            gpu.read(&words).map(drop),
+            gpu.alloc::<f32>("x", &[1]).map(drop),
+            gpu.write(&words, &[1, 2, 3]),
+            gpu.dispatch(
+                &layout::PHILOX_FILL,
+                &PhiloxFillParams::new(1, 2, 3),
+                &[&words],
+            ),
+            gpu.flush(),
+            gpu.finish(),
+            gpu.time(|| Ok(())).map(drop),
+        ];
+        for outcome in lost {
+            assert!(
+                matches!(&outcome, Err(Error::Lost { adapter, .. }) if *adapter == gpu.adapter().name),
+                "{outcome:?}"
+            );
+        }
+        let anew = Gpu::open(Select::Index(index)).unwrap();
+        let words = anew.upload("words", &[3], &[7_u32, 8, 9]).unwrap();
+        assert_eq!(anew.read(&words).unwrap(), [7, 8, 9]);
+    }
+}
+
+#[test]
+fn a_budget_is_out_of_memory_and_names_the_buffer() {
+    for shared in every_adapter() {
+        let gpu = Gpu::open(Select::Index(shared.adapter().index)).unwrap();
+        gpu.set_budget(Some(4096));
+        let held = gpu.alloc::<f32>("held", &[512]).unwrap();
+        let error = gpu.alloc::<f32>("weights", &[32, 17]).unwrap_err();
+        let Error::OutOfMemory {
+            name,
+            shape,
+            bytes,
+            live_bytes,
+            ..
+        } = &error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(
+            (name.as_str(), &shape[..], *bytes, *live_bytes),
+            ("weights", &[32, 17][..], 2176, 2048)
+        );
+        drop(held);
+        gpu.alloc::<f32>("weights", &[32, 17]).unwrap();
+    }
+}
+
+#[test]
+fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
+    for gpu in every_adapter() {
+        let limit = gpu.adapter().limits.max_storage_buffer_binding_size;
+        let side = usize::try_from(limit / 4).unwrap() + 1;
+        let before = gpu.pool().reserved_bytes;
+        let error = gpu.alloc::<f32>("x", &[side]).unwrap_err();
+        assert!(
+            matches!(&error, Error::TooLarge { name, needed, .. } if name == "x" && *needed == 4 * side as u64)
+        );
+        for shape in [
+            vec![usize::MAX],
+            vec![usize::MAX, usize::MAX],
+            vec![1 << 40, 1 << 40, 3],
+        ] {
+            let error = gpu.alloc::<f32>("huge", &shape).unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    Error::TooLarge {
+                        needed: u64::MAX,
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+        }
+        let params = PhiloxFillParams::new(0, 0, u32::MAX);
+        let small = gpu.alloc::<u32>("small", &[4]).unwrap();
+        let error = gpu
+            .dispatch(&layout::PHILOX_FILL, &params, &[&small])
+            .unwrap_err();
+        assert!(matches!(error, Error::Interface { .. }), "{error}");
+        assert!(gpu.pool().reserved_bytes <= before + 512);
+    }
+}
+
+#[test]
+fn a_workgroup_beyond_the_limit_is_too_large() {
+    for gpu in every_adapter() {
+        let kernel = Kernel {
+            workgroup_size: [1 << 20, 1, 1],
+            ..layout::BUFFER_COPY
+        };
+        let (x, y) = (
+            gpu.upload("x", &[4], &[0.0_f32; 4]).unwrap(),
+            gpu.alloc::<f32>("y", &[4]).unwrap(),
+        );
+        let error = gpu
+            .dispatch(&kernel, &BufferCopyParams::new(1), &[&x, &y])
+            .unwrap_err();
+        let name = "maxComputeInvocationsPerWorkgroup";
+        assert!(
+            matches!(&error, Error::TooLarge { limit_name, .. } if *limit_name == name),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_feature_that_is_not_there_is_unsupported() {
+    for gpu in every_adapter() {
+        for feature in Feature::ALL {
+            let outcome = gpu.require("attention", &[feature]);
+            if gpu.adapter().features.contains(&feature) {
+                assert_eq!(outcome, Ok(()));
+            } else {
+                let error = outcome.unwrap_err();
+                assert!(
+                    matches!(&error, Error::Unsupported { op, feature: missing, .. } if op == "attention" && *missing == feature)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_that_do_not_fit_their_kernel_are_named() {
+    for gpu in every_adapter() {
+        let a = gpu.upload("a", &[2, 3], &[0.0_f32; 6]).unwrap();
+        let b = gpu.upload("b", &[4, 2], &[0.0_f32; 8]).unwrap();
+        let c = gpu.alloc::<f32>("c", &[2, 2]).unwrap();
+        let words = gpu.alloc::<u32>("words", &[8]).unwrap();
+        let params = MatmulParams::new(2, 3, 2);
+        let kernel = &layout::MATMUL_NAIVE;
+        let calls = [
+            (
+                gpu.dispatch(kernel, &params, &[&a, &b]),
+                "takes 3 buffers, not 2",
+            ),
+            (
+                gpu.dispatch(kernel, &BufferCopyParams::new(1), &[&a, &b, &c]),
+                "takes MatmulParams of 16 bytes",
+            ),
+            (
+                gpu.dispatch(kernel, &params, &[&a, &words, &c]),
+                "binding 2 (b) holds F32, words holds U32",
+            ),
+            (
+                gpu.dispatch(kernel, &params, &[&a, &c, &b]),
+                "binding 2 (b) needs 6 scalars, c has [2, 2]",
+            ),
+            (
+                gpu.dispatch(kernel, &MatmulParams::new(2, 2, 2), &[&a, &b, &a]),
+                "a is bound at 1 and 3 and written",
+            ),
+            (
+                gemm::matmul(gpu, &a, &b).map(drop),
+                "matmul: shapes [2, 3] and [4, 2] do not fit",
+            ),
+            (
+                gpu.upload("x", &[2, 2], &[0_u32; 3]).map(drop),
+                "x has shape [2, 2], but the data has 3 elements",
+            ),
+        ];
+        for (outcome, text) in calls {
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+        let other = Gpu::open(Select::Index(gpu.adapter().index)).unwrap();
+        assert!(matches!(other.read(&a), Err(Error::ForeignBuffer { .. })));
+    }
+}
+
+#[test]
+fn text_that_is_no_wgsl_is_refused_with_its_place() {
+    for gpu in every_adapter() {
+        let x = gpu.upload("x", &[4], &[0.0_f32; 4]).unwrap();
+        let y = gpu.alloc::<f32>("y", &[4]).unwrap();
+        for source in ["fn", "", "@compute @workgroup_size(1) fn other() {}"] {
+            let kernel = Kernel {
+                source: Cow::Borrowed(source),
+                ..layout::BUFFER_COPY
+            };
+            let error = gpu
+                .dispatch(&kernel, &BufferCopyParams::new(1), &[&x, &y])
+                .unwrap_err();
+            assert!(
+                matches!(&error, Error::Shader { kernel, .. } if kernel == "buffer_copy"),
+                "{error}"
+            );
+        }
+        // The device is still sound.
+        gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&x, &y])
+            .unwrap();
+        assert_eq!(gpu.read(&y).unwrap(), [0.0; 4]);
+    }
+}

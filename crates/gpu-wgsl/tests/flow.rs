@@ -1,0 +1,151 @@
+//! Memory and flow: what is recorded runs once, in order; what is returned is reused; what is timed took time.
+
+use gpu_wgsl::check::every_adapter;
+use gpu_wgsl::{Gpu, Select};
+use shaders::layout;
+use shaders::params::{BufferCopyParams, FmaPeakParams};
+
+fn fresh(shared: &Gpu) -> Gpu {
+    Gpu::open(Select::Index(shared.adapter().index)).unwrap()
+}
+
+#[test]
+fn zero_sizes_and_rank_0_are_shapes_like_others() {
+    for gpu in every_adapter() {
+        for shape in [&[0][..], &[3, 0], &[0, usize::MAX, 7]] {
+            let empty = gpu.upload::<f32>("empty", shape, &[]).unwrap();
+            assert_eq!(gpu.read(&empty).unwrap(), []);
+        }
+        let scalar = gpu.upload("scalar", &[], &[4.5_f32]).unwrap();
+        assert_eq!(gpu.read(&scalar).unwrap(), [4.5]);
+    }
+}
+
+#[test]
+fn recorded_work_sees_what_a_buffer_held_when_it_was_recorded() {
+    for gpu in every_adapter() {
+        let x = gpu.upload("x", &[4], &[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+        let y = gpu.alloc::<f32>("y", &[4]).unwrap();
+        gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&x, &y])
+            .unwrap();
+        gpu.write(&x, &[9.0; 4]).unwrap();
+        assert_eq!(gpu.read(&y).unwrap(), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(gpu.read(&x).unwrap(), [9.0; 4]);
+    }
+}
+
+#[test]
+fn a_buffer_dropped_before_the_flush_is_not_reused_before_it_was_read() {
+    for shared in every_adapter() {
+        let gpu = fresh(shared);
+        let y = gpu.alloc::<f32>("y", &[4]).unwrap();
+        let x = gpu.upload("x", &[4], &[1.0_f32; 4]).unwrap();
+        gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&x, &y])
+            .unwrap();
+        drop(x);
+        let other = gpu.upload("other", &[4], &[2.0_f32; 4]).unwrap();
+        assert_eq!(gpu.read(&y).unwrap(), [1.0; 4]);
+        assert_eq!(gpu.read(&other).unwrap(), [2.0; 4]);
+    }
+}
+
+#[test]
+fn a_chain_of_dispatches_runs_in_order_even_beyond_one_batch() {
+    for gpu in every_adapter() {
+        let a = gpu.upload("a", &[4], &[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+        let b = gpu.upload("b", &[4], &[0.0_f32; 4]).unwrap();
+        let c = gpu.upload("c", &[4], &[0.0_f32; 4]).unwrap();
+        for _ in 0..1500 {
+            gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&a, &b])
+                .unwrap();
+            gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&b, &c])
+                .unwrap();
+        }
+        assert_eq!(gpu.read(&c).unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    }
+}
+
+#[test]
+fn pool_counters_follow_what_is_held() {
+    for shared in every_adapter() {
+        let gpu = fresh(shared);
+        let a = gpu.alloc::<f32>("a", &[1000]).unwrap();
+        let b = gpu.alloc::<f32>("b", &[500]).unwrap();
+        assert_eq!((gpu.pool().live_bytes, gpu.pool().peak_bytes), (6000, 6000));
+        drop(a);
+        assert_eq!((gpu.pool().live_bytes, gpu.pool().peak_bytes), (2000, 6000));
+        let created = gpu.pool().n_created;
+        let c = gpu.alloc::<f32>("c", &[1000]).unwrap();
+        assert_eq!((gpu.pool().n_created, gpu.pool().n_reused), (created, 1));
+        drop((b, c));
+        gpu.reset_peak();
+        gpu.trim();
+        let counters = gpu.pool();
+        assert_eq!(
+            (
+                counters.live_bytes,
+                counters.peak_bytes,
+                counters.reserved_bytes
+            ),
+            (0, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn timings_name_every_dispatch_and_grow_with_the_work() {
+    for gpu in every_adapter() {
+        let gpu = fresh(gpu);
+        let y = gpu.alloc::<f32>("y", &[4 * 4096]).unwrap();
+        let run =
+            |rounds| gpu.dispatch(&layout::FMA_PEAK, &FmaPeakParams::new(4096, rounds), &[&y]);
+        let timings = gpu
+            .time(|| {
+                run(16)?;
+                run(16 * 64)
+            })
+            .unwrap();
+        assert_eq!(timings.len(), 2);
+        assert!(timings.iter().all(|timing| timing.kernel == "fma_peak"));
+        assert!(timings[1].elapsed > timings[0].elapsed, "{timings:?}");
+    }
+}
+
+#[test]
+fn threads_share_a_device() {
+    for gpu in every_adapter() {
+        std::thread::scope(|scope| {
+            for thread in 0..4_u16 {
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        let x = gpu.upload("x", &[256], &[f32::from(thread); 256]).unwrap();
+                        let y = gpu.alloc::<f32>("y", &[256]).unwrap();
+                        gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(64), &[&x, &y])
+                            .unwrap();
+                        assert_eq!(gpu.read(&y).unwrap(), [f32::from(thread); 256]);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_measurement_holds_its_own_threads_dispatches_and_no_other_runs_beside_it() {
+    for shared in every_adapter() {
+        let gpu = fresh(shared);
+        let y = gpu.alloc::<f32>("y", &[4 * 64]).unwrap();
+        let run = || gpu.dispatch(&layout::FMA_PEAK, &FmaPeakParams::new(64, 1), &[&y]);
+        let timings = gpu
+            .time(|| {
+                std::thread::scope(|scope| scope.spawn(run).join().unwrap())?;
+                assert_eq!(gpu.time(run), Err(gpu_wgsl::Error::Measuring));
+                run()
+            })
+            .unwrap();
+        assert_eq!(timings.len(), 1);
+        let failed = gpu.time(|| Err(gpu_wgsl::Error::Measuring));
+        assert_eq!(failed, Err(gpu_wgsl::Error::Measuring));
+        assert_eq!(gpu.time(run).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,260 @@
+//! Every kernel against its twin, on every adapter of this machine.
+
+use gpu_wgsl::check::{Data, KernelCase, Values, check_on, check_on_every_adapter, every_adapter};
+use gpu_wgsl::gemm::{self, Config};
+use shaders::params::{BufferCopyParams, FmaPeakParams, MatmulParams, PhiloxFillParams};
+use shaders::{Kernel, layout, twin};
+use std::borrow::Cow;
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::gemm::oracle;
+
+/// Sizes around a 16 × 16 tile and around a register block: 0, 1, tile ± 1, a prime, several tiles, not square.
+fn matmul_shapes() -> Vec<MatmulParams> {
+    let shapes = [
+        [0, 3, 4],
+        [3, 0, 4],
+        [3, 4, 0],
+        [1, 1, 1],
+        [1, 37, 1],
+        [1, 16, 40],
+        [40, 16, 1],
+        [5, 784, 10],
+        [15, 15, 15],
+        [16, 16, 16],
+        [17, 17, 17],
+        [31, 13, 61],
+        [64, 16, 64],
+        [65, 33, 63],
+        [257, 5, 16],
+        [100, 128, 72],
+        [128, 127, 128],
+    ];
+    shapes
+        .map(|[rows, inner, cols]| MatmulParams::new(rows, inner, cols))
+        .to_vec()
+}
+
+fn matmul_inputs(params: &MatmulParams, values: Values) -> Vec<Data> {
+    let [rows, inner, cols] = params.shape();
+    vec![values.f32s(rows * inner, 0), values.f32s(inner * cols, 1)]
+}
+
+fn matmul_twin(kernel: &Kernel, params: &MatmulParams, inputs: &[Data], outputs: &mut [Data]) {
+    twin::matmul_naive(
+        kernel,
+        params,
+        inputs[0].f32s(),
+        inputs[1].f32s(),
+        outputs[0].f32s_mut(),
+    );
+}
+
+/// Two sums of `inner` products, each off by at most `inner · ε · Σ|a·b|` (ε/2 a rounding, one rounding a term where
+/// the adapter fuses, two where it does not), differ by at most twice that.
+fn matmul_bound(params: &MatmulParams, inputs: &[Data]) -> Bound {
+    let truth = oracle(inputs[0].f32s(), inputs[1].f32s(), params.shape()).unwrap();
+    Bound::relative(2 * params.shape()[1].max(1)).scaled_by(truth.magnitudes)
+}
+
+fn matmul_case(kernel: &Kernel) -> KernelCase<'_, MatmulParams> {
+    KernelCase {
+        kernel,
+        needs: &[],
+        shapes: matmul_shapes(),
+        inputs: matmul_inputs,
+        twin: matmul_twin,
+        bound: matmul_bound,
+        fails_on: &[],
+    }
+}
+
+#[test]
+fn matmul_naive_matches_its_twin() {
+    check_on_every_adapter(&matmul_case(&layout::MATMUL_NAIVE));
+}
+
+#[test]
+fn matmul_tile_matches_its_twin() {
+    check_on_every_adapter(&KernelCase {
+        twin: |kernel, params, inputs, outputs| {
+            twin::matmul_tile(
+                kernel,
+                params,
+                inputs[0].f32s(),
+                inputs[1].f32s(),
+                outputs[0].f32s_mut(),
+            );
+        },
+        ..matmul_case(&layout::MATMUL_TILE)
+    });
+}
+
+#[test]
+fn generated_square_blocks_match_the_naive_twin() {
+    check_registers(Config::SQUARE);
+}
+
+#[test]
+fn generated_skinny_blocks_match_the_naive_twin() {
+    check_registers(Config::SKINNY);
+}
+
+#[test]
+fn generated_wide_tiles_match_the_naive_twin() {
+    check_registers(Config {
+        thread_rows: 8,
+        thread_cols: 8,
+        block_inner: 5,
+        ..Config::SQUARE
+    });
+}
+
+fn check_registers(config: Config) {
+    check_on_every_adapter(&KernelCase {
+        // The emitted kernel has another workgroup, but the twin of the naive kernel walks its own.
+        twin: |_, params, inputs, outputs| {
+            matmul_twin(&layout::MATMUL_NAIVE, params, inputs, outputs)
+        },
+        ..matmul_case(&config.kernel().unwrap())
+    });
+}
+
+#[test]
+fn philox_fill_matches_its_twin() {
+    let sizes = [
+        0, 1, 3, 4, 5, 255, 256, 257, 1021, 1023, 1024, 1025, 4099, 100_003,
+    ];
+    check_on_every_adapter(&KernelCase {
+        kernel: &layout::PHILOX_FILL,
+        needs: &[],
+        shapes: sizes
+            .map(|n| PhiloxFillParams::new(0x0123_4567_89AB_CDEF, u64::MAX - u64::from(n), n))
+            .to_vec(),
+        inputs: |_, _| vec![],
+        twin: |kernel, params, _, outputs| twin::philox_fill(kernel, params, outputs[0].u32s_mut()),
+        bound: |_, _| Bound::exact(),
+        fails_on: &[],
+    });
+}
+
+#[test]
+fn buffer_copy_matches_its_twin() {
+    let sizes = [0, 1, 255, 256, 257, 1009, 5 * 256];
+    check_on_every_adapter(&KernelCase {
+        kernel: &layout::BUFFER_COPY,
+        needs: &[],
+        shapes: sizes.map(BufferCopyParams::new).to_vec(),
+        inputs: |params, values| vec![values.f32s(4 * params.n_vec4 as usize, 0)],
+        twin: |kernel, params, inputs, outputs| {
+            twin::buffer_copy(kernel, params, inputs[0].f32s(), outputs[0].f32s_mut());
+        },
+        bound: |_, _| Bound::exact(),
+        fails_on: &[],
+    });
+}
+
+#[test]
+fn fma_peak_matches_its_twin() {
+    let shapes = [[0, 1], [1, 0], [1, 1], [63, 1], [64, 2], [65, 1], [257, 4]];
+    check_on_every_adapter(&KernelCase {
+        kernel: &layout::FMA_PEAK,
+        needs: &[],
+        shapes: shapes
+            .map(|[n, rounds]| FmaPeakParams::new(n, rounds))
+            .to_vec(),
+        inputs: |_, _| vec![],
+        twin: |kernel, params, _, outputs| twin::fma_peak(kernel, params, outputs[0].f32s_mut()),
+        // Each step halves what came before, so errors do not pile up: one rounding a step, two where the
+        // adapter does not fuse, and seven in the sum.
+        bound: |_, _| Bound::relative(8),
+        fails_on: &[],
+    });
+}
+
+#[test]
+fn a_kernel_of_more_than_65535_workgroups_reaches_its_end() {
+    // 65 537 tiles of 16 rows: the grid folds into two rows of workgroups.
+    let rows = 65_537 * 16;
+    let column: Vec<f32> = Values::Random.f32s(rows, 7).f32s().to_vec();
+    for gpu in every_adapter() {
+        let a = gpu.upload("a", &[rows, 1], &column).unwrap();
+        let b = gpu.upload("b", &[1, 1], &[2.0_f32]).unwrap();
+        let c = gpu.alloc::<f32>("c", &[rows, 1]).unwrap();
+        let params = gemm::matmul_params(a.shape(), b.shape()).unwrap();
+        gpu.dispatch(&layout::MATMUL_NAIVE, &params, &[&a, &b, &c])
+            .unwrap();
+        let twice: Vec<f32> = column.iter().map(|x| 2.0 * x).collect();
+        assert_close(gpu.read(&c).unwrap(), twice, Bound::exact());
+    }
+}
+
+/// Breaks a correct kernel by one edit of its text.
+fn broken(kernel: &Kernel, from: &str, to: &str) -> Kernel {
+    assert!(
+        kernel.source.contains(from),
+        "the kernel no longer says {from:?}"
+    );
+    Kernel {
+        source: Cow::Owned(kernel.source.replacen(from, to, 1)),
+        ..kernel.clone()
+    }
+}
+
+#[test]
+fn broken_kernels_are_reported() {
+    let naive = &layout::MATMUL_NAIVE;
+    let faults = [
+        (
+            "drops the last term",
+            broken(naive, "k < params.inner", "k + 1u < params.inner"),
+        ),
+        (
+            "swaps the operands' rows",
+            broken(
+                naive,
+                "a[row * params.inner + k]",
+                "a[col * params.inner + k]",
+            ),
+        ),
+        (
+            "forgets the guard of rows",
+            broken(naive, "row >= params.rows || ", ""),
+        ),
+        (
+            "leaves the last column",
+            broken(naive, "col >= params.cols", "col + 1u >= params.cols"),
+        ),
+        (
+            "writes transposed",
+            broken(
+                naive,
+                "c[row * params.cols + col]",
+                "c[col * params.rows + row]",
+            ),
+        ),
+        (
+            "loses precision",
+            broken(naive, "= sum;", "= sum * 1.0001;"),
+        ),
+        (
+            "drops a stage",
+            broken(
+                &Config::SQUARE.kernel().unwrap(),
+                "start = 0u",
+                "start = 16u",
+            ),
+        ),
+    ];
+    for gpu in every_adapter() {
+        for (fault, kernel) in &faults {
+            let case = KernelCase {
+                twin: |_, params, inputs, outputs| {
+                    matmul_twin(&layout::MATMUL_NAIVE, params, inputs, outputs)
+                },
+                ..matmul_case(kernel)
+            };
+            let report = check_on(gpu, &case).expect_err(fault);
+            assert!(report.contains(&*kernel.name), "{report}");
+        }
+    }
+}
