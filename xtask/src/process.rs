@@ -1,0 +1,151 @@
+//! Starting other programs and reading what they say, line by line.
+//!
+//! Role: the one place that spawns children whose output is read.
+//! Method: one thread per pipe sends lines to the caller's thread, so that neither pipe
+//! can fill up and block the child, and lines of stdout and stderr never tear each other.
+//! Limits: children share this program's process group, so Ctrl-C ends them with it.
+
+use std::env;
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use anyhow::{Context as _, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::workspace;
+
+/// How often a spinner turns.
+const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
+
+/// A line of a child's output, by the pipe it came from.
+pub(crate) enum Line {
+    Out(String),
+    Err(String),
+}
+
+/// What a child said and how it ended.
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A cargo command in the workspace root, without colours.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(workspace::root())
+        .env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+/// Runs a command to its end, hands every line to `on_line` as it comes, and returns all of them.
+pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&Line)) -> Result<Finished> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{} could not be started", name(command)))?;
+    let (sender, lines) = channel();
+    send_lines(child.stdout.take(), sender.clone(), Line::Out);
+    send_lines(child.stderr.take(), sender, Line::Err);
+
+    let (mut out, mut err) = (String::new(), String::new());
+    for line in lines {
+        on_line(&line);
+        let (text, whole) = match &line {
+            Line::Out(text) => (text, &mut out),
+            Line::Err(text) => (text, &mut err),
+        };
+        whole.push_str(text);
+        whole.push('\n');
+    }
+    let status = child.wait()?;
+    Ok(Finished { status, out, err })
+}
+
+/// Reads a pipe on a thread of its own; bytes that are not UTF-8 become replacement marks.
+fn send_lines(
+    pipe: Option<impl Read + Send + 'static>,
+    sender: Sender<Line>,
+    wrap: fn(String) -> Line,
+) {
+    let mut reader = BufReader::new(pipe.expect("the child was spawned with this pipe"));
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut bytes), Ok(1..)) {
+            let text = String::from_utf8_lossy(&bytes);
+            let line = text.trim_end_matches(['\n', '\r']).to_owned();
+            if sender.send(wrap(line)).is_err() {
+                return;
+            }
+            bytes.clear();
+        }
+    });
+}
+
+/// The last `n_lines` lines of a text, with a mark where lines were left out.
+pub(crate) fn tail(text: &str, n_lines: usize) -> String {
+    let lines: Vec<_> = text.trim_end().lines().collect();
+    match lines.len().checked_sub(n_lines) {
+        Some(n_cut @ 1..) => {
+            format!("… {n_cut} lines before\n{}", lines[n_cut..].join("\n"))
+        }
+        _ => lines.join("\n"),
+    }
+}
+
+/// The exit code of a child as ours; 1 where a signal ended it.
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(1))
+}
+
+/// Name of the program that a command starts, for messages.
+pub(crate) fn name(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
+/// A turning mark with a message on stderr; nothing where stderr is not a terminal.
+pub(crate) fn spinner(message: impl Into<String>) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(message.into());
+    let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}");
+    bar.set_style(style.expect("the template is a constant that parses"));
+    bar.enable_steady_tick(SPINNER_TICK);
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_says_how_much_it_left_out() {
+        assert_eq!(tail("a\nb\nc\n", 2), "… 1 lines before\nb\nc");
+        assert_eq!(tail("a\nb\n", 2), "a\nb");
+        assert_eq!(tail("", 2), "");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn both_pipes_are_read_apart_and_to_their_end() {
+        let script = "echo one; echo two >&2; printf three; exit 7";
+        let mut n_lines = 0;
+        let finished = watch(Command::new("sh").args(["-c", script]), |_| n_lines += 1).unwrap();
+        assert_eq!(finished.out, "one\nthree\n");
+        assert_eq!(finished.err, "two\n");
+        assert_eq!(finished.status.code(), Some(7));
+        assert_eq!(n_lines, 3);
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = watch(&mut Command::new("no-such-program-here"), |_| ())
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("no-such-program-here"));
+    }
+}

@@ -1,0 +1,254 @@
+//! What Rust's test harness prints, read back.
+//!
+//! Role: turns the stdout of a test executable or of a run of doc tests into one report
+//! per test, and the stderr of kernel tests into skips.
+//! Method: a small state machine. Results stand between `running N tests` and the first
+//! `failures:`; after it come blocks of captured output, in which lines that look like
+//! results mean nothing; `test result:` ends the section. Doc tests print several.
+
+/// How a test ended, as the harness says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Ok,
+    Failed,
+    Ignored,
+}
+
+/// One test.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) name: String,
+    pub(super) verdict: Verdict,
+    /// What a failed test printed.
+    pub(super) output: String,
+}
+
+/// A test that ended well but says on stderr that it could not do its work.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Skip {
+    pub(super) name: String,
+    pub(super) why: String,
+}
+
+/// Remarks that the harness appends to a name; listings don't have them.
+const REMARKS: [&str; 3] = [" - should panic", " - compile fail", " - compile"];
+
+enum State {
+    /// Before a section or after its sum.
+    Outside,
+    Results,
+    Failures,
+}
+
+/// Reads the reports of every section, in the order of their results.
+pub(super) fn parse(stdout: &str) -> Vec<Report> {
+    let mut reports: Vec<Report> = Vec::new();
+    let mut state = State::Outside;
+    // A test that printed past the harness pushes its verdict to a later line.
+    let mut unfinished: Option<&str> = None;
+    let mut block: Option<usize> = None;
+    for line in stdout.lines() {
+        match state {
+            State::Outside if is_opening(line) => state = State::Results,
+            State::Outside => (),
+            _ if line.starts_with("test result: ") => {
+                cut_list_of_failures(block.take().map(|place| &mut reports[place]));
+                state = State::Outside;
+            }
+            State::Results if line == "failures:" => state = State::Failures,
+            State::Results => match result_line(line) {
+                Some((name, Some(verdict))) => reports.push(Report::new(name, verdict)),
+                Some((name, None)) => unfinished = Some(name),
+                None => {
+                    if let (Some(name), Some(verdict)) = (unfinished, verdict(line)) {
+                        reports.push(Report::new(name, verdict));
+                        unfinished = None;
+                    }
+                }
+            },
+            State::Failures => match opened_block(line, &reports) {
+                Some(place) => block = Some(place),
+                None => {
+                    if let Some(place) = block {
+                        reports[place].output.push_str(line);
+                        reports[place].output.push('\n');
+                    }
+                }
+            },
+        }
+    }
+    reports
+}
+
+/// Names out of `--list --format terse`; benches are no tests.
+pub(super) fn listing(stdout: &str) -> Vec<String> {
+    let names = stdout
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    names.map(str::to_owned).collect()
+}
+
+/// Lines `skipped: <test name>: <why>`.
+pub(super) fn skips(stderr: &str) -> Vec<Skip> {
+    let lines = stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("skipped: "));
+    lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, why)| Skip {
+            name: name.to_owned(),
+            why: why.to_owned(),
+        })
+        .collect()
+}
+
+/// Whether a line is a test's result, for counting while the tests run.
+pub(super) fn is_result(line: &str) -> bool {
+    matches!(result_line(line), Some((_, Some(_))))
+}
+
+impl Report {
+    fn new(name: &str, verdict: Verdict) -> Self {
+        Self {
+            name: name.to_owned(),
+            verdict,
+            output: String::new(),
+        }
+    }
+}
+
+fn is_opening(line: &str) -> bool {
+    line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test"))
+}
+
+/// Reads `test NAME ... VERDICT`; the verdict may still be to come.
+fn result_line(line: &str) -> Option<(&str, Option<Verdict>)> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let remark = REMARKS.iter().find_map(|remark| name.strip_suffix(remark));
+    Some((remark.unwrap_or(name), verdict(rest)))
+}
+
+/// Reads `ok`, `FAILED`, `ignored` or `ignored, why`.
+fn verdict(word: &str) -> Option<Verdict> {
+    match word {
+        "ok" => Some(Verdict::Ok),
+        "FAILED" => Some(Verdict::Failed),
+        "ignored" => Some(Verdict::Ignored),
+        _ if word.starts_with("ignored, ") => Some(Verdict::Ignored),
+        // As in `FAILED (exit code 3)`.
+        _ if word.starts_with("FAILED ") => Some(Verdict::Failed),
+        _ => None,
+    }
+}
+
+/// The failed test whose block of output a line opens, if it does.
+fn opened_block(line: &str, reports: &[Report]) -> Option<usize> {
+    let name = line.strip_prefix("---- ")?.strip_suffix(" stdout ----")?;
+    // A test that prints such a line itself opens no block: its own has begun, or the
+    // name is not that of a failed test.
+    reports.iter().position(|report| {
+        report.verdict == Verdict::Failed && report.name == name && report.output.is_empty()
+    })
+}
+
+/// Removes the list of names that ends the failures from the last block.
+fn cut_list_of_failures(last: Option<&mut Report>) {
+    if let Some(report) = last
+        && let Some(end) = report.output.rfind("\nfailures:\n")
+    {
+        report.output.truncate(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Captured from a run with failures whose output imitates results.
+    const UNIT: &str = include_str!("../../testdata/unit.txt");
+    /// Captured from `cargo test --doc` of a workspace with two crates.
+    const DOC: &str = include_str!("../../testdata/doc.txt");
+    /// Captured from an executable that a test aborted.
+    const CRASH: &str = include_str!("../../testdata/crash.txt");
+
+    fn verdicts(reports: &[Report]) -> Vec<(&str, Verdict)> {
+        let pairs = reports
+            .iter()
+            .map(|report| (report.name.as_str(), report.verdict));
+        pairs.collect()
+    }
+
+    #[test]
+    fn unit_tests_are_read_once_each_and_imitations_are_not() {
+        assert_eq!(
+            verdicts(&parse(UNIT)),
+            [
+                ("tests::does_not_panic", Verdict::Failed),
+                ("tests::good", Verdict::Ok),
+                ("tests::lazy", Verdict::Ignored),
+                ("tests::lazy_why", Verdict::Ignored),
+                ("tests::no_adapter", Verdict::Ok),
+                ("tests::bad", Verdict::Failed),
+                ("tests::panics", Verdict::Ok),
+                ("tests::result", Verdict::Failed),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failure_carries_its_own_output() {
+        let reports = parse(UNIT);
+        let output = |name: &str| {
+            let report = reports.iter().find(|report| report.name == name);
+            report.unwrap().output.trim()
+        };
+        assert!(output("tests::bad").starts_with("test tests::good ... FAILED\nfailures:\n"));
+        assert!(output("tests::bad").contains("assertion `left == right` failed: numbers"));
+        assert_eq!(output("tests::result"), "Error: \"no luck\"");
+        assert_eq!(output("tests::good"), "");
+    }
+
+    #[test]
+    fn doc_tests_of_several_sections_and_crates_are_read() {
+        assert_eq!(
+            verdicts(&parse(DOC)),
+            [
+                ("crates/alpha/src/lib.rs - add (line 15)", Verdict::Ignored),
+                ("crates/alpha/src/lib.rs - add (line 3)", Verdict::Ok),
+                ("crates/alpha/src/lib.rs - add (line 18)", Verdict::Ok),
+                ("crates/alpha/src/lib.rs - add (line 9)", Verdict::Ok),
+                ("crates/alpha/src/lib.rs - add (line 6)", Verdict::Failed),
+                ("crates/alpha/src/lib.rs - add (line 12)", Verdict::Ok),
+                ("crates/beta/src/lib.rs - (line 2)", Verdict::Ok),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_crash_leaves_the_tests_before_it() {
+        assert_eq!(verdicts(&parse(CRASH)), [("fine", Verdict::Ok)]);
+    }
+
+    #[test]
+    fn a_verdict_on_a_later_line_belongs_to_the_test_before_it() {
+        let stdout = "\nrunning 1 test\ntest chatty ... hello\nok\n\n\
+            test result: ok. 1 passed; 0 failed\ntest late ... ok\n";
+        assert_eq!(verdicts(&parse(stdout)), [("chatty", Verdict::Ok)]);
+    }
+
+    #[test]
+    fn skips_keep_their_reason_whole() {
+        let stderr = "warning: x\nskipped: kernels::sum: no adapter: none found\n";
+        let expected = Skip {
+            name: "kernels::sum".into(),
+            why: "no adapter: none found".into(),
+        };
+        assert_eq!(skips(stderr), [expected]);
+    }
+
+    #[test]
+    fn listings_name_tests_only() {
+        let stdout = "a::b: test\nc: bench\nsrc/lib.rs - d (line 3): test\n";
+        assert_eq!(listing(stdout), ["a::b", "src/lib.rs - d (line 3)"]);
+    }
+}

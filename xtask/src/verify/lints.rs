@@ -1,0 +1,51 @@
+//! Format, lints and docs: the checks that are one cargo command each.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::reporter::Reporter;
+use crate::process::{self, Line, tail, watch};
+
+/// How much of a failing command's output is shown.
+const TAIL_LINES: usize = 60;
+
+pub(super) fn fmt(reporter: &Reporter) -> Result<Vec<String>> {
+    let mut cargo = process::cargo();
+    cargo.args(["fmt", "--all", "--check", "--", "--color", "never"]);
+    faults(&mut cargo, reporter)
+}
+
+pub(super) fn clippy(reporter: &Reporter) -> Result<Vec<String>> {
+    let mut cargo = process::cargo();
+    cargo.args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    faults(&mut cargo, reporter)
+}
+
+pub(super) fn docs(reporter: &Reporter) -> Result<Vec<String>> {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["doc", "--workspace", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    faults(&mut cargo, reporter)
+}
+
+/// Runs a command to its end; its output's tail is the fault where it fails.
+pub(super) fn faults(command: &mut Command, reporter: &Reporter) -> Result<Vec<String>> {
+    let finished = watch(command, |line| {
+        if let Line::Err(text) = line {
+            reporter.note(text);
+        }
+    })?;
+    if finished.status.success() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![tail(&(finished.out + &finished.err), TAIL_LINES)])
+}

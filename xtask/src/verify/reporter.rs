@@ -1,0 +1,215 @@
+//! What the user sees of a run of checks, and its sum.
+//!
+//! Role: the only writer of `verify`. Text goes to stdout, or to stderr where stdout
+//! carries one JSON object per check.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::process::spinner;
+
+/// How a check ended; the text says why it did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+/// Prints every outcome as it comes and counts them.
+pub(crate) struct Reporter {
+    /// Where people read.
+    text: Box<dyn Write>,
+    /// Where programs read, if they do.
+    records: Option<Box<dyn Write>>,
+    bar: ProgressBar,
+    /// Says when long work begins where no spinner can.
+    announce: bool,
+    begun: Instant,
+    n_passed: usize,
+    failed: Vec<String>,
+    skipped: Vec<String>,
+}
+
+impl Reporter {
+    pub(crate) fn new(json: bool) -> Self {
+        let (text, records): (Box<dyn Write>, Option<Box<dyn Write>>) = if json {
+            (Box::new(io::stderr()), Some(Box::new(io::stdout())))
+        } else {
+            (Box::new(io::stdout()), None)
+        };
+        let announce = !io::stderr().is_terminal();
+        Self::with(text, records, announce)
+    }
+
+    fn with(text: Box<dyn Write>, records: Option<Box<dyn Write>>, announce: bool) -> Self {
+        Self {
+            text,
+            records,
+            bar: spinner(""),
+            announce,
+            begun: Instant::now(),
+            n_passed: 0,
+            failed: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Starts the clock of a check.
+    pub(crate) fn begin(&mut self, what: &str) {
+        self.begun = Instant::now();
+        self.note(what);
+    }
+
+    /// Starts the clock of long work, and says so where no spinner can.
+    pub(crate) fn begin_long(&mut self, what: &str) -> Result<()> {
+        self.begin(what);
+        if self.announce {
+            writeln!(self.text, "run     {what}")?;
+        }
+        Ok(())
+    }
+
+    /// Shows what the running work is at, where there is a terminal.
+    pub(crate) fn note(&self, what: &str) {
+        self.bar.set_message(what.trim().to_owned());
+    }
+
+    /// Reports the outcome of the check that began last, with the time it took.
+    pub(crate) fn end(&mut self, id: &str, outcome: Outcome) -> Result<()> {
+        let took = format!("{:.1} s", self.begun.elapsed().as_secs_f64());
+        self.put(id, outcome, &took)
+    }
+
+    /// Reports the outcome of one test among many.
+    pub(crate) fn add(&mut self, id: &str, outcome: Outcome) -> Result<()> {
+        self.put(id, outcome, "")
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.n_passed + self.failed.len() + self.skipped.len() == 0
+    }
+
+    fn put(&mut self, id: &str, outcome: Outcome, took: &str) -> Result<()> {
+        let (word, detail) = match &outcome {
+            Outcome::Passed => ("passed", took),
+            Outcome::Failed(detail) => ("failed", detail.as_str()),
+            Outcome::Skipped(why) => ("skipped", why.as_str()),
+        };
+        if let Some(records) = &mut self.records {
+            let record = json!({"id": id, "outcome": word, "detail": detail});
+            writeln!(records, "{record}")?;
+            records.flush()?;
+        }
+        let line = match &outcome {
+            Outcome::Passed => format!("passed  {id}  {took}").trim_end().to_owned(),
+            Outcome::Failed(detail) => format!("FAILED  {id}\n{}", indent(detail)),
+            Outcome::Skipped(why) => format!("skipped {id}: {why}"),
+        };
+        let text = &mut self.text;
+        self.bar.suspend(|| writeln!(text, "{line}"))?;
+        match outcome {
+            Outcome::Passed => self.n_passed += 1,
+            Outcome::Failed(_) => self.failed.push(id.to_owned()),
+            Outcome::Skipped(why) => self.skipped.push(why),
+        }
+        Ok(())
+    }
+
+    /// Prints what failed, why checks were skipped, and last the sum.
+    pub(crate) fn close(mut self) -> Result<ExitCode> {
+        self.bar.finish_and_clear();
+        writeln!(self.text)?;
+        for id in &self.failed {
+            writeln!(self.text, "failed: {id}")?;
+        }
+        self.skipped.sort();
+        for same in self.skipped.chunk_by(|a, b| a == b) {
+            writeln!(self.text, "skipped {}: {}", same.len(), same[0])?;
+        }
+        writeln!(
+            self.text,
+            "{} passed, {} failed, {} skipped",
+            self.n_passed,
+            self.failed.len(),
+            self.skipped.len()
+        )?;
+        self.text.flush()?;
+        Ok(ExitCode::from(u8::from(!self.failed.is_empty())))
+    }
+}
+
+fn indent(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("    | {line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A writer whose text the test can read afterwards.
+    #[derive(Clone, Default)]
+    struct Page(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Page {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.borrow().clone()).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_sum_is_the_last_line_and_a_failure_decides_the_exit() {
+        let (text, records) = (Page::default(), Page::default());
+        let mut reporter = Reporter::with(
+            Box::new(text.clone()),
+            Some(Box::new(records.clone())),
+            false,
+        );
+        assert!(reporter.is_empty());
+        reporter.add("a", Outcome::Passed).unwrap();
+        reporter
+            .add("b", Outcome::Failed("why\nhow".into()))
+            .unwrap();
+        reporter
+            .add("c", Outcome::Skipped("no adapter".into()))
+            .unwrap();
+        reporter
+            .add("d", Outcome::Skipped("no adapter".into()))
+            .unwrap();
+        let code = reporter.close().unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(1)));
+        let expected = "passed  a\nFAILED  b\n    | why\n    | how\nskipped c: no adapter\n\
+            skipped d: no adapter\n\nfailed: b\nskipped 2: no adapter\n\
+            1 passed, 1 failed, 2 skipped\n";
+        assert_eq!(text.text(), expected);
+        let records = records.text();
+        let outcomes: Vec<serde_json::Value> = records
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(outcomes.len(), 4);
+        assert_eq!(
+            outcomes[1],
+            json!({"id": "b", "outcome": "failed", "detail": "why\nhow"})
+        );
+    }
+}

@@ -1,0 +1,323 @@
+//! The tests: built once, run executable by executable, one check per test.
+//!
+//! Method: every executable is first asked for its tests, so a pattern may match any
+//! part of an id, and a test without a result when the process is gone is a failure.
+//! Executables run from their package's folder, as under `cargo test`. Doc tests
+//! are run by cargo; their names begin with the path of their file, hence the package.
+//! Limits: targets without Rust's harness are not understood; there are none.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context as _, Result};
+
+use super::libtest::{self, Report, Verdict};
+use super::reporter::{Outcome, Reporter};
+use crate::artifact::{self, Executable};
+use crate::process::{self, Finished, Line, tail, watch};
+use crate::workspace::{Package, Workspace};
+
+/// How much of a failed test's output is shown; the message comes before the backtrace.
+const HEAD_LINES: usize = 40;
+/// How much of the output of a failed build or a crash is shown.
+const TAIL_LINES: usize = 60;
+
+/// Which tests run, and how.
+pub(super) struct Plan<'a> {
+    /// Only tests whose id contains it.
+    pub(super) pattern: &'a str,
+    /// Set for every test.
+    pub(super) envs: Vec<(&'static str, &'static str)>,
+}
+
+/// Builds and runs the selected tests and reports each.
+pub(super) fn run(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter) -> Result<()> {
+    const BUILD: &str = "test/build";
+    reporter.begin_long(BUILD)?;
+    let mut cargo = process::cargo();
+    cargo
+        .args(["test", "--workspace", "--no-run"])
+        .arg("--message-format=json-render-diagnostics");
+    let built = watch(&mut cargo, |line| {
+        if let Line::Err(text) = line {
+            reporter.note(text);
+        }
+    })?;
+    if !built.status.success() {
+        return reporter.end(BUILD, Outcome::Failed(tail(&built.err, TAIL_LINES)));
+    }
+    for executable in artifact::executables(&built.out) {
+        if executable.is_test {
+            run_executable(workspace, &executable, plan, reporter)?;
+        }
+    }
+    run_doc_tests(workspace, plan, reporter)
+}
+
+fn run_executable(
+    workspace: &Workspace,
+    executable: &Executable,
+    plan: &Plan<'_>,
+    reporter: &mut Reporter,
+) -> Result<()> {
+    let package = workspace
+        .packages
+        .iter()
+        .find(|package| package.manifest == executable.manifest)
+        .context("cargo built a test of a package that is no member")?;
+    let prefix = prefix(package, executable);
+    let mut list = command(executable, package, plan);
+    let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
+    if !listed.status.success() {
+        let said = tail(&(listed.out + &listed.err), TAIL_LINES);
+        return reporter.add(&prefix, Outcome::Failed(said));
+    }
+    let all = libtest::listing(&listed.out);
+    let is_selected = |name: &&String| format!("{prefix}/{name}").contains(plan.pattern);
+    let selected: Vec<_> = all.iter().filter(is_selected).collect();
+    if selected.is_empty() {
+        return Ok(());
+    }
+
+    let mut tests = command(executable, package, plan);
+    if selected.len() < all.len() {
+        tests.arg("--exact").args(&selected);
+    }
+    let finished = watch_tests(&mut tests, &prefix, selected.len(), reporter)?;
+    for (name, outcome) in outcomes(&selected, &finished) {
+        reporter.add(&format!("{prefix}/{name}"), outcome)?;
+    }
+    Ok(())
+}
+
+/// Id of an executable: `test/<package>/<target>`.
+fn prefix(package: &Package, executable: &Executable) -> String {
+    let target = match executable.kind.as_str() {
+        "test" => executable.target.clone(),
+        "bin" | "bench" | "example" => format!("{}-{}", executable.kind, executable.target),
+        // Every crate type of a library.
+        _ => "lib".into(),
+    };
+    format!("test/{}/{target}", package.name)
+}
+
+fn command(executable: &Executable, package: &Package, plan: &Plan<'_>) -> Command {
+    let mut command = Command::new(&executable.path);
+    command
+        .current_dir(package.folder())
+        .env("CARGO_MANIFEST_DIR", package.folder())
+        .env("CARGO_PKG_NAME", &package.name)
+        .envs(plan.envs.iter().copied());
+    command
+}
+
+/// Runs tests to their end and shows how many are done.
+fn watch_tests(
+    tests: &mut Command,
+    prefix: &str,
+    n_tests: usize,
+    reporter: &mut Reporter,
+) -> Result<Finished> {
+    reporter.begin_long(&format!("{prefix} ({n_tests} tests)"))?;
+    let mut n_done = 0;
+    watch(tests, |line| {
+        if let Line::Out(text) = line
+            && libtest::is_result(text)
+        {
+            n_done += 1;
+            reporter.note(&format!("{prefix} {n_done}/{n_tests}"));
+        }
+    })
+}
+
+/// One outcome for every test that was asked for, then skips of tests that nobody knows.
+fn outcomes(selected: &[&String], finished: &Finished) -> Vec<(String, Outcome)> {
+    let reports = libtest::parse(&finished.out);
+    let reports: HashMap<_, _> = reports
+        .iter()
+        .map(|report| (&report.name, report))
+        .collect();
+    let skips = libtest::skips(&finished.err);
+    let mut outcomes = Vec::new();
+    for &name in selected {
+        let outcome = match reports.get(name) {
+            Some(report) => outcome(report),
+            None => Outcome::Failed(no_result(finished)),
+        };
+        let skip = skips.iter().find(|skip| skip.name == *name);
+        let outcome = match (outcome, skip) {
+            (Outcome::Passed, Some(skip)) => Outcome::Skipped(skip.why.clone()),
+            (outcome, _) => outcome,
+        };
+        outcomes.push((name.clone(), outcome));
+    }
+    // A skip must not get lost because its line names no test of the harness.
+    let strays = skips.iter().filter(|skip| !selected.contains(&&skip.name));
+    outcomes.extend(strays.map(|skip| (skip.name.clone(), Outcome::Skipped(skip.why.clone()))));
+    outcomes
+}
+
+fn outcome(report: &Report) -> Outcome {
+    match report.verdict {
+        Verdict::Ok => Outcome::Passed,
+        Verdict::Failed => Outcome::Failed(head(&report.output)),
+        Verdict::Ignored => Outcome::Failed("marked to be ignored; no test may be".into()),
+    }
+}
+
+fn no_result(finished: &Finished) -> String {
+    format!(
+        "no result: the test process ended with {}\n{}",
+        ending(finished.status),
+        tail(&finished.err, TAIL_LINES)
+    )
+}
+
+fn ending(status: ExitStatus) -> String {
+    // `ExitStatus` prints as `exit status: 1` or `signal: 6 (SIGABRT)`.
+    status.to_string()
+}
+
+fn head(output: &str) -> String {
+    let lines: Vec<_> = output.trim().lines().collect();
+    match lines.len().checked_sub(HEAD_LINES) {
+        Some(n_cut @ 1..) => {
+            format!("{}\n… {n_cut} lines more", lines[..HEAD_LINES].join("\n"))
+        }
+        _ => lines.join("\n"),
+    }
+}
+
+fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter) -> Result<()> {
+    const DOC_TESTS: &str = "test/doc";
+    let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
+    if !plan.pattern.is_empty() {
+        let listed = watch(
+            &mut doc_command(plan, &["--list", "--format", "terse"]),
+            |_| (),
+        )?;
+        if !libtest::listing(&listed.out)
+            .iter()
+            .any(|name| is_selected(name))
+        {
+            return Ok(());
+        }
+    }
+    reporter.begin_long(DOC_TESTS)?;
+    let finished = watch(&mut doc_command(plan, &[]), |line| {
+        if let Line::Out(text) = line
+            && libtest::is_result(text)
+        {
+            reporter.note(text);
+        }
+    })?;
+    let reports = libtest::parse(&finished.out);
+    for report in reports.iter().filter(|report| is_selected(&report.name)) {
+        reporter.add(&doc_id(workspace, &report.name), outcome(report))?;
+    }
+    let is_explained = reports
+        .iter()
+        .any(|report| report.verdict == Verdict::Failed);
+    if !finished.status.success() && !is_explained {
+        let said = tail(&finished.err, TAIL_LINES);
+        reporter.end(DOC_TESTS, Outcome::Failed(said))?;
+    }
+    Ok(())
+}
+
+fn doc_command(plan: &Plan<'_>, harness_args: &[&str]) -> Command {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["test", "--workspace", "--doc", "--no-fail-fast", "--"])
+        .args(harness_args)
+        .envs(plan.envs.iter().copied());
+    cargo
+}
+
+/// Id of a doc test: `test/<package>/doc/<file> - <item> (line N)`.
+fn doc_id(workspace: &Workspace, name: &str) -> String {
+    for package in &workspace.packages {
+        let folder = package.folder().strip_prefix(&workspace.root);
+        let inside = folder.ok().and_then(|folder| below(name, folder));
+        if let Some(inside) = inside {
+            return format!("test/{}/doc/{inside}", package.name);
+        }
+    }
+    format!("test/doc/{name}")
+}
+
+/// The rest of `name` below a folder.
+fn below<'a>(name: &'a str, folder: &Path) -> Option<&'a str> {
+    name.strip_prefix(folder.to_str()?)?
+        .strip_prefix(['/', '\\'])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const UNIT: &str = include_str!("../../testdata/unit.txt");
+    const CRASH: &str = include_str!("../../testdata/crash.txt");
+
+    #[cfg(unix)]
+    fn finished(raw_status: i32, out: &str, err: &str) -> Finished {
+        Finished {
+            status: std::os::unix::process::ExitStatusExt::from_raw(raw_status),
+            out: out.into(),
+            err: err.into(),
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_test_without_a_result_fails_with_the_signal() {
+        let names = ["fine".to_owned(), "aborts".to_owned()];
+        let outcomes = outcomes(&names.each_ref(), &finished(6, CRASH, "boom\n"));
+        assert_eq!(outcomes[0], ("fine".into(), Outcome::Passed));
+        let Outcome::Failed(detail) = &outcomes[1].1 else {
+            panic!("{:?}", outcomes[1]);
+        };
+        assert!(
+            detail.contains("signal: 6") && detail.contains("boom"),
+            "{detail}"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn skips_count_only_where_the_test_passed_and_ignored_tests_fail() {
+        let names = ["tests::no_adapter", "tests::result", "tests::lazy"].map(str::to_owned);
+        let err = "skipped: tests::no_adapter: none found\nskipped: tests::result: none\n\
+            skipped: elsewhere: odd\n";
+        let outcomes = outcomes(&names.each_ref(), &finished(0, UNIT, err));
+        assert_eq!(outcomes[0].1, Outcome::Skipped("none found".into()));
+        assert!(matches!(&outcomes[1].1, Outcome::Failed(text) if text.contains("no luck")));
+        assert!(matches!(&outcomes[2].1, Outcome::Failed(text) if text.contains("ignored")));
+        assert_eq!(
+            outcomes[3],
+            ("elsewhere".into(), Outcome::Skipped("odd".into()))
+        );
+    }
+
+    #[test]
+    fn doc_tests_are_filed_under_their_package() {
+        let package = |name: &str, folder: &str| {
+            let manifest = format!("/w/{folder}/Cargo.toml");
+            json!({"name": name, "manifest_path": manifest, "dependencies": []})
+        };
+        let workspace = Workspace::from_metadata(&json!({
+            "workspace_root": "/w",
+            "target_directory": "/w/target",
+            "packages": [package("alpha", "crates/alpha"), package("alpha-two", "crates/alpha-two")],
+        }))
+        .unwrap();
+        assert_eq!(
+            doc_id(&workspace, "crates/alpha-two/src/lib.rs - add (line 3)"),
+            "test/alpha-two/doc/src/lib.rs - add (line 3)"
+        );
+        assert_eq!(doc_id(&workspace, "odd (line 3)"), "test/doc/odd (line 3)");
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the workspace lies and which packages it has, as `cargo metadata` tells it.
+//!
+//! Role: the one place that reads cargo's metadata; every check and command asks here.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::process;
+
+/// The workspace this program belongs to.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// Folder of the root manifest.
+    pub(crate) root: PathBuf,
+    /// Folder that cargo builds into.
+    pub(crate) target: PathBuf,
+    /// Members in cargo's order.
+    pub(crate) packages: Vec<Package>,
+}
+
+/// One member of the workspace.
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One line of a member's dependency tables.
+#[derive(Debug)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// Tests, examples and benches only.
+    pub(crate) dev: bool,
+    /// Off unless a feature turns it on.
+    pub(crate) optional: bool,
+}
+
+impl Workspace {
+    /// Asks cargo for the members, without resolving or fetching anything.
+    pub(crate) fn load() -> Result<Self> {
+        let output = process::cargo()
+            .args(["metadata", "--format-version", "1", "--no-deps"])
+            .output()
+            .context("cargo could not be started")?;
+        if !output.status.success() {
+            bail!(
+                "cargo metadata: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        let metadata = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+        Self::from_metadata(&metadata)
+    }
+
+    /// Reads the part of cargo's metadata that this program uses.
+    pub(crate) fn from_metadata(metadata: &Value) -> Result<Self> {
+        let packages = metadata["packages"]
+            .as_array()
+            .context("cargo metadata lists no packages")?;
+        Ok(Self {
+            root: text(metadata, "workspace_root")?.into(),
+            target: text(metadata, "target_directory")?.into(),
+            packages: packages
+                .iter()
+                .map(Package::from_metadata)
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// Path of a program of `benches` after a release build.
+    pub(crate) fn release_program(&self, name: &str) -> PathBuf {
+        let file = format!("{name}{}", env::consts::EXE_SUFFIX);
+        self.target.join("release").join(file)
+    }
+}
+
+impl Package {
+    fn from_metadata(package: &Value) -> Result<Self> {
+        let dependencies = package["dependencies"]
+            .as_array()
+            .context("cargo metadata lists no dependencies")?;
+        Ok(Self {
+            name: text(package, "name")?,
+            manifest: text(package, "manifest_path")?.into(),
+            dependencies: dependencies
+                .iter()
+                .map(Dependency::from_metadata)
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// Folder of the package's manifest.
+    pub(crate) fn folder(&self) -> &Path {
+        self.manifest
+            .parent()
+            .expect("a manifest path names a file in a folder")
+    }
+}
+
+impl Dependency {
+    fn from_metadata(dependency: &Value) -> Result<Self> {
+        Ok(Self {
+            name: text(dependency, "name")?,
+            dev: dependency["kind"] == "dev",
+            optional: dependency["optional"] == true,
+        })
+    }
+}
+
+/// Folder of the root manifest, known before cargo is asked.
+pub(crate) fn root() -> PathBuf {
+    // cargo sets the variable when it runs this program; the constant serves a direct start.
+    let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest_dir
+        .parent()
+        .expect("xtask is a member, so its folder lies in the workspace")
+        .to_owned()
+}
+
+fn text(value: &Value, key: &str) -> Result<String> {
+    value[key]
+        .as_str()
+        .map(str::to_owned)
+        .with_context(|| format!("cargo metadata lacks {key}"))
+}
