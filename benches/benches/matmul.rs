@@ -1,0 +1,49 @@
+//! Criterion over the rungs of the matmul ladder, from the same workload as the bench command.
+//!
+//! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are those of each rung's own timer.
+
+use benches::matmul::{self, Product};
+use benches::workload::Workload;
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
+use gpu_wgsl::{Gpu, Select};
+use std::time::Duration;
+
+/// Side of the square product: a driver that computes on the CPU still answers in a second.
+const SIDE: usize = 512;
+
+fn main() {
+    let product = Product::square(SIDE).expect("a product of this size fits memory");
+    let gpus: Vec<Gpu> = gpu_wgsl::adapters()
+        .iter()
+        .filter_map(|adapter| Gpu::open(Select::Index(adapter.index)).ok())
+        .collect();
+    let mut criterion = Criterion::default().sample_size(10).configure_from_args();
+    let workload = matmul::workload(&product, &gpus);
+    let mut group = criterion.benchmark_group(workload.name);
+    bench(&mut group, workload);
+    group.finish();
+    criterion.final_summary();
+}
+
+fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
+    for rung in workload.rungs {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count, far below 2^53"
+        )]
+        let operations = (workload.operations * rung.part.share()) as u64;
+        let mut contestant = (rung.start)().expect("the rung starts");
+        contestant.run(1).expect("the rung runs");
+        let result = contestant.result().expect("the rung has a result");
+        (workload.check)(&result, rung.part).expect("the rung is right");
+        group.throughput(Throughput::Elements(operations));
+        group.bench_function(BenchmarkId::new(rung.executor, &workload.size), |bencher| {
+            bencher.iter_custom(|iterations| {
+                let times = usize::try_from(iterations).expect("a count that memory can hold");
+                Duration::from_secs_f64(contestant.run(times).expect("the rung runs").iter().sum())
+            });
+        });
+    }
+}

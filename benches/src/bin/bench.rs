@@ -1,0 +1,331 @@
+//! The bench command: every workload on every executor of this machine, checked, timed, recorded, reported.
+//!
+//! Role: `cargo xtask bench` builds and runs this program; a bundle carries it to machines without cargo.
+
+#![allow(clippy::print_stdout, reason = "a program prints its results")]
+
+use anyhow::{Context, Result, bail};
+use benches::machine;
+use benches::matmul;
+use benches::mnist::{self, Images};
+use benches::record::{AdapterFacts, Check, Machine, NotRun, Record};
+use benches::run::{self, Setting};
+use benches::{peak, report, rivals, table};
+use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const HELP: &str = "\
+bench: run every workload on every executor found, check it, time it, report it
+
+usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
+
+  --only PATTERN  only workloads whose `name size` contains PATTERN
+  --list          print `name size` of the workloads and stop
+  --data DIR      read MNIST's training images (IDX, plain or gzipped) from DIR
+  --no-rivals     do not start NumPy and PyTorch
+  --record        also add the record to benches/record/
+  --out DIR       put bench/<date>.json and report/index.html under DIR (default: target)
+  --json          print one JSON object per row instead of the table
+  --help          print this
+
+Environment: GPU_ADAPTER is not read, every adapter runs; RIVALS_PYTHON names the Python of the rivals;
+DATA_DIR the folder that holds mnist/. Exit: 0, 1 where a check failed, 2 for wrong usage, 130 when interrupted;
+what is finished by then is on disk.
+";
+
+#[derive(Debug, Default)]
+struct Options {
+    only: Option<String>,
+    list: bool,
+    data: Option<PathBuf>,
+    no_rivals: bool,
+    record: bool,
+    out: Option<PathBuf>,
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let options = match parse() {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("bench: {error}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match bench(&options) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse() -> Result<Option<Options>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("only") => options.only = Some(parser.value()?.string()?),
+            Long("list") => options.list = true,
+            Long("data") => options.data = Some(parser.value()?.into()),
+            Long("no-rivals") => options.no_rivals = true,
+            Long("record") => options.record = true,
+            Long("out") => options.out = Some(parser.value()?.into()),
+            Long("json") => options.json = true,
+            Long("help") | Short('h') => return Ok(None),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn bench(options: &Options) -> Result<ExitCode> {
+    let images = mnist::load(options.data.as_deref())?;
+    let adapters = gpu_wgsl::adapters();
+    let real_gpu = adapters
+        .iter()
+        .any(|adapter| adapter.device_type != DeviceType::Cpu);
+    let wanted = |size: &str| {
+        options
+            .only
+            .as_ref()
+            .is_none_or(|only| format!("matmul {size}").contains(only))
+    };
+    if options.list {
+        for (size, _) in matmul::products(&images.pixels, real_gpu).filter(|(size, _)| wanted(size))
+        {
+            println!("matmul {size}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !matmul::products(&images.pixels, real_gpu).any(|(size, _)| wanted(&size)) {
+        bail!(
+            "no workload contains {:?}; --list prints them",
+            options.only.as_deref().unwrap_or("")
+        );
+    }
+    let progress = Progress::new();
+    let interrupted = on_interrupt()?;
+    progress.say("measuring the limits of this machine");
+    let mut session = Session::start(options, &images, &adapters)?;
+    for (size, make) in matmul::products(&images.pixels, real_gpu).filter(|(size, _)| wanted(size))
+    {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        progress.say(&format!("matmul {size}: computing the oracle in f64"));
+        session.run(make()?, &adapters, &interrupted, &progress)?;
+    }
+    progress.done();
+    session.finish(options)?;
+    let failed = session.record.rows.iter().any(|row| {
+        let wrong = |check: &Check| matches!(check, Check::Failed(_));
+        wrong(&row.check) || row.rivals.values().any(|rival| wrong(&rival.check))
+    });
+    Ok(match (interrupted.load(Ordering::Relaxed), failed) {
+        (true, _) => ExitCode::from(130),
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// A record that grows and is on disk after every workload.
+struct Session {
+    record: Record,
+    path: PathBuf,
+    python: Option<PathBuf>,
+}
+
+impl Session {
+    fn start(options: &Options, images: &Images, adapters: &[Adapter]) -> Result<Self> {
+        let mut machine = Machine {
+            data_origin: Some(images.origin.clone()),
+            ..machine::describe()
+        };
+        let mut not_run = Vec::new();
+        let cpu = peak::cpu(machine.cores);
+        machine.peaks.cpu_flops = cpu.flops;
+        machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
+        for adapter in adapters {
+            machine.adapters.push(facts(adapter));
+            let measured = Gpu::open(Select::Index(adapter.index))
+                .map_err(Into::into)
+                .and_then(|gpu| peak::gpu(&gpu));
+            match measured {
+                Ok(peaks) => drop(machine.peaks.adapters.insert(adapter.name.clone(), peaks)),
+                Err(error) => not_run.push(NotRun {
+                    what: adapter.name.clone(),
+                    why: format!("{error:#}"),
+                    how: "see `cargo xtask doctor`".to_owned(),
+                }),
+            }
+        }
+        if adapters.is_empty() {
+            not_run.push(no_adapter());
+        }
+        let python = if options.no_rivals {
+            not_run.push(NotRun {
+                what: "NumPy and PyTorch".to_owned(),
+                why: "--no-rivals".to_owned(),
+                how: "leave it out".to_owned(),
+            });
+            None
+        } else {
+            rivals::python().map_err(|absent| not_run.push(absent)).ok()
+        };
+        let mut record = Record::new(machine);
+        record.not_run = not_run;
+        let path = options.out().join("bench").join(record.file_name());
+        Ok(Self {
+            record,
+            path,
+            python,
+        })
+    }
+
+    fn run(
+        &mut self,
+        product: matmul::Product,
+        adapters: &[Adapter],
+        interrupted: &AtomicBool,
+        progress: &Progress,
+    ) -> Result<()> {
+        // A fresh device for each workload: what it compiled before would make the next first call look cheap.
+        let gpus: Vec<Gpu> = adapters
+            .iter()
+            .filter_map(|adapter| Gpu::open(Select::Index(adapter.index)).ok())
+            .collect();
+        let setting = Setting {
+            machine: &self.record.machine,
+            python: self.python.as_deref(),
+            interrupted: &|| interrupted.load(Ordering::Relaxed),
+            progress: &|message| progress.say(message),
+        };
+        let outcome = run::run(matmul::workload(&product, &gpus), &setting);
+        self.record.rows.extend(outcome.rows);
+        for absent in outcome.not_run {
+            let known = self
+                .record
+                .not_run
+                .iter()
+                .any(|known| known.what == absent.what);
+            if !known && !absent.what.is_empty() {
+                self.record.not_run.push(absent);
+            }
+        }
+        self.record.write(&self.path)
+    }
+
+    fn finish(&self, options: &Options) -> Result<()> {
+        self.record.write(&self.path)?;
+        let page = options.out().join("report").join("index.html");
+        report::write(std::slice::from_ref(&self.record), &page)?;
+        if options.json {
+            for row in &self.record.rows {
+                println!("{}", serde_json::to_string(row).context("row as JSON")?);
+            }
+        } else {
+            println!("{}", table::render(&self.record));
+        }
+        eprintln!(
+            "record: {}\nreport: {}",
+            self.path.display(),
+            page.display()
+        );
+        if options.record {
+            let kept = Path::new("benches/record").join(self.record.file_name());
+            self.record.write(&kept)?;
+            eprintln!("kept:   {}", kept.display());
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    fn out(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new("target"))
+    }
+}
+
+fn no_adapter() -> NotRun {
+    NotRun {
+        what: "WGSL rungs".to_owned(),
+        why: "no Vulkan, Metal or DX12 adapter was found".to_owned(),
+        how: "install a driver; on Debian without a GPU: apt-get install mesa-vulkan-drivers libvulkan1".to_owned(),
+    }
+}
+
+fn facts(adapter: &Adapter) -> AdapterFacts {
+    AdapterFacts {
+        name: adapter.name.clone(),
+        backend: adapter.backend.clone(),
+        driver: adapter.driver.clone(),
+        device_type: format!("{:?}", adapter.device_type),
+        limits: adapter
+            .limits
+            .named()
+            .map(|(name, limit)| (name.to_owned(), limit))
+            .into(),
+        features: Feature::ALL
+            .map(|feature| (feature.to_string(), adapter.features.contains(&feature)))
+            .into(),
+    }
+}
+
+/// Marks an interrupt; a second one ends the program at once.
+fn on_interrupt() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let mark = Arc::clone(&interrupted);
+    ctrlc::set_handler(move || {
+        if mark.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("interrupted: finishing what runs; again to stop at once");
+    })
+    .context("Ctrl-C handler")?;
+    Ok(interrupted)
+}
+
+/// Says what happens now: a spinner on a terminal, a line each elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self { bar }
+    }
+
+    fn say(&self, message: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(message.to_owned()),
+            None => eprintln!("{message}"),
+        }
+    }
+
+    fn done(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

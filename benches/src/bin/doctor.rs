@@ -1,0 +1,64 @@
+//! The doctor command: what this machine has, check by check, under stable ids.
+//!
+//! Role: `cargo xtask doctor` builds and runs this program; a bundle carries it along.
+
+#![allow(clippy::print_stdout, reason = "a program prints its results")]
+
+use benches::{doctor, record::replace_file};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+doctor: tell what this machine has
+
+usage: cargo xtask doctor [--json] [--out FILE]
+
+  --json      print one JSON object per finding: id, state (found, missing), detail
+  --out FILE  also write those objects to FILE
+  --help      print this
+
+Exit: 0; a machine without a GPU is no fault.
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("doctor: {error:#}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    use lexopt::prelude::*;
+    let (mut json, mut out) = (false, None::<PathBuf>);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("json") => json = true,
+            Long("out") => out = Some(parser.value()?.into()),
+            Long("help") | Short('h') => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let findings = doctor::examine();
+    let lines = findings
+        .iter()
+        .map(serde_json::to_string)
+        .collect::<Result<Vec<_>, _>>()?
+        .join("\n")
+        + "\n";
+    if let Some(path) = out {
+        replace_file(&path, &lines)?;
+    }
+    if json {
+        print!("{lines}")
+    } else {
+        print!("{}", doctor::table(&findings))
+    }
+    Ok(())
+}

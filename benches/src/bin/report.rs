@@ -1,0 +1,82 @@
+//! Rebuilds the HTML report from recorded runs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use benches::record::{Record, newest_in};
+use benches::report;
+
+const RECORDS: &str = "target/bench";
+const PAGE: &str = "target/report/index.html";
+const HELP: &str = "\
+Rebuilds the HTML report from recorded runs.
+
+Usage: report [--out FILE] [--json] [RECORD.json]...
+
+  RECORD.json  records to show, in this order; without any, the newest in target/bench
+  --out FILE   where the page goes (target/report/index.html)
+  --json       tell the result as one JSON object
+  --help       print this
+";
+
+struct Options {
+    records: Vec<PathBuf>,
+    out: PathBuf,
+    json: bool,
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "a program tells its result on standard output"
+)]
+fn main() -> Result<()> {
+    let Some(options) = options()? else {
+        print!("{HELP}");
+        return Ok(());
+    };
+    let records: Vec<Record> = options
+        .records
+        .iter()
+        .map(|path| Record::read(path))
+        .collect::<Result<_>>()?;
+    report::write(&records, &options.out)?;
+    if options.json {
+        println!(
+            "{}",
+            serde_json::json!({ "report": options.out, "records": options.records })
+        );
+    } else {
+        println!(
+            "report of {} record(s) in {}",
+            records.len(),
+            options.out.display()
+        );
+    }
+    Ok(())
+}
+
+/// Reads the command line; nothing if help was asked for.
+fn options() -> Result<Option<Options>> {
+    use lexopt::prelude::{Long, Short, Value};
+    let mut options = Options {
+        records: Vec::new(),
+        out: PathBuf::from(PAGE),
+        json: false,
+    };
+    let mut arguments = lexopt::Parser::from_env();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("help") | Short('h') => return Ok(None),
+            Long("out") => options.out = arguments.value()?.into(),
+            Long("json") => options.json = true,
+            Value(path) => options.records.push(path.into()),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.records.is_empty() {
+        let newest = newest_in(Path::new(RECORDS))?;
+        let advice = || format!("report: no record in {RECORDS}; run the bench command first");
+        options.records.push(newest.with_context(advice)?);
+    }
+    Ok(Some(options))
+}

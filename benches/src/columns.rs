@@ -1,0 +1,98 @@
+//! The columns of numbers that every ladder has, in terminal and report alike.
+//!
+//! Role: says once what a column is called and how a line fills it.
+
+use crate::ladder::{Ladder, Line};
+use crate::units;
+
+/// One column of numbers.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Heading, short enough for a terminal.
+    pub title: String,
+    /// What the heading means, as one sentence.
+    pub meaning: &'static str,
+    /// Gives the cell of a line, nothing where the line has no such number.
+    pub cell: fn(&Line) -> Option<String>,
+}
+
+/// Gives the columns in which at least one line of this ladder has a number.
+#[must_use]
+pub fn of(ladder: &Ladder) -> Vec<Column> {
+    let filled = |column: &Column| {
+        ladder
+            .lines
+            .iter()
+            .any(|line| (column.cell)(line).is_some())
+    };
+    all(&ladder.rate_unit).into_iter().filter(filled).collect()
+}
+
+/// Gives every column; tables of all ladders share their legend.
+#[must_use]
+pub fn all(rate_unit: &str) -> Vec<Column> {
+    let rate = if rate_unit.is_empty() {
+        "rate"
+    } else {
+        rate_unit
+    };
+    let column = |title: &str, meaning, cell| Column {
+        title: title.to_owned(),
+        meaning,
+        cell,
+    };
+    vec![
+        column("median", "Median time of one run.", |line: &Line| {
+            line.time.map(|[median, ..]| units::seconds(median))
+        }),
+        column("spread", "First to third quartile of the times.", |line| {
+            line.time
+                .map(|[_, low, high]| units::seconds_range(low, high))
+        }),
+        column(rate, "Work per second at the median.", |line| {
+            line.rate.map(units::digits)
+        }),
+        column("× first", "Rate over the rate of the first rung.", |line| {
+            line.speedup_over_first.map(units::times)
+        }),
+        column(
+            "of peak",
+            "Rate over the measured peak of the device that ran it.",
+            |line| line.share_of_peak.map(units::percent),
+        ),
+        column(
+            "GB/s",
+            "Bytes of inputs and outputs, each counted once, per second.",
+            |line| line.gb_per_s.map(units::digits),
+        ),
+        column(
+            "first call",
+            "Time of the first call, compilation included.",
+            |line| line.first_call_s.map(units::seconds),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::ladders;
+    use crate::record::{Record, Row};
+
+    #[test]
+    fn columns_without_a_number_are_left_out() {
+        let row = Row {
+            median_s: Some(0.5),
+            rate: Some(2.0),
+            rate_unit: "draws/s".into(),
+            ..Row::default()
+        };
+        let ladder = ladders(&Record {
+            rows: vec![row],
+            ..Record::default()
+        })
+        .remove(0);
+        let titles: Vec<String> = of(&ladder).into_iter().map(|column| column.title).collect();
+        assert_eq!(titles, ["median", "spread", "draws/s"]);
+    }
+}

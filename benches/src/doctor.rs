@@ -1,0 +1,146 @@
+//! What this machine has that matters to us, as a list of findings with stable ids.
+//!
+//! Role: the content of `cargo xtask doctor`; scripts match the ids, people read the details.
+
+use crate::{machine, mnist, nvml, rivals, units};
+use gpu_wgsl::{Adapter, Feature};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// One thing looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Stable id: `cpu.features`, `adapter.0.limits`, …
+    pub id: String,
+    /// Whether it is there.
+    pub state: State,
+    /// What it is, or how to get it.
+    pub detail: String,
+}
+
+/// Whether something is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is.
+    Found,
+    /// It is not.
+    Missing,
+}
+
+/// Looks at everything; never fails, since what is missing is a finding.
+#[must_use]
+pub fn examine() -> Vec<Finding> {
+    let machine = machine::describe();
+    let memory = machine.memory_bytes.map(|bytes| units::bytes(bytes as f64));
+    let mut findings = vec![
+        found("system", format!("{} {}", machine.os, machine.arch)),
+        found(
+            "cpu.model",
+            format!("{}, {} threads", machine.cpu, machine.cores),
+        ),
+        found("cpu.features", machine.cpu_features.join(" ")),
+        either("memory", memory, "the system does not tell"),
+    ];
+    let adapters = gpu_wgsl::adapters();
+    if adapters.is_empty() {
+        let how = "none; on Debian without a GPU: apt-get install mesa-vulkan-drivers libvulkan1";
+        findings.push(missing("adapter", how));
+    }
+    findings.extend(adapters.iter().flat_map(adapter));
+    findings.push(nvml_finding());
+    let images = mnist::found().map(|path| path.display().to_string());
+    findings.push(either(
+        "data.mnist",
+        images,
+        "fetch it: cargo xtask data mnist",
+    ));
+    findings.push(match rivals::python() {
+        Ok(path) => found("rivals.python", path.display().to_string()),
+        Err(absent) => missing("rivals.python", &format!("{}: {}", absent.why, absent.how)),
+    });
+    findings
+}
+
+/// Renders findings for a terminal.
+#[must_use]
+pub fn table(findings: &[Finding]) -> String {
+    let width = findings
+        .iter()
+        .map(|finding| finding.id.len())
+        .max()
+        .unwrap_or(0);
+    let mut out = String::new();
+    for Finding { id, state, detail } in findings {
+        let mark = if *state == State::Found { "+" } else { "-" };
+        let _ = writeln!(out, "{mark} {id:width$}  {detail}");
+    }
+    out
+}
+
+fn found(id: &str, detail: String) -> Finding {
+    Finding {
+        id: id.to_owned(),
+        state: State::Found,
+        detail,
+    }
+}
+
+fn missing(id: &str, how: &str) -> Finding {
+    Finding {
+        id: id.to_owned(),
+        state: State::Missing,
+        detail: how.to_owned(),
+    }
+}
+
+fn either(id: &str, detail: Option<String>, how: &str) -> Finding {
+    detail.map_or_else(|| missing(id, how), |detail| found(id, detail))
+}
+
+fn adapter(adapter: &Adapter) -> Vec<Finding> {
+    let id = |part: &str| format!("adapter.{}.{part}", adapter.index);
+    let names = |has: bool| {
+        let chosen = Feature::ALL
+            .into_iter()
+            .filter(|feature| adapter.features.contains(feature) == has);
+        chosen
+            .map(|feature| feature.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let limits = adapter
+        .limits
+        .named()
+        .map(|(name, limit)| format!("{name}={limit}"))
+        .join(" ");
+    let [smallest, largest] = adapter.subgroup_sizes;
+    let mut findings = vec![
+        found(
+            &id("name"),
+            format!("{} ({:?})", adapter.name, adapter.device_type),
+        ),
+        found(
+            &id("driver"),
+            format!("{}, {}", adapter.backend, adapter.driver),
+        ),
+        found(
+            &id("subgroups"),
+            format!("{smallest} to {largest} invocations"),
+        ),
+        found(&id("limits"), limits),
+        found(&id("features"), names(true)),
+    ];
+    let absent = names(false);
+    if !absent.is_empty() {
+        findings.push(missing(&id("features.absent"), &absent));
+    }
+    findings
+}
+
+fn nvml_finding() -> Finding {
+    match nvml::loads() {
+        Ok(name) => found("nvml", format!("{name} loads")),
+        Err(why) => missing("nvml", &why),
+    }
+}

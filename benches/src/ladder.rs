@@ -1,0 +1,438 @@
+//! The rows of a record as a reader sees them: one ladder per workload and size, rivals in line.
+//!
+//! Role: table, bars and roofline all draw these lines, so they can't disagree on which rungs
+//! there are, what number a rung has, or how a rival's rate follows from its time.
+//! Method: ladders keep the order of first appearance; within one, our rungs keep theirs, CPU
+//! before adapters, and rivals come last. A rival's rate, bandwidth and shares follow from the
+//! row it was measured against, by the ratio of the times.
+
+use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
+use crate::units;
+
+/// All lines of one workload at one size.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    /// Name of the workload.
+    pub workload: String,
+    /// Size in one word.
+    pub size: String,
+    /// Source of the workload.
+    pub source: String,
+    /// Unit of every rate here; empty if no row has a rate.
+    pub rate_unit: String,
+    /// Lines in the order to show.
+    pub lines: Vec<Line>,
+}
+
+/// One rung or one rival.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Number of the rung within its workload, the same at every size; counted from 1.
+    pub number: usize,
+    /// Executor, or the rival with its version.
+    pub name: String,
+    /// Who ran it.
+    pub place: Place,
+    /// Outcome of its comparison with the oracle.
+    pub check: Check,
+    /// Median, first and third quartile, in seconds.
+    pub time: Option<[f64; 3]>,
+    /// Time of the first call in seconds.
+    pub first_call_s: Option<f64>,
+    /// Work per second.
+    pub rate: Option<f64>,
+    /// Rate over that of the first rung.
+    pub speedup_over_first: Option<f64>,
+    /// Fraction of the device's measured peak.
+    pub share_of_peak: Option<f64>,
+    /// 10⁹ bytes per second.
+    pub gb_per_s: Option<f64>,
+    /// Operations per byte.
+    pub intensity: Option<f64>,
+    /// What must be said beside the numbers.
+    pub note: String,
+}
+
+/// Who ran a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// This project on the CPU.
+    Cpu,
+    /// This project on the adapter of that name.
+    Adapter(String),
+    /// Somebody else's program on the CPU.
+    Rival,
+}
+
+impl Place {
+    /// Gives the heading under which its lines stand.
+    #[must_use]
+    pub fn heading(&self) -> &str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Adapter(name) => name,
+            Self::Rival => "rivals",
+        }
+    }
+
+    fn rank(&self) -> usize {
+        match self {
+            Self::Cpu => 0,
+            Self::Adapter(_) => 1,
+            Self::Rival => 2,
+        }
+    }
+}
+
+impl Line {
+    /// Gives the reason of a comparison that did not pass.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        match &self.check {
+            Check::Failed(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Gives everything that must be said beside the numbers: why a check did not pass, and
+    /// the note.
+    #[must_use]
+    pub fn remark(&self) -> String {
+        let outcome = match &self.check {
+            Check::Ok => String::new(),
+            Check::Skipped(why) if self.time.is_none() => format!("not run: {why}"),
+            Check::Skipped(why) => format!("not checked: {why}"),
+            Check::Failed(why) => why.clone(),
+        };
+        joined(outcome, &self.note)
+    }
+
+    /// Orders lines by work per second, or by runs per second where no rate is known.
+    fn speed(&self) -> Option<f64> {
+        self.rate
+            .or_else(|| self.time.map(|[median, ..]| 1.0 / median))
+    }
+}
+
+impl Ladder {
+    /// Gives the fastest of our lines that passed its check.
+    #[must_use]
+    pub fn fastest(&self) -> Option<&Line> {
+        let ours = self.lines.iter().filter(|line| line.place != Place::Rival);
+        let passed = ours.filter(|line| line.check == Check::Ok);
+        passed
+            .filter_map(|line| Some((line.speed()?, line)))
+            .max_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, line)| line)
+    }
+}
+
+/// Sorts the rows of a record into ladders.
+#[must_use]
+pub fn ladders(record: &Record) -> Vec<Ladder> {
+    let mut ladders: Vec<(Ladder, Vec<&Row>)> = Vec::new();
+    for row in &record.rows {
+        let same = |ladder: &Ladder| ladder.workload == row.workload && ladder.size == row.size;
+        match ladders.iter_mut().find(|(ladder, _)| same(ladder)) {
+            Some((ladder, rows)) => {
+                if ladder.rate_unit.is_empty() {
+                    ladder.rate_unit.clone_from(&row.rate_unit);
+                }
+                rows.push(row);
+            }
+            None => ladders.push((empty_ladder(row), vec![row])),
+        }
+    }
+    let mut filled: Vec<Ladder> = ladders
+        .into_iter()
+        .map(|(ladder, rows)| Ladder {
+            lines: lines(&rows),
+            ..ladder
+        })
+        .collect();
+    number(&mut filled);
+    filled
+}
+
+fn empty_ladder(row: &Row) -> Ladder {
+    Ladder {
+        workload: row.workload.clone(),
+        size: row.size.clone(),
+        source: row.source.clone(),
+        rate_unit: row.rate_unit.clone(),
+        lines: Vec::new(),
+    }
+}
+
+fn lines(rows: &[&Row]) -> Vec<Line> {
+    let mut lines: Vec<Line> = rows.iter().map(|row| our_line(row)).collect();
+    for row in rows {
+        for (name, timing) in &row.rivals {
+            let line = rival_line(row, name, timing);
+            // A rival that ran against several rungs stands once and says all comparisons.
+            match lines
+                .iter_mut()
+                .find(|seen| seen.place == Place::Rival && seen.name == line.name)
+            {
+                Some(seen) => seen.note = joined(std::mem::take(&mut seen.note), &line.note),
+                None => lines.push(line),
+            }
+        }
+    }
+    lines.sort_by_key(|line| line.place.rank());
+    lines
+}
+
+fn our_line(row: &Row) -> Line {
+    Line {
+        number: 0,
+        name: row.executor.clone(),
+        place: row.adapter.clone().map_or(Place::Cpu, Place::Adapter),
+        check: row.check.clone(),
+        time: interval(row.median_s, row.low_s, row.high_s),
+        first_call_s: positive(row.first_call_s),
+        rate: positive(row.rate),
+        speedup_over_first: positive(row.speedup_over_first),
+        share_of_peak: positive(row.share_of_peak),
+        gb_per_s: positive(row.gb_per_s),
+        intensity: intensity(row),
+        note: row.note.clone(),
+    }
+}
+
+fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
+    let time = interval(timing.median_s, timing.low_s, timing.high_s);
+    // On the same work, rates are as the inverse of times. A row that ran a part of the work
+    // has no rival; a row on an adapter has another peak, so its share does not carry over.
+    let scale = positive(row.median_s)
+        .zip(time)
+        .map(|(ours, [theirs, ..])| ours / theirs);
+    let scaled = |value: Option<f64>| {
+        positive(value)
+            .zip(scale)
+            .map(|(value, scale)| value * scale)
+    };
+    Line {
+        number: 0,
+        name: format!("{name} {}", timing.version).trim().to_owned(),
+        place: Place::Rival,
+        check: timing.check.clone(),
+        time,
+        first_call_s: None,
+        rate: scaled(row.rate),
+        speedup_over_first: scaled(row.speedup_over_first),
+        share_of_peak: scaled(row.share_of_peak.filter(|_| row.adapter.is_none())),
+        gb_per_s: scaled(row.gb_per_s),
+        intensity: intensity(row),
+        note: comparison(&row.executor, timing),
+    }
+}
+
+/// Says how fast ours is against the rival: `gemm runs at 0.97× its speed (0.95–0.99)`.
+fn comparison(executor: &str, timing: &RivalTiming) -> String {
+    let Some(speedup) = positive(timing.speedup) else {
+        return String::new();
+    };
+    let interval = positive(timing.low).zip(positive(timing.high));
+    let interval = interval.map_or(String::new(), |(low, high)| {
+        format!(" ({}–{})", units::digits(low), units::digits(high))
+    });
+    format!(
+        "{executor} runs at {} its speed{interval}",
+        units::times(speedup)
+    )
+}
+
+fn intensity(row: &Row) -> Option<f64> {
+    positive(row.operations)
+        .zip(positive(row.bytes))
+        .map(|(operations, bytes)| operations / bytes)
+}
+
+/// Joins median and quartiles; a missing quartile is the median itself.
+fn interval(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<[f64; 3]> {
+    let median = positive(median)?;
+    Some([
+        median,
+        positive(low).unwrap_or(median),
+        positive(high).unwrap_or(median),
+    ])
+}
+
+/// Joins two remarks, either of which may be empty.
+fn joined(first: String, second: &str) -> String {
+    match (first.is_empty(), second.is_empty()) {
+        (_, true) => first,
+        (true, false) => second.to_owned(),
+        (false, false) => format!("{first}; {second}"),
+    }
+}
+
+/// Drops what can't be drawn on a logarithmic axis.
+fn positive(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| *value > 0.0 && value.is_finite())
+}
+
+/// Numbers the distinct rungs of each workload in order of appearance over all its sizes.
+fn number(ladders: &mut [Ladder]) {
+    let mut seen: Vec<(String, Vec<(String, Place)>)> = Vec::new();
+    for ladder in ladders {
+        let position = seen
+            .iter()
+            .position(|(workload, _)| *workload == ladder.workload);
+        let position = position.unwrap_or_else(|| {
+            seen.push((ladder.workload.clone(), Vec::new()));
+            seen.len() - 1
+        });
+        let rungs = &mut seen[position].1;
+        for line in &mut ladder.lines {
+            let key = (line.name.clone(), line.place.clone());
+            let idx = rungs
+                .iter()
+                .position(|rung| *rung == key)
+                .unwrap_or_else(|| {
+                    rungs.push(key);
+                    rungs.len() - 1
+                });
+            line.number = idx + 1;
+        }
+    }
+}
+
+/// Gives the measured peaks of the CPU and of each adapter, with their names, those that can be
+/// drawn only.
+#[must_use]
+pub fn peaks(machine: &Machine) -> Vec<(Place, AdapterPeaks)> {
+    let peaks = &machine.peaks;
+    let cpu = AdapterPeaks {
+        flops: peaks.cpu_flops,
+        copy_bytes_per_s: peaks.cpu_copy_bytes_per_s,
+    };
+    let adapters = peaks
+        .adapters
+        .iter()
+        .map(|(name, peaks)| (Place::Adapter(name.clone()), *peaks));
+    std::iter::once((Place::Cpu, cpu))
+        .chain(adapters)
+        .map(|(place, peaks)| {
+            let flops = positive(peaks.flops);
+            (
+                place,
+                AdapterPeaks {
+                    flops,
+                    copy_bytes_per_s: positive(peaks.copy_bytes_per_s),
+                },
+            )
+        })
+        .filter(|(_, peaks)| peaks.flops.is_some() || peaks.copy_bytes_per_s.is_some())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn lines_stand_cpu_first_then_adapters_then_rivals() {
+        for ladder in ladders(&sample::record()) {
+            assert!(
+                ladder.lines.is_sorted_by_key(|line| line.place.rank()),
+                "{}",
+                ladder.size
+            );
+        }
+    }
+
+    #[test]
+    fn a_rung_keeps_its_number_at_every_size() {
+        let mut names = std::collections::BTreeMap::new();
+        for ladder in ladders(&sample::record()) {
+            for line in &ladder.lines {
+                let name = (ladder.workload.clone(), line.number);
+                let rung = (line.name.clone(), line.place.clone());
+                assert_eq!(names.entry(name).or_insert_with(|| rung.clone()), &rung);
+            }
+        }
+    }
+
+    #[test]
+    fn a_rivals_rate_follows_from_the_times() {
+        let mut row = Row {
+            median_s: Some(2.0),
+            rate: Some(10.0),
+            share_of_peak: Some(0.5),
+            ..Row::default()
+        };
+        let timing = RivalTiming {
+            median_s: Some(1.0),
+            ..RivalTiming::default()
+        };
+        row.rivals.insert("torch".into(), timing);
+        let line = &lines(&[&row])[1];
+        assert_eq!((line.rate, line.share_of_peak), (Some(20.0), Some(1.0)));
+        row.adapter = Some("some GPU".into());
+        assert_eq!(lines(&[&row])[1].share_of_peak, None);
+    }
+
+    #[test]
+    fn a_rival_against_two_rungs_stands_once_with_both_comparisons() {
+        let timing = RivalTiming {
+            median_s: Some(1.0),
+            speedup: Some(0.5),
+            low: Some(0.4),
+            high: Some(0.6),
+            ..RivalTiming::default()
+        };
+        let row = |executor: &str| Row {
+            executor: executor.into(),
+            median_s: Some(2.0),
+            rivals: [("torch".to_owned(), timing.clone())].into(),
+            ..Row::default()
+        };
+        let lines = lines(&[&row("loops"), &row("gemm")]);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(
+            lines[2].note,
+            "loops runs at 0.500× its speed (0.400–0.600); gemm runs at 0.500× its speed (0.400–0.600)"
+        );
+    }
+
+    #[test]
+    fn a_failed_rung_is_never_the_fastest() {
+        let ladder = |check: Check| {
+            let failed = Row {
+                check,
+                rate: Some(9.0),
+                executor: "wrong".into(),
+                ..Row::default()
+            };
+            let passed = Row {
+                rate: Some(1.0),
+                executor: "right".into(),
+                ..Row::default()
+            };
+            ladders(&Record {
+                rows: vec![failed, passed],
+                ..Record::default()
+            })
+            .remove(0)
+        };
+        assert_eq!(
+            ladder(Check::Failed("off".into())).fastest().unwrap().name,
+            "right"
+        );
+        assert_eq!(ladder(Check::Ok).fastest().unwrap().name, "wrong");
+    }
+
+    #[test]
+    fn zero_and_nan_are_no_numbers_to_draw() {
+        let row = Row {
+            median_s: Some(0.0),
+            rate: Some(f64::NAN),
+            ..Row::default()
+        };
+        let line = our_line(&row);
+        assert!(line.time.is_none() && line.rate.is_none() && line.intensity.is_none());
+    }
+}

@@ -1,0 +1,22 @@
+//! Workloads, the runner behind the bench command, records and the report.
+//!
+//! Role: a workload ([`workload`], so far [`matmul`]) says what is computed and what is right; [`run`] times it
+//! beside its rivals; [`record`] keeps what came out, and table and report show it.
+
+pub mod columns;
+pub mod date;
+pub mod doctor;
+pub mod ladder;
+pub mod machine;
+pub mod matmul;
+pub mod measure;
+pub mod mnist;
+pub mod nvml;
+pub mod peak;
+pub mod record;
+pub mod report;
+pub mod rivals;
+pub mod run;
+pub mod table;
+pub mod units;
+pub mod workload;

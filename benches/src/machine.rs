@@ -1,0 +1,263 @@
+//! What this machine is, as far as a reader of the numbers needs it.
+//!
+//! Role: fills the fields of [`Machine`] that need no measurement; peaks, adapters and the
+//! origin of the data are added by whoever finds them out.
+//! Method: asks the system's own files and tools; whatever does not answer stays empty, so
+//! this never fails and never holds up a run.
+
+use std::env::consts::{ARCH, OS};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::date;
+use crate::record::{Machine, replace_file};
+
+/// What the program was built from.
+///
+/// Asked of git and rustc in a source tree; a bundle for machines without them carries it as
+/// a file beside the executable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BuildFacts {
+    /// Commit of the project, `-dirty` if the tree differed.
+    pub commit: Option<String>,
+    /// Compiler, as it names itself.
+    pub rustc: Option<String>,
+}
+
+impl BuildFacts {
+    /// Name of the file beside the executable of a bundle.
+    pub const FILE: &str = "build.json";
+
+    /// Reads the file of a bundle if there is one, else asks the tools.
+    #[must_use]
+    pub fn find() -> Self {
+        Self::of_bundle().unwrap_or_else(Self::of_source_tree)
+    }
+
+    /// Asks git about the current package's folder, and rustc.
+    #[must_use]
+    pub fn of_source_tree() -> Self {
+        // Cargo tells the folder of the package it runs; without cargo the current one must do.
+        let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned());
+        Self {
+            commit: answer("git", &["-C", &folder, "describe", "--always", "--dirty"]),
+            rustc: answer("rustc", &["--version"]),
+        }
+    }
+
+    /// Writes the file that [`BuildFacts::find`] reads on another machine.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write_into(&self, bundle: &Path) -> Result<()> {
+        let text = serde_json::to_string(self).context("build facts: cannot be told as JSON")?;
+        replace_file(&bundle.join(Self::FILE), &text)
+    }
+
+    fn of_bundle() -> Option<Self> {
+        let executable = std::env::current_exe().ok()?;
+        Self::read_from(executable.parent()?)
+    }
+
+    fn read_from(bundle: &Path) -> Option<Self> {
+        serde_json::from_str(&fs::read_to_string(bundle.join(Self::FILE)).ok()?).ok()
+    }
+}
+
+/// Describes this machine at this moment.
+#[must_use]
+pub fn describe() -> Machine {
+    let build = BuildFacts::find();
+    Machine {
+        cpu: cpu_model().unwrap_or_else(|| format!("unknown {ARCH} CPU")),
+        cores: available_parallelism().map_or(1, usize::from),
+        cpu_features: cpu_features().into_iter().map(str::to_owned).collect(),
+        memory_bytes: memory_bytes(),
+        os: OS.to_owned(),
+        arch: ARCH.to_owned(),
+        rustc: build.rustc,
+        commit: build.commit,
+        date: date::now(),
+        ..Machine::default()
+    }
+}
+
+fn cpu_model() -> Option<String> {
+    match OS {
+        "linux" => linux_cpu_model(),
+        "macos" => answer("sysctl", &["-n", "machdep.cpu.brand_string"]),
+        "windows" => std::env::var("PROCESSOR_IDENTIFIER").ok(),
+        _ => None,
+    }
+}
+
+/// Reads the model from the kernel; boards with ARM cores name themselves in the device tree.
+fn linux_cpu_model() -> Option<String> {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let board = || fs::read_to_string("/proc/device-tree/model").ok();
+    let model = value_of(&cpus, "model name").or_else(board)?;
+    let model = model.trim_matches(['\0', '\n', ' ']);
+    (!model.is_empty()).then(|| model.to_owned())
+}
+
+fn memory_bytes() -> Option<u64> {
+    const BYTES_PER_KIB: u64 = 1024;
+    match OS {
+        "linux" => {
+            let text = value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")?;
+            Some(text.trim_end_matches("kB").trim().parse::<u64>().ok()? * BYTES_PER_KIB)
+        }
+        "macos" => answer("sysctl", &["-n", "hw.memsize"])?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Finds `key : value` in one of the kernel's text files.
+fn value_of(text: &str, key: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim().to_owned())
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn cpu_features() -> Vec<&'static str> {
+    let found = [
+        ("sse4.2", is_x86_feature_detected!("sse4.2")),
+        ("avx", is_x86_feature_detected!("avx")),
+        ("f16c", is_x86_feature_detected!("f16c")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("avx512vl", is_x86_feature_detected!("avx512vl")),
+        (
+            "avx512vpopcntdq",
+            is_x86_feature_detected!("avx512vpopcntdq"),
+        ),
+    ];
+    names_of(&found)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn cpu_features() -> Vec<&'static str> {
+    use std::arch::is_aarch64_feature_detected;
+    let found = [
+        ("neon", is_aarch64_feature_detected!("neon")),
+        ("fp16", is_aarch64_feature_detected!("fp16")),
+        ("dotprod", is_aarch64_feature_detected!("dotprod")),
+        ("sve", is_aarch64_feature_detected!("sve")),
+    ];
+    names_of(&found)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn cpu_features() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn names_of(found: &[(&'static str, bool)]) -> Vec<&'static str> {
+    found
+        .iter()
+        .filter(|(_, there)| *there)
+        .map(|(name, _)| *name)
+        .collect()
+}
+
+/// Gives what a tool prints, or nothing if it is absent, fails or prints nothing.
+fn answer(tool: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(tool)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let text = text.trim();
+    (output.status.success() && !text.is_empty()).then(|| text.to_owned())
+}
+
+/// Gives a fresh, empty folder of this process in the system's folder for temporary files.
+///
+/// # Errors
+/// The folder can't be made.
+pub fn temporary_folder(purpose: &str) -> Result<PathBuf> {
+    const ATTEMPTS: u32 = 1000;
+    let base = std::env::temp_dir();
+    for attempt in 0..ATTEMPTS {
+        let path = base.join(format!("{purpose}-{}-{attempt}", std::process::id()));
+        match fs::create_dir(&path) {
+            // Only a folder that did not exist is taken, so nobody else can have prepared it.
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).context(format!("cannot make {}", path.display())),
+        }
+    }
+    anyhow::bail!(
+        "no free folder name {purpose}-{}-… in {}",
+        std::process::id(),
+        base.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_name_cores_and_a_date() {
+        let machine = describe();
+        assert!(!machine.cpu.is_empty());
+        assert!(machine.cores >= 1);
+        assert_eq!(machine.date.len(), "2026-11-21T03:53:00Z".len());
+        assert_eq!(machine.os, OS);
+        if OS == "linux" {
+            assert!(machine.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
+        }
+    }
+
+    #[test]
+    fn values_of_kernel_files_are_found_by_whole_key() {
+        let text = "model\t\t: 17\nmodel name\t: Some CPU: fast\n";
+        assert_eq!(
+            value_of(text, "model name").as_deref(),
+            Some("Some CPU: fast")
+        );
+        assert_eq!(value_of(text, "name"), None);
+    }
+
+    #[test]
+    fn absent_and_failing_tools_give_nothing() {
+        assert_eq!(answer("a-tool-that-nobody-has", &[]), None);
+        assert_eq!(answer("git", &["no-such-command"]), None);
+    }
+
+    #[test]
+    fn a_bundle_carries_what_it_was_built_from() {
+        let folder = temporary_folder("build-facts").unwrap();
+        assert_eq!(BuildFacts::read_from(&folder), None);
+        let facts = BuildFacts {
+            commit: Some("1a2b3c4-dirty".into()),
+            rustc: None,
+        };
+        facts.write_into(&folder).unwrap();
+        assert_eq!(BuildFacts::read_from(&folder), Some(facts));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn temporary_folders_are_never_shared() {
+        let (one, two) = (
+            temporary_folder("twice").unwrap(),
+            temporary_folder("twice").unwrap(),
+        );
+        assert_ne!(one, two);
+        fs::remove_dir(one).unwrap();
+        fs::remove_dir(two).unwrap();
+    }
+}

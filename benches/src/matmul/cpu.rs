@@ -1,0 +1,200 @@
+//! The rungs of the ladder on the CPU, from three loops to the best library.
+//!
+//! Each function computes the leading rows of `c = a · b` into `c`; the number of rows is that of `c`.
+
+use super::Product;
+use crate::record::Timer;
+use crate::workload::{Contestant, Part, Rung};
+use anyhow::Result;
+use shaders::params::MatmulParams;
+use shaders::{layout, twin};
+use std::hint::black_box;
+use std::time::Instant;
+use tensor_core::compare::sentinel_filled;
+use tensor_core::ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis};
+use tensor_core::{einsum::einsum, gemm};
+
+/// Operations that any rung does in about a second; the whole product of the images fits.
+const PLAIN_OPERATIONS: f64 = 0.8e9;
+/// The same for rungs that walk down columns of a B larger than the caches near a core.
+const STRIDING_OPERATIONS: f64 = 0.2e9;
+/// Elements of a B that stays near a core: 1 MiB.
+const NEAR_LEN: usize = 1 << 18;
+/// Operations of the rungs that walk along rows.
+const STREAMING_OPERATIONS: f64 = 20e9;
+
+type Compute = fn(ArrayView2<'_, f32>, ArrayView2<'_, f32>, ArrayViewMut2<'_, f32>) -> Result<()>;
+
+/// S3's first version: three loops, one element at a time.
+///
+/// # Errors
+/// None; the signature is that of every rung.
+pub fn three_loops(
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+    mut c: ArrayViewMut2<'_, f32>,
+) -> Result<()> {
+    for i in 0..c.nrows() {
+        for j in 0..c.ncols() {
+            c[[i, j]] = 0.0;
+            for k in 0..a.ncols() {
+                c[[i, j]] += a[[i, k]] * b[[k, j]];
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two loops and a dot product: `c[i, j] = a[i, :] · b[:, j]`.
+///
+/// # Errors
+/// None; the signature is that of every rung.
+pub fn dot_products(
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+    mut c: ArrayViewMut2<'_, f32>,
+) -> Result<()> {
+    let dot =
+        |x: ArrayView1<'_, f32>, y: ArrayView1<'_, f32>| x.iter().zip(y).map(|(x, y)| x * y).sum();
+    for i in 0..c.nrows() {
+        for j in 0..c.ncols() {
+            c[[i, j]] = dot(a.row(i), b.column(j));
+        }
+    }
+    Ok(())
+}
+
+/// Row broadcast: `c[i] = Σₖ a[i, k] · b[k, :]`, a whole row of `b` at a time.
+///
+/// # Errors
+/// None; the signature is that of every rung.
+pub fn row_broadcast(
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+    mut c: ArrayViewMut2<'_, f32>,
+) -> Result<()> {
+    for (mut row, weights) in c.rows_mut().into_iter().zip(a.rows()) {
+        row.fill(0.0);
+        for (&weight, terms) in weights.iter().zip(b.rows()) {
+            row.scaled_add(weight, &terms);
+        }
+    }
+    Ok(())
+}
+
+/// Einstein summation, `ik,kj->ij`, over strided views.
+///
+/// # Errors
+/// What einsum finds wrong with the shapes.
+pub fn einstein(
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+    mut c: ArrayViewMut2<'_, f32>,
+) -> Result<()> {
+    c.assign(&einsum("ik,kj->ij", &[&a, &b])?);
+    Ok(())
+}
+
+/// The naive GPU kernel, simulated: its twin is called for every invocation of the grid.
+///
+/// # Errors
+/// Sizes of 2³² and more.
+pub fn simulator(
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+    mut c: ArrayViewMut2<'_, f32>,
+) -> Result<()> {
+    let [rows, inner, cols] = [a.nrows(), a.ncols(), b.ncols()].map(u32::try_from);
+    let params = MatmulParams::new(rows?, inner?, cols?);
+    let (a, b) = (a.as_slice().unwrap_or(&[]), b.as_slice().unwrap_or(&[]));
+    twin::matmul_naive(
+        &layout::MATMUL_NAIVE,
+        &params,
+        a,
+        b,
+        c.as_slice_mut().unwrap_or(&mut []),
+    );
+    Ok(())
+}
+
+/// The CPU's best: the GEMM library behind [`gemm::matmul_into`], all threads.
+///
+/// # Errors
+/// Shapes that do not multiply.
+pub fn host(
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+    c: ArrayViewMut2<'_, f32>,
+) -> Result<()> {
+    Ok(gemm::matmul_into(a, b, c)?)
+}
+
+/// Gives the rungs of the CPU in order.
+pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
+    let striding = if product.b.len() > NEAR_LEN {
+        STRIDING_OPERATIONS
+    } else {
+        PLAIN_OPERATIONS
+    };
+    let plain: [(&'static str, Compute, f64); 6] = [
+        ("three-loops", three_loops, striding),
+        ("dot-products", dot_products, striding),
+        ("row-broadcast", row_broadcast, STREAMING_OPERATIONS),
+        ("einsum", einstein, STREAMING_OPERATIONS),
+        ("simulator", simulator, striding),
+        ("host", host, f64::INFINITY),
+    ];
+    let rung = |(executor, compute, operations)| {
+        let part = product.part(operations);
+        Rung {
+            executor,
+            adapter: None,
+            timer: Timer::Wall,
+            part,
+            start: Box::new(move || Ok(Box::new(OnCpu::new(product, part, compute)))),
+        }
+    };
+    plain.map(rung).into()
+}
+
+/// A rung that runs on this machine's CPU.
+struct OnCpu<'a> {
+    product: &'a Product,
+    part: Part,
+    compute: Compute,
+    c: Vec<f32>,
+}
+
+impl<'a> OnCpu<'a> {
+    fn new(product: &'a Product, part: Part, compute: Compute) -> Self {
+        Self {
+            product,
+            part,
+            compute,
+            c: sentinel_filled(part.rows * product.shape[2]),
+        }
+    }
+
+    fn run_once(&mut self) -> Result<f64> {
+        let [rows, inner, cols] = self.product.shape;
+        let a = ArrayView2::from_shape((rows, inner), &self.product.a[..])?;
+        let (a, _) = a.split_at(Axis(0), self.part.rows);
+        let b = ArrayView2::from_shape((inner, cols), &self.product.b[..])?;
+        let c = ArrayViewMut2::from_shape((self.part.rows, cols), &mut self.c[..])?;
+        let start = Instant::now();
+        (self.compute)(black_box(a), black_box(b), c)?;
+        let elapsed = start.elapsed().as_secs_f64();
+        black_box(&self.c);
+        Ok(elapsed)
+    }
+}
+
+impl Contestant for OnCpu<'_> {
+    fn run(&mut self, times: usize) -> Result<Vec<f64>> {
+        (0..times).map(|_| self.run_once()).collect()
+    }
+
+    fn result(&mut self) -> Result<Vec<f32>> {
+        Ok(self.c.clone())
+    }
+}

@@ -1,0 +1,231 @@
+//! Times of repeated runs, and the ratio of two programs measured in turns.
+//!
+//! Role: the only place that turns samples into numbers of a record.
+//! Method: medians and quartiles, because one interrupted run must not move a result. Two
+//! programs are compared by the ratio inside each round, both of which saw the same state of
+//! the machine.
+
+use std::time::{Duration, Instant};
+
+/// Two-sided risk that the interval of a ratio misses the true median.
+const RISK: f64 = 0.05;
+
+/// Pause before a contestant's turn. Thread pools of numerical libraries spin after a call before
+/// they sleep (`PyTorch` for 7 ms on the machine this was written on) and would take the cores from
+/// whoever runs next.
+pub const SETTLE: Duration = Duration::from_millis(20);
+
+/// Median and quartiles of a set of times, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// Median.
+    pub median: f64,
+    /// First quartile, by linear interpolation between samples.
+    pub low: f64,
+    /// Third quartile.
+    pub high: f64,
+    /// Number of samples.
+    pub n: usize,
+}
+
+/// Median of per-round ratios and an interval that holds the true median.
+///
+/// The interval is that of the order statistics: without any assumption on the distribution it
+/// misses with a probability of at most 5 %. Below six rounds no such interval exists; then it
+/// spans all the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Median of the ratios.
+    pub median: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Number of rounds.
+    pub n: usize,
+}
+
+impl Timing {
+    /// Summarises samples; nothing if there are none or one is not finite.
+    #[must_use]
+    pub fn from_samples(samples: &[f64]) -> Option<Self> {
+        let sorted = sorted_if_finite(samples)?;
+        Some(Self {
+            median: quantile(&sorted, 0.5),
+            low: quantile(&sorted, 0.25),
+            high: quantile(&sorted, 0.75),
+            n: sorted.len(),
+        })
+    }
+}
+
+impl Ratio {
+    /// Summarises `theirs[i] / ours[i]`; nothing if the lengths differ, there are none, or a
+    /// ratio is not finite.
+    #[must_use]
+    pub fn from_pairs(ours: &[f64], theirs: &[f64]) -> Option<Self> {
+        if ours.len() != theirs.len() {
+            return None;
+        }
+        let ratios: Vec<f64> = ours
+            .iter()
+            .zip(theirs)
+            .map(|(ours, theirs)| theirs / ours)
+            .collect();
+        let sorted = sorted_if_finite(&ratios)?;
+        let outside = samples_outside(sorted.len());
+        Some(Self {
+            median: quantile(&sorted, 0.5),
+            low: sorted[outside],
+            high: sorted[sorted.len() - 1 - outside],
+            n: sorted.len(),
+        })
+    }
+}
+
+/// Gives the seconds that one call takes by the clock of the CPU.
+pub fn wall<T>(work: impl FnOnce() -> T) -> f64 {
+    let start = Instant::now();
+    let result = work();
+    let elapsed = start.elapsed().as_secs_f64();
+    // The result lives until the clock has stopped, so freeing it is not part of the work.
+    drop(std::hint::black_box(result));
+    elapsed
+}
+
+fn sorted_if_finite(samples: &[f64]) -> Option<Vec<f64>> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let usable = !sorted.is_empty() && sorted.iter().all(|sample| sample.is_finite());
+    usable.then_some(sorted)
+}
+
+/// Interpolates linearly between the two samples around position `share · (n − 1)`.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let position = share * (sorted.len() - 1) as f64;
+    let (below, fraction) = (position.floor(), position.fract());
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`below` is a whole number between 0 and the last index"
+    )]
+    let idx = below as usize;
+    let above = sorted[(idx + 1).min(sorted.len() - 1)];
+    sorted[idx] + fraction * (above - sorted[idx])
+}
+
+/// Counts the samples to leave out at each end so that the rest still hold the median with
+/// confidence 1 − [`RISK`]: the most `k` with P(B ≤ k) ≤ RISK / 2 for B binomial(n, ½), as the
+/// median is missed on one side only if at most `k` samples lie on that side of it.
+fn samples_outside(n: usize) -> usize {
+    // Logarithms keep 2⁻ⁿ from vanishing for many rounds.
+    let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
+    let mut at_most_k = 0.0;
+    for k in 0..n {
+        at_most_k += ln_term.exp();
+        if at_most_k > RISK / 2.0 {
+            return k.saturating_sub(1);
+        }
+        ln_term += ((n - k) as f64 / (k + 1) as f64).ln();
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_interpolate_between_samples() {
+        let timing = Timing::from_samples(&[4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!(
+            timing,
+            Timing {
+                median: 2.5,
+                low: 1.75,
+                high: 3.25,
+                n: 4
+            }
+        );
+        let one = Timing::from_samples(&[7.0]).unwrap();
+        assert_eq!(
+            one,
+            Timing {
+                median: 7.0,
+                low: 7.0,
+                high: 7.0,
+                n: 1
+            }
+        );
+    }
+
+    #[test]
+    fn no_samples_and_nan_give_no_timing() {
+        assert_eq!(Timing::from_samples(&[]), None);
+        assert_eq!(Timing::from_samples(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn order_statistics_match_the_published_table() {
+        // Ranks of the 95 % interval of a median for n = 5, 6, 8, 9, 12, 20, 25, 50, 100, as in
+        // tables of the sign test; a rank r leaves r - 1 samples outside.
+        for (n, rank) in [
+            (5, 1),
+            (6, 1),
+            (8, 1),
+            (9, 2),
+            (12, 3),
+            (20, 6),
+            (25, 8),
+            (50, 18),
+            (100, 40),
+        ] {
+            assert_eq!(samples_outside(n) + 1, rank, "n = {n}");
+        }
+        assert_eq!(samples_outside(1), 0);
+        // 1.96 standard deviations of a binomial of 10 000 trials are 98.
+        assert!((4900..=4903).contains(&samples_outside(10_000)));
+    }
+
+    #[test]
+    fn ratios_are_taken_inside_each_round() {
+        // The machine slows down threefold midway; the ratio stays 2 in every round.
+        let ours: Vec<f64> = (0..20)
+            .map(|round| if round < 10 { 1.0 } else { 3.0 })
+            .collect();
+        let theirs: Vec<f64> = ours.iter().map(|time| 2.0 * time).collect();
+        let ratio = Ratio::from_pairs(&ours, &theirs).unwrap();
+        assert_eq!(
+            ratio,
+            Ratio {
+                median: 2.0,
+                low: 2.0,
+                high: 2.0,
+                n: 20
+            }
+        );
+    }
+
+    #[test]
+    fn few_rounds_span_them_all_and_bad_ones_give_nothing() {
+        let ratio = Ratio::from_pairs(&[1.0, 1.0, 1.0], &[1.0, 2.0, 4.0]).unwrap();
+        assert_eq!(
+            ratio,
+            Ratio {
+                median: 2.0,
+                low: 1.0,
+                high: 4.0,
+                n: 3
+            }
+        );
+        assert_eq!(Ratio::from_pairs(&[0.0], &[1.0]), None);
+        assert_eq!(Ratio::from_pairs(&[1.0], &[]), None);
+        assert_eq!(Ratio::from_pairs(&[], &[]), None);
+    }
+
+    #[test]
+    fn the_clock_sees_the_work() {
+        let elapsed = wall(|| (0..200_000_u64).fold(0, |sum, i| std::hint::black_box(sum ^ i)));
+        assert!(elapsed > 0.0 && elapsed.is_finite());
+    }
+}

@@ -1,0 +1,180 @@
+//! The images that the ladder multiplies: MNIST where it was fetched, else the digits that ship with the project.
+//!
+//! Role: finds real data and says where it came from; every table and report repeats it.
+//! Shapes: `[50 000, 784]`, row-major, pixels divided by 256 as in S3's pickle, so they are exact in f32.
+//! Source: MNIST by LeCun, Cortes and Burges; the fall-back is UCI's "Optical Recognition of Handwritten Digits"
+//! (Alpaydin and Kaynak 1998, CC BY 4.0), `testdata/README.md`.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use tensor_core::data::idx::{self, IdxArray};
+
+/// Pixels of an image, 28 × 28.
+pub const N_PIXELS: usize = SIDE * SIDE;
+const SIDE: usize = 28;
+/// Images of the product: S3 trains on the first 50 000 and keeps the rest for validation.
+const N_IMAGES: usize = 50_000;
+/// Levels that pixels are divided by.
+const LEVELS: f32 = 256.0;
+/// Names under which the training images are looked for.
+const FILES: [&str; 2] = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"];
+const DIGITS: &[u8] = include_bytes!("../testdata/digits-images.idx.gz");
+const DIGITS_SIDE: usize = 8;
+/// Digits have 17 levels, 0 to 16; times 16 they span those of MNIST.
+const DIGITS_SCALE: f32 = 16.0;
+
+/// Images and their origin.
+#[derive(Debug)]
+pub struct Images {
+    /// Pixels, `[50 000, 784]`.
+    pub pixels: Vec<f32>,
+    /// Where they came from, in one line.
+    pub origin: String,
+}
+
+/// Loads the images from `folder` if it is given; else from the places where `cargo xtask data` and a bundle put
+/// them; else the digits of the project.
+///
+/// # Errors
+/// `folder` was given and holds no readable training images. What lies in the other places and cannot be read is
+/// an error too: a damaged file must not silently become other data.
+pub fn load(folder: Option<&Path>) -> Result<Images> {
+    if let Some(folder) = folder {
+        let path = find(folder)
+            .with_context(|| format!("no {} in {}", FILES.join(" or "), folder.display()))?;
+        return read(&path);
+    }
+    match places().iter().find_map(|place| find(place)) {
+        Some(path) => read(&path),
+        None => digits(),
+    }
+}
+
+/// Gives the training images that [`load`] would read, if any.
+#[must_use]
+pub fn found() -> Option<PathBuf> {
+    places().iter().find_map(|place| find(place))
+}
+
+fn places() -> Vec<PathBuf> {
+    let named = std::env::var_os("DATA_DIR").map(|folder| PathBuf::from(folder).join("mnist"));
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|path| Some(path.parent()?.join("data")));
+    let fetched = Some(PathBuf::from("target/data/mnist"));
+    [named, beside, fetched].into_iter().flatten().collect()
+}
+
+fn find(folder: &Path) -> Option<PathBuf> {
+    FILES
+        .map(|name| folder.join(name))
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+fn read(path: &Path) -> Result<Images> {
+    let read = || -> Result<Vec<f32>> {
+        let IdxArray::U8(images) = idx::read(path)? else {
+            bail!("pixels are not unsigned bytes")
+        };
+        ensure!(
+            images.ndim() == 3 && images.shape()[1..] == [SIDE, SIDE],
+            "shape {:?} is not [n, 28, 28]",
+            images.shape()
+        );
+        ensure!(
+            images.shape()[0] >= N_IMAGES,
+            "{} images are fewer than {N_IMAGES}",
+            images.shape()[0]
+        );
+        Ok(images
+            .iter()
+            .take(N_IMAGES * N_PIXELS)
+            .map(|&pixel| f32::from(pixel) / LEVELS)
+            .collect())
+    };
+    let pixels = read().with_context(|| format!("{}", path.display()))?;
+    Ok(Images {
+        pixels,
+        origin: format!("MNIST training images 0..{N_IMAGES}"),
+    })
+}
+
+/// Enlarges the 8 × 8 digits to 28 × 28 by nearest neighbour and repeats them to the number of images.
+fn digits() -> Result<Images> {
+    let IdxArray::U8(digits) = idx::Reader::new(DIGITS)?.read_all()? else {
+        bail!("the project's digits are not unsigned bytes")
+    };
+    let n_digits = digits.shape()[0];
+    let mut pixels = Vec::with_capacity(N_IMAGES * N_PIXELS);
+    for image in 0..N_IMAGES {
+        for row in 0..SIDE {
+            for col in 0..SIDE {
+                let at = [
+                    image % n_digits,
+                    row * DIGITS_SIDE / SIDE,
+                    col * DIGITS_SIDE / SIDE,
+                ];
+                pixels.push(f32::from(digits[&at[..]]) * DIGITS_SCALE / LEVELS);
+            }
+        }
+    }
+    let origin = format!(
+        "{n_digits} UCI digits enlarged to {SIDE}x{SIDE} and repeated to {N_IMAGES} rows, since MNIST was not found"
+    );
+    Ok(Images { pixels, origin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digits_that_ship_are_those_of_the_origin() {
+        // Images per class and the sum of all pixels, as the data's own description counts them.
+        const PER_CLASS: [usize; 10] = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180];
+        const LABELS: &[u8] = include_bytes!("../testdata/digits-labels.idx.gz");
+        let IdxArray::U8(labels) = idx::Reader::new(LABELS).unwrap().read_all().unwrap() else {
+            panic!("labels are bytes")
+        };
+        let mut counts = [0; 10];
+        for &label in &labels {
+            counts[usize::from(label)] += 1;
+        }
+        assert_eq!(counts, PER_CLASS);
+        let IdxArray::U8(digits) = idx::Reader::new(DIGITS).unwrap().read_all().unwrap() else {
+            panic!("pixels are bytes")
+        };
+        assert_eq!(digits.shape(), [1797, 8, 8]);
+        assert!(digits.iter().all(|&pixel| pixel <= 16));
+        assert_eq!(
+            digits.iter().map(|&pixel| u64::from(pixel)).sum::<u64>(),
+            561_718
+        );
+    }
+
+    #[test]
+    fn enlarged_digits_fill_the_product_and_stay_below_one() {
+        let images = digits().unwrap();
+        assert_eq!(images.pixels.len(), N_IMAGES * N_PIXELS);
+        assert!(
+            images
+                .pixels
+                .iter()
+                .all(|pixel| (0.0..=1.0).contains(pixel))
+        );
+        assert_eq!(
+            images.pixels[..N_PIXELS],
+            images.pixels[1797 * N_PIXELS..1798 * N_PIXELS]
+        );
+    }
+
+    #[test]
+    fn a_named_folder_without_images_is_an_error() {
+        let error = load(Some(Path::new("no-such-folder"))).unwrap_err();
+        assert!(
+            error.to_string().contains("train-images-idx3-ubyte"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Limits of this machine, measured: multiply-adds and copies on the CPU and on every device.
+//!
+//! Role: the denominators of every share of peak and the roofs of the roofline.
+//! Method: independent chains of fused multiply-adds in registers on all cores at once, and copies of arrays far
+//! larger than any cache; the best of several runs counts, since a limit is what the machine can do undisturbed.
+//! Limits: the CPU's figure uses the widest vectors that `pulp` finds; a copy counts the bytes read and written,
+//! not those that a cache line's first touch moves besides.
+
+use crate::measure::wall;
+use crate::record::AdapterPeaks;
+use anyhow::Result;
+use gpu_wgsl::{DeviceType, Gpu};
+use pulp::{Simd, WithSimd};
+use shaders::layout;
+use shaders::params::{BufferCopyParams, FmaPeakParams};
+use std::hint::black_box;
+
+/// Runs of which the best counts.
+const N_RUNS: usize = 5;
+/// Steps of each chain in one run on the CPU, about 10 ms.
+const CPU_STEPS: usize = 4_000_000;
+/// Bytes of one array of the copy on the CPU: several times a large cache.
+const CPU_COPY_BYTES: usize = 256 << 20;
+/// Bytes of one buffer of the copy on a GPU; on a driver that computes on the CPU a quarter of it.
+const GPU_COPY_BYTES: u64 = 256 << 20;
+/// Time that a run on a device must take before it counts.
+const LONG_ENOUGH_S: f64 = 0.02;
+/// Rounds at which a device that still answers too quickly is believed anyway.
+const MAX_ROUNDS: u32 = 1 << 20;
+
+/// Measures the CPU: operations per second of all cores, bytes per second of a copy by all cores.
+#[must_use]
+pub fn cpu(n_threads: usize) -> AdapterPeaks {
+    AdapterPeaks {
+        flops: best(|| cpu_flops(n_threads)),
+        copy_bytes_per_s: best(|| cpu_copy(n_threads)),
+    }
+}
+
+/// Measures one device.
+///
+/// # Errors
+/// Whatever the device reports.
+pub fn gpu(gpu: &Gpu) -> Result<AdapterPeaks> {
+    Ok(AdapterPeaks {
+        flops: Some(gpu_flops(gpu)?),
+        copy_bytes_per_s: Some(gpu_copy(gpu)?),
+    })
+}
+
+fn best(run: impl Fn() -> f64) -> Option<f64> {
+    (0..N_RUNS).map(|_| run()).max_by(f64::total_cmp)
+}
+
+/// Runs `work` on as many threads at once and gives the seconds until the last is done.
+fn on_threads<T: Send>(inputs: Vec<T>, work: impl Fn(T) + Sync) -> f64 {
+    let work = &work;
+    wall(|| {
+        std::thread::scope(|scope| {
+            for input in inputs {
+                scope.spawn(move || work(input));
+            }
+        });
+    })
+}
+
+fn cpu_flops(n_threads: usize) -> f64 {
+    let arch = pulp::Arch::new();
+    let operations = arch.dispatch(Chains { steps: 0 }) * CPU_STEPS as f64 * n_threads as f64;
+    let seconds = on_threads(vec![CPU_STEPS; n_threads], |steps| {
+        black_box(arch.dispatch(Chains {
+            steps: black_box(steps),
+        }));
+    });
+    operations / seconds
+}
+
+/// Sixteen independent chains `x ← x · m + s` of vectors; gives the operations of one step.
+struct Chains {
+    steps: usize,
+}
+
+impl WithSimd for Chains {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        const N_CHAINS: usize = 16;
+        let (m, s) = (
+            simd.splat_f32s(black_box(0.5)),
+            simd.splat_f32s(black_box(1.0)),
+        );
+        let mut chains = [simd.splat_f32s(black_box(3.0)); N_CHAINS];
+        for _ in 0..self.steps {
+            for x in &mut chains {
+                *x = simd.mul_add_f32s(*x, m, s);
+            }
+        }
+        black_box(chains);
+        (N_CHAINS * S::F32_LANES * 2) as f64
+    }
+}
+
+fn cpu_copy(n_threads: usize) -> f64 {
+    let from = vec![1_u8; CPU_COPY_BYTES];
+    let mut to = vec![2_u8; CPU_COPY_BYTES];
+    let share = CPU_COPY_BYTES.div_ceil(n_threads);
+    let pairs: Vec<(&[u8], &mut [u8])> = from.chunks(share).zip(to.chunks_mut(share)).collect();
+    let seconds = on_threads(pairs, |(from, to)| to.copy_from_slice(black_box(from)));
+    black_box(&to);
+    2.0 * CPU_COPY_BYTES as f64 / seconds
+}
+
+fn gpu_flops(gpu: &Gpu) -> Result<f64> {
+    let software = gpu.adapter().device_type == DeviceType::Cpu;
+    let n: u32 = if software { 1 << 12 } else { 1 << 20 };
+    let y = gpu.alloc::<f32>("fma_peak", &[4 * n as usize])?;
+    let mut rounds = 1;
+    loop {
+        let params = FmaPeakParams::new(n, rounds);
+        let seconds = fastest(gpu, || gpu.dispatch(&layout::FMA_PEAK, &params, &[&y]))?;
+        if seconds >= LONG_ENOUGH_S || rounds >= MAX_ROUNDS {
+            let per_invocation = FmaPeakParams::OPERATIONS_PER_ROUND as f64 * f64::from(rounds);
+            return Ok(per_invocation * f64::from(n) / seconds);
+        }
+        rounds *= 2;
+    }
+}
+
+fn gpu_copy(gpu: &Gpu) -> Result<f64> {
+    let adapter = gpu.adapter();
+    let wanted = if adapter.device_type == DeviceType::Cpu {
+        GPU_COPY_BYTES / 4
+    } else {
+        GPU_COPY_BYTES
+    };
+    let bytes = wanted.min(adapter.limits.max_storage_buffer_binding_size) / 16 * 16;
+    let n_vec4 = u32::try_from(bytes / 16)?;
+    let x = gpu.upload(
+        "copied from",
+        &[4 * n_vec4 as usize],
+        &vec![1.0_f32; 4 * n_vec4 as usize],
+    )?;
+    let y = gpu.alloc::<f32>("copied to", &[4 * n_vec4 as usize])?;
+    let params = BufferCopyParams::new(n_vec4);
+    let seconds = fastest(gpu, || {
+        gpu.dispatch(&layout::BUFFER_COPY, &params, &[&x, &y])
+    })?;
+    Ok(2.0 * bytes as f64 / seconds)
+}
+
+/// Gives the shortest device time of several runs, the first of which only warms up.
+fn fastest(gpu: &Gpu, run: impl Fn() -> gpu_wgsl::Result<()>) -> Result<f64> {
+    let timings = gpu.time(|| (0..=N_RUNS).try_for_each(|_| run()))?;
+    let seconds = timings
+        .iter()
+        .skip(1)
+        .map(|timing| timing.elapsed.as_secs_f64());
+    Ok(seconds.min_by(f64::total_cmp).unwrap_or(f64::INFINITY))
+}

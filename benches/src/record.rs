@@ -1,0 +1,530 @@
+//! What one run of the bench command found, as JSON that outlives the program.
+//!
+//! Role: the only description of a result; terminal table, report and `--json` are made of it.
+//! Method: unknown keys are ignored and missing ones take their default, so records of older
+//! and newer programs stay readable; `schema` rises only when a key changes its meaning.
+//! Limits: numbers that are not finite are written as `null` and read back as absent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Version of the keys' meaning, written into every record and row.
+pub const SCHEMA: u32 = 1;
+
+/// One run: the machine, what was measured and what was left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// Version of the keys' meaning, [`SCHEMA`].
+    pub schema: u32,
+    /// Where and when the run took place.
+    pub machine: Machine,
+    /// Results in the order they were measured; the first of a workload and size is its first rung.
+    pub rows: Vec<Row>,
+    /// What this run could have measured and did not.
+    pub not_run: Vec<NotRun>,
+}
+
+/// One executor on one workload at one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Row {
+    /// Version of the keys' meaning, [`SCHEMA`]; rows are also printed one by one.
+    pub schema: u32,
+    /// Name of the workload: `matmul`.
+    pub workload: String,
+    /// Source the workload comes from: `S3`.
+    pub source: String,
+    /// Size in one word: `50000x784x10`.
+    pub size: String,
+    /// `host`, `wgsl`, `reference`, or the name of a rung.
+    pub executor: String,
+    /// Adapter that ran it; absent on the CPU.
+    pub adapter: Option<String>,
+    /// Outcome of the comparison with the oracle.
+    pub check: Check,
+    /// Median time of one run in seconds.
+    pub median_s: Option<f64>,
+    /// First quartile of the times in seconds.
+    pub low_s: Option<f64>,
+    /// Third quartile of the times in seconds.
+    pub high_s: Option<f64>,
+    /// Time of the first call in seconds, compilation included.
+    pub first_call_s: Option<f64>,
+    /// What measured the time.
+    pub timer: Timer,
+    /// Arithmetic operations of one run.
+    pub operations: Option<f64>,
+    /// Bytes of inputs and outputs of one run, each counted once.
+    pub bytes: Option<f64>,
+    /// Work per second at the median, in `rate_unit`.
+    pub rate: Option<f64>,
+    /// Unit of `rate`: `GFLOP/s`.
+    pub rate_unit: String,
+    /// `bytes` per second at the median, in 10⁹ bytes.
+    pub gb_per_s: Option<f64>,
+    /// Rate over the rate of the first rung.
+    pub speedup_over_first: Option<f64>,
+    /// Fraction of the measured peak of the device that ran it.
+    pub share_of_peak: Option<f64>,
+    /// Most memory held beyond inputs and outputs, in bytes.
+    pub peak_extra_bytes: Option<u64>,
+    /// Energy of one run in joules.
+    pub energy_j: Option<f64>,
+    /// Rivals measured alternately with this row, by name.
+    pub rivals: BTreeMap<String, RivalTiming>,
+    /// What a reader must know beside the numbers: `rows 0..500 of 50000`.
+    pub note: String,
+}
+
+/// A rival on the same work, measured in turns with ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RivalTiming {
+    /// Version of the rival.
+    pub version: String,
+    /// Outcome of the same comparison that our result had to pass.
+    pub check: Check,
+    /// Median time of one run in seconds.
+    pub median_s: Option<f64>,
+    /// First quartile in seconds.
+    pub low_s: Option<f64>,
+    /// Third quartile in seconds.
+    pub high_s: Option<f64>,
+    /// Rival's time over ours: above 1 we are faster.
+    pub speedup: Option<f64>,
+    /// Lower end of the interval of `speedup`, as [`crate::measure::Ratio`] defines it.
+    pub low: Option<f64>,
+    /// Upper end of that interval.
+    pub high: Option<f64>,
+}
+
+/// Something that this run left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NotRun {
+    /// What was not run: `torch`.
+    pub what: String,
+    /// Why: `No module named 'torch'`.
+    pub why: String,
+    /// How to get it run next time.
+    pub how: String,
+}
+
+/// Outcome of a comparison, in JSON `ok`, `skipped: why` or `failed: why`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Check {
+    /// The result met its bound.
+    #[default]
+    Ok,
+    /// There was no comparison, for this reason.
+    Skipped(String),
+    /// The result was wrong, or there was none, for this reason.
+    Failed(String),
+}
+
+/// What measured a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timer {
+    /// The clock of the CPU around the call.
+    #[default]
+    #[serde(rename = "wall")]
+    Wall,
+    /// Timestamps the GPU writes around the dispatches.
+    #[serde(rename = "gpu in-pass timestamps")]
+    GpuInPass,
+    /// Timestamps the GPU writes at the ends of a compute pass.
+    #[serde(rename = "gpu pass timestamps")]
+    GpuPass,
+    /// A timer that this program does not know.
+    #[serde(rename = "unknown", other)]
+    Unknown,
+}
+
+/// Where and when a run took place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Model of the CPU.
+    pub cpu: String,
+    /// Threads this process may use at once.
+    pub cores: usize,
+    /// Instruction sets found, of those that matter to the kernels.
+    pub cpu_features: Vec<String>,
+    /// Main memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Operating system.
+    pub os: String,
+    /// Architecture.
+    pub arch: String,
+    /// Compiler that built the program, as it names itself.
+    pub rustc: Option<String>,
+    /// Commit of the project, `-dirty` if the tree differed.
+    pub commit: Option<String>,
+    /// Start of the run in UTC, RFC 3339.
+    pub date: String,
+    /// Where the data came from: `MNIST`.
+    pub data_origin: Option<String>,
+    /// Measured limits of the devices.
+    pub peaks: Peaks,
+    /// Adapters found.
+    pub adapters: Vec<AdapterFacts>,
+}
+
+/// Measured limits, the denominators of every share of peak.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Peaks {
+    /// Multiply-adds of all CPU threads, in operations per second.
+    pub cpu_flops: Option<f64>,
+    /// Copy of a large array on the CPU, bytes read and written per second.
+    pub cpu_copy_bytes_per_s: Option<f64>,
+    /// The same for each adapter, by name.
+    pub adapters: BTreeMap<String, AdapterPeaks>,
+}
+
+/// Measured limits of one adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdapterPeaks {
+    /// Multiply-adds, in operations per second.
+    pub flops: Option<f64>,
+    /// Copy of a large buffer, bytes read and written per second.
+    pub copy_bytes_per_s: Option<f64>,
+}
+
+/// One adapter as its driver describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdapterFacts {
+    /// Name of the adapter; rows and peaks refer to it.
+    pub name: String,
+    /// `Vulkan`, `Metal` or `Dx12`.
+    pub backend: String,
+    /// Driver and its version.
+    pub driver: String,
+    /// `DiscreteGpu`, `IntegratedGpu`, `Cpu`, …
+    pub device_type: String,
+    /// Limits that matter to the kernels, by name.
+    pub limits: BTreeMap<String, u64>,
+    /// Features that matter to the kernels and whether they are there.
+    pub features: BTreeMap<String, bool>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            machine: Machine::default(),
+            rows: Vec::new(),
+            not_run: Vec::new(),
+        }
+    }
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            workload: String::new(),
+            source: String::new(),
+            size: String::new(),
+            executor: String::new(),
+            adapter: None,
+            check: Check::Ok,
+            median_s: None,
+            low_s: None,
+            high_s: None,
+            first_call_s: None,
+            timer: Timer::Wall,
+            operations: None,
+            bytes: None,
+            rate: None,
+            rate_unit: String::new(),
+            gb_per_s: None,
+            speedup_over_first: None,
+            share_of_peak: None,
+            peak_extra_bytes: None,
+            energy_j: None,
+            rivals: BTreeMap::new(),
+            note: String::new(),
+        }
+    }
+}
+
+impl From<String> for Check {
+    /// Reads the text form; text that is none of the three is a failure, so that nothing
+    /// unknown passes as checked.
+    fn from(text: String) -> Self {
+        if text == "ok" {
+            Self::Ok
+        } else if let Some(why) = text.strip_prefix("skipped:") {
+            Self::Skipped(why.trim().to_owned())
+        } else {
+            let why = text.strip_prefix("failed:").unwrap_or(&text);
+            Self::Failed(why.trim().to_owned())
+        }
+    }
+}
+
+impl From<Check> for String {
+    fn from(check: Check) -> Self {
+        match check {
+            Check::Ok => "ok".to_owned(),
+            Check::Skipped(why) => format!("skipped: {why}"),
+            Check::Failed(why) => format!("failed: {why}"),
+        }
+    }
+}
+
+impl Record {
+    /// Gives an empty record of a run on this machine.
+    #[must_use]
+    pub fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            ..Self::default()
+        }
+    }
+
+    /// Writes the record, making folders as needed.
+    ///
+    /// The text goes to a neighbouring file that then takes the name, so an interrupted run
+    /// leaves either the old record or the new one, whole.
+    ///
+    /// # Errors
+    /// The folder, the neighbour or the renaming failed; the message names the path.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).context("record: cannot be told as JSON")?;
+        replace_file(path, &text)
+    }
+
+    /// Reads a record that this or another version wrote.
+    ///
+    /// # Errors
+    /// The file can't be read, is not JSON of this form, or has a schema above [`SCHEMA`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text =
+            fs::read_to_string(path).with_context(|| format!("record: cannot read {shown}"))?;
+        let record: Self = serde_json::from_str(&text)
+            .with_context(|| format!("record: {shown} is not a record"))?;
+        let schema = record.schema;
+        ensure!(
+            schema <= SCHEMA,
+            "record: {shown} has schema {schema}, this program knows {SCHEMA}"
+        );
+        Ok(record)
+    }
+
+    /// Gives the file name under which a record is kept: `2026-11-21-amd-epyc-2.json`.
+    ///
+    /// The parts are the day, the CPU model and its threads, so a second run on one day
+    /// replaces the first.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let day = self.machine.date.split('T').next().unwrap_or_default();
+        let words = [day, &self.machine.cpu, &self.machine.cores.to_string()].map(slug);
+        let present: Vec<&str> = words
+            .iter()
+            .map(String::as_str)
+            .filter(|w| !w.is_empty())
+            .collect();
+        format!("{}.json", present.join("-"))
+    }
+}
+
+/// Gives the record in a folder that was written last, or nothing if there is none.
+///
+/// # Errors
+/// The folder exists and can't be listed.
+pub fn newest_in(folder: &Path) -> Result<Option<PathBuf>> {
+    if !folder.exists() {
+        return Ok(None);
+    }
+    let listing = fs::read_dir(folder)
+        .with_context(|| format!("record: cannot list {}", folder.display()))?;
+    let records = listing
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+    Ok(records.max_by_key(|path| (modified(path), path.clone())))
+}
+
+fn modified(path: &Path) -> Option<std::time::SystemTime> {
+    fs::metadata(path).and_then(|facts| facts.modified()).ok()
+}
+
+/// Writes a text file so that its name never stands for half of it.
+///
+/// # Errors
+/// The folder, the neighbouring file or the renaming failed; the message names the path.
+pub fn replace_file(path: &Path, text: &str) -> Result<()> {
+    let shown = path.display();
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder of {shown}"))?;
+    }
+    let mut neighbour = path.as_os_str().to_owned();
+    neighbour.push(format!(".{}.part", std::process::id()));
+    let neighbour = PathBuf::from(neighbour);
+    let written = fs::write(&neighbour, text).and_then(|()| fs::rename(&neighbour, path));
+    if written.is_err() {
+        // What is left of a failed write is of no use; the error that matters is the first.
+        let _ = fs::remove_file(&neighbour);
+    }
+    written.with_context(|| format!("cannot write {shown}"))
+}
+
+/// Keeps letters and digits in lower case and joins what was between them by one hyphen.
+fn slug(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("record-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_written_record_reads_back_equal() {
+        let folder = folder("round-trip");
+        let path = folder.join("deeper/record.json");
+        let record = sample::record();
+        record.write(&path).unwrap();
+        record.write(&path).unwrap();
+        assert!(
+            Record::read(&path).unwrap() == record,
+            "the record changed on its way"
+        );
+        let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1, "the neighbouring file stayed behind");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn rows_have_the_keys_that_outsiders_rely_on() {
+        let mut row = Row {
+            check: Check::Failed("off by one".into()),
+            ..Row::default()
+        };
+        row.rivals.insert("torch".into(), RivalTiming::default());
+        let value = serde_json::to_value(&row).unwrap();
+        for key in [
+            "schema",
+            "workload",
+            "source",
+            "size",
+            "executor",
+            "adapter",
+            "check",
+            "median_s",
+            "low_s",
+            "high_s",
+            "first_call_s",
+            "rate",
+            "rate_unit",
+            "share_of_peak",
+            "peak_extra_bytes",
+            "energy_j",
+            "rivals",
+        ] {
+            assert!(value.get(key).is_some(), "key {key} is missing");
+        }
+        assert_eq!(value["check"], "failed: off by one");
+        assert_eq!(value["timer"], "wall");
+        for key in ["version", "median_s", "speedup", "low", "high"] {
+            assert!(
+                value["rivals"]["torch"].get(key).is_some(),
+                "rival key {key} is missing"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_and_missing_keys_are_tolerated() {
+        let text = r#"{"schema":1,"colour":"red","rows":[{"workload":"matmul","weight":3,
+            "median_s":null,"timer":"sundial","check":"skipped: no oracle"}]}"#;
+        let record: Record = serde_json::from_str(text).unwrap();
+        let row = &record.rows[0];
+        assert_eq!(row.workload, "matmul");
+        assert_eq!(row.median_s, None);
+        assert_eq!(row.timer, Timer::Unknown);
+        assert_eq!(row.check, Check::Skipped("no oracle".into()));
+        assert_eq!(record.machine, Machine::default());
+    }
+
+    #[test]
+    fn text_that_is_no_outcome_counts_as_failed() {
+        assert_eq!(Check::from("fine".to_owned()), Check::Failed("fine".into()));
+        assert_eq!(Check::from("ok".to_owned()), Check::Ok);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_become_absent() {
+        let row = Row {
+            median_s: Some(f64::NAN),
+            rate: Some(f64::INFINITY),
+            ..Row::default()
+        };
+        let back: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
+        assert_eq!((back.median_s, back.rate), (None, None));
+    }
+
+    #[test]
+    fn a_later_schema_is_refused_by_number() {
+        let folder = folder("later");
+        let path = folder.join("later.json");
+        fs::write(&path, r#"{"schema":2}"#).unwrap();
+        let message = Record::read(&path).unwrap_err().to_string();
+        assert!(
+            message.contains("has schema 2, this program knows 1"),
+            "{message}"
+        );
+        fs::write(&path, "[").unwrap();
+        assert!(Record::read(&path).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn file_names_hold_day_machine_and_threads() {
+        let machine = Machine {
+            cpu: "Some CPU (R) 9000 @ 3.1 GHz".into(),
+            cores: 2,
+            date: "2026-11-21T03:53:00Z".into(),
+            ..Machine::default()
+        };
+        assert_eq!(
+            Record::new(machine).file_name(),
+            "2026-11-21-some-cpu-r-9000-3-1-ghz-2.json"
+        );
+    }
+
+    #[test]
+    fn the_newest_record_of_a_folder_is_found() {
+        let folder = folder("newest");
+        assert_eq!(newest_in(&folder.join("absent")).unwrap(), None);
+        assert_eq!(newest_in(&folder).unwrap(), None);
+        for (name, second) in [("b.json", 20), ("c.json", 10), ("d.txt", 30)] {
+            let file = fs::File::create(folder.join(name)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second))
+                .unwrap();
+        }
+        assert_eq!(newest_in(&folder).unwrap(), Some(folder.join("b.json")));
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,304 @@
+//! Records as one HTML page that needs nothing but a browser.
+//!
+//! Role: the picture of a run: facts of the machine, the ladders as bars and tables, the
+//! roofline, and what was left out. Every number comes from the record.
+//! Method: plain strings; whatever a record holds is escaped on its way into the page, and
+//! plots are SVG inside it whose colours the style sheet sets for light and dark.
+//! Limits: about 15 kB per ladder; the page stays far below 500 kB for some thirty of them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::date;
+use crate::ladder::{self, Ladder};
+use crate::record::{NotRun, Record, replace_file};
+use crate::units;
+
+mod axis;
+mod bars;
+mod facts;
+mod ink;
+mod roofline;
+#[cfg(test)]
+pub(crate) mod sample;
+mod tables;
+
+const STYLE: &str = include_str!("report/style.css");
+
+/// Gives the page for one or more records, in their order.
+#[must_use]
+pub fn render(records: &[Record]) -> String {
+    let mut body = String::from("<h1>Bench report</h1>\n");
+    if records.is_empty() {
+        body.push_str("<p>There is no record to show.</p>\n");
+    }
+    for record in records {
+        body.push_str(&article(record));
+    }
+    body.push_str(&tables::legend());
+    let now = date::now();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Bench report</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
+         <footer>Page made {now} from {} record(s).</footer>\n</main>\n</body>\n</html>\n",
+        records.len()
+    )
+}
+
+/// Writes the page, making folders as needed.
+///
+/// # Errors
+/// The file can't be written.
+pub fn write(records: &[Record], path: &Path) -> anyhow::Result<()> {
+    replace_file(path, &render(records))
+}
+
+/// Makes text safe between tags and inside quoted attributes.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+fn article(record: &Record) -> String {
+    let ladders = ladder::ladders(record);
+    let adapters = facts::adapter_names(record);
+    let mut html = String::from("<article>\n");
+    html += &facts::summary(record);
+    html += &alarm(&ladders);
+    html += &facts::machine(record, &adapters);
+    if ladders.is_empty() {
+        html.push_str("<p>Nothing was measured in this run.</p>\n");
+    }
+    let mut workloads: Vec<&str> = Vec::new();
+    for ladder in &ladders {
+        if !workloads.contains(&ladder.workload.as_str()) {
+            workloads.push(&ladder.workload);
+        }
+    }
+    for workload in workloads {
+        let sizes: Vec<&Ladder> = ladders.iter().filter(|l| l.workload == workload).collect();
+        html += &section(workload, &sizes, record, &adapters);
+    }
+    html + &left_out(&record.not_run) + "</article>\n"
+}
+
+/// Names every failed check above everything else.
+fn alarm(ladders: &[Ladder]) -> String {
+    let mut items = String::new();
+    let mut count = 0;
+    for ladder in ladders {
+        for (line, why) in ladder
+            .lines
+            .iter()
+            .filter_map(|line| Some((line, line.failure()?)))
+        {
+            count += 1;
+            let what = format!(
+                "{} {}: {} ({})",
+                ladder.workload,
+                ladder.size,
+                line.name,
+                line.place.heading()
+            );
+            let _ = writeln!(items, "<li><b>{}</b> {}</li>", escape(&what), escape(why));
+        }
+    }
+    if count == 0 {
+        return String::new();
+    }
+    let noun = if count == 1 { "check" } else { "checks" };
+    format!(
+        "<div class=\"alarm\" role=\"alert\"><h2>{count} {noun} FAILED</h2>\n<ul>\n{items}</ul></div>\n"
+    )
+}
+
+fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[String]) -> String {
+    let source = sizes.first().map_or("", |ladder| ladder.source.as_str());
+    let source = if source.is_empty() {
+        String::new()
+    } else {
+        format!(" <small>{}</small>", escape(source))
+    };
+    let mut html = format!("<section>\n<h2>{}{source}</h2>\n", escape(workload));
+    match roofline::draw(sizes, &record.machine, adapters) {
+        Ok(Some(svg)) => {
+            html += &figure(
+                &svg,
+                "Roofline: every rung under the measured limits of its device.",
+            );
+            html += &tables::numbers(sizes, adapters);
+        }
+        Ok(None) => {}
+        Err(error) => html += &not_drawn(&error),
+    }
+    for ladder in sizes {
+        let _ = writeln!(html, "<h3>{}</h3>", escape(&ladder.size));
+        html += &headline(ladder);
+        match bars::draw(ladder, &record.machine, adapters) {
+            Ok(svg) => html += &figure(&svg, ""),
+            Err(error) => html += &not_drawn(&error),
+        }
+        html += &tables::ladder(ladder, adapters);
+    }
+    html + "</section>\n"
+}
+
+/// Says in one sentence which rung is the fastest.
+fn headline(ladder: &Ladder) -> String {
+    let Some(line) = ladder.fastest() else {
+        return "<p>No rung has both a passed check and a time.</p>\n".to_owned();
+    };
+    let mut text = format!("Fastest: {} on {}", line.name, line.place.heading());
+    if let Some(rate) = line.rate {
+        let _ = write!(text, ", {} {}", units::digits(rate), ladder.rate_unit);
+    }
+    if let Some(speedup) = line.speedup_over_first {
+        let _ = write!(text, ", {} the first rung", units::times(speedup));
+    }
+    if let Some(share) = line.share_of_peak {
+        let _ = write!(text, ", {} of the measured peak", units::percent(share));
+    }
+    format!("<p>{}.</p>\n", escape(&text))
+}
+
+fn figure(svg: &str, caption: &str) -> String {
+    let caption = if caption.is_empty() {
+        String::new()
+    } else {
+        format!("<figcaption>{caption}</figcaption>\n")
+    };
+    format!("<figure>\n{caption}<div class=\"wide\">{svg}</div>\n</figure>\n")
+}
+
+fn not_drawn(error: &anyhow::Error) -> String {
+    format!(
+        "<p class=\"failed\">This plot could not be drawn: {}.</p>\n",
+        escape(&error.to_string())
+    )
+}
+
+fn left_out(items: &[NotRun]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from("<section>\n<h2>Not run</h2>\n<ul>\n");
+    for NotRun { what, why, how } in items {
+        let [what, why, how] = [what, why, how].map(|text| escape(text));
+        let how = if how.is_empty() {
+            how
+        } else {
+            format!(" <span class=\"muted\">To get it: {how}.</span>")
+        };
+        let _ = writeln!(html, "<li><b>{what}</b>: {why}.{how}</li>");
+    }
+    html + "</ul>\n</section>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Check, Row};
+
+    #[test]
+    fn every_row_rival_and_reason_is_on_the_page() {
+        let record = sample::record();
+        let page = render(std::slice::from_ref(&record));
+        for row in &record.rows {
+            for text in [&row.workload, &row.size, &row.executor, &row.note] {
+                assert!(page.contains(&escape(text)), "{text} is missing");
+            }
+            if let Check::Failed(why) | Check::Skipped(why) = &row.check {
+                assert!(page.contains(&escape(why)), "{why} is missing");
+            }
+            for (name, timing) in &row.rivals {
+                assert!(page.contains(&escape(&format!("{name} {}", timing.version))));
+            }
+        }
+        for item in &record.not_run {
+            assert!(page.contains(&escape(&item.why)) && page.contains(&escape(&item.how)));
+        }
+        let rows = page.matches("<tr class=\"line").count();
+        let lines: usize = ladder::ladders(&record)
+            .iter()
+            .map(|ladder| ladder.lines.len())
+            .sum();
+        assert_eq!(rows, lines);
+    }
+
+    #[test]
+    fn nothing_of_a_record_is_taken_for_markup() {
+        let record = sample::hostile();
+        let page = render(&[record]);
+        assert!(
+            !page.contains("<script") && !page.contains("onload=\""),
+            "{page}"
+        );
+        assert!(page.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn failed_checks_stand_above_everything() {
+        let page = render(&[sample::record()]);
+        let alarm = page.find("1 check FAILED").unwrap();
+        assert!(alarm < page.find("<section>").unwrap());
+        assert!(!render(&[Record::default()]).contains("FAILED"));
+    }
+
+    #[test]
+    fn the_page_needs_no_network_and_is_small() {
+        let record = sample::record();
+        let page = render(&vec![record; 3]);
+        assert!(page.len() < 500_000, "{} bytes", page.len());
+        let links = page.replace("http://www.w3.org/2000/svg", "");
+        for word in [
+            "http:", "https:", "url(", "@import", "<link", "<script", " src=",
+        ] {
+            assert!(!links.contains(word), "{word} is on the page");
+        }
+    }
+
+    #[test]
+    fn empty_and_broken_records_still_give_a_page() {
+        let nothing = Row::default();
+        let odd = Row {
+            median_s: Some(1e-300),
+            rate: Some(1e300),
+            rate_unit: "GFLOP/s".into(),
+            operations: Some(f64::MAX),
+            bytes: Some(f64::MIN_POSITIVE),
+            ..Row::default()
+        };
+        let failed = Row {
+            check: Check::Failed(String::new()),
+            ..Row::default()
+        };
+        for rows in [
+            vec![],
+            vec![nothing.clone()],
+            vec![odd.clone()],
+            vec![nothing, odd, failed],
+        ] {
+            let mut record = Record {
+                rows,
+                ..Record::default()
+            };
+            assert!(render(std::slice::from_ref(&record)).ends_with("</html>\n"));
+            record.machine.peaks.cpu_flops = Some(f64::NAN);
+            record.machine.peaks.cpu_copy_bytes_per_s = Some(0.0);
+            assert!(render(&[record]).ends_with("</html>\n"));
+        }
+        assert!(render(&[]).contains("no record"));
+    }
+}

@@ -1,0 +1,261 @@
+//! A ladder as bars on a logarithmic scale.
+//!
+//! Role: shows at one look how far each rung climbs and how far the measured peak still is.
+//! Method: one bar per line, by its rate; where no line has a rate, by its time. A thin line
+//! spans first to third quartile; a vertical line per device marks its measured peak. A line
+//! without a number shows its reason in the place of the bar.
+
+use anyhow::Result;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::{log_axis, mark};
+use super::ink::{Canvas, Ink, drawing, picture};
+use crate::ladder::{Ladder, Line, Place, peaks};
+use crate::record::{Check, Machine};
+use crate::units;
+
+const WIDTH: u32 = 960;
+const ROW: u32 = 24;
+const PEAK_ROW: u32 = 17;
+const FOOT: u32 = 46;
+const NAMES: u32 = 250;
+const VALUES: u32 = 190;
+const GAP: i32 = 10;
+/// Where rates end, counted from the right; times end at the edge.
+const RATE_FROM_RIGHT: i32 = 76;
+/// Where names end, counted from the bars; between them stand their numbers.
+const NAME_FROM_BARS: i32 = 34;
+const TEXT: u32 = 13;
+const SMALL: u32 = 11;
+/// Letters of a name or a reason that fit into their places.
+const LONGEST_NAME: usize = 32;
+const LONGEST_REASON: usize = 64;
+
+/// One row of the chart: a heading or a bar.
+enum Entry<'a> {
+    Heading(&'a Place),
+    Bar(&'a Line),
+}
+
+/// Draws the ladder as SVG.
+pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> Result<String> {
+    let entries = entries(ladder);
+    let by_rate = ladder.lines.iter().any(|line| line.rate.is_some());
+    let unit = if by_rate {
+        ladder.rate_unit.as_str()
+    } else {
+        "seconds"
+    };
+    let peaks = peak_lines(ladder, machine);
+    let rows = u32::try_from(entries.len()).unwrap_or(u32::MAX / ROW / 2);
+    let head = PEAK_ROW * u32::try_from(peaks.len()).unwrap_or(0);
+    let size = (WIDTH, head + rows * ROW + FOOT);
+    let label = format!("{} {} by {unit}", ladder.workload, ladder.size);
+    picture(size, &label, |canvas| {
+        let spans = ladder
+            .lines
+            .iter()
+            .filter_map(|line| span(line, by_rate))
+            .flatten();
+        let axis = log_axis(spans.chain(peaks.iter().map(|(_, peak)| *peak)));
+        let left = axis.bold_points().first().copied().unwrap_or(1.0);
+        let mut chart = ChartBuilder::on(canvas)
+            .margin_top(head)
+            .margin_left(NAMES)
+            .margin_right(VALUES)
+            .x_label_area_size(FOOT)
+            .build_cartesian_2d(axis, f64::from(rows)..0.0)
+            .map_err(drawing)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .y_labels(0)
+            .x_label_formatter(&mark)
+            .x_desc(unit)
+            .axis_style(Ink::Grid.line(1))
+            .bold_line_style(Ink::Grid.line(1))
+            .light_line_style(TRANSPARENT)
+            .label_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Top))
+            .axis_desc_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Top))
+            .draw()
+            .map_err(drawing)?;
+        for (row, entry) in entries.iter().enumerate() {
+            let top = row as f64;
+            let Entry::Bar(line) = entry else { continue };
+            let Some([from, value, to]) = span(line, by_rate) else {
+                continue;
+            };
+            let ink = bar_ink(line, adapters);
+            let bar = [(left, top + 0.2), (value, top + 0.8)];
+            let whisker = [(from, top + 0.5), (to, top + 0.5)];
+            chart
+                .draw_series([Rectangle::new(bar, ink.marker().filled())])
+                .map_err(drawing)?;
+            chart
+                .draw_series([PathElement::new(whisker, Ink::Text.line(1))])
+                .map_err(drawing)?;
+        }
+        for (idx, (place, peak)) in peaks.iter().enumerate() {
+            let ink = Ink::of(place, adapters);
+            let line = PathElement::new([(*peak, 0.0), (*peak, f64::from(rows))], ink.line(1));
+            chart.draw_series([line]).map_err(drawing)?;
+            let (x, bottom) = chart.backend_coord(&(*peak, 0.0));
+            let y = bottom - px(PEAK_ROW) * (px_of(peaks.len()) - px_of(idx));
+            peak_label(canvas, place, (x, y), bottom, ink)?;
+        }
+        for (row, entry) in entries.iter().enumerate() {
+            let (_, y) = chart.backend_coord(&(left, row as f64 + 0.5));
+            match entry {
+                Entry::Heading(place) => heading(canvas, place, y, adapters)?,
+                Entry::Bar(line) => caption(canvas, line, y, &ladder.rate_unit)?,
+            }
+        }
+        Ok(())
+    })
+}
+
+fn entries(ladder: &Ladder) -> Vec<Entry<'_>> {
+    let mut entries = Vec::new();
+    let mut above = None;
+    for line in &ladder.lines {
+        if above != Some(&line.place) {
+            entries.push(Entry::Heading(&line.place));
+            above = Some(&line.place);
+        }
+        entries.push(Entry::Bar(line));
+    }
+    entries
+}
+
+/// Gives quartile, median and quartile of what the bar shows.
+fn span(line: &Line, by_rate: bool) -> Option<[f64; 3]> {
+    match (by_rate, line.rate, line.time) {
+        (true, Some(rate), Some([median, low, high])) => {
+            Some([rate * median / high, rate, rate * median / low])
+        }
+        (true, Some(rate), None) => Some([rate; 3]),
+        (true, None, _) => None,
+        (false, _, time) => time.map(|[median, low, high]| [low, median, high]),
+    }
+}
+
+/// Gives the peaks of the devices in this ladder, in the unit of its rates if that is GFLOP/s.
+fn peak_lines(ladder: &Ladder, machine: &Machine) -> Vec<(Place, f64)> {
+    if ladder.rate_unit != "GFLOP/s" {
+        return Vec::new();
+    }
+    let here = |place: &Place| ladder.lines.iter().any(|line| line.place == *place);
+    let mut lines: Vec<(Place, f64)> = peaks(machine)
+        .into_iter()
+        .filter(|(place, _)| here(place))
+        .filter_map(|(place, peaks)| Some((place, peaks.flops? / 1e9)))
+        .collect();
+    // The highest peak gets the upper lane: its label, to the left of its line, then passes
+    // above the lines of all others.
+    lines.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    lines
+}
+
+fn bar_ink(line: &Line, adapters: &[String]) -> Ink {
+    match line.check {
+        Check::Failed(_) => Ink::Alarm,
+        _ => Ink::of(&line.place, adapters),
+    }
+}
+
+/// Writes whose peak a line is, to the side of it that has room.
+fn peak_label(
+    canvas: &Canvas<'_>,
+    place: &Place,
+    (x, y): (i32, i32),
+    bottom: i32,
+    ink: Ink,
+) -> Result<()> {
+    let text = format!(
+        "measured peak, {}",
+        shortened(place.heading(), LONGEST_NAME)
+    );
+    let style = ink.text(SMALL, HPos::Right, VPos::Top);
+    canvas
+        .draw(&PathElement::new([(x, y), (x, bottom)], ink.line(1)))
+        .map_err(drawing)?;
+    canvas
+        .draw(&Text::new(text, (x - 5, y), style))
+        .map_err(drawing)
+}
+
+fn heading(canvas: &Canvas<'_>, place: &Place, y: i32, adapters: &[String]) -> Result<()> {
+    let style = Ink::of(place, adapters).text(SMALL, HPos::Right, VPos::Center);
+    let text = shortened(place.heading(), LONGEST_NAME + 4);
+    canvas
+        .draw(&Text::new(text, (px(NAMES) - GAP, y + 3), style))
+        .map_err(drawing)
+}
+
+/// Writes number and name before the bar and the numbers behind it, or why there are none.
+fn caption(canvas: &Canvas<'_>, line: &Line, y: i32, rate_unit: &str) -> Result<()> {
+    let put = |text: String, x: i32, ink: Ink, across: HPos| {
+        canvas
+            .draw(&Text::new(
+                text,
+                (x, y),
+                ink.text(TEXT, across, VPos::Center),
+            ))
+            .map_err(drawing)
+    };
+    put(
+        shortened(&line.name, LONGEST_NAME),
+        px(NAMES) - NAME_FROM_BARS,
+        Ink::Text,
+        HPos::Right,
+    )?;
+    put(
+        line.number.to_string(),
+        px(NAMES) - GAP,
+        Ink::Muted,
+        HPos::Right,
+    )?;
+    let right = px(WIDTH);
+    if let Some([median, ..]) = line.time {
+        put(units::seconds(median), right, Ink::Muted, HPos::Right)?;
+    }
+    // The rate of a wrong result says nothing, so the word takes its place.
+    let failed = line.failure().is_some();
+    if failed {
+        put(
+            "FAILED".to_owned(),
+            right - RATE_FROM_RIGHT,
+            Ink::Alarm,
+            HPos::Right,
+        )?;
+    } else if let Some(rate) = line.rate {
+        let rate = format!("{} {rate_unit}", units::digits(rate));
+        put(rate, right - RATE_FROM_RIGHT, Ink::Text, HPos::Right)?;
+    }
+    if line.rate.is_none() && line.time.is_none() {
+        let ink = if failed { Ink::Alarm } else { Ink::Muted };
+        put(
+            shortened(&line.remark(), LONGEST_REASON),
+            px(NAMES) + GAP,
+            ink,
+            HPos::Left,
+        )?;
+    }
+    Ok(())
+}
+
+fn shortened(text: &str, longest: usize) -> String {
+    if text.chars().count() <= longest {
+        return text.to_owned();
+    }
+    text.chars().take(longest - 1).chain(['…']).collect()
+}
+
+fn px(length: u32) -> i32 {
+    i32::try_from(length).unwrap_or(i32::MAX)
+}
+
+fn px_of(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,208 @@
+//! Colours of the plots by meaning, so that the style sheet can set them for light and dark.
+//!
+//! Role: plotters draws with fixed colours; each meaning gets a marker colour that occurs
+//! nowhere else, and [`themed`] turns the markers into classes of `style.css`.
+//! Limits: an element must have one colour, which holds for all that the SVG backend draws.
+
+use plotters::backend::SVGBackend;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::ladder::Place;
+
+/// What a colour says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Text,
+    Muted,
+    Grid,
+    Paper,
+    Alarm,
+    Cpu,
+    Rival,
+    /// One of [`ADAPTERS`] hues.
+    Adapter(u8),
+}
+
+/// Number of hues for adapters; further adapters start over.
+const ADAPTERS: u8 = 4;
+/// Plotters sizes text by line height and divides by this to get the size of the font.
+const LINE_HEIGHT: f64 = 1.24;
+
+/// The area of a whole plot.
+pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+impl Ink {
+    /// Gives the colour of a place; adapters are told apart by their position in the record.
+    pub(super) fn of(place: &Place, adapters: &[String]) -> Self {
+        match place {
+            Place::Cpu => Self::Cpu,
+            Place::Rival => Self::Rival,
+            Place::Adapter(name) => {
+                let position = adapters
+                    .iter()
+                    .position(|adapter| adapter == name)
+                    .unwrap_or(0);
+                let hue = u8::try_from(position % usize::from(ADAPTERS));
+                Self::Adapter(hue.unwrap_or(0))
+            }
+        }
+    }
+
+    /// Gives the class name after `fill-`, `line-` and `swatch-`.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Text => "text".to_owned(),
+            Self::Muted => "muted".to_owned(),
+            Self::Grid => "grid".to_owned(),
+            Self::Paper => "paper".to_owned(),
+            Self::Alarm => "alarm".to_owned(),
+            Self::Cpu => "cpu".to_owned(),
+            Self::Rival => "rival".to_owned(),
+            Self::Adapter(hue) => format!("adapter{hue}"),
+        }
+    }
+
+    /// Gives the marker that stands for this meaning until [`themed`] runs.
+    pub(super) fn marker(self) -> RGBColor {
+        RGBColor(1, 2, self.code())
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Text => 0,
+            Self::Muted => 1,
+            Self::Grid => 2,
+            Self::Paper => 3,
+            Self::Alarm => 4,
+            Self::Cpu => 5,
+            Self::Rival => 6,
+            Self::Adapter(hue) => 7 + hue % ADAPTERS,
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        use Ink::{Alarm, Cpu, Grid, Muted, Paper, Rival, Text};
+        [Text, Muted, Grid, Paper, Alarm, Cpu, Rival]
+            .into_iter()
+            .chain((0..ADAPTERS).map(Self::Adapter))
+    }
+
+    /// Gives a line of this colour.
+    pub(super) fn line(self, width_px: u32) -> ShapeStyle {
+        self.marker().stroke_width(width_px)
+    }
+
+    /// Gives text of this colour, set from a point by its anchor.
+    pub(super) fn text(self, size_px: u32, across: HPos, down: VPos) -> TextStyle<'static> {
+        let font = ("sans-serif", f64::from(size_px) * LINE_HEIGHT).into_font();
+        // A style built from a colour by reference keeps the reference, so the colour is set.
+        let mut style = TextStyle::from(font).pos(Pos::new(across, down));
+        style.color = self.marker().to_backend_color();
+        style
+    }
+}
+
+/// Draws on a fresh canvas and gives the SVG with classes in place of colours.
+///
+/// # Errors
+/// Whatever the drawing refuses, in words.
+pub(super) fn picture(
+    size: (u32, u32),
+    label: &str,
+    draw: impl FnOnce(&Canvas<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<String> {
+    let mut svg = String::new();
+    {
+        let canvas = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        draw(&canvas)?;
+        canvas.present().map_err(drawing)?;
+    }
+    Ok(themed(&svg, label))
+}
+
+/// Puts an error of plotters, which borrows its backend, into words.
+pub(super) fn drawing(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!("plot: {error}")
+}
+
+fn themed(svg: &str, label: &str) -> String {
+    let mut themed = svg.replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{}\" ", super::escape(label)),
+        1,
+    );
+    for ink in Ink::all() {
+        let RGBColor(red, green, blue) = ink.marker();
+        let (marker, name) = (format!("#{red:02X}{green:02X}{blue:02X}"), ink.name());
+        // Quotes in drawn text are escaped, so only attributes can match.
+        themed = themed
+            .replace(
+                &format!("fill=\"{marker}\""),
+                &format!("class=\"fill-{name}\""),
+            )
+            .replace(
+                &format!("stroke=\"{marker}\""),
+                &format!("class=\"line-{name}\""),
+            );
+    }
+    themed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_marker_becomes_a_class_that_the_style_sheet_knows() {
+        let style = include_str!("style.css");
+        let svg = picture((100, 100), "all \"inks\"", |canvas| {
+            for ink in Ink::all() {
+                let bar = Rectangle::new([(0, 0), (5, 5)], ink.marker().filled());
+                canvas.draw(&bar).map_err(drawing)?;
+                canvas
+                    .draw(&PathElement::new([(0, 0), (5, 5)], ink.line(1)))
+                    .map_err(drawing)?;
+            }
+            Ok(())
+        });
+        let svg = svg.unwrap();
+        assert!(!svg.contains("#0102"), "{svg}");
+        assert!(svg.contains("aria-label=\"all &quot;inks&quot;\""));
+        for ink in Ink::all() {
+            let name = ink.name();
+            assert!(svg.contains(&format!("fill-{name}")) && svg.contains(&format!("line-{name}")));
+            assert!(
+                style.contains(&format!(".fill-{name}")),
+                "fill-{name} has no style"
+            );
+            assert!(
+                style.contains(&format!(".line-{name}")),
+                "line-{name} has no style"
+            );
+        }
+    }
+
+    #[test]
+    fn drawn_text_is_escaped_and_keeps_its_words() {
+        let svg = picture((100, 100), "", |canvas| {
+            let style = Ink::Text.text(12, HPos::Left, VPos::Top);
+            canvas
+                .draw(&Text::new("<i>fill=\"#010200\" & co", (0, 0), style))
+                .map_err(drawing)
+        });
+        assert!(
+            svg.unwrap()
+                .contains("&lt;i&gt;fill=&quot;#010200&quot; &amp; co")
+        );
+    }
+
+    #[test]
+    fn adapters_beyond_the_hues_start_over() {
+        let names: Vec<String> = (0..5).map(|idx| format!("gpu {idx}")).collect();
+        let ink = |idx: usize| Ink::of(&Place::Adapter(names[idx].clone()), &names);
+        assert_eq!(ink(0), ink(4));
+        assert_ne!(ink(0), ink(3));
+    }
+}

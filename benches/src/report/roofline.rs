@@ -1,0 +1,328 @@
+//! All rungs of a workload under the roofs of the devices.
+//!
+//! Role: shows whether a rung is bound by arithmetic or by memory, and how far below its roof
+//! it runs.
+//! Method: operations per byte against GFLOP/s, both logarithmic. Each device has a roof from
+//! its measured peaks: a slope, the copy bandwidth, up to the flat of its arithmetic. Points
+//! carry the number of their rung; numbers that would touch are moved apart and tied to their
+//! points by a line. Results that failed their check are not drawn.
+//! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance
+//! model for multicore architectures".
+
+use anyhow::Result;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::{log_axis, mark};
+use super::ink::{Canvas, Ink, drawing, picture};
+use crate::ladder::{Ladder, Place, peaks};
+use crate::record::{AdapterPeaks, Check, Machine};
+
+const SIZE: (u32, u32) = (960, 520);
+const SMALL: u32 = 11;
+const RADIUS: i32 = 5;
+/// Pixels between two numbers, and from a point to its number.
+const LINE_STEP: i32 = 13;
+const LABEL_SHIFT: i32 = 13;
+/// Points closer than this share one column of numbers.
+const COLUMN_WIDTH: i32 = 34;
+/// Width of a letter of a size, and height of a lane of sizes, in pixels.
+const LETTER: i32 = 7;
+const LANE: i32 = 14;
+
+/// One rung at one size.
+struct Point<'a> {
+    intensity: f64,
+    rate: f64,
+    number: usize,
+    place: &'a Place,
+    ink: Ink,
+}
+
+/// Draws the ladders of one workload as SVG; nothing if no line has both a rate in GFLOP/s and
+/// operations per byte.
+pub(super) fn draw(
+    ladders: &[&Ladder],
+    machine: &Machine,
+    adapters: &[String],
+) -> Result<Option<String>> {
+    let points = points(ladders, adapters);
+    if points.is_empty() {
+        return Ok(None);
+    }
+    let here = |place: &Place| points.iter().any(|point| point.place == place);
+    let roofs: Vec<_> = peaks(machine)
+        .into_iter()
+        .filter(|(place, _)| here(place))
+        .collect();
+    let ridges = roofs
+        .iter()
+        .filter_map(|(_, peaks)| Some(peaks.flops? / peaks.copy_bytes_per_s?));
+    let flats = roofs
+        .iter()
+        .filter_map(|(_, peaks)| peaks.flops)
+        .map(|flops| flops / 1e9);
+    // A decade is kept free on the right so that numbers do not leave the plot.
+    let across = log_axis(
+        points
+            .iter()
+            .flat_map(|p| [p.intensity, 1.5 * p.intensity])
+            .chain(ridges),
+    );
+    let up = log_axis(points.iter().map(|point| point.rate).chain(flats));
+    let (low, high) = (ends(across.bold_points()), ends(up.bold_points()));
+    let workload = ladders.first().map_or("", |ladder| &ladder.workload);
+    picture(SIZE, &format!("Roofline of {workload}"), |canvas| {
+        let mut chart = ChartBuilder::on(canvas)
+            .margin_top(3 * LANE)
+            .margin_right(16)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
+            .build_cartesian_2d(across, up)
+            .map_err(drawing)?;
+        chart
+            .configure_mesh()
+            .x_label_formatter(&mark)
+            .y_label_formatter(&mark)
+            .x_desc("operations per byte of input and output")
+            .y_desc("GFLOP/s")
+            .axis_style(Ink::Grid.line(1))
+            .bold_line_style(Ink::Grid.line(1))
+            .light_line_style(TRANSPARENT)
+            .label_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
+            .axis_desc_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
+            .draw()
+            .map_err(drawing)?;
+        for (place, peaks) in &roofs {
+            let corners = roof(peaks, low, high);
+            let line = PathElement::new(corners, Ink::of(place, adapters).line(2));
+            chart.draw_series([line]).map_err(drawing)?;
+        }
+        let pixel = |intensity: f64, rate: f64| chart.backend_coord(&(intensity, rate));
+        let (_, top) = pixel(low.0, high.1);
+        sizes(canvas, ladders, |intensity| pixel(intensity, high.0).0, top)?;
+        let places: Vec<_> = points
+            .iter()
+            .map(|point| pixel(point.intensity, point.rate))
+            .collect();
+        let labels = spread_labels(&places);
+        // Rings first, so that ours stand inside them.
+        for rivals in [true, false] {
+            for ((point, at), label) in points.iter().zip(&places).zip(&labels) {
+                if (*point.place == Place::Rival) == rivals {
+                    dot(canvas, point, *at, *label)?;
+                }
+            }
+        }
+        Ok(())
+    })
+    .map(Some)
+}
+
+fn points<'a>(ladders: &[&'a Ladder], adapters: &[String]) -> Vec<Point<'a>> {
+    let lines = ladders
+        .iter()
+        .filter(|ladder| ladder.rate_unit == "GFLOP/s");
+    let lines = lines.flat_map(|ladder| &ladder.lines);
+    lines
+        .filter(|line| !matches!(line.check, Check::Failed(_)))
+        .filter_map(|line| {
+            Some(Point {
+                intensity: line.intensity?,
+                rate: line.rate?,
+                number: line.number,
+                place: &line.place,
+                ink: Ink::of(&line.place, adapters),
+            })
+        })
+        .collect()
+}
+
+fn ends(marks: &[f64]) -> (f64, f64) {
+    (
+        marks.first().copied().unwrap_or(1.0),
+        marks.last().copied().unwrap_or(1.0),
+    )
+}
+
+/// Gives the corners of a roof inside the plot: up the slope, then flat.
+fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f64)> {
+    let flat = peaks.flops.map_or(f64::INFINITY, |flops| flops / 1e9);
+    let Some(slope) = peaks.copy_bytes_per_s.map(|bytes| bytes / 1e9) else {
+        return vec![(across.0, flat), (across.1, flat)];
+    };
+    let height = |intensity: f64| (slope * intensity).min(flat);
+    // The slope enters the plot at its left or its lower edge and bends at the ridge.
+    let enters = across.0.max(up.0 / slope);
+    let bends = (flat.min(up.1) / slope).clamp(enters.min(across.1), across.1);
+    [enters, bends, across.1]
+        .map(|at| (at, height(at).min(up.1)))
+        .to_vec()
+}
+
+/// Writes each size above its points, in as many lanes as it takes to keep them apart.
+fn sizes(
+    canvas: &Canvas<'_>,
+    ladders: &[&Ladder],
+    column: impl Fn(f64) -> i32,
+    top: i32,
+) -> Result<()> {
+    let mut lanes = [i32::MIN; 3];
+    let mut headed: Vec<(i32, &str)> = ladders
+        .iter()
+        .filter_map(|ladder| {
+            let intensity = ladder
+                .lines
+                .iter()
+                .find_map(|line| line.rate.and(line.intensity))?;
+            Some((column(intensity), ladder.size.as_str()))
+        })
+        .collect();
+    headed.sort_unstable();
+    for (x, size) in headed {
+        let half = i32::try_from(size.chars().count()).unwrap_or(0) * LETTER / 2;
+        let lane = lanes
+            .iter()
+            .position(|end| *end < x - half - LETTER)
+            .unwrap_or(0);
+        lanes[lane] = x + half;
+        let y = top - 4 - LANE * i32::try_from(lane).unwrap_or(0);
+        let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Bottom);
+        canvas
+            .draw(&Text::new(size.to_owned(), (x, y), style))
+            .map_err(drawing)?;
+        canvas
+            .draw(&PathElement::new([(x, y), (x, top)], Ink::Grid.line(1)))
+            .map_err(drawing)?;
+    }
+    Ok(())
+}
+
+/// Draws a point and its number. A rival's point is a ring wide enough to show around one of
+/// ours at the same place.
+fn dot(canvas: &Canvas<'_>, point: &Point<'_>, at: (i32, i32), label: (i32, i32)) -> Result<()> {
+    let disc = |radius: i32, ink: Ink| Circle::new(at, radius, ink.marker().filled());
+    let (outer, inner) = match point.place {
+        Place::Rival => (disc(RADIUS + 2, point.ink), Some(disc(RADIUS, Ink::Paper))),
+        Place::Cpu | Place::Adapter(_) => (disc(RADIUS, point.ink), None),
+    };
+    for disc in std::iter::once(outer).chain(inner) {
+        canvas.draw(&disc).map_err(drawing)?;
+    }
+    if (label.1 - at.1).abs() > 2 {
+        let tie = [(at.0 + RADIUS, at.1), (label.0 - 2, label.1)];
+        canvas
+            .draw(&PathElement::new(tie, Ink::Muted.line(1)))
+            .map_err(drawing)?;
+    }
+    let style = Ink::Text.text(SMALL, HPos::Left, VPos::Center);
+    canvas
+        .draw(&Text::new(point.number.to_string(), label, style))
+        .map_err(drawing)
+}
+
+/// Finds where each point's number goes: to the right of its column, in the order of the
+/// points, at least [`LINE_STEP`] apart, as near to the points as that allows.
+fn spread_labels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut labels = vec![(0, 0); points.len()];
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|&idx| points[idx].0);
+    let columns = order.chunk_by(|&one, &next| points[next].0 - points[one].0 < COLUMN_WIDTH);
+    for column in columns {
+        let mut column = column.to_vec();
+        let x = column.iter().map(|&idx| points[idx].0).max().unwrap_or(0) + LABEL_SHIFT;
+        column.sort_by_key(|&idx| points[idx].1);
+        let wanted: Vec<i32> = column.iter().map(|&idx| points[idx].1).collect();
+        for (&idx, y) in column.iter().zip(spread(&wanted)) {
+            labels[idx] = (x, y);
+        }
+    }
+    labels
+}
+
+/// Moves ascending heights apart until they are [`LINE_STEP`] apart, each run of touching ones
+/// centred on what it wanted.
+fn spread(wanted: &[i32]) -> Vec<i32> {
+    let step = f64::from(LINE_STEP);
+    // A run is its number of members and the height its first one would like.
+    let mut runs: Vec<(usize, f64)> = Vec::new();
+    for &height in wanted {
+        let mut run = (1, f64::from(height));
+        while let Some(&(above, first)) = runs.last()
+            && first + above as f64 * step > run.1
+        {
+            // Joined, the first member sits at the mean of what all members would like for it.
+            let (n, m) = (above as f64, run.0 as f64);
+            run = (
+                above + run.0,
+                (first * n + (run.1 - n * step) * m) / (n + m),
+            );
+            runs.pop();
+        }
+        runs.push(run);
+    }
+    let heights = runs
+        .iter()
+        .flat_map(|&(members, first)| (0..members).map(move |member| first + member as f64 * step));
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "pixels of a plot are small numbers"
+    )]
+    heights.map(|height| height.round() as i32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_column_never_touch_and_keep_the_order_of_their_points() {
+        let points = [(10, 100), (12, 101), (11, 99), (10, 300), (200, 100)];
+        let labels = spread_labels(&points);
+        assert_eq!(labels[4], (200 + LABEL_SHIFT, 100));
+        assert_eq!(labels[3], (12 + LABEL_SHIFT, 300));
+        assert_eq!([2, 0, 1].map(|idx: usize| labels[idx].1), [87, 100, 113]);
+    }
+
+    #[test]
+    fn runs_of_numbers_that_meet_are_joined() {
+        assert_eq!(spread(&[]), [0; 0]);
+        assert_eq!(spread(&[50, 50]), [44, 57]);
+        let heights = spread(&[0, 0, 0, 20, 21, 22, 90]);
+        assert!(
+            heights
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] >= LINE_STEP),
+            "{heights:?}"
+        );
+        assert_eq!(heights[6], 90);
+    }
+
+    #[test]
+    fn a_roof_bends_where_slope_and_flat_meet() {
+        let peaks = AdapterPeaks {
+            flops: Some(100e9),
+            copy_bytes_per_s: Some(10e9),
+        };
+        let corners = roof(&peaks, (1.0, 1000.0), (1.0, 1000.0));
+        assert_eq!(corners, [(1.0, 10.0), (10.0, 100.0), (1000.0, 100.0)]);
+    }
+
+    #[test]
+    fn half_known_roofs_are_a_line() {
+        let flat = AdapterPeaks {
+            flops: Some(100e9),
+            copy_bytes_per_s: None,
+        };
+        assert_eq!(
+            roof(&flat, (1.0, 10.0), (1.0, 1000.0)),
+            [(1.0, 100.0), (10.0, 100.0)]
+        );
+        let slope = AdapterPeaks {
+            flops: None,
+            copy_bytes_per_s: Some(10e9),
+        };
+        let corners = roof(&slope, (0.01, 1000.0), (1.0, 1000.0));
+        assert_eq!(corners, [(0.1, 1.0), (100.0, 1000.0), (1000.0, 1000.0)]);
+    }
+}

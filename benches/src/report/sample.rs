@@ -1,0 +1,247 @@
+//! Records with made-up numbers, for tests and for looking at the page.
+
+use crate::record::{
+    AdapterFacts, AdapterPeaks, Check, Machine, NotRun, Peaks, Record, RivalTiming, Row,
+};
+
+const GPU: &str = "Sample GPU 9000";
+const SOFTWARE: &str = "samplepipe (SIMD, 256 bits)";
+
+/// GFLOP/s of each CPU rung, chosen so that every picture has rungs over four decades.
+const CPU_RUNGS: [(&str, f64); 6] = [
+    ("three loops", 0.4),
+    ("two loops and a dot product", 1.6),
+    ("row broadcast", 2.9),
+    ("einsum", 3.1),
+    ("kernel simulator", 0.09),
+    ("gemm", 120.0),
+];
+const GPU_RUNGS: [(&str, f64); 3] = [
+    ("wgsl naive", 0.05),
+    ("wgsl tiles", 0.18),
+    ("wgsl registers", 0.5),
+];
+
+/// A run with every kind of outcome.
+pub(crate) fn record() -> Record {
+    let sizes = [
+        (50_000, 784, 10),
+        (5, 784, 10),
+        (512, 512, 512),
+        (1024, 1024, 1024),
+        (2048, 2048, 2048),
+    ];
+    let mut rows = Vec::new();
+    for (m, k, n) in sizes {
+        let (m, k, n): (u32, u32, u32) = (m, k, n);
+        let (m, k, n) = (f64::from(m), f64::from(k), f64::from(n));
+        let size = format!("{m}x{k}x{n}");
+        let (operations, bytes) = (2.0 * m * k * n, 4.0 * (m * k + k * n + m * n));
+        // Small work does not reach the peak of anything.
+        let fill = (operations / 1e9).clamp(1e-3, 1.0).powf(0.3) * (bytes / operations).powf(0.1);
+        let first = CPU_RUNGS[0].1 * fill;
+        let row = |executor: &str, rate: f64, peak: f64| Row {
+            workload: "matmul".into(),
+            source: "S3".into(),
+            size: size.clone(),
+            executor: executor.into(),
+            median_s: Some(operations / rate / 1e9),
+            low_s: Some(0.96 * operations / rate / 1e9),
+            high_s: Some(1.07 * operations / rate / 1e9),
+            first_call_s: Some(0.003 + 1.4 * operations / rate / 1e9),
+            operations: Some(operations),
+            bytes: Some(bytes),
+            rate: Some(rate),
+            rate_unit: "GFLOP/s".into(),
+            gb_per_s: Some(rate * bytes / operations),
+            speedup_over_first: Some(rate / first),
+            share_of_peak: Some(rate / peak),
+            ..Row::default()
+        };
+        for (executor, rate) in CPU_RUNGS {
+            let mut row = row(executor, rate * fill, 150.0);
+            if executor == "three loops" || executor == "kernel simulator" {
+                row.note = "rows 0..500 of 50000".into();
+            }
+            if executor == "gemm" {
+                for (name, version, speedup) in
+                    [("numpy", "0.0-sample", 1.4), ("torch", "0.0-sample", 0.96)]
+                {
+                    row.rivals.insert(
+                        name.into(),
+                        rival(version, speedup, operations / rate / fill / 1e9),
+                    );
+                }
+            }
+            rows.push(row);
+        }
+        for (adapter, peak) in [(GPU, 9000.0), (SOFTWARE, 30.0)] {
+            for (executor, share) in GPU_RUNGS {
+                rows.push(Row {
+                    adapter: Some(adapter.into()),
+                    ..row(executor, share * peak * fill, peak)
+                });
+            }
+        }
+    }
+    let last = rows.len() - 1;
+    rows[last].check = Check::Failed("element [17, 3] is 0.25, expected 0.75 within 1.2e-4".into());
+    rows[last - 3].check = Check::Skipped("the oracle was not run at this size".into());
+    let dead = rows.len() - 5;
+    rows[dead] = Row {
+        median_s: None,
+        low_s: None,
+        high_s: None,
+        rate: None,
+        gb_per_s: None,
+        speedup_over_first: None,
+        share_of_peak: None,
+        first_call_s: None,
+        check: Check::Skipped("buffer of 16 MiB is over the limit of this sample".into()),
+        ..rows[dead].clone()
+    };
+    let not_run = NotRun {
+        what: "jax".into(),
+        why: "No module named 'jax'".into(),
+        how: "pip install jax".into(),
+    };
+    Record {
+        machine: machine(),
+        rows,
+        not_run: vec![not_run],
+        ..Record::default()
+    }
+}
+
+fn rival(version: &str, speedup: f64, ours: f64) -> RivalTiming {
+    RivalTiming {
+        version: version.into(),
+        check: Check::Ok,
+        median_s: Some(ours * speedup),
+        low_s: Some(0.97 * ours * speedup),
+        high_s: Some(1.04 * ours * speedup),
+        speedup: Some(speedup),
+        low: Some(0.98 * speedup),
+        high: Some(1.02 * speedup),
+    }
+}
+
+fn machine() -> Machine {
+    let adapter = |name: &str, device_type: &str| AdapterFacts {
+        name: name.into(),
+        backend: "Vulkan".into(),
+        driver: "sample driver 1.2.3".into(),
+        device_type: device_type.into(),
+        limits: [("max_storage_buffer_binding_size".to_owned(), 134_217_728)].into(),
+        features: [("timestamps".to_owned(), true), ("f16".to_owned(), false)].into(),
+    };
+    let peak = |flops, copy| AdapterPeaks {
+        flops: Some(flops),
+        copy_bytes_per_s: Some(copy),
+    };
+    Machine {
+        cpu: "Sample CPU 2000".into(),
+        cores: 2,
+        cpu_features: ["fma", "avx2"].map(str::to_owned).to_vec(),
+        memory_bytes: Some(8 << 30),
+        os: "linux".into(),
+        arch: "x86_64".into(),
+        rustc: Some("rustc 0.0.0 (sample)".into()),
+        commit: Some("0000000-dirty".into()),
+        date: "2000-01-01T00:00:00Z".into(),
+        data_origin: Some("made-up numbers of a test".into()),
+        peaks: Peaks {
+            cpu_flops: Some(150e9),
+            cpu_copy_bytes_per_s: Some(18e9),
+            adapters: [
+                (GPU.to_owned(), peak(9e12, 400e9)),
+                (SOFTWARE.to_owned(), peak(30e9, 9e9)),
+            ]
+            .into(),
+        },
+        adapters: vec![adapter(GPU, "DiscreteGpu"), adapter(SOFTWARE, "Cpu")],
+    }
+}
+
+/// A record in which every text tries to be markup.
+pub(crate) fn hostile() -> Record {
+    const TEXT: &str = "\"><script>alert('x')</script><svg onload=\"y\">&";
+    let text = || TEXT.to_owned();
+    let row = Row {
+        workload: text(),
+        source: text(),
+        size: text(),
+        executor: text(),
+        adapter: Some(text()),
+        rate: Some(1.0),
+        operations: Some(1.0),
+        bytes: Some(1.0),
+        median_s: Some(1.0),
+        rate_unit: text(),
+        note: text(),
+        rivals: [(
+            text(),
+            RivalTiming {
+                version: text(),
+                check: Check::Failed(text()),
+                ..RivalTiming::default()
+            },
+        )]
+        .into(),
+        ..Row::default()
+    };
+    let plotted = Row {
+        rate_unit: "GFLOP/s".into(),
+        workload: TEXT.repeat(2),
+        ..row.clone()
+    };
+    let skipped = Row {
+        check: Check::Skipped(text()),
+        median_s: None,
+        rate: None,
+        ..row.clone()
+    };
+    let adapter = AdapterFacts {
+        name: text(),
+        backend: text(),
+        driver: text(),
+        device_type: text(),
+        limits: [(text(), 1)].into(),
+        features: [(text(), true)].into(),
+    };
+    let machine = Machine {
+        cpu: text(),
+        cpu_features: vec![text()],
+        os: text(),
+        arch: text(),
+        rustc: Some(text()),
+        commit: Some(text()),
+        date: text(),
+        data_origin: Some(text()),
+        adapters: vec![adapter],
+        peaks: Peaks {
+            cpu_flops: Some(1e9),
+            adapters: [(
+                text(),
+                AdapterPeaks {
+                    flops: Some(1e9),
+                    copy_bytes_per_s: Some(1e9),
+                },
+            )]
+            .into(),
+            ..Peaks::default()
+        },
+        ..Machine::default()
+    };
+    let not_run = NotRun {
+        what: text(),
+        why: text(),
+        how: text(),
+    };
+    Record {
+        machine,
+        rows: vec![row, plotted, skipped],
+        not_run: vec![not_run],
+        ..Record::default()
+    }
+}

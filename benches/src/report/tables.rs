@@ -1,0 +1,109 @@
+//! The numbers behind the plots.
+
+use std::fmt::Write;
+
+use super::escape;
+use super::ink::Ink;
+use crate::columns;
+use crate::ladder::{Ladder, Line, Place};
+use crate::record::Check;
+use crate::units;
+
+/// Gives one ladder as a table, in the order and with the numbers of the plots.
+pub(super) fn ladder(ladder: &Ladder, adapters: &[String]) -> String {
+    let columns = columns::of(ladder);
+    let mut head = String::from(
+        "<th scope=\"col\" class=\"number\">#</th><th scope=\"col\">executor</th><th scope=\"col\">check</th>",
+    );
+    for column in &columns {
+        let (title, meaning) = (escape(&column.title), column.meaning);
+        let _ = write!(
+            head,
+            "<th scope=\"col\" class=\"number\" title=\"{meaning}\">{title}</th>"
+        );
+    }
+    head.push_str("<th scope=\"col\">remark</th>");
+    let mut body = String::new();
+    let mut above = None;
+    for line in &ladder.lines {
+        if above != Some(&line.place) {
+            let (span, place) = (columns.len() + 4, escape(line.place.heading()));
+            let _ = writeln!(
+                body,
+                "<tr class=\"place\"><th colspan=\"{span}\">{place}</th></tr>"
+            );
+            above = Some(&line.place);
+        }
+        body += &row(line, &columns, adapters);
+    }
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n\
+         </table></div>\n"
+    )
+}
+
+fn row(line: &Line, columns: &[columns::Column], adapters: &[String]) -> String {
+    let (class, check) = match line.check {
+        Check::Ok => ("", "ok"),
+        Check::Skipped(_) => (" unchecked", "none"),
+        Check::Failed(_) => (" failed", "FAILED"),
+    };
+    let mut html = format!(
+        "<tr class=\"line{class}\"><td class=\"number muted\">{}</td><th scope=\"row\">{}</th><td>{check}</td>",
+        line.number,
+        named(line, adapters)
+    );
+    for column in columns {
+        let cell = (column.cell)(line).unwrap_or_else(|| units::ABSENT.to_owned());
+        let _ = write!(html, "<td class=\"number\">{}</td>", escape(&cell));
+    }
+    let _ = writeln!(
+        html,
+        "<td class=\"remark\">{}</td></tr>",
+        escape(&line.remark())
+    );
+    html
+}
+
+fn named(line: &Line, adapters: &[String]) -> String {
+    let (name, ink) = (escape(&line.name), Ink::of(&line.place, adapters).name());
+    format!("<i class=\"swatch swatch-{ink}\"></i>{name}")
+}
+
+/// Gives the key of the roofline: which number is which rung.
+pub(super) fn numbers(sizes: &[&Ladder], adapters: &[String]) -> String {
+    let mut lines: Vec<&Line> = sizes.iter().flat_map(|ladder| &ladder.lines).collect();
+    lines.sort_by_key(|line| line.number);
+    lines.dedup_by_key(|line| line.number);
+    let mut html = String::from("<ul class=\"key\">\n");
+    for line in lines {
+        let on = match &line.place {
+            Place::Adapter(adapter) => format!(" <small>{}</small>", escape(adapter)),
+            Place::Cpu | Place::Rival => String::new(),
+        };
+        let (number, name) = (line.number, named(line, adapters));
+        let _ = writeln!(html, "<li><b>{number}</b> {name}{on}</li>");
+    }
+    html + "</ul>\n"
+}
+
+/// Says what the columns mean.
+pub(super) fn legend() -> String {
+    let mut html = String::from("<section>\n<h2>How to read this</h2>\n<dl>\n");
+    for column in columns::all("") {
+        let _ = writeln!(
+            html,
+            "<dt>{}</dt><dd>{}</dd>",
+            escape(&column.title),
+            column.meaning
+        );
+    }
+    html.push_str(
+        "<dt>rivals</dt><dd>Other libraries on the same inputs, run in turns with ours. The \
+         interval of a comparison holds the true median ratio with 95 % confidence.</dd>\n\
+         <dt>roofline</dt><dd>The slope of a roof is the measured copy bandwidth, its flat the \
+         measured arithmetic of that device. A point on the slope is bound by memory, one on \
+         the flat by arithmetic. Filled points are ours, hollow ones are rivals.</dd>\n</dl>\n</section>\n",
+    );
+    html
+}

@@ -1,0 +1,160 @@
+//! Numbers as people read them: three significant digits and a unit that fits.
+//!
+//! Role: the one place where terminal table and report turn numbers into text.
+//! Limits: a number that is not finite is shown as an en dash.
+
+/// Stands where there is no number.
+pub const ABSENT: &str = "–";
+
+/// Prefixes of decimal units with their powers of ten, largest first.
+const TIMES: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+const BYTES: [(f64, &str); 4] = [
+    ((1_u64 << 30) as f64, "GiB"),
+    ((1_u64 << 20) as f64, "MiB"),
+    (1024.0, "KiB"),
+    (1.0, "B"),
+];
+
+/// Gives a time with its unit: `12.3 ms`.
+#[must_use]
+pub fn seconds(value: f64) -> String {
+    with_unit(value, &TIMES)
+}
+
+/// Gives an interval of times in one unit: `12.1–13.4 ms`; equal ends stand once.
+#[must_use]
+pub fn seconds_range(low: f64, high: f64) -> String {
+    if !(low.is_finite() && high.is_finite()) {
+        return ABSENT.to_owned();
+    }
+    let (scale, unit) = fitting(high, &TIMES);
+    let (low, high) = (digits(low / scale), digits(high / scale));
+    if low == high {
+        format!("{low} {unit}")
+    } else {
+        format!("{low}–{high} {unit}")
+    }
+}
+
+/// Gives a size in memory: `5.86 GiB`.
+#[must_use]
+pub fn bytes(value: f64) -> String {
+    with_unit(value, &BYTES)
+}
+
+/// Gives a fraction in percent: `12.3 %`.
+#[must_use]
+pub fn percent(fraction: f64) -> String {
+    if fraction.is_finite() {
+        format!("{} %", digits(fraction * 100.0))
+    } else {
+        ABSENT.to_owned()
+    }
+}
+
+/// Gives a ratio: `12.3×`.
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    if ratio.is_finite() {
+        format!("{}×", digits(ratio))
+    } else {
+        ABSENT.to_owned()
+    }
+}
+
+/// Gives a number with three significant digits, in plain notation between 0.001 and 10⁶.
+#[must_use]
+pub fn digits(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        ABSENT.to_owned()
+    } else if size == 0.0 {
+        "0".to_owned()
+    } else if !(0.000_999_5..1e6).contains(&size) {
+        format!("{value:.2e}")
+    } else if size >= 99.95 {
+        format!("{value:.0}")
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size >= 0.9995 {
+        format!("{value:.2}")
+    } else if size >= 0.099_95 {
+        format!("{value:.3}")
+    } else if size >= 0.009_995 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.5}")
+    }
+}
+
+fn with_unit(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return ABSENT.to_owned();
+    }
+    let (scale, unit) = fitting(value, units);
+    format!("{} {unit}", digits(value / scale))
+}
+
+/// Picks the largest unit that the value, once rounded, fills at least once.
+fn fitting<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
+    let fits = units
+        .iter()
+        .find(|(scale, _)| value.abs() >= 0.9995 * scale);
+    *fits.unwrap_or(&units[units.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_take_the_unit_that_fits() {
+        for (value, text) in [
+            (12.34, "12.3 s"),
+            (0.9996, "1.00 s"),
+            (0.012_345, "12.3 ms"),
+            (0.000_999_9, "1.00 ms"),
+            (4.2e-6, "4.20 µs"),
+            (3e-11, "0.0300 ns"),
+            (0.0, "0 ns"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(seconds(value), text);
+        }
+    }
+
+    #[test]
+    fn intervals_share_one_unit() {
+        assert_eq!(seconds_range(0.0009, 0.0021), "0.900–2.10 ms");
+        assert_eq!(seconds_range(0.2, 0.2), "200 ms");
+        assert_eq!(seconds_range(0.1, f64::INFINITY), "–");
+    }
+
+    #[test]
+    fn three_digits_remain_whatever_the_size() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.001_234, "0.00123"),
+            (0.012_34, "0.0123"),
+            (0.1234, "0.123"),
+            (1.234, "1.23"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (1234.5, "1234"),
+            (1.5e7, "1.50e7"),
+            (1.5e-4, "1.50e-4"),
+            (-2.5, "-2.50"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+    }
+
+    #[test]
+    fn sizes_fractions_and_ratios_have_their_signs() {
+        assert_eq!(bytes(3_221_225_472.0), "3.00 GiB");
+        assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(percent(0.845), "84.5 %");
+        assert_eq!(times(63.21), "63.2×");
+        assert_eq!(times(f64::INFINITY), "–");
+    }
+}
