@@ -59,9 +59,9 @@ impl Product {
     pub fn of_images(images: &[f32], rows: usize) -> anyhow::Result<Self> {
         let inner = crate::mnist::N_PIXELS;
         let a = images[..rows * inner].to_vec();
-        let weights = Philox::new(SEED);
-        let b = (0..(inner * N_CLASSES) as u64).map(|i| weights.normal(i) as f32);
-        Self::new([rows, inner, N_CLASSES], a, b.collect())
+        let mut b = vec![0.0; inner * N_CLASSES];
+        Philox::new(SEED).fill_normal_f32(0, &mut b);
+        Self::new([rows, inner, N_CLASSES], a, b)
     }
 
     /// Gives a square product of uniform numbers in [-1, 1).

@@ -7,7 +7,6 @@ use naga::front::wgsl;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Handle, Module, ScalarKind, StorageAccess, Type, TypeInner};
 use shaders::{params, source};
-use std::fmt::Write as _;
 use std::path::Path;
 
 const LAYOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/layout.rs");
@@ -95,43 +94,58 @@ fn kernel_text(stem: &str, text: &str) -> String {
     let variables = bound_variables(stem, &module);
     let (params, size, members) = params_struct(stem, &module, variables[0].ty);
     let constant = stem.to_uppercase();
-    let mut out = String::new();
-    writeln!(out, "/// Kernel `{stem}`.").unwrap();
-    writeln!(out, "pub const {constant}: Kernel = Kernel {{").unwrap();
-    writeln!(out, "    name: Cow::Borrowed({stem:?}),").unwrap();
-    writeln!(out, "    source: Cow::Borrowed(source::{constant}),").unwrap();
-    writeln!(out, "    workgroup_size: {:?},", entry.workgroup_size).unwrap();
-    writeln!(out, "    items_per_invocation: [1, 1, 1],").unwrap();
-    writeln!(out, "    params: ParamsLayout {{").unwrap();
-    writeln!(out, "        name: Cow::Borrowed({params:?}),").unwrap();
-    writeln!(out, "        size_bytes: {size},").unwrap();
-    writeln!(out, "        members: Cow::Borrowed(&[").unwrap();
-    for (name, offset) in members {
-        writeln!(out, "            (Cow::Borrowed({name:?}), {offset}),").unwrap();
-    }
-    writeln!(out, "        ]),\n    }},").unwrap();
-    writeln!(out, "    bindings: Cow::Borrowed(&[").unwrap();
-    for variable in &variables[1..] {
-        writeln!(out, "        {},", binding_text(stem, &module, variable)).unwrap();
-    }
-    writeln!(out, "    ]),\n}};\n").unwrap();
-    out
+    let workgroup_size = entry.workgroup_size;
+    let members: String = members
+        .iter()
+        .map(|(name, offset)| format!("            (Cow::Borrowed({name:?}), {offset}),\n"))
+        .collect();
+    let bindings: String = variables[1..]
+        .iter()
+        .map(|variable| format!("        {},\n", binding_text(stem, &module, variable)))
+        .collect();
+    format!(
+        "/// Kernel `{stem}`.
+pub const {constant}: Kernel = Kernel {{
+    name: Cow::Borrowed({stem:?}),
+    source: Cow::Borrowed(source::{constant}),
+    workgroup_size: {workgroup_size:?},
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {{
+        name: Cow::Borrowed({params:?}),
+        size_bytes: {size},
+        members: Cow::Borrowed(&[
+{members}        ]),
+    }},
+    bindings: Cow::Borrowed(&[
+{bindings}    ]),
+}};
+
+"
+    )
 }
 
 fn layout_text() -> String {
-    let mut out = String::from(
-        "//! Interface of every fixed kernel, as naga reflects it.\n//!\n\
-         //! Role: written by `cargo xtask codegen`, committed, never edited; `tests/reflect.rs` holds it fresh.\n\n\
-         use crate::{Access, Binding, Element, Kernel, ParamsLayout, source};\nuse std::borrow::Cow;\n\n",
-    );
-    for (stem, text) in source::ALL {
-        out += &kernel_text(stem, text);
-    }
-    out += "/// Every fixed kernel.\npub const ALL: &[&Kernel] = &[\n";
-    for (stem, _) in source::ALL {
-        writeln!(out, "    &{},", stem.to_uppercase()).unwrap();
-    }
-    out + "];\n"
+    let kernels: String = source::ALL
+        .iter()
+        .map(|(stem, text)| kernel_text(stem, text))
+        .collect();
+    let all: String = source::ALL
+        .iter()
+        .map(|(stem, _)| format!("    &{},\n", stem.to_uppercase()))
+        .collect();
+    format!(
+        "//! Interface of every fixed kernel, as naga reflects it.
+//!
+//! Role: written by `cargo xtask codegen`, committed, never edited; `tests/reflect.rs` holds it fresh.
+
+use crate::{{Access, Binding, Element, Kernel, ParamsLayout, source}};
+use std::borrow::Cow;
+
+{kernels}/// Every fixed kernel.
+pub const ALL: &[&Kernel] = &[
+{all}];
+"
+    )
 }
 
 #[test]

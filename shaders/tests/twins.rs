@@ -30,7 +30,7 @@ fn check_matmul(kernel: &Kernel, matmul: MatmulTwin) {
         let mut c = vec![f32::MAX; (rows * cols) as usize];
         let params = MatmulParams::new(rows, inner, cols);
         matmul(kernel, &params, &a, &b, &mut c);
-        let truth = oracle(&a, &b, params.shape()).unwrap();
+        let truth = oracle(&a, &b, params.shape()).expect("the slices have the shape's length");
         let bound = Bound::relative(inner as usize + 1)
             .scaled_by(truth.magnitudes)
             .allow_empty();
@@ -72,7 +72,7 @@ fn fma_chains_reach_their_limit() {
     // x -> x / 2 + 1 tends to 2 from anywhere, and 8 chains of it are summed.
     let mut y = vec![0.0; 4 * 130];
     twin::fma_peak(&layout::FMA_PEAK, &FmaPeakParams::new(130, 8), &mut y);
-    assert_close(&y, &vec![16.0_f64; 4 * 130], Bound::relative(1));
+    assert_close(&y, vec![16.0_f64; 4 * 130], Bound::relative(1));
 }
 
 #[test]
@@ -86,5 +86,5 @@ fn copy_twin_moves_whole_vectors_and_leaves_the_rest() {
         &mut y,
     );
     assert_close(&y[..1028], &x[..1028], Bound::exact());
-    assert_close(&y[1028..], &[-1.0_f32; 2], Bound::exact());
+    assert_close(&y[1028..], [-1.0_f32; 2], Bound::exact());
 }

@@ -118,7 +118,10 @@ mod tests {
     fn classes_waste_at_most_a_quarter_and_keep_to_the_limit() {
         for bytes in [0, 1, 256, 257, 1000, 4096, 5000, 1 << 30, (1 << 31) - 1] {
             let class = Pool::<()>::class_bytes(bytes, 1 << 40);
-            assert!(class >= bytes && class % 4 == 0, "{bytes}: {class}");
+            assert!(
+                class >= bytes && class.is_multiple_of(4),
+                "{bytes}: {class}"
+            );
             assert!(
                 class <= bytes.max(256) + bytes.max(256) / 4,
                 "{bytes}: {class}"

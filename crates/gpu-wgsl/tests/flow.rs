@@ -6,7 +6,8 @@ use shaders::layout;
 use shaders::params::{BufferCopyParams, FmaPeakParams};
 
 fn fresh(shared: &Gpu) -> Gpu {
-    Gpu::open(Select::Index(shared.adapter().index)).unwrap()
+    Gpu::open(Select::Index(shared.adapter().index))
+        .expect("an adapter that opened once opens again")
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn matmul_twin(kernel: &Kernel, params: &MatmulParams, inputs: &[Data], outputs:
 /// Two sums of `inner` products, each off by at most `inner · ε · Σ|a·b|` (ε/2 a rounding, one rounding a term where
 /// the adapter fuses, two where it does not), differ by at most twice that.
 fn matmul_bound(params: &MatmulParams, inputs: &[Data]) -> Bound {
-    let truth = oracle(inputs[0].f32s(), inputs[1].f32s(), params.shape()).unwrap();
+    let truth = oracle(inputs[0].f32s(), inputs[1].f32s(), params.shape())
+        .expect("the inputs have the shape's length");
     Bound::relative(2 * params.shape()[1].max(1)).scaled_by(truth.magnitudes)
 }
 
@@ -115,7 +116,7 @@ fn check_registers(config: Config) {
         twin: |_, params, inputs, outputs| {
             matmul_twin(&layout::MATMUL_NAIVE, params, inputs, outputs)
         },
-        ..matmul_case(&config.kernel().unwrap())
+        ..matmul_case(&config.kernel().expect("the sides divide"))
     });
 }
 
