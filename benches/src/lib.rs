@@ -20,3 +20,8 @@ pub mod run;
 pub mod table;
 pub mod units;
 pub mod workload;
+
+/// The README's snippets, compiled and run as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
