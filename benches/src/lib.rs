@@ -3,6 +3,7 @@
 //! Role: a workload ([`workload`], so far [`matmul`]) says what is computed and what is right; [`run`] times it
 //! beside its rivals; [`record`] keeps what came out, and table and report show it.
 
+pub mod claims;
 pub mod columns;
 pub mod date;
 pub mod doctor;

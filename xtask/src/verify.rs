@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::USAGE;
 use crate::workspace::Workspace;
 
+mod claims;
 mod edges;
 mod libtest;
 mod lints;
@@ -88,6 +89,9 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             envs: test_envs(&options),
         };
         tests_run::run(&workspace, &plan, &mut reporter)?;
+    }
+    if claims::wanted(pattern) {
+        claims::run(pattern, &mut reporter)?;
     }
     if reporter.is_empty() {
         eprintln!("error: verify: no check has an id that contains {pattern:?}");

@@ -21,8 +21,10 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
     } else {
         f64::INFINITY
     });
-    let cols = u32::try_from(product.shape[2]).unwrap_or(u32::MAX);
-    let registers = gemm::Config::for_cols(cols).kernel();
+    let [rows, _, cols] = product
+        .shape
+        .map(|side| u32::try_from(side).unwrap_or(u32::MAX));
+    let registers = gemm::Config::for_shape(rows, cols).kernel();
     let rungs = [
         ("wgsl-naive", Ok(layout::MATMUL_NAIVE), slow.rows),
         ("wgsl-tile", Ok(layout::MATMUL_TILE), slow.rows),

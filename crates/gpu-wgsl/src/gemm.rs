@@ -36,29 +36,34 @@ pub struct Config {
 
 impl Config {
     /// Square blocks, for products whose sides are all large.
-    pub const SQUARE: Self = Self {
-        block_rows: 64,
-        block_cols: 64,
-        block_inner: 16,
-        thread_rows: 4,
-        thread_cols: 4,
-    };
-    /// Tall blocks 16 columns wide: a 64-column block would compute mostly padding when C is that narrow.
-    pub const SKINNY: Self = Self {
-        block_rows: 256,
-        block_cols: 16,
-        block_inner: 16,
-        thread_rows: 4,
-        thread_cols: 4,
-    };
+    pub const SQUARE: Self = Self::four_by_four(64, 64);
+    /// Tall blocks, for a narrow C: a square block would compute mostly padding.
+    pub const TALL: Self = Self::four_by_four(256, Self::NARROW);
+    /// Wide blocks, for a low C.
+    pub const WIDE: Self = Self::four_by_four(Self::NARROW, 256);
+    /// Small blocks, for a C that is both.
+    pub const SMALL: Self = Self::four_by_four(Self::NARROW, Self::NARROW);
+    /// The side up to which C counts as narrow or low.
+    const NARROW: u32 = 16;
 
-    /// Gives the configuration for a product with `cols` columns.
+    const fn four_by_four(block_rows: u32, block_cols: u32) -> Self {
+        Self {
+            block_rows,
+            block_cols,
+            block_inner: 16,
+            thread_rows: 4,
+            thread_cols: 4,
+        }
+    }
+
+    /// Gives the configuration for a result of this shape.
     #[must_use]
-    pub fn for_cols(cols: u32) -> Self {
-        if cols <= Self::SKINNY.block_cols {
-            Self::SKINNY
-        } else {
-            Self::SQUARE
+    pub fn for_shape(rows: u32, cols: u32) -> Self {
+        match (rows <= Self::NARROW, cols <= Self::NARROW) {
+            (false, false) => Self::SQUARE,
+            (false, true) => Self::TALL,
+            (true, false) => Self::WIDE,
+            (true, true) => Self::SMALL,
         }
     }
 
@@ -132,7 +137,7 @@ impl Config {
 pub fn matmul(gpu: &Gpu, a: &Buffer<f32>, b: &Buffer<f32>) -> Result<Buffer<f32>> {
     let params = matmul_params(a.shape(), b.shape())?;
     let c = gpu.alloc("matmul", &[params.rows as usize, params.cols as usize])?;
-    let kernel = Config::for_cols(params.cols).kernel()?;
+    let kernel = Config::for_shape(params.rows, params.cols).kernel()?;
     gpu.dispatch(&kernel, &params, &[a, b, &c])?;
     Ok(c)
 }
@@ -356,7 +361,7 @@ mod tests {
     fn emitted_text_is_valid_and_as_described() {
         for config in [
             Config::SQUARE,
-            Config::SKINNY,
+            Config::TALL,
             Config {
                 thread_cols: 8,
                 thread_rows: 8,

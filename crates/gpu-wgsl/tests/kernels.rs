@@ -91,17 +91,14 @@ fn matmul_tile_matches_its_twin() {
 }
 
 #[test]
-fn generated_square_blocks_match_the_naive_twin() {
-    check_registers(Config::SQUARE);
+fn generated_blocks_of_every_shape_match_the_naive_twin() {
+    for config in [Config::SQUARE, Config::TALL, Config::WIDE, Config::SMALL] {
+        check_registers(config);
+    }
 }
 
 #[test]
-fn generated_skinny_blocks_match_the_naive_twin() {
-    check_registers(Config::SKINNY);
-}
-
-#[test]
-fn generated_wide_tiles_match_the_naive_twin() {
+fn generated_tiles_of_8_by_8_match_the_naive_twin() {
     check_registers(Config {
         thread_rows: 8,
         thread_cols: 8,

@@ -91,6 +91,11 @@ impl Reporter {
         self.put(id, outcome, "")
     }
 
+    /// Reports a check that passed and has something to say.
+    pub(crate) fn pass(&mut self, id: &str, detail: &str) -> Result<()> {
+        self.put(id, Outcome::Passed, detail)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.n_passed + self.failed.len() + self.skipped.len() == 0
     }

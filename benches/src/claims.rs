@@ -1,0 +1,237 @@
+//! The claims ledger: what the sources say, what this machine finds, and a verdict that is computed, never typed in.
+//!
+//! Role: `cargo xtask verify` prints it. A claim is a few numbers as a source printed them; measuring is code beside
+//! it; the verdict follows from both.
+//! Method: a number printed with `d` decimals claims a value within half a unit of the last one.
+
+use crate::mnist;
+use anyhow::Result;
+use serde::Serialize;
+use shaders::params::MatmulParams;
+use shaders::{layout, twin};
+use tensor_core::ndarray::{Array2, array};
+use tensor_core::rng::{Philox, WichmannHill};
+use tensor_core::{View, array as arrays, einsum, gemm};
+
+/// Decimals of a number that a source prints in full f64 precision.
+const ALL_DECIMALS: i32 = 15;
+/// Seed that S3 shows.
+const S3_SEED: u64 = 457_428_938_475;
+
+/// What a comparison of claim and measurement says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every number lies within the claim's own rounding.
+    Holds,
+    /// At least one does not.
+    DoesNotHold,
+    /// What it takes is not on this machine.
+    NotMeasured,
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// Stable id: `s3.wichmann-hill`.
+    pub id: &'static str,
+    /// What the source says, in our words.
+    pub claim: &'static str,
+    /// Its numbers.
+    pub claimed: Vec<f64>,
+    /// Ours; empty where they could not be measured.
+    pub measured: Vec<f64>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// A claim before it is measured.
+struct Claim {
+    id: &'static str,
+    claim: &'static str,
+    claimed: &'static [f64],
+    decimals: i32,
+    measure: fn() -> Result<Option<Vec<f64>>>,
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "s3.wichmann-hill.state",
+        claim: "Wichmann-Hill seeded with 457428938475 stands at (4976, 20238, 499)",
+        claimed: &[4976.0, 20238.0, 499.0],
+        decimals: 0,
+        measure: || {
+            let (x, y, z) = WichmannHill::seed(S3_SEED).state();
+            Ok(Some([x, y, z].map(f64::from).to_vec()))
+        },
+    },
+    Claim {
+        id: "s3.wichmann-hill.stream",
+        claim: "and gives these numbers first",
+        claimed: &[0.7645251082582081, 0.7920889799553945, 0.06912886811267205],
+        decimals: ALL_DECIMALS,
+        measure: || Ok(Some(WichmannHill::seed(S3_SEED).take(3).collect())),
+    },
+    Claim {
+        id: "s3.fork",
+        claim: "two forks of one generator print the same next number",
+        claimed: &[0.9559050644103264, 0.9559050644103264],
+        decimals: ALL_DECIMALS,
+        measure: || {
+            let mut parent = WichmannHill::seed(S3_SEED);
+            parent.by_ref().take(3).for_each(drop);
+            let mut child = parent.clone();
+            Ok(Some(vec![parent.next_f64(), child.next_f64()]))
+        },
+    },
+    Claim {
+        id: "s3.mnist.pixels",
+        claim: "pixels 200 to 205 of the first training image, and row 20, column 15",
+        claimed: &[0.0, 0.0, 0.0, 0.19140625, 0.9296875, 0.98828125, 0.98828125],
+        decimals: 8,
+        measure: || {
+            let Some(_) = mnist::found() else {
+                return Ok(None);
+            };
+            let pixels = mnist::load(None)?.pixels;
+            let shown = (200..206).chain([20 * 28 + 15]);
+            Ok(Some(shown.map(|i| f64::from(pixels[i])).collect()))
+        },
+    },
+    Claim {
+        id: "s3.elementwise",
+        claim: "(10, 6, -4) + (2, 8, 7), and the mean of its being less",
+        claimed: &[12.0, 14.0, 3.0, 0.67],
+        decimals: 2,
+        measure: || {
+            let (a, b) = (array![10.0, 6.0, -4.0], array![2.0, 8.0, 7.0]);
+            let sum = arrays::zip_with("add", &a, &b, |a: &f64, b: &f64| a + b)?;
+            let less =
+                arrays::zip_with("lt", &a, &b, |a: &f64, b: &f64| f64::from(u8::from(a < b)))?;
+            Ok(Some(sum.iter().copied().chain(less.mean()).collect()))
+        },
+    },
+    Claim {
+        id: "s3.frobenius",
+        claim: "the Frobenius norm of the 3 x 3 matrix 1 to 9",
+        claimed: &[16.88],
+        decimals: 2,
+        measure: || {
+            let m = Array2::from_shape_fn((3, 3), |(i, j)| (3 * i + j + 1) as f64);
+            Ok(Some(
+                einsum("ij,ij->", &[&m, &m])?
+                    .iter()
+                    .map(|square| square.sqrt())
+                    .collect(),
+            ))
+        },
+    },
+    Claim {
+        id: "s3.expand.strides",
+        claim: "three numbers expanded to 3 x 3 have strides (0, 1)",
+        claimed: &[0.0, 1.0],
+        decimals: 0,
+        measure: || {
+            let view = View::contiguous(&[3])?.broadcast_to(&[3, 3])?;
+            Ok(Some(
+                view.strides().iter().map(|&stride| stride as f64).collect(),
+            ))
+        },
+    },
+    Claim {
+        id: "s3.grid",
+        claim: "16 x 16 threads cover 50000 x 10 elements in 3125 x 1 blocks",
+        claimed: &[3125.0],
+        decimals: 0,
+        measure: || {
+            let grid = twin::Grid::of(&layout::MATMUL_NAIVE, &MatmulParams::new(50_000, 784, 10));
+            Ok(Some(vec![grid.n_workgroups as f64]))
+        },
+    },
+    Claim {
+        id: "s3.einsum",
+        claim: "einsum and the library's product of the images differ by less than 1e-3 (largest difference)",
+        claimed: &[0.0],
+        decimals: 3,
+        measure: || {
+            let images = mnist::load(None)?;
+            let pixels = Array2::from_shape_vec((50_000, mnist::N_PIXELS), images.pixels)?;
+            let weights = Array2::from_shape_fn((mnist::N_PIXELS, 10), |(i, j)| {
+                Philox::new(S3_SEED).uniform_f32((10 * i + j) as u64) - 0.5
+            });
+            let library = gemm::matmul(pixels.view(), weights.view())?.into_dyn();
+            let difference = einsum("ik,kj->ij", &[&pixels, &weights])? - library;
+            Ok(Some(vec![
+                difference
+                    .iter()
+                    .map(|&d| f64::from(d.abs()))
+                    .fold(0.0, f64::max),
+            ]))
+        },
+    },
+];
+
+/// Measures every claim.
+///
+/// # Errors
+/// A measurement that broke: that is a fault of ours, not a verdict on the claim.
+pub fn ledger() -> Result<Vec<Entry>> {
+    CLAIMS.iter().map(Claim::settle).collect()
+}
+
+impl Claim {
+    fn settle(&self) -> Result<Entry> {
+        let measured = (self.measure)()?;
+        let verdict = match &measured {
+            None => Verdict::NotMeasured,
+            Some(measured) => judge(self.claimed, measured, self.decimals),
+        };
+        Ok(Entry {
+            id: self.id,
+            claim: self.claim,
+            claimed: self.claimed.to_vec(),
+            measured: measured.unwrap_or_default(),
+            verdict,
+        })
+    }
+}
+
+fn judge(claimed: &[f64], measured: &[f64], decimals: i32) -> Verdict {
+    // A hair more than the half: the printed decimal is itself a double.
+    let allowed = 0.5 * 10_f64.powi(-decimals) * (1.0 + 1e-9);
+    let near = |(claimed, measured): (&f64, &f64)| (claimed - measured).abs() <= allowed;
+    if claimed.len() == measured.len() && claimed.iter().zip(measured).all(near) {
+        Verdict::Holds
+    } else {
+        Verdict::DoesNotHold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_holds_within_the_rounding_of_its_last_decimal() {
+        assert_eq!(judge(&[0.67], &[2.0 / 3.0], 2), Verdict::Holds);
+        assert_eq!(judge(&[0.67], &[0.6751], 2), Verdict::DoesNotHold);
+        assert_eq!(judge(&[0.67], &[f64::NAN], 2), Verdict::DoesNotHold);
+        assert_eq!(judge(&[1.0, 2.0], &[1.0], 0), Verdict::DoesNotHold);
+        assert_eq!(judge(&[1.0], &[], 0), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn every_claim_is_settled_under_an_id_of_its_own() {
+        let ledger = ledger().unwrap();
+        let mut ids: Vec<_> = ledger.iter().map(|entry| entry.id).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), CLAIMS.len());
+        for entry in ledger {
+            assert_eq!(
+                entry.measured.is_empty(),
+                entry.verdict == Verdict::NotMeasured,
+                "{entry:?}"
+            );
+        }
+    }
+}
