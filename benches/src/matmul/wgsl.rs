@@ -57,8 +57,8 @@ fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
 
 fn timer(gpu: &Gpu) -> Timer {
     match gpu.timer() {
-        gpu_wgsl::Timer::InPass { .. } => Timer::GpuInPass,
-        gpu_wgsl::Timer::PerPass { .. } => Timer::GpuPass,
+        gpu_wgsl::Timer::InPass => Timer::GpuInPass,
+        gpu_wgsl::Timer::PerPass => Timer::GpuPass,
         gpu_wgsl::Timer::WallClock => Timer::Wall,
     }
 }

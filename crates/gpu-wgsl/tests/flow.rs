@@ -1,7 +1,7 @@
 //! Memory and flow: what is recorded runs once, in order; what is returned is reused; what is timed took time.
 
 use gpu_wgsl::check::every_adapter;
-use gpu_wgsl::{Gpu, Select};
+use gpu_wgsl::{Error, Gpu, Select, Timer};
 use shaders::layout;
 use shaders::params::{BufferCopyParams, FmaPeakParams};
 
@@ -94,21 +94,32 @@ fn pool_counters_follow_what_is_held() {
 }
 
 #[test]
-fn timings_name_every_dispatch_and_grow_with_the_work() {
-    for gpu in every_adapter() {
-        let gpu = fresh(gpu);
+fn every_timer_names_every_dispatch_and_grows_with_the_work() {
+    for shared in every_adapter() {
+        let gpu = fresh(shared);
         let y = gpu.alloc::<f32>("y", &[4 * 4096]).unwrap();
         let run =
             |rounds| gpu.dispatch(&layout::FMA_PEAK, &FmaPeakParams::new(4096, rounds), &[&y]);
-        let timings = gpu
-            .time(|| {
+        for timer in [Timer::InPass, Timer::PerPass, Timer::WallClock] {
+            let measured = gpu.time_by(timer, || {
                 run(16)?;
                 run(16 * 64)
-            })
-            .unwrap();
-        assert_eq!(timings.len(), 2);
-        assert!(timings.iter().all(|timing| timing.kernel == "fma_peak"));
-        assert!(timings[1].elapsed > timings[0].elapsed, "{timings:?}");
+            });
+            let timings = match measured {
+                Err(Error::Unsupported { .. }) if timer != gpu.timer() => continue,
+                other => other.unwrap(),
+            };
+            assert_eq!(timings.len(), 2);
+            assert!(timings.iter().all(|timing| timing.kernel == "fma_peak"));
+            assert!(
+                timings[1].elapsed > timings[0].elapsed,
+                "{timer:?}: {timings:?}"
+            );
+            assert!(
+                timings[0].elapsed > std::time::Duration::ZERO,
+                "{timer:?}: {timings:?}"
+            );
+        }
     }
 }
 
@@ -140,13 +151,13 @@ fn a_measurement_holds_its_own_threads_dispatches_and_no_other_runs_beside_it() 
         let timings = gpu
             .time(|| {
                 std::thread::scope(|scope| scope.spawn(run).join().unwrap())?;
-                assert_eq!(gpu.time(run), Err(gpu_wgsl::Error::Measuring));
+                assert_eq!(gpu.time(run), Err(Error::Measuring));
                 run()
             })
             .unwrap();
         assert_eq!(timings.len(), 1);
-        let failed = gpu.time(|| Err(gpu_wgsl::Error::Measuring));
-        assert_eq!(failed, Err(gpu_wgsl::Error::Measuring));
+        let failed = gpu.time(|| Err(Error::Measuring));
+        assert_eq!(failed, Err(Error::Measuring));
         assert_eq!(gpu.time(run).unwrap().len(), 1);
     }
 }

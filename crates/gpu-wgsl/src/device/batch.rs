@@ -14,40 +14,37 @@ use std::time::{Duration, Instant};
 /// Recorded runs after which a batch leaves by itself; two timestamps each fit wgpu's 4096 queries.
 const MAX_RUNS: usize = 2048;
 
-/// How a device's time is measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How a device's time is measured, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// Timestamps between the dispatches of one pass.
-    InPass {
-        /// Nanoseconds of one tick.
-        period_ns: f32,
-    },
+    InPass,
     /// Timestamps around passes of one dispatch each.
-    PerPass {
-        /// Nanoseconds of one tick.
-        period_ns: f32,
-    },
+    PerPass,
     /// The host's clock around submissions of one dispatch each, waiting included.
     WallClock,
 }
 
 impl Timer {
-    pub(super) fn of(adapter: &Adapter, period_ns: f32) -> Self {
-        let has = |feature| adapter.features.contains(&feature);
-        match (has(Feature::Timestamps), has(Feature::TimestampsInPass)) {
-            (true, true) => Self::InPass { period_ns },
-            (true, false) => Self::PerPass { period_ns },
-            (false, _) => Self::WallClock,
-        }
+    /// Gives the best that the adapter has.
+    pub(super) fn best(adapter: &Adapter) -> Self {
+        let has = |timer: &Self| {
+            timer
+                .needs()
+                .iter()
+                .all(|feature| adapter.features.contains(feature))
+        };
+        [Self::InPass, Self::PerPass]
+            .into_iter()
+            .find(has)
+            .unwrap_or(Self::WallClock)
     }
 
-    /// Names the method in records: `gpu in-pass timestamps`, `gpu pass timestamps` or `wall`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    fn needs(self) -> &'static [Feature] {
         match self {
-            Self::InPass { .. } => "gpu in-pass timestamps",
-            Self::PerPass { .. } => "gpu pass timestamps",
-            Self::WallClock => "wall",
+            Self::InPass => &[Feature::Timestamps, Feature::TimestampsInPass],
+            Self::PerPass => &[Feature::Timestamps],
+            Self::WallClock => &[],
         }
     }
 }
@@ -72,6 +69,7 @@ pub(super) struct Batch {
 /// Timings of the runs that one thread recorded while it measures.
 #[derive(Debug)]
 struct Measurement {
+    timer: Timer,
     thread: ThreadId,
     timings: Vec<Timing>,
 }
@@ -129,13 +127,22 @@ impl Gpu {
         self.wait("finish")
     }
 
-    /// Measures on the device every dispatch that `work` records on this thread, by [`Gpu::timer`], in order.
+    /// Measures on the device every dispatch that `work` records on this thread, in order, by the best timer there is.
     ///
     /// What was recorded before leaves first. One measurement runs at a time on a device.
     ///
     /// # Errors
     /// [`Error::Measuring`] while another measurement runs; whatever `work` returns; else as [`Gpu::flush`].
     pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<Vec<Timing>> {
+        self.time_by(self.timer(), work)
+    }
+
+    /// Measures as [`Gpu::time`] does, by a timer of one's choice.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the device lacks that timer; else as [`Gpu::time`].
+    pub fn time_by(&self, timer: Timer, work: impl FnOnce() -> Result<()>) -> Result<Vec<Timing>> {
+        self.require("time", timer.needs())?;
         {
             let mut batch = lock(&self.shared.batch);
             if batch.measurement.is_some() {
@@ -144,6 +151,7 @@ impl Gpu {
             self.flush_batch(&mut batch)?;
             let thread = std::thread::current().id();
             batch.measurement = Some(Measurement {
+                timer,
                 thread,
                 timings: Vec::new(),
             });
@@ -184,8 +192,12 @@ impl Gpu {
             let bind_groups = self.bind_groups(&runs)?;
             match &mut batch.measurement {
                 None => self.submit(&runs, &bind_groups),
-                Some(Measurement { thread, timings }) => {
-                    let elapsed = self.submit_timed(&runs, &bind_groups)?;
+                Some(Measurement {
+                    timer,
+                    thread,
+                    timings,
+                }) => {
+                    let elapsed = self.submit_timed(*timer, &runs, &bind_groups)?;
                     let own = runs
                         .iter()
                         .zip(elapsed)
@@ -238,8 +250,15 @@ impl Gpu {
         self.shared.queue.submit([encoder.finish()]);
     }
 
-    fn submit_timed(&self, runs: &[Run], bind_groups: &[wgpu::BindGroup]) -> Result<Vec<Duration>> {
-        match self.shared.timer {
+    fn submit_timed(
+        &self,
+        timer: Timer,
+        runs: &[Run],
+        bind_groups: &[wgpu::BindGroup],
+    ) -> Result<Vec<Duration>> {
+        match timer {
+            Timer::InPass => self.submit_stamped(runs, bind_groups, encode_in_pass),
+            Timer::PerPass => self.submit_stamped(runs, bind_groups, encode_per_pass),
             Timer::WallClock => runs
                 .iter()
                 .zip(bind_groups)
@@ -250,12 +269,6 @@ impl Gpu {
                     Ok(start.elapsed())
                 })
                 .collect(),
-            Timer::InPass { period_ns } => {
-                self.submit_stamped(runs, bind_groups, period_ns, encode_in_pass)
-            }
-            Timer::PerPass { period_ns } => {
-                self.submit_stamped(runs, bind_groups, period_ns, encode_per_pass)
-            }
         }
     }
 
@@ -264,7 +277,6 @@ impl Gpu {
         &self,
         runs: &[Run],
         bind_groups: &[wgpu::BindGroup],
-        period_ns: f32,
         encode: fn(&mut wgpu::CommandEncoder, &wgpu::QuerySet, &[Run], &[wgpu::BindGroup]),
     ) -> Result<Vec<Duration>> {
         let count = stamp(runs.len(), 0);
@@ -288,9 +300,10 @@ impl Gpu {
         self.shared.queue.submit([encoder.finish()]);
         let mut ticks = vec![0_u64; count as usize];
         self.read_bytes(&resolved, bytes, bytemuck::cast_slice_mut(&mut ticks))?;
+        let tick_ns = f64::from(self.shared.queue.get_timestamp_period());
         let elapsed = |pair: &[u64]| {
             let n_ticks = pair[1].saturating_sub(pair[0]);
-            Duration::from_secs_f64(n_ticks as f64 * f64::from(period_ns) * 1e-9)
+            Duration::from_secs_f64(n_ticks as f64 * tick_ns * 1e-9)
         };
         Ok(ticks.chunks_exact(2).map(elapsed).collect())
     }

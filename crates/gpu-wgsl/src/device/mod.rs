@@ -192,10 +192,7 @@ impl Gpu {
         let faults = [validation.pop(), internal.pop(), memory.pop()].map(pollster::block_on);
         match faults.into_iter().flatten().next() {
             None => Ok(made),
-            Some(wgpu::Error::OutOfMemory { source }) => {
-                Err(Fault::OutOfMemory(source.to_string()))
-            }
-            Some(other) => Err(Fault::Refused(other.to_string())),
+            Some(fault) => Err(fault.into()),
         }
     }
 
@@ -218,6 +215,15 @@ enum Fault {
     Refused(String),
 }
 
+impl From<wgpu::Error> for Fault {
+    fn from(error: wgpu::Error) -> Self {
+        match error {
+            wgpu::Error::OutOfMemory { source } => Self::OutOfMemory(source.to_string()),
+            other => Self::Refused(other.to_string()),
+        }
+    }
+}
+
 impl Fault {
     fn into_message(self) -> String {
         match self {
@@ -234,6 +240,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_driver_without_room_is_told_from_one_that_refuses() {
+        let room = wgpu::Error::OutOfMemory {
+            source: "heap 0 is full".into(),
+        };
+        assert!(matches!(Fault::from(room), Fault::OutOfMemory(text) if text == "heap 0 is full"));
+        let refused = wgpu::Error::Validation {
+            source: "no".into(),
+            description: "usage".to_owned(),
+        };
+        assert!(matches!(Fault::from(refused), Fault::Refused(_)));
+    }
 
     #[test]
     fn a_device_and_its_buffers_cross_threads() {

@@ -74,7 +74,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
         super::lock(&sink).push(error.to_string())
     }));
-    let timer = Timer::of(&adapter, queue.get_timestamp_period());
+    let timer = Timer::best(&adapter);
     Gpu {
         shared: Arc::new(Shared {
             adapter,
