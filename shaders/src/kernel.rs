@@ -74,8 +74,9 @@ impl Kernel {
     pub fn n_workgroups(&self, domain: [u64; 3]) -> u64 {
         (0..3)
             .map(|axis| {
-                let items = self.workgroup_size[axis] * self.items_per_invocation[axis];
-                domain[axis].div_ceil(u64::from(items.max(1)))
+                let invocations = u64::from(self.workgroup_size[axis]);
+                let items = invocations * u64::from(self.items_per_invocation[axis]);
+                domain[axis].div_ceil(items.max(1))
             })
             .fold(1, u64::saturating_mul)
     }

@@ -31,7 +31,7 @@ fn check_matmul(kernel: &Kernel, matmul: MatmulTwin) {
         let params = MatmulParams::new(rows, inner, cols);
         matmul(kernel, &params, &a, &b, &mut c);
         let truth = oracle(&a, &b, params.shape()).expect("the slices have the shape's length");
-        let bound = Bound::relative(inner as usize + 1)
+        let bound = Bound::relative(inner as usize / 2 + 1)
             .scaled_by(truth.magnitudes)
             .allow_empty();
         assert_close(&c, &truth.product, bound);

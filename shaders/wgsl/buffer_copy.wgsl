@@ -16,7 +16,7 @@ struct BufferCopyParams {
 
 const GROUP: u32 = 256u;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(GROUP)
 fn buffer_copy(
     @builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) n_workgroups: vec3<u32>,

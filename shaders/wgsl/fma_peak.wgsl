@@ -16,7 +16,7 @@ struct FmaPeakParams {
 
 const GROUP: u32 = 64u;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(GROUP)
 fn fma_peak(
     @builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) n_workgroups: vec3<u32>,

@@ -17,7 +17,7 @@ struct MatmulParams {
 
 const TILE: u32 = 16u;
 
-@compute @workgroup_size(16, 16)
+@compute @workgroup_size(TILE, TILE)
 fn matmul_naive(
     @builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) n_workgroups: vec3<u32>,

@@ -17,10 +17,10 @@ struct MatmulParams {
 @group(0) @binding(3) var<storage, read_write> c: array<f32>;
 
 const TILE: u32 = 16u;
-var<workgroup> wg_a: array<f32, 256>;
-var<workgroup> wg_b: array<f32, 256>;
+var<workgroup> wg_a: array<f32, TILE * TILE>;
+var<workgroup> wg_b: array<f32, TILE * TILE>;
 
-@compute @workgroup_size(16, 16)
+@compute @workgroup_size(TILE, TILE)
 fn matmul_tile(
     @builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) n_workgroups: vec3<u32>,

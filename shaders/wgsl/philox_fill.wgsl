@@ -17,7 +17,7 @@ struct PhiloxFillParams {
 
 const GROUP: u32 = 256u;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(GROUP)
 fn philox_fill(
     @builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) n_workgroups: vec3<u32>,

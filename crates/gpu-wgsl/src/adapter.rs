@@ -121,7 +121,7 @@ impl Limits {
 pub struct Adapter {
     /// Its place in [`crate::adapters`], which [`Select::Index`] takes.
     pub index: usize,
-    /// Name by the driver.
+    /// Name by the driver, with backend and place behind it where several adapters share it; unique on a machine.
     pub name: String,
     /// Kind of hardware.
     pub device_type: DeviceType,

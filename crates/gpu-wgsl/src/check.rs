@@ -119,7 +119,7 @@ pub enum Values {
     Random,
     /// Random, times 2⁵⁰.
     Large,
-    /// Random, times 2⁻⁵⁰: products stay normal numbers.
+    /// Random, times 2⁻⁵⁰: products of two stay normal numbers unless a draw is below 2⁻²⁶.
     Small,
 }
 
@@ -182,13 +182,32 @@ pub struct KernelCase<'a, P> {
     pub fails_on: &'a [ExpectedFailure],
 }
 
-/// Why a case failed.
+/// A case that failed: where, and on what.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+#[error("{kernel} on {adapter}, {params}, {values:?} (seed {SEED}): {fault}")]
+pub struct Failure {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Name of the adapter.
+    pub adapter: String,
+    /// Parameters of the run, as text.
+    pub params: String,
+    /// What the inputs were filled with.
+    pub values: Values,
+    /// What went wrong.
+    pub fault: Fault,
+}
+
+/// What goes wrong in a case.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The device refused or was lost.
     #[error(transparent)]
     Device(#[from] Error),
+    /// The result is not the twin's.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// The kernel wrote behind its output.
     #[error("the kernel wrote behind its output: {0}")]
     Guard(Mismatch),
 }
@@ -207,20 +226,16 @@ pub fn every_adapter() -> &'static [Gpu] {
         adapters().into_iter().map(open).collect()
     });
     if devices.is_empty() {
-        skip("no GPU adapter, not even a software one, was found");
+        let why = "no GPU adapter, not even a software one, was found";
+        let required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
+        assert!(!required, "{REQUIRE_GPU}=1, but {why}");
+        skip(why);
     }
     devices
 }
 
-/// Says that the running test is skipped, in a line of its own on standard error that `xtask verify` counts.
-///
-/// # Panics
-/// If `REQUIRE_GPU=1` is set: then a skip is a failure.
+/// Says that the running test, or a part of it, is skipped, in a line on standard error that `xtask verify` counts.
 pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os(REQUIRE_GPU).is_none_or(|value| value != "1"),
-        "{REQUIRE_GPU}=1, but {why}"
-    );
     let thread = std::thread::current();
     let line = format!(
         "skipped: {}: {why}\n",
@@ -238,6 +253,7 @@ pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
     for gpu in every_adapter() {
         let adapter = gpu.adapter();
         if let Err(missing) = gpu.require(&case.kernel.name, case.needs) {
+            // A device without an optional feature is no fault of the machine, unlike no device at all.
             skip(&missing.to_string());
             continue;
         }
@@ -260,13 +276,21 @@ pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
 /// Runs `case` on one device.
 ///
 /// # Errors
-/// A report of the first failure: kernel, adapter, parameters, values, seed, and what the comparator found.
-pub fn check_on<P: Params + Debug>(gpu: &Gpu, case: &KernelCase<'_, P>) -> Result<(), String> {
+/// The first failure.
+pub fn check_on<P: Params + Debug>(
+    gpu: &Gpu,
+    case: &KernelCase<'_, P>,
+) -> Result<(), Box<Failure>> {
     for params in &case.shapes {
         for values in Values::ALL {
             check_once(gpu, case, params, values).map_err(|fault| {
-                let (kernel, adapter) = (&case.kernel.name, &gpu.adapter().name);
-                format!("{kernel} on {adapter}, {params:?}, {values:?} (seed {SEED}): {fault}")
+                Box::new(Failure {
+                    kernel: case.kernel.name.to_string(),
+                    adapter: gpu.adapter().name.clone(),
+                    params: format!("{params:?}"),
+                    values,
+                    fault,
+                })
             })?;
         }
     }

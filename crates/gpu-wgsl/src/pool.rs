@@ -11,18 +11,48 @@ use std::collections::HashMap;
 const MIN_CLASS_BYTES: u64 = 256;
 
 /// Bytes and buffers of a pool at one moment.
+///
+/// Counted are the buffers that callers allocate; what a device needs besides for one submission (parameters,
+/// read-back, timestamps) is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounters {
-    /// Bytes in buffers that somebody holds.
-    pub live_bytes: u64,
-    /// The most that `live_bytes` ever was, or was since the peak was reset.
-    pub peak_bytes: u64,
-    /// Bytes that the device has allocated for us, held or waiting.
-    pub reserved_bytes: u64,
-    /// Requests answered by a waiting buffer.
-    pub n_reused: u64,
-    /// Requests that needed a new buffer.
-    pub n_created: u64,
+    live_bytes: u64,
+    peak_bytes: u64,
+    reserved_bytes: u64,
+    n_reused: u64,
+    n_created: u64,
+}
+
+impl PoolCounters {
+    /// Gives the bytes in buffers that somebody holds.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Gives the most that `live_bytes` ever was, or was since the peak was reset.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Gives the bytes that the device has allocated for callers, held or waiting for the next request.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes
+    }
+
+    /// Gives the number of requests answered by a waiting buffer.
+    #[must_use]
+    pub fn n_reused(&self) -> u64 {
+        self.n_reused
+    }
+
+    /// Gives the number of requests that needed a new buffer.
+    #[must_use]
+    pub fn n_created(&self) -> u64 {
+        self.n_created
+    }
 }
 
 /// Buffers by size class.

@@ -88,7 +88,7 @@ fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
     for gpu in every_adapter() {
         let limit = gpu.adapter().limits.max_storage_buffer_binding_size;
         let side = usize::try_from(limit / 4).unwrap() + 1;
-        let before = gpu.pool().reserved_bytes;
+        let before = gpu.pool().reserved_bytes();
         let error = gpu.alloc::<f32>("x", &[side]).unwrap_err();
         assert!(
             matches!(&error, Error::TooLarge { name, needed, .. } if name == "x" && *needed == 4 * side as u64)
@@ -97,6 +97,8 @@ fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
             vec![usize::MAX],
             vec![usize::MAX, usize::MAX],
             vec![1 << 40, 1 << 40, 3],
+            vec![usize::MAX, 2, 0],
+            vec![0, usize::MAX, 2],
         ] {
             let error = gpu.alloc::<f32>("huge", &shape).unwrap_err();
             assert!(
@@ -116,7 +118,7 @@ fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
             .dispatch(&layout::PHILOX_FILL, &params, &[&small])
             .unwrap_err();
         assert!(matches!(error, Error::Interface { .. }), "{error}");
-        assert!(gpu.pool().reserved_bytes <= before + 512);
+        assert!(gpu.pool().reserved_bytes() <= before + 512);
     }
 }
 
@@ -187,7 +189,7 @@ fn calls_that_do_not_fit_their_kernel_are_named() {
             ),
             (
                 gpu.dispatch(kernel, &MatmulParams::new(2, 2, 2), &[&a, &b, &a]),
-                "a is bound at 1 and 3 and written",
+                "binding 3 (c) is written and is a, as binding 1 is",
             ),
             (
                 gemm::matmul(gpu, &a, &b).map(drop),
@@ -204,6 +206,23 @@ fn calls_that_do_not_fit_their_kernel_are_named() {
         }
         let other = Gpu::open(Select::Index(gpu.adapter().index)).unwrap();
         assert!(matches!(other.read(&a), Err(Error::ForeignBuffer { .. })));
+    }
+}
+
+#[test]
+fn a_described_workgroup_that_the_text_does_not_have_is_refused() {
+    for gpu in every_adapter() {
+        let kernel = Kernel {
+            workgroup_size: [128, 1, 1],
+            ..layout::BUFFER_COPY
+        };
+        let x = gpu.upload("x", &[4], &[0.0_f32; 4]).unwrap();
+        let y = gpu.alloc::<f32>("y", &[4]).unwrap();
+        let error = gpu
+            .dispatch(&kernel, &BufferCopyParams::new(1), &[&x, &y])
+            .unwrap_err();
+        let text = "dispatch: buffer_copy: is described with workgroups of [128, 1, 1], the text has [256, 1, 1]";
+        assert_eq!(error.to_string(), text);
     }
 }
 

@@ -13,7 +13,7 @@ fn fresh(shared: &Gpu) -> Gpu {
 #[test]
 fn zero_sizes_and_rank_0_are_shapes_like_others() {
     for gpu in every_adapter() {
-        for shape in [&[0][..], &[3, 0], &[0, usize::MAX, 7]] {
+        for shape in [&[0][..], &[3, 0], &[0, 1 << 20, 7]] {
             let empty = gpu.upload::<f32>("empty", shape, &[]).unwrap();
             assert_eq!(gpu.read(&empty).unwrap(), []);
         }
@@ -72,21 +72,30 @@ fn pool_counters_follow_what_is_held() {
         let gpu = fresh(shared);
         let a = gpu.alloc::<f32>("a", &[1000]).unwrap();
         let b = gpu.alloc::<f32>("b", &[500]).unwrap();
-        assert_eq!((gpu.pool().live_bytes, gpu.pool().peak_bytes), (6000, 6000));
+        assert_eq!(
+            (gpu.pool().live_bytes(), gpu.pool().peak_bytes()),
+            (6000, 6000)
+        );
         drop(a);
-        assert_eq!((gpu.pool().live_bytes, gpu.pool().peak_bytes), (2000, 6000));
-        let created = gpu.pool().n_created;
+        assert_eq!(
+            (gpu.pool().live_bytes(), gpu.pool().peak_bytes()),
+            (2000, 6000)
+        );
+        let created = gpu.pool().n_created();
         let c = gpu.alloc::<f32>("c", &[1000]).unwrap();
-        assert_eq!((gpu.pool().n_created, gpu.pool().n_reused), (created, 1));
+        assert_eq!(
+            (gpu.pool().n_created(), gpu.pool().n_reused()),
+            (created, 1)
+        );
         drop((b, c));
         gpu.reset_peak();
         gpu.trim();
         let counters = gpu.pool();
         assert_eq!(
             (
-                counters.live_bytes,
-                counters.peak_bytes,
-                counters.reserved_bytes
+                counters.live_bytes(),
+                counters.peak_bytes(),
+                counters.reserved_bytes()
             ),
             (0, 0, 0)
         );

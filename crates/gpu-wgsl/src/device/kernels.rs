@@ -25,57 +25,65 @@ pub(super) fn check_interface<P: Params>(
             why,
         })
     };
-    if kernel.params.name != P::NAME || kernel.params.size_bytes as usize != size_of::<P>() {
-        let layout = &kernel.params;
+    let layout = &kernel.params;
+    let (wants, given) = (layout.size_bytes as usize, size_of::<P>());
+    if layout.name != P::NAME || wants != given {
         return misfit(format!(
-            "takes {} of {} bytes, not {} of {}",
+            "takes {} of {wants} bytes, not {} of {given}",
             layout.name,
-            layout.size_bytes,
-            P::NAME,
-            size_of::<P>()
+            P::NAME
         ));
     }
-    if kernel.bindings.len() != buffers.len() {
+    let n_bindings = kernel.bindings.len();
+    if n_bindings != buffers.len() {
+        return misfit(format!("takes {n_bindings} buffers, not {}", buffers.len()));
+    }
+    let lens = params.buffer_lens();
+    if n_bindings != lens.len() {
         return misfit(format!(
-            "takes {} buffers, not {}",
-            kernel.bindings.len(),
-            buffers.len()
+            "takes {n_bindings} buffers, {} gives the lengths of {}",
+            P::NAME,
+            lens.len()
         ));
     }
-    for (place, (binding, buffer)) in kernel.bindings.iter().zip(buffers).enumerate() {
-        if binding.element != buffer.element() {
-            let (wants, got) = (binding.element, buffer.element());
+    for (place, &len) in lens.iter().enumerate() {
+        if let Some(why) = binding_misfit(kernel, buffers, place, len) {
             return misfit(format!(
-                "binding {} ({}) holds {wants:?}, {} holds {got:?}",
+                "binding {} ({}) {why}",
                 place + 1,
-                binding.name,
-                buffer.name()
-            ));
-        }
-        let needed = params.buffer_lens().get(place).copied().unwrap_or(0);
-        if (buffer.len() as u64) < needed {
-            let (name, shape) = (buffer.name(), buffer.shape());
-            return misfit(format!(
-                "binding {} ({}) needs {needed} scalars, {name} has {shape:?}",
-                place + 1,
-                binding.name
-            ));
-        }
-        let aliased = buffers
-            .iter()
-            .take(place)
-            .position(|other| other.is(buffer));
-        let writes = |place: usize| kernel.bindings[place].access == Access::ReadWrite;
-        if let Some(other) = aliased.filter(|&other| writes(place) || writes(other)) {
-            return misfit(format!(
-                "{} is bound at {} and {} and written",
-                buffer.name(),
-                other + 1,
-                place + 1
+                kernel.bindings[place].name
             ));
         }
     }
     Ok(())
+}
+
+/// Says why the buffer at `place` cannot be bound there, where it must hold `len` scalars.
+fn binding_misfit(
+    kernel: &Kernel,
+    buffers: &[&AnyBuffer],
+    place: usize,
+    len: u64,
+) -> Option<String> {
+    let (binding, buffer) = (&kernel.bindings[place], buffers[place]);
+    let name = buffer.name();
+    if binding.element != buffer.element() {
+        return Some(format!(
+            "holds {:?}, {name} holds {:?}",
+            binding.element,
+            buffer.element()
+        ));
+    }
+    if (buffer.len() as u64) < len {
+        return Some(format!(
+            "needs {len} scalars, {name} has {:?}",
+            buffer.shape()
+        ));
+    }
+    let writes = |place: usize| kernel.bindings[place].access == Access::ReadWrite;
+    let shared =
+        (0..place).find(|&other| buffers[other].is(buffer) && (writes(place) || writes(other)));
+    shared.map(|other| format!("is written and is {name}, as binding {} is", other + 1))
 }
 
 impl Gpu {
@@ -85,6 +93,7 @@ impl Gpu {
             return Ok(Arc::clone(pipeline));
         }
         self.check_limits(kernel)?;
+        check_entry_point(kernel)?;
         // Two threads may compile the same text at once; the second result is simply kept.
         let pipeline = self
             .scoped(|device| compile(device, kernel))
@@ -103,7 +112,7 @@ impl Gpu {
         let [x, y, z] = kernel.workgroup_size.map(u64::from);
         let checks = [
             (
-                x * y * z,
+                x.saturating_mul(y).saturating_mul(z),
                 "invocations",
                 "maxComputeInvocationsPerWorkgroup",
                 limits.max_compute_invocations_per_workgroup,
@@ -130,6 +139,34 @@ impl Gpu {
         }
         Ok(())
     }
+}
+
+/// Checks that the text has the entry point and the workgroup that the kernel says it has: a grid computed from
+/// another workgroup would leave elements out in silence.
+fn check_entry_point(kernel: &Kernel) -> Result<()> {
+    let refused = |message: String| Error::Shader {
+        kernel: kernel.name.to_string(),
+        message,
+    };
+    let module = naga::front::wgsl::parse_str(&kernel.source)
+        .map_err(|error| refused(error.emit_to_string(&kernel.source)))?;
+    let entry = module
+        .entry_points
+        .iter()
+        .find(|entry| entry.name == kernel.name);
+    let Some(entry) = entry else {
+        return Err(refused(
+            "the text has no entry point of that name".to_owned(),
+        ));
+    };
+    if entry.workgroup_size == kernel.workgroup_size {
+        return Ok(());
+    }
+    let (says, has) = (kernel.workgroup_size, entry.workgroup_size);
+    Err(Error::Interface {
+        kernel: kernel.name.to_string(),
+        why: format!("is described with workgroups of {says:?}, the text has {has:?}"),
+    })
 }
 
 fn compile(device: &wgpu::Device, kernel: &Kernel) -> Pipeline {

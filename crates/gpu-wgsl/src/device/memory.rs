@@ -45,6 +45,7 @@ struct Memory {
     name: String,
     shape: Vec<usize>,
     element: Element,
+    len: usize,
     bytes: u64,
     class_bytes: u64,
     buffer: Option<wgpu::Buffer>,
@@ -77,7 +78,7 @@ impl AnyBuffer {
     /// Gives the number of scalars.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.memory.shape.iter().product()
+        self.memory.len
     }
 
     /// Tells whether it holds nothing.
@@ -141,51 +142,45 @@ impl<T: Scalar> TryFrom<AnyBuffer> for Buffer<T> {
 impl Gpu {
     /// Allocates a buffer of `shape`; what it holds is unspecified until something is written.
     ///
-    /// Zero sizes and rank 0 are shapes like others. `name` stands in every error about the buffer.
+    /// Zero sizes and rank 0 are shapes like others; sides that overflow are refused even beside a zero, as
+    /// `tensor-core` and NumPy do. `name` stands in every error about the buffer.
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond the adapter's limit for one storage binding (nothing is allocated),
     /// [`Error::OutOfMemory`] beyond the budget or where the driver has no room, [`Error::Lost`].
     pub fn alloc<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<Buffer<T>> {
         self.alive("alloc")?;
-        let bytes = self.checked_bytes(name, shape, size_of::<T>())?;
+        let len = self.checked_len::<T>(name, shape)?;
+        let bytes = (len * size_of::<T>()) as u64;
         let class_bytes = Pool::<()>::class_bytes(bytes, self.max_buffer_bytes());
-        let out_of_memory = |reason: String| Error::OutOfMemory {
-            name: name.to_owned(),
-            shape: shape.to_vec(),
-            bytes,
-            live_bytes: self.pool().live_bytes,
-            reason,
-        };
-        let exceeded = lock(&self.shared.pool).exceeded_budget(bytes);
-        if let Some(budget) = exceeded {
-            return Err(out_of_memory(format!("the budget is {budget} bytes")));
-        }
-        let waiting = lock(&self.shared.pool).take(bytes, class_bytes);
-        let buffer = match waiting {
-            Some(buffer) => buffer,
-            None => {
-                let created = self.scoped(|device| {
-                    let usage = wgpu::BufferUsages::STORAGE
-                        | wgpu::BufferUsages::COPY_SRC
-                        | wgpu::BufferUsages::COPY_DST;
-                    create_buffer(device, name, class_bytes, usage)
-                });
-                let buffer = created.map_err(|fault| match fault {
-                    Fault::OutOfMemory(reason) => out_of_memory(reason),
-                    Fault::Refused(message) => Error::Device {
-                        op: "alloc",
-                        message,
-                    },
-                })?;
-                lock(&self.shared.pool).created(bytes, class_bytes);
-                buffer
+        let buffer = match self.acquire(name, bytes, class_bytes) {
+            Err(Fault::OutOfMemory(_))
+                if self.pool().reserved_bytes() > self.pool().live_bytes() =>
+            {
+                // What waits in other classes may be the room that is missing.
+                self.trim();
+                self.acquire(name, bytes, class_bytes)
             }
-        };
+            other => other,
+        }
+        .map_err(|fault| match fault {
+            Fault::OutOfMemory(reason) => Error::OutOfMemory {
+                name: name.to_owned(),
+                shape: shape.to_vec(),
+                bytes,
+                live_bytes: self.pool().live_bytes(),
+                reason,
+            },
+            Fault::Refused(message) => Error::Device {
+                op: "alloc",
+                message,
+            },
+        })?;
         let memory = Memory {
             name: name.to_owned(),
             shape: shape.to_vec(),
             element: T::ELEMENT,
+            len,
             bytes,
             class_bytes,
             buffer: Some(buffer),
@@ -197,6 +192,29 @@ impl Gpu {
             },
             scalar: PhantomData,
         })
+    }
+
+    /// Takes a buffer of this class from the pool, or creates one; the pool stays locked between the look at the
+    /// budget and the count, so that two threads cannot both take the last bytes.
+    fn acquire(
+        &self,
+        name: &str,
+        bytes: u64,
+        class_bytes: u64,
+    ) -> std::result::Result<wgpu::Buffer, Fault> {
+        let mut pool = lock(&self.shared.pool);
+        if let Some(budget) = pool.exceeded_budget(bytes) {
+            return Err(Fault::OutOfMemory(format!("the budget is {budget} bytes")));
+        }
+        if let Some(buffer) = pool.take(bytes, class_bytes) {
+            return Ok(buffer);
+        }
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.scoped(|device| create_buffer(device, name, class_bytes, usage))?;
+        pool.created(bytes, class_bytes);
+        Ok(buffer)
     }
 
     /// Allocates a buffer of `shape` and fills it with `data`, row-major.
@@ -302,32 +320,28 @@ impl Gpu {
         })
     }
 
-    /// Bytes that one buffer may have: bound whole, and a multiple of what copies need.
+    /// Bytes that one buffer may have: bound whole, counted by kernels in 32 bits, a multiple of what copies need.
     fn max_buffer_bytes(&self) -> u64 {
         let limits = &self.adapter().limits;
+        let countable = u64::from(u32::MAX) * wgpu::COPY_BUFFER_ALIGNMENT;
         let bytes = limits
             .max_buffer_size
-            .min(limits.max_storage_buffer_binding_size);
+            .min(limits.max_storage_buffer_binding_size)
+            .min(countable);
         bytes - bytes % wgpu::COPY_BUFFER_ALIGNMENT
     }
 
-    /// Bytes of a buffer of `shape`, checked against overflow and the limits before anything is allocated.
-    fn checked_bytes(&self, name: &str, shape: &[usize], scalar_bytes: usize) -> Result<u64> {
-        // A zero side makes the whole empty, however large the others are.
-        let bytes = if shape.contains(&0) {
-            Some(0)
-        } else {
-            shape.iter().try_fold(scalar_bytes as u64, |bytes, &side| {
-                bytes.checked_mul(side as u64)
-            })
-        };
-        match bytes {
-            Some(bytes) if bytes <= self.max_buffer_bytes() => Ok(bytes),
+    /// Scalars of a buffer of `shape`, checked against overflow and the limits before anything is allocated.
+    fn checked_len<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<usize> {
+        let len = tensor_core::shape::allocatable_count::<T>("alloc", shape).ok();
+        let needed = len.map_or(u64::MAX, |len| (len * size_of::<T>()) as u64);
+        match len {
+            Some(len) if needed <= self.max_buffer_bytes() => Ok(len),
             _ => Err(Error::TooLarge {
                 op: "alloc",
                 name: name.to_owned(),
                 shape: shape.iter().map(|&side| side as u64).collect(),
-                needed: bytes.unwrap_or(u64::MAX),
+                needed,
                 unit: "bytes",
                 limit_name: "maxStorageBufferBindingSize or maxBufferSize",
                 limit: self.max_buffer_bytes(),

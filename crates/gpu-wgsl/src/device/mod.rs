@@ -172,13 +172,17 @@ impl Gpu {
         }
     }
 
-    /// Returns the loss of the device or the oldest fault that wgpu reported since the last call.
+    /// Returns the loss of the device or the faults that wgpu reported since the last call.
     fn sound(&self, op: &'static str) -> Result<()> {
         self.alive(op)?;
         let faults = std::mem::take(&mut *lock(&self.shared.faults));
-        match faults.into_iter().next() {
-            None => Ok(()),
-            Some(message) => Err(Error::Device { op, message }),
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Device {
+                op,
+                message: faults.join("; "),
+            })
         }
     }
 

@@ -25,11 +25,26 @@ async fn find() -> Vec<(Adapter, wgpu::Adapter)> {
     descriptor.flags = wgpu::InstanceFlags::empty();
     let instance = wgpu::Instance::new(descriptor);
     let found = instance.enumerate_adapters(backends).await;
-    found
+    let mut found: Vec<_> = found
         .into_iter()
         .enumerate()
         .map(|(index, adapter)| (describe(index, &adapter), adapter))
-        .collect()
+        .collect();
+    name_apart(found.iter_mut().map(|(adapter, _)| adapter).collect());
+    found
+}
+
+/// Adds backend and place to names that several adapters share: two equal cards, or one seen by two backends.
+fn name_apart(adapters: Vec<&mut Adapter>) {
+    let names: Vec<String> = adapters
+        .iter()
+        .map(|adapter| adapter.name.clone())
+        .collect();
+    for adapter in adapters {
+        if names.iter().filter(|name| **name == adapter.name).count() > 1 {
+            adapter.name = format!("{} ({} {})", adapter.name, adapter.backend, adapter.index);
+        }
+    }
 }
 
 pub(super) async fn open(select: Select) -> Result<Gpu> {
@@ -151,4 +166,28 @@ fn opened_features(adapter: &Adapter) -> wgpu::Features {
         .fold(wgpu::Features::empty(), |all, &feature| {
             all | by_wgpu(feature)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_names_are_told_apart_and_others_left_alone() {
+        let Some(first) = adapters().into_iter().next() else {
+            return crate::check::skip("no adapter to copy");
+        };
+        let mut all: Vec<Adapter> = (0..3)
+            .map(|index| Adapter {
+                index,
+                ..first.clone()
+            })
+            .collect();
+        all[2].name = "other".to_owned();
+        name_apart(all.iter_mut().collect());
+        let backend = &first.backend;
+        assert_eq!(all[0].name, format!("{} ({backend} 0)", first.name));
+        assert_eq!(all[1].name, format!("{} ({backend} 1)", first.name));
+        assert_eq!(all[2].name, "other");
+    }
 }
