@@ -16,7 +16,9 @@ fn main() {
     let product = Product::square(SIDE).expect("a product of this size fits memory");
     let gpus: Vec<Gpu> = gpu_wgsl::adapters()
         .iter()
-        .filter_map(|adapter| Gpu::open(Select::Index(adapter.index)).ok())
+        .map(|adapter| {
+            Gpu::open(Select::Index(adapter.index)).expect("an adapter that is found opens")
+        })
         .collect();
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
     let workload = matmul::workload(&product, &gpus);
@@ -33,13 +35,15 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
             clippy::cast_sign_loss,
             reason = "a count, far below 2^53"
         )]
-        let operations = (workload.operations * rung.part.share()) as u64;
+        let operations = rung.operations as u64;
         let mut contestant = (rung.start)().expect("the rung starts");
         contestant.run(1).expect("the rung runs");
         let result = contestant.result().expect("the rung has a result");
         (workload.check)(&result, rung.part).expect("the rung is right");
         group.throughput(Throughput::Elements(operations));
-        group.bench_function(BenchmarkId::new(rung.executor, &workload.size), |bencher| {
+        let adapter = rung.adapter.as_deref().unwrap_or("CPU");
+        let id = BenchmarkId::new(format!("{} on {adapter}", rung.executor), &workload.size);
+        group.bench_function(id, |bencher| {
             bencher.iter_custom(|iterations| {
                 let times = usize::try_from(iterations).expect("a count that memory can hold");
                 Duration::from_secs_f64(contestant.run(times).expect("the rung runs").iter().sum())

@@ -196,34 +196,23 @@ fn our_line(row: &Row) -> Line {
         share_of_peak: positive(row.share_of_peak),
         gb_per_s: positive(row.gb_per_s),
         intensity: intensity(row),
-        note: row.note.clone(),
+        note: joined(row.note.clone(), &around(row)),
     }
 }
 
 fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
-    let time = interval(timing.median_s, timing.low_s, timing.high_s);
-    // On the same work, rates are as the inverse of times. A row that ran a part of the work
-    // has no rival; a row on an adapter has another peak, so its share does not carry over.
-    let scale = positive(row.median_s)
-        .zip(time)
-        .map(|(ours, [theirs, ..])| ours / theirs);
-    let scaled = |value: Option<f64>| {
-        positive(value)
-            .zip(scale)
-            .map(|(value, scale)| value * scale)
-    };
     Line {
         number: 0,
         name: format!("{name} {}", timing.version).trim().to_owned(),
         place: Place::Rival,
         check: timing.check.clone(),
-        time,
-        first_call_s: None,
-        rate: scaled(row.rate),
-        speedup_over_first: scaled(row.speedup_over_first),
-        share_of_peak: scaled(row.share_of_peak.filter(|_| row.adapter.is_none())),
-        gb_per_s: scaled(row.gb_per_s),
-        intensity: intensity(row),
+        time: interval(timing.median_s, timing.low_s, timing.high_s),
+        first_call_s: positive(timing.first_call_s),
+        rate: positive(timing.rate),
+        speedup_over_first: positive(timing.speedup_over_first),
+        share_of_peak: positive(timing.share_of_peak),
+        gb_per_s: positive(timing.gb_per_s),
+        intensity: intensity_of(timing.rate, timing.gb_per_s),
         note: comparison(&row.executor, timing),
     }
 }
@@ -243,10 +232,28 @@ fn comparison(executor: &str, timing: &RivalTiming) -> String {
     )
 }
 
+/// Gives operations per byte from 10⁹ operations and 10⁹ bytes per second.
+fn intensity_of(rate: Option<f64>, gb_per_s: Option<f64>) -> Option<f64> {
+    Some(positive(rate)? / positive(gb_per_s)?)
+}
+
 fn intensity(row: &Row) -> Option<f64> {
-    positive(row.operations)
-        .zip(positive(row.bytes))
-        .map(|(operations, bytes)| operations / bytes)
+    Some(positive(row.operations)? / positive(row.bytes)?)
+}
+
+/// Says what a run costs beyond the device's own time.
+fn around(row: &Row) -> String {
+    let parts = [
+        ("from call to end", row.wall_s),
+        ("upload", row.upload_s),
+        ("read-back", row.read_back_s),
+    ];
+    let told = parts
+        .into_iter()
+        .filter_map(|(what, seconds)| Some((what, positive(seconds)?)));
+    told.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Joins median and quartiles; a missing quartile is the median itself.
@@ -357,25 +364,6 @@ mod tests {
     }
 
     #[test]
-    fn a_rivals_rate_follows_from_the_times() {
-        let mut row = Row {
-            median_s: Some(2.0),
-            rate: Some(10.0),
-            share_of_peak: Some(0.5),
-            ..Row::default()
-        };
-        let timing = RivalTiming {
-            median_s: Some(1.0),
-            ..RivalTiming::default()
-        };
-        row.rivals.insert("torch".into(), timing);
-        let line = &lines(&[&row])[1];
-        assert_eq!((line.rate, line.share_of_peak), (Some(20.0), Some(1.0)));
-        row.adapter = Some("some GPU".into());
-        assert_eq!(lines(&[&row])[1].share_of_peak, None);
-    }
-
-    #[test]
     fn a_rival_against_two_rungs_stands_once_with_both_comparisons() {
         let timing = RivalTiming {
             median_s: Some(1.0),
@@ -387,6 +375,7 @@ mod tests {
         let row = |executor: &str| Row {
             executor: executor.into(),
             median_s: Some(2.0),
+            check: Check::Ok,
             rivals: [("torch".to_owned(), timing.clone())].into(),
             ..Row::default()
         };
@@ -409,6 +398,7 @@ mod tests {
             };
             let passed = Row {
                 rate: Some(1.0),
+                check: Check::Ok,
                 executor: "right".into(),
                 ..Row::default()
             };

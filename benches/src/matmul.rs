@@ -5,14 +5,14 @@
 //! would take more than about a second does only the leading rows and says so.
 //! Shapes: `a` `[rows, inner]`, `b` `[inner, cols]`, `c` `[rows, cols]`, row-major, contiguous.
 //! Accuracy: every result is compared, element by element, with a product in f64, within
-//! `(inner + 2) · f32::EPSILON · Σ|a·b|`: one rounding a product and one a sum, and two to spare for the last.
+//! `min(inner / 2, 3 · √inner) + 1` epsilons of `Σ|a·b|`: tight enough to tell f32 from TF32 (a test does).
 //! Source: fast.ai "matmul" notebook (S3).
 
 pub mod cpu;
 pub mod wgsl;
 
-use crate::rivals;
 use crate::workload::{Part, RivalWork, Rung, Workload};
+use crate::{mnist, rivals};
 use gpu_wgsl::Gpu;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::gemm;
@@ -20,8 +20,10 @@ use tensor_core::rng::Philox;
 
 /// Seed of the weights and of the square matrices.
 const SEED: u64 = 457_428_938_475;
-/// Sides of the square products; the last is too slow for a driver that computes on the CPU.
+/// Sides of the square products.
 const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
+/// The largest side where no GPU is but a driver that computes on the CPU: twice that would take it minutes.
+const SOFTWARE_SIDE: usize = 2048;
 /// Classes of MNIST: the columns of the skinny product.
 const N_CLASSES: usize = 10;
 
@@ -57,7 +59,7 @@ impl Product {
     /// # Errors
     /// As [`Product::new`].
     pub fn of_images(images: &[f32], rows: usize) -> anyhow::Result<Self> {
-        let inner = crate::mnist::N_PIXELS;
+        let inner = mnist::N_PIXELS;
         let a = images[..rows * inner].to_vec();
         let mut b = vec![0.0; inner * N_CLASSES];
         Philox::new(SEED).fill_normal_f32(0, &mut b);
@@ -79,24 +81,25 @@ impl Product {
         Self::new([side; 3], uniform(1), uniform(2))
     }
 
-    /// Gives the bytes of both operands and the result.
+    /// Gives the bytes of both operands and the result, where `part` of the rows is done; B is read whole.
     #[must_use]
-    pub fn bytes(&self) -> f64 {
-        let [rows, inner, cols] = self.shape;
-        ((rows * inner + inner * cols + rows * cols) * size_of::<f32>()) as f64
+    pub fn bytes(&self, part: Part) -> f64 {
+        let [_, inner, cols] = self.shape;
+        ((part.rows * inner + inner * cols + part.rows * cols) * size_of::<f32>()) as f64
     }
 
-    /// Gives the floating-point operations: one product and one sum a term.
+    /// Gives the floating-point operations of `part`: one product and one sum a term.
     #[must_use]
-    pub fn operations(&self) -> f64 {
-        2.0 * self.shape.iter().map(|&side| side as f64).product::<f64>()
+    pub fn operations(&self, part: Part) -> f64 {
+        let [_, inner, cols] = self.shape;
+        2.0 * part.rows as f64 * inner as f64 * cols as f64
     }
 
     /// Gives the leading rows that take about `operations`, at least one, never more than there are.
     #[must_use]
     pub fn part(&self, operations: f64) -> Part {
         let rows = self.shape[0];
-        let share = operations / self.operations();
+        let share = operations / self.operations(self.whole());
         let done = (rows as f64 * share).ceil().max(1.0);
         // A float that large saturates, and `min` brings it back.
         #[expect(
@@ -129,32 +132,65 @@ impl Product {
         let [_, inner, cols] = self.shape;
         let len = part.rows * cols;
         let magnitudes = self.oracle.magnitudes[..len].iter().copied();
-        let bound = Bound::relative(inner + 2).scaled_by(magnitudes);
+        let bound = Bound::relative(n_epsilons(inner)).scaled_by(magnitudes);
         compare(result, &self.oracle.product[..len], &bound).map(drop)
     }
 }
 
-/// Gives the sizes to run: S3's small and full case on images, then squares; 4096 only where a real GPU is there.
+/// Gives the bound's number of epsilons for sums of `inner` terms: the smaller of the worst case, `inner / 2 + 1`, and
+/// six standard deviations of independent roundings, `6 · √inner / 2 + 1`.
 ///
-/// # Errors
-/// As [`Product::new`].
-pub fn products<'a>(
-    images: &'a [f32],
-    real_gpu: bool,
-) -> impl Iterator<Item = (String, Box<dyn FnOnce() -> anyhow::Result<Product> + 'a>)> {
-    let n_images = images.len() / crate::mnist::N_PIXELS;
-    let of_images = [5, n_images].map(|rows| {
-        let make: Box<dyn FnOnce() -> _> = Box::new(move || Product::of_images(images, rows));
-        (size([rows, crate::mnist::N_PIXELS, N_CLASSES]), make)
-    });
-    let squares = SIDES
-        .into_iter()
-        .filter(move |&side| real_gpu || side < 4096)
-        .map(|side| {
-            let make: Box<dyn FnOnce() -> _> = Box::new(move || Product::square(side));
-            (size([side; 3]), make)
-        });
-    of_images.into_iter().chain(squares)
+/// The worst case alone would not tell f32 from formats with 10 bits of mantissa, which some hardware computes in.
+/// Source: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis".
+fn n_epsilons(inner: usize) -> usize {
+    let deviations = (3.0 * (inner as f64).sqrt()).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "far below 2^53 and not negative"
+    )]
+    let deviations = deviations as usize;
+    (inner / 2).min(deviations) + 1
+}
+
+/// One size of the workload, before its inputs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// So many images times the weights of ten classes.
+    Images(usize),
+    /// A square product of this side.
+    Square(usize),
+}
+
+impl Case {
+    /// Gives the sizes to run: S3's small and full case on images, then squares; the largest where a real GPU is.
+    pub fn all(real_gpu: bool) -> impl Iterator<Item = Self> {
+        let images = [5, mnist::N_IMAGES].map(Self::Images);
+        let squares = SIDES
+            .into_iter()
+            .filter(move |&side| real_gpu || side <= SOFTWARE_SIDE);
+        images.into_iter().chain(squares.map(Self::Square))
+    }
+
+    /// Gives the size in one word: `50000x784x10`.
+    #[must_use]
+    pub fn size(self) -> String {
+        size(match self {
+            Self::Images(rows) => [rows, mnist::N_PIXELS, N_CLASSES],
+            Self::Square(side) => [side; 3],
+        })
+    }
+
+    /// Makes the inputs and computes the truth about them.
+    ///
+    /// # Errors
+    /// As [`Product::new`].
+    pub fn product(self, images: &[f32]) -> anyhow::Result<Product> {
+        match self {
+            Self::Images(rows) => Product::of_images(images, rows),
+            Self::Square(side) => Product::square(side),
+        }
+    }
 }
 
 fn size([rows, inner, cols]: [usize; 3]) -> String {
@@ -177,11 +213,81 @@ pub fn workload<'a>(product: &'a Product, gpus: &'a [Gpu]) -> Workload<'a> {
         name: "matmul",
         source: "S3",
         size: size(product.shape),
-        operations: product.operations(),
-        bytes: product.bytes(),
+        operations: product.operations(product.whole()),
+        bytes: product.bytes(product.whole()),
         whole: product.whole(),
         rungs,
         rivals: rivals.to_vec(),
         check: Box::new(|result, part| product.check(result, part)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds to ten bits of mantissa, as tensor cores do with f32 unless told otherwise.
+    fn tf32(x: f32) -> f32 {
+        f32::from_bits((x.to_bits() + 0x1000) & !0x1FFF)
+    }
+
+    fn multiply(a: &[f32], b: &[f32], [rows, inner, cols]: [usize; 3]) -> Vec<f32> {
+        let mut c = vec![0.0; rows * cols];
+        for (i, row) in c.chunks_exact_mut(cols).enumerate() {
+            for k in 0..inner {
+                for (sum, b) in row.iter_mut().zip(&b[k * cols..]) {
+                    *sum += a[i * inner + k] * b;
+                }
+            }
+        }
+        c
+    }
+
+    #[test]
+    fn the_check_passes_f32_and_refuses_ten_bits_of_mantissa() {
+        for side in [16, 128, 512] {
+            let product = Product::square(side).unwrap();
+            let whole = product.whole();
+            product
+                .check(&multiply(&product.a, &product.b, product.shape), whole)
+                .unwrap();
+            let [a, b] =
+                [&product.a, &product.b].map(|m| m.iter().map(|&x| tf32(x)).collect::<Vec<_>>());
+            product
+                .check(&multiply(&a, &b, product.shape), whole)
+                .unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_check_refuses_a_part_that_is_not_the_part_it_says() {
+        let product = Product::square(16).unwrap();
+        let c = multiply(&product.a, &product.b, product.shape);
+        let part = Part { rows: 4, of: 16 };
+        product.check(&c[..4 * 16], part).unwrap();
+        product.check(&c, part).unwrap_err();
+        product.check(&c[16..5 * 16], part).unwrap_err();
+    }
+
+    #[test]
+    fn parts_hold_at_least_a_row_and_at_most_all() {
+        let product = Product::square(16).unwrap();
+        assert_eq!(product.part(0.0), Part { rows: 1, of: 16 });
+        assert_eq!(product.part(f64::INFINITY), Part { rows: 16, of: 16 });
+        let half = product.part(product.operations(product.whole()) / 2.0);
+        assert_eq!((half.rows, half.share()), (8, 0.5));
+        // B is read whole, however few rows are done.
+        assert_eq!(
+            product.bytes(half),
+            f64::from(4 * (8 * 16 + 16 * 16 + 8 * 16))
+        );
+    }
+
+    #[test]
+    fn every_case_names_the_size_it_makes() {
+        let images = vec![0.0; 5 * mnist::N_PIXELS];
+        for case in [Case::Images(5), Case::Square(16)] {
+            assert_eq!(case.size(), size(case.product(&images).unwrap().shape));
+        }
     }
 }

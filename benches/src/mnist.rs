@@ -13,7 +13,7 @@ use tensor_core::data::idx::{self, IdxArray};
 pub const N_PIXELS: usize = SIDE * SIDE;
 const SIDE: usize = 28;
 /// Images of the product: S3 trains on the first 50 000 and keeps the rest for validation.
-const N_IMAGES: usize = 50_000;
+pub const N_IMAGES: usize = 50_000;
 /// Levels that pixels are divided by.
 const LEVELS: f32 = 256.0;
 /// Names under which the training images are looked for.
@@ -42,10 +42,18 @@ pub fn load(folder: Option<&Path>) -> Result<Images> {
     if let Some(folder) = folder {
         let path = find(folder)
             .with_context(|| format!("no {} in {}", FILES.join(" or "), folder.display()))?;
-        return read(&path);
+        let origin = format!("images 0..{N_IMAGES} of {}", path.display());
+        return Ok(Images {
+            pixels: read(&path)?,
+            origin,
+        });
     }
     match places().iter().find_map(|place| find(place)) {
-        Some(path) => read(&path),
+        // What lies in these places was checked against MNIST's sha256 when it was fetched.
+        Some(path) => Ok(Images {
+            pixels: read(&path)?,
+            origin: format!("MNIST training images 0..{N_IMAGES}"),
+        }),
         None => digits(),
     }
 }
@@ -72,7 +80,7 @@ fn find(folder: &Path) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-fn read(path: &Path) -> Result<Images> {
+fn read(path: &Path) -> Result<Vec<f32>> {
     let read = || -> Result<Vec<f32>> {
         let IdxArray::U8(images) = idx::read(path)? else {
             bail!("pixels are not unsigned bytes")
@@ -93,11 +101,7 @@ fn read(path: &Path) -> Result<Images> {
             .map(|&pixel| f32::from(pixel) / LEVELS)
             .collect())
     };
-    let pixels = read().with_context(|| format!("{}", path.display()))?;
-    Ok(Images {
-        pixels,
-        origin: format!("MNIST training images 0..{N_IMAGES}"),
-    })
+    read().with_context(|| format!("{}", path.display()))
 }
 
 /// Enlarges the 8 × 8 digits to 28 × 28 by nearest neighbour and repeats them to the number of images.

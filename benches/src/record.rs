@@ -57,6 +57,12 @@ pub struct Row {
     pub first_call_s: Option<f64>,
     /// What measured the time.
     pub timer: Timer,
+    /// Median time of one run by the host's clock, submission and waiting included, where `timer` is another.
+    pub wall_s: Option<f64>,
+    /// Time to bring the inputs to the device, in seconds.
+    pub upload_s: Option<f64>,
+    /// Time to bring the result back, in seconds.
+    pub read_back_s: Option<f64>,
     /// Arithmetic operations of one run.
     pub operations: Option<f64>,
     /// Bytes of inputs and outputs of one run, each counted once.
@@ -87,6 +93,8 @@ pub struct Row {
 pub struct RivalTiming {
     /// Version of the rival.
     pub version: String,
+    /// Threads that it uses.
+    pub threads: usize,
     /// Outcome of the same comparison that our result had to pass.
     pub check: Check,
     /// Median time of one run in seconds.
@@ -95,7 +103,17 @@ pub struct RivalTiming {
     pub low_s: Option<f64>,
     /// Third quartile in seconds.
     pub high_s: Option<f64>,
-    /// Rival's time over ours: above 1 we are faster.
+    /// Time of its first call in seconds.
+    pub first_call_s: Option<f64>,
+    /// Work per second at the median, in the row's `rate_unit`.
+    pub rate: Option<f64>,
+    /// Bytes of inputs and outputs per second at the median, in 10⁹ bytes.
+    pub gb_per_s: Option<f64>,
+    /// Its rate over that of the first rung.
+    pub speedup_over_first: Option<f64>,
+    /// Fraction of the CPU's measured peak.
+    pub share_of_peak: Option<f64>,
+    /// Rival's time over ours, both by the host's clock: above 1 we are faster.
     pub speedup: Option<f64>,
     /// Lower end of the interval of `speedup`, as [`crate::measure::Ratio`] defines it.
     pub low: Option<f64>,
@@ -116,16 +134,22 @@ pub struct NotRun {
 }
 
 /// Outcome of a comparison, in JSON `ok`, `skipped: why` or `failed: why`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Check {
     /// The result met its bound.
-    #[default]
     Ok,
     /// There was no comparison, for this reason.
     Skipped(String),
     /// The result was wrong, or there was none, for this reason.
     Failed(String),
+}
+
+impl Default for Check {
+    /// A row that says nothing of a check was not checked.
+    fn default() -> Self {
+        Self::Skipped("not compared".to_owned())
+    }
 }
 
 /// What measured a time.
@@ -172,6 +196,8 @@ pub struct Machine {
     pub data_origin: Option<String>,
     /// Measured limits of the devices.
     pub peaks: Peaks,
+    /// Says so if the peaks changed during the run: something else was using the machine.
+    pub disturbed: Option<String>,
     /// Adapters found.
     pub adapters: Vec<AdapterFacts>,
 }
@@ -236,12 +262,15 @@ impl Default for Row {
             size: String::new(),
             executor: String::new(),
             adapter: None,
-            check: Check::Ok,
+            check: Check::default(),
             median_s: None,
             low_s: None,
             high_s: None,
             first_call_s: None,
             timer: Timer::Wall,
+            wall_s: None,
+            upload_s: None,
+            read_back_s: None,
             operations: None,
             bytes: None,
             rate: None,
@@ -292,6 +321,26 @@ impl Record {
         }
     }
 
+    /// Sets every share of peak from the measured peaks; a rate without a unit of operations has none.
+    pub fn fill_shares(&mut self) {
+        let peaks = &self.machine.peaks;
+        let share = |rate: Option<f64>, peak: Option<f64>| Some(rate? * 1e9 / peak?);
+        for row in self
+            .rows
+            .iter_mut()
+            .filter(|row| row.rate_unit == "GFLOP/s")
+        {
+            let peak = match &row.adapter {
+                None => peaks.cpu_flops,
+                Some(adapter) => peaks.adapters.get(adapter).and_then(|peaks| peaks.flops),
+            };
+            row.share_of_peak = share(row.rate, peak);
+            for rival in row.rivals.values_mut() {
+                rival.share_of_peak = share(rival.rate, peaks.cpu_flops);
+            }
+        }
+    }
+
     /// Writes the record, making folders as needed.
     ///
     /// The text goes to a neighbouring file that then takes the name, so an interrupted run
@@ -322,18 +371,21 @@ impl Record {
         Ok(record)
     }
 
-    /// Gives the file name under which a record is kept: `2026-11-21-amd-epyc-2.json`.
+    /// Gives the file name under which a record is kept: `2026-11-21t05-00-28z-amd-epyc-2.json`.
     ///
-    /// The parts are the day, the CPU model and its threads, so a second run on one day
-    /// replaces the first.
+    /// The parts are the start of the run, the CPU model and its threads, so no run replaces another.
     #[must_use]
     pub fn file_name(&self) -> String {
-        let day = self.machine.date.split('T').next().unwrap_or_default();
-        let words = [day, &self.machine.cpu, &self.machine.cores.to_string()].map(slug);
+        let words = [
+            &self.machine.date,
+            &self.machine.cpu,
+            &self.machine.cores.to_string(),
+        ]
+        .map(|word| slug(word));
         let present: Vec<&str> = words
             .iter()
             .map(String::as_str)
-            .filter(|w| !w.is_empty())
+            .filter(|word| !word.is_empty())
             .collect();
         format!("{}.json", present.join("-"))
     }
@@ -501,7 +553,46 @@ mod tests {
     }
 
     #[test]
-    fn file_names_hold_day_machine_and_threads() {
+    fn shares_follow_from_the_measured_peaks() {
+        let rate = |rate: f64, adapter: Option<&str>| Row {
+            rate: Some(rate),
+            rate_unit: "GFLOP/s".into(),
+            adapter: adapter.map(Into::into),
+            ..Row::default()
+        };
+        let torch = RivalTiming {
+            rate: Some(5.0),
+            ..RivalTiming::default()
+        };
+        let mut host = rate(10.0, None);
+        host.rivals.insert("torch".into(), torch);
+        let draws = Row {
+            rate_unit: "draws/s".into(),
+            ..rate(10.0, None)
+        };
+        let mut record = Record {
+            rows: vec![
+                host,
+                rate(10.0, Some("gpu")),
+                rate(10.0, Some("unmeasured")),
+                draws,
+            ],
+            ..Record::default()
+        };
+        record.machine.peaks.cpu_flops = Some(20e9);
+        let gpu = AdapterPeaks {
+            flops: Some(40e9),
+            copy_bytes_per_s: None,
+        };
+        record.machine.peaks.adapters.insert("gpu".into(), gpu);
+        record.fill_shares();
+        let shares: Vec<_> = record.rows.iter().map(|row| row.share_of_peak).collect();
+        assert_eq!(shares, [Some(0.5), Some(0.25), None, None]);
+        assert_eq!(record.rows[0].rivals["torch"].share_of_peak, Some(0.25));
+    }
+
+    #[test]
+    fn file_names_hold_start_machine_and_threads() {
         let machine = Machine {
             cpu: "Some CPU (R) 9000 @ 3.1 GHz".into(),
             cores: 2,
@@ -510,7 +601,7 @@ mod tests {
         };
         assert_eq!(
             Record::new(machine).file_name(),
-            "2026-11-21-some-cpu-r-9000-3-1-ghz-2.json"
+            "2026-11-21t03-53-00z-some-cpu-r-9000-3-1-ghz-2.json"
         );
     }
 

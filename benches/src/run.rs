@@ -4,24 +4,24 @@
 //! Method: a contestant's first run is timed apart, since it pays for compilation; then its result is compared with
 //! the oracle, and a wrong one is never timed. The others run in rounds, each a few times a turn, so that what
 //! disturbs the machine disturbs all of them; a speed-up is the median over rounds of the ratio within a round.
-//! Contestants that are slow sit out the later rounds.
+//! Rows have their own timer's times; speed-ups are by the host's clock on both sides, submission and waiting
+//! included. Contestants that are slow sit out the later rounds.
 
-use crate::measure::{Ratio, SETTLE, Timing};
-use crate::record::{Check, Machine, NotRun, RivalTiming, Row};
+mod entry;
+
+use crate::measure::SETTLE;
+use crate::record::{NotRun, RivalTiming, Row};
 use crate::rivals::{Job, Rival};
-use crate::workload::{Contestant, Part, RivalWork, Rung, Workload};
+use crate::workload::{Contestant, RivalWork, Rung, Workload};
 use anyhow::Result;
+use entry::Entry;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Rounds in which contestants take turns.
 const N_ROUNDS: usize = 9;
-/// Rounds of a contestant whose single run is longer than a turn.
+/// Rounds of a contestant whose single run is much longer than a turn.
 const N_SLOW_ROUNDS: usize = 3;
-/// What a turn should take.
-const TURN_S: f64 = 0.05;
-/// Runs of a turn at the most.
-const MAX_RUNS_PER_TURN: usize = 200;
 /// Longest wait for one answer of a rival.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Executors that stand for what a user gets; rivals are set beside these.
@@ -33,11 +33,9 @@ const COMPARED: [&str; 2] = ["host", "wgsl"];
     reason = "closures have nothing to show"
 )]
 pub struct Setting<'a> {
-    /// Machine with its measured peaks.
-    pub machine: &'a Machine,
-    /// Python of the rivals, or why there is none.
+    /// Python of the rivals, if there is one and they are wanted.
     pub python: Option<&'a Path>,
-    /// Asked before each contestant; true ends the run with what is finished.
+    /// Asked before each step; true gives up the workload.
     pub interrupted: &'a dyn Fn() -> bool,
     /// Told what happens next.
     pub progress: &'a dyn Fn(&str),
@@ -46,28 +44,23 @@ pub struct Setting<'a> {
 /// Rows of a workload, and what of it was not run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// One row for each rung, in order.
+    /// One row for each rung, in order; empty where the workload was given up.
     pub rows: Vec<Row>,
     /// Rivals that did not start.
     pub not_run: Vec<NotRun>,
 }
 
-/// A contestant in the rounds.
-struct Entry<'a> {
+/// What a rival says of itself.
+struct Identity {
     name: String,
-    part: Part,
-    contestant: Option<Box<dyn Contestant + 'a>>,
-    check: Check,
-    first_call_s: Option<f64>,
-    runs_per_turn: usize,
-    n_rounds: usize,
-    /// Times of each round.
-    rounds: Vec<Vec<f64>>,
+    version: String,
+    threads: usize,
 }
 
 /// Runs all rungs and rivals of a workload.
 ///
 /// A rung or rival that fails becomes a row that says so; it stops no other. An interrupt gives up this workload.
+/// Shares of peak are left to [`crate::record::Record::fill_shares`].
 pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     let say =
         |what: &str| (setting.progress)(&format!("{} {}: {what}", workload.name, workload.size));
@@ -80,9 +73,10 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
             return outcome;
         }
         say(&format!("checking {}", rung.executor));
-        entries.push(enter_rung(rung, &workload));
+        let compared = COMPARED.contains(&rung.executor);
+        entries.push(Entry::new(rung.part, compared, rung.start, &workload));
     }
-    let mut versions = Vec::new();
+    let mut identities = Vec::new();
     for (rival, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
         if (setting.interrupted)() {
             return outcome;
@@ -90,13 +84,15 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         say(&format!("checking {}", rival.library));
         match start_rival(rival, python) {
             Ok(rival) => {
-                versions.push(rival.version.clone());
-                entries.push(prepare(
-                    rival.name.clone(),
-                    workload.whole,
-                    Box::new(rival),
-                    &workload,
-                ));
+                let (name, version, threads) =
+                    (rival.name.clone(), rival.version.clone(), rival.threads);
+                identities.push(Identity {
+                    name,
+                    version,
+                    threads,
+                });
+                let start = || Ok(Box::new(rival) as Box<dyn Contestant>);
+                entries.push(Entry::new(workload.whole, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
         }
@@ -113,11 +109,16 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         .first()
         .and_then(|first| Some(first.timing()?.median / first.part.share()));
     for (row, entry) in rows.iter_mut().zip(rungs) {
-        fill(row, entry, setting.machine, first);
+        fill(row, entry, first);
         if COMPARED.contains(&row.executor.as_str()) {
-            let beside = rivals.iter().zip(&versions);
+            let beside = rivals.iter().zip(&identities);
             row.rivals = beside
-                .map(|(rival, version)| (rival.name.clone(), rival.beside(entry, version)))
+                .map(|(rival, identity)| {
+                    (
+                        identity.name.clone(),
+                        timing_of(rival, identity, entry, &workload, first),
+                    )
+                })
                 .collect();
         }
     }
@@ -134,18 +135,10 @@ fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
         executor: rung.executor.to_owned(),
         adapter: rung.adapter.clone(),
         timer: rung.timer,
-        operations: Some(workload.operations * rung.part.share()),
-        bytes: Some(workload.bytes * rung.part.share()),
+        operations: Some(rung.operations),
+        bytes: Some(rung.bytes),
         note: rung.part.note(),
         ..Row::default()
-    }
-}
-
-fn enter_rung<'a>(rung: Rung<'a>, workload: &Workload<'_>) -> Entry<'a> {
-    let name = rung.executor.to_owned();
-    match (rung.start)() {
-        Ok(contestant) => prepare(name, rung.part, contestant, workload),
-        Err(error) => Entry::failed(name, rung.part, format!("{error:#}")),
     }
 }
 
@@ -160,51 +153,6 @@ fn start_rival(rival: &RivalWork<'_>, python: &Path) -> Result<Rival, NotRun> {
     Rival::start(python, &job)
 }
 
-/// Runs a contestant for the first time and checks its result.
-fn prepare<'a>(
-    name: String,
-    part: Part,
-    mut contestant: Box<dyn Contestant + 'a>,
-    workload: &Workload<'_>,
-) -> Entry<'a> {
-    let start = Instant::now();
-    let first = contestant.run(1);
-    let first_call_s = start.elapsed().as_secs_f64();
-    let result = first.and_then(|_| contestant.result());
-    let second = result.and_then(|result| {
-        (workload.check)(&result, part)?;
-        contestant.run(1)
-    });
-    match second.map(|seconds| seconds.first().copied()) {
-        Ok(Some(seconds)) => {
-            let slow = seconds > 4.0 * TURN_S;
-            Entry {
-                name,
-                part,
-                contestant: Some(contestant),
-                check: Check::Ok,
-                first_call_s: Some(first_call_s),
-                runs_per_turn: runs_per_turn(seconds),
-                n_rounds: if slow { N_SLOW_ROUNDS } else { N_ROUNDS },
-                rounds: Vec::new(),
-            }
-        }
-        Ok(None) => Entry::failed(name, part, "it told no time".to_owned()),
-        Err(error) => Entry::failed(name, part, format!("{error:#}")),
-    }
-}
-
-fn runs_per_turn(seconds: f64) -> usize {
-    let runs = (TURN_S / seconds.max(1e-9)).clamp(1.0, MAX_RUNS_PER_TURN as f64);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to 1..=200 above"
-    )]
-    let runs = runs as usize;
-    runs
-}
-
 /// Lets every contestant run its turn of a round; every other round goes backwards, so that a drift cancels.
 fn take_turns(entries: &mut [Entry<'_>], round: usize) {
     let mut order: Vec<&mut Entry<'_>> = entries.iter_mut().collect();
@@ -212,106 +160,56 @@ fn take_turns(entries: &mut [Entry<'_>], round: usize) {
         order.reverse();
     }
     for entry in order {
-        if round >= entry.n_rounds {
-            continue;
-        }
-        let Some(contestant) = &mut entry.contestant else {
-            continue;
-        };
         std::thread::sleep(SETTLE);
-        // The first run of a turn wakes threads that another's turn put to sleep; what is longer than a turn is
-        // not moved by that.
-        let warm_up = usize::from(entry.runs_per_turn > 1);
-        match contestant.run(warm_up + entry.runs_per_turn) {
-            Ok(seconds) => entry
-                .rounds
-                .push(seconds.into_iter().skip(warm_up).collect()),
-            Err(error) => {
-                entry.check = Check::Failed(format!("{error:#}"));
-                entry.contestant = None;
-            }
-        }
+        entry.take_turn(round);
     }
 }
 
-impl Entry<'_> {
-    fn failed(name: String, part: Part, why: String) -> Self {
-        Self {
-            name,
-            part,
-            contestant: None,
-            check: Check::Failed(why),
-            first_call_s: None,
-            runs_per_turn: 0,
-            n_rounds: 0,
-            rounds: Vec::new(),
-        }
-    }
-
-    /// Gives median and quartiles over all runs; nothing for a contestant that failed.
-    fn timing(&self) -> Option<Timing> {
-        if self.check == Check::Ok {
-            Timing::from_samples(&self.rounds.concat())
-        } else {
-            None
-        }
-    }
-
-    /// Gives the median of each round, for work that was done whole.
-    fn round_medians(&self) -> Vec<f64> {
-        let medians = self
-            .rounds
-            .iter()
-            .filter_map(|round| Timing::from_samples(round));
-        medians
-            .map(|timing| timing.median / self.part.share())
-            .collect()
-    }
-
-    /// Gives this rival's times and its ratio to `ours`, over the rounds that both ran.
-    fn beside(&self, ours: &Self, version: &str) -> RivalTiming {
-        let timing = self.timing();
-        let (ours_medians, theirs) = (ours.round_medians(), self.round_medians());
-        let n = ours_medians.len().min(theirs.len());
-        let both = timing.is_some() && ours.timing().is_some();
-        let ratio = both
-            .then(|| Ratio::from_pairs(&ours_medians[..n], &theirs[..n]))
-            .flatten();
-        RivalTiming {
-            version: version.to_owned(),
-            check: self.check.clone(),
-            median_s: timing.map(|timing| timing.median),
-            low_s: timing.map(|timing| timing.low),
-            high_s: timing.map(|timing| timing.high),
-            speedup: ratio.map(|ratio| ratio.median),
-            low: ratio.map(|ratio| ratio.low),
-            high: ratio.map(|ratio| ratio.high),
-        }
-    }
-}
-
-/// Fills what was measured and what follows from it into a row.
-///
-/// `first_s` is what the first rung takes for the whole.
-fn fill(row: &mut Row, entry: &Entry<'_>, machine: &Machine, first_s: Option<f64>) {
+/// Fills what was measured and what follows from it into a row; `first_s` is what the first rung takes for the whole.
+fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     row.check = entry.check.clone();
+    row.upload_s = entry.upload_s;
     row.first_call_s = entry.first_call_s;
+    row.read_back_s = entry.read_back_s;
+    row.wall_s = entry.wall_s();
     let Some(timing) = entry.timing() else { return };
-    let peak = match &row.adapter {
-        None => machine.peaks.cpu_flops,
-        Some(adapter) => machine
-            .peaks
-            .adapters
-            .get(adapter)
-            .and_then(|peaks| peaks.flops),
-    };
-    let rate = row.operations.map(|operations| operations / timing.median);
     row.median_s = Some(timing.median);
     row.low_s = Some(timing.low);
     row.high_s = Some(timing.high);
-    row.rate = rate.map(|rate| rate * 1e-9);
+    row.rate = row
+        .operations
+        .map(|operations| operations / timing.median * 1e-9);
     row.rate_unit = "GFLOP/s".to_owned();
     row.gb_per_s = row.bytes.map(|bytes| bytes / timing.median * 1e-9);
-    row.share_of_peak = rate.zip(peak).map(|(rate, peak)| rate / peak);
     row.speedup_over_first = first_s.map(|first| first * entry.part.share() / timing.median);
+}
+
+/// Gives a rival's times, what follows from them, and its ratio to `ours`.
+fn timing_of(
+    rival: &Entry<'_>,
+    identity: &Identity,
+    ours: &Entry<'_>,
+    workload: &Workload<'_>,
+    first_s: Option<f64>,
+) -> RivalTiming {
+    let (timing, ratio) = (rival.timing(), rival.over(ours));
+    let median_s = timing.map(|timing| timing.median);
+    RivalTiming {
+        version: identity.version.clone(),
+        threads: identity.threads,
+        check: rival.check.clone(),
+        median_s,
+        low_s: timing.map(|timing| timing.low),
+        high_s: timing.map(|timing| timing.high),
+        first_call_s: rival.first_call_s,
+        rate: median_s.map(|seconds| workload.operations / seconds * 1e-9),
+        gb_per_s: median_s.map(|seconds| workload.bytes / seconds * 1e-9),
+        speedup_over_first: first_s
+            .zip(median_s)
+            .map(|(first, seconds)| first / seconds),
+        share_of_peak: None,
+        speedup: ratio.map(|ratio| ratio.median),
+        low: ratio.map(|ratio| ratio.low),
+        high: ratio.map(|ratio| ratio.high),
+    }
 }

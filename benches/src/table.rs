@@ -74,6 +74,9 @@ fn machine(machine: &Machine) -> String {
     if let Some(origin) = &machine.data_origin {
         text += &wrapped(&format!("data: {origin}"), 0, 2);
     }
+    if let Some(disturbed) = &machine.disturbed {
+        text += &wrapped(&format!("disturbed: {disturbed}"), 0, 2);
+    }
     text
 }
 
@@ -198,12 +201,16 @@ mod tests {
             rate: Some(1e-4 / median),
             rate_unit: "GFLOP/s".into(),
             speedup_over_first: Some(1e-3 / median),
+            check: Check::Ok,
             ..Row::default()
         };
         let mut fast = row("gemm", 1e-5);
         let torch = RivalTiming {
             version: "2.15.0".into(),
+            check: Check::Ok,
             median_s: Some(2e-5),
+            rate: Some(5.0),
+            speedup_over_first: Some(50.0),
             speedup: Some(2.0),
             low: Some(1.9),
             high: Some(2.1),

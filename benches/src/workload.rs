@@ -18,6 +18,15 @@ pub trait Contestant {
     /// Whatever keeps it from finishing.
     fn run(&mut self, times: usize) -> Result<Vec<f64>>;
 
+    /// Does the work `times` times and gives the seconds of each by the host's clock, from the call until the result
+    /// is finished where it lies; `None` where that is what [`Contestant::run`] measures anyway.
+    ///
+    /// # Errors
+    /// As [`Contestant::run`].
+    fn wall(&mut self, _times: usize) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+
     /// Gives the result of the last run, row-major.
     ///
     /// # Errors
@@ -80,6 +89,10 @@ pub struct Rung<'a> {
     pub timer: Timer,
     /// How much of the work it does.
     pub part: Part,
+    /// Floating-point operations of that part.
+    pub operations: f64,
+    /// Bytes of inputs and outputs of that part, each counted once.
+    pub bytes: f64,
     /// Makes it ready: memory and inputs, not compilation, which the first run pays.
     #[allow(
         clippy::type_complexity,

@@ -6,9 +6,9 @@
 
 use anyhow::{Context, Result, bail};
 use benches::machine;
-use benches::matmul;
+use benches::matmul::{self, Case, Product};
 use benches::mnist::{self, Images};
-use benches::record::{AdapterFacts, Check, Machine, NotRun, Record};
+use benches::record::{AdapterFacts, AdapterPeaks, Check, Machine, NotRun, Record};
 use benches::run::{self, Setting};
 use benches::{peak, report, rivals, table};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
@@ -38,6 +38,11 @@ Environment: GPU_ADAPTER is not read, every adapter runs; RIVALS_PYTHON names th
 DATA_DIR the folder that holds mnist/. Exit: 0, 1 where a check failed, 2 for wrong usage, 130 when interrupted;
 what is finished by then is on disk.
 ";
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: u8 = 130;
+/// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
+const DISTURBED: f64 = 1.15;
 
 #[derive(Debug, Default)]
 struct Options {
@@ -92,50 +97,51 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
 }
 
 fn bench(options: &Options) -> Result<ExitCode> {
-    let images = mnist::load(options.data.as_deref())?;
     let adapters = gpu_wgsl::adapters();
     let real_gpu = adapters
         .iter()
         .any(|adapter| adapter.device_type != DeviceType::Cpu);
-    let wanted = |size: &str| {
+    let name = |case: &Case| format!("matmul {}", case.size());
+    let wanted = |case: &Case| {
         options
             .only
             .as_ref()
-            .is_none_or(|only| format!("matmul {size}").contains(only))
+            .is_none_or(|only| name(case).contains(only))
     };
+    let cases: Vec<Case> = Case::all(real_gpu).filter(wanted).collect();
     if options.list {
-        for (size, _) in matmul::products(&images.pixels, real_gpu).filter(|(size, _)| wanted(size))
-        {
-            println!("matmul {size}");
-        }
+        cases.iter().for_each(|case| println!("{}", name(case)));
         return Ok(ExitCode::SUCCESS);
     }
-    if !matmul::products(&images.pixels, real_gpu).any(|(size, _)| wanted(&size)) {
+    if cases.is_empty() {
         bail!(
             "no workload contains {:?}; --list prints them",
             options.only.as_deref().unwrap_or("")
         );
     }
+    let images = mnist::load(options.data.as_deref())?;
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
     progress.say("measuring the limits of this machine");
-    let mut session = Session::start(options, &images, &adapters)?;
-    for (size, make) in matmul::products(&images.pixels, real_gpu).filter(|(size, _)| wanted(size))
-    {
+    let mut session = Session::start(options, &images, adapters);
+    for case in cases {
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
-        progress.say(&format!("matmul {size}: computing the oracle in f64"));
-        session.run(make()?, &adapters, &interrupted, &progress)?;
+        progress.say(&format!("{}: computing the oracle in f64", name(&case)));
+        session.run(&case.product(&images.pixels)?, &interrupted, &progress)?;
     }
+    progress.say("measuring the limits of this machine again");
+    session.measure_peaks();
     progress.done();
     session.finish(options)?;
-    let failed = session.record.rows.iter().any(|row| {
-        let wrong = |check: &Check| matches!(check, Check::Failed(_));
-        wrong(&row.check) || row.rivals.values().any(|rival| wrong(&rival.check))
-    });
+    let failed = session
+        .record
+        .rows
+        .iter()
+        .any(|row| matches!(row.check, Check::Failed(_)));
     Ok(match (interrupted.load(Ordering::Relaxed), failed) {
-        (true, _) => ExitCode::from(130),
+        (true, _) => ExitCode::from(INTERRUPTED),
         (false, true) => ExitCode::FAILURE,
         (false, false) => ExitCode::SUCCESS,
     })
@@ -146,85 +152,112 @@ struct Session {
     record: Record,
     path: PathBuf,
     python: Option<PathBuf>,
+    adapters: Vec<Adapter>,
 }
 
 impl Session {
-    fn start(options: &Options, images: &Images, adapters: &[Adapter]) -> Result<Self> {
-        let mut machine = Machine {
+    fn start(options: &Options, images: &Images, adapters: Vec<Adapter>) -> Self {
+        let mut record = Record::new(Machine {
             data_origin: Some(images.origin.clone()),
+            adapters: adapters.iter().map(facts).collect(),
             ..machine::describe()
-        };
-        let mut not_run = Vec::new();
-        let cpu = peak::cpu(machine.cores);
-        machine.peaks.cpu_flops = cpu.flops;
-        machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
-        for adapter in adapters {
-            machine.adapters.push(facts(adapter));
-            let measured = Gpu::open(Select::Index(adapter.index))
-                .map_err(Into::into)
-                .and_then(|gpu| peak::gpu(&gpu));
-            match measured {
-                Ok(peaks) => drop(machine.peaks.adapters.insert(adapter.name.clone(), peaks)),
-                Err(error) => not_run.push(NotRun {
-                    what: adapter.name.clone(),
-                    why: format!("{error:#}"),
-                    how: "see `cargo xtask doctor`".to_owned(),
-                }),
-            }
-        }
+        });
         if adapters.is_empty() {
-            not_run.push(no_adapter());
+            record.not_run.push(no_adapter());
         }
         let python = if options.no_rivals {
-            not_run.push(NotRun {
-                what: "NumPy and PyTorch".to_owned(),
-                why: "--no-rivals".to_owned(),
-                how: "leave it out".to_owned(),
-            });
-            None
+            Err(no_rivals("--no-rivals", "leave --no-rivals out"))
         } else {
-            rivals::python().map_err(|absent| not_run.push(absent)).ok()
+            rivals::python().map_err(|absent| no_rivals(&absent.why, &absent.how))
         };
-        let mut record = Record::new(machine);
-        record.not_run = not_run;
+        let python = python.map_err(|absent| record.not_run.push(absent)).ok();
         let path = options.out().join("bench").join(record.file_name());
-        Ok(Self {
+        let mut session = Self {
             record,
             path,
             python,
-        })
+            adapters,
+        };
+        session.measure_peaks();
+        session
+    }
+
+    /// Measures the peaks, keeps the best seen, and notes when the CPU's changed: the machine was not ours alone.
+    fn measure_peaks(&mut self) {
+        let machine = &mut self.record.machine;
+        let cpu = peak::cpu(machine.cores);
+        let before = AdapterPeaks {
+            flops: machine.peaks.cpu_flops,
+            copy_bytes_per_s: machine.peaks.cpu_copy_bytes_per_s,
+        };
+        if let (Some(before), Some(now)) = (before.flops, cpu.flops) {
+            let ratio = before.max(now) / before.min(now);
+            machine.disturbed = (ratio > DISTURBED).then(|| {
+                format!("the CPU's peak differed by a factor of {ratio:.2} between start and end: something else ran here")
+            });
+        }
+        let cpu = peak::better(before, cpu);
+        machine.peaks.cpu_flops = cpu.flops;
+        machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
+        for gpu in self.open() {
+            let name = &gpu.adapter().name;
+            match peak::gpu(&gpu) {
+                Ok(peaks) => {
+                    let known = self
+                        .record
+                        .machine
+                        .peaks
+                        .adapters
+                        .entry(name.clone())
+                        .or_default();
+                    *known = peak::better(*known, peaks);
+                }
+                Err(error) => self.leave_out(not_opened(name, &format!("its peak: {error:#}"))),
+            }
+        }
+        self.record.fill_shares();
+    }
+
+    /// Opens a fresh device on every adapter; one that does not open is left out by name.
+    fn open(&mut self) -> Vec<Gpu> {
+        let mut gpus = Vec::new();
+        for place in 0..self.adapters.len() {
+            let adapter = &self.adapters[place];
+            match Gpu::open(Select::Index(adapter.index)) {
+                Ok(gpu) => gpus.push(gpu),
+                Err(error) => self.leave_out(not_opened(&adapter.name, &error.to_string())),
+            }
+        }
+        gpus
+    }
+
+    /// Adds what was not run, once.
+    fn leave_out(&mut self, absent: NotRun) {
+        if !self.record.not_run.contains(&absent) {
+            self.record.not_run.push(absent);
+        }
     }
 
     fn run(
         &mut self,
-        product: matmul::Product,
-        adapters: &[Adapter],
+        product: &Product,
         interrupted: &AtomicBool,
         progress: &Progress,
     ) -> Result<()> {
         // A fresh device for each workload: what it compiled before would make the next first call look cheap.
-        let gpus: Vec<Gpu> = adapters
-            .iter()
-            .filter_map(|adapter| Gpu::open(Select::Index(adapter.index)).ok())
-            .collect();
+        let gpus = self.open();
         let setting = Setting {
-            machine: &self.record.machine,
             python: self.python.as_deref(),
             interrupted: &|| interrupted.load(Ordering::Relaxed),
             progress: &|message| progress.say(message),
         };
-        let outcome = run::run(matmul::workload(&product, &gpus), &setting);
+        let outcome = run::run(matmul::workload(product, &gpus), &setting);
         self.record.rows.extend(outcome.rows);
-        for absent in outcome.not_run {
-            let known = self
-                .record
-                .not_run
-                .iter()
-                .any(|known| known.what == absent.what);
-            if !known && !absent.what.is_empty() {
-                self.record.not_run.push(absent);
-            }
-        }
+        outcome
+            .not_run
+            .into_iter()
+            .for_each(|absent| self.leave_out(absent));
+        self.record.fill_shares();
         self.record.write(&self.path)
     }
 
@@ -250,6 +283,22 @@ impl Session {
             eprintln!("kept:   {}", kept.display());
         }
         Ok(())
+    }
+}
+
+fn no_rivals(why: &str, how: &str) -> NotRun {
+    NotRun {
+        what: "rivals NumPy and PyTorch".to_owned(),
+        why: why.to_owned(),
+        how: how.to_owned(),
+    }
+}
+
+fn not_opened(adapter: &str, why: &str) -> NotRun {
+    NotRun {
+        what: adapter.to_owned(),
+        why: why.to_owned(),
+        how: "see `cargo xtask doctor`".to_owned(),
     }
 }
 
@@ -290,7 +339,7 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
     let mark = Arc::clone(&interrupted);
     ctrlc::set_handler(move || {
         if mark.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+            std::process::exit(INTERRUPTED.into());
         }
         eprintln!("interrupted: finishing what runs; again to stop at once");
     })

@@ -151,6 +151,8 @@ pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
             adapter: None,
             timer: Timer::Wall,
             part,
+            operations: product.operations(part),
+            bytes: product.bytes(part),
             start: Box::new(move || Ok(Box::new(OnCpu::new(product, part, compute)))),
         }
     };

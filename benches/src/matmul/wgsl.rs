@@ -7,6 +7,7 @@ use anyhow::Result;
 use gpu_wgsl::{Buffer, DeviceType, Gpu, gemm};
 use shaders::params::MatmulParams;
 use shaders::{Kernel, layout};
+use std::time::Instant;
 use tensor_core::compare::sentinel_filled;
 
 /// Operations that the slow rungs do on a driver that computes on the CPU, in about a second.
@@ -41,6 +42,8 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
                 adapter: Some(gpu.adapter().name.clone()),
                 timer: timer(gpu),
                 part,
+                operations: product.operations(part),
+                bytes: product.bytes(part),
                 start: Box::new(move || Ok(Box::new(OnGpu::new(product, part, gpu, kernel?)?))),
             }
         })
@@ -77,7 +80,7 @@ impl<'a> OnGpu<'a> {
     fn new(product: &Product, part: Part, gpu: &'a Gpu, kernel: Kernel) -> Result<Self> {
         let [_, inner, cols] = product.shape;
         let (a_shape, b_shape) = ([part.rows, inner], [inner, cols]);
-        Ok(Self {
+        let ready = Self {
             gpu,
             kernel,
             params: gemm::matmul_params(&a_shape, &b_shape)?,
@@ -88,7 +91,10 @@ impl<'a> OnGpu<'a> {
                 &[part.rows, cols],
                 &sentinel_filled::<f32>(part.rows * cols),
             )?,
-        })
+        };
+        // Uploads run with the next submission; the time of the start is theirs, so they must end here.
+        gpu.finish()?;
+        Ok(ready)
     }
 }
 
@@ -102,6 +108,17 @@ impl Contestant for OnGpu<'_> {
             .iter()
             .map(|timing| timing.elapsed.as_secs_f64())
             .collect())
+    }
+
+    fn wall(&mut self, times: usize) -> Result<Option<Vec<f64>>> {
+        let buffers = [&*self.a, &*self.b, &*self.c];
+        let once = |_| {
+            let start = Instant::now();
+            self.gpu.dispatch(&self.kernel, &self.params, &buffers)?;
+            self.gpu.finish()?;
+            Ok(start.elapsed().as_secs_f64())
+        };
+        (0..times).map(once).collect::<Result<_>>().map(Some)
     }
 
     fn result(&mut self) -> Result<Vec<f32>> {

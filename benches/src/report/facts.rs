@@ -39,6 +39,12 @@ pub(super) fn summary(record: &Record) -> String {
             .as_ref()
             .map(|origin| format!("data: {origin}")),
     );
+    parts.extend(
+        machine
+            .disturbed
+            .as_ref()
+            .map(|why| format!("disturbed: {why}")),
+    );
     parts.retain(|part| !part.is_empty());
     format!("<p class=\"lead\">{}</p>\n", escape(&parts.join(" · ")))
 }

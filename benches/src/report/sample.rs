@@ -45,6 +45,7 @@ pub(crate) fn record() -> Record {
             source: "S3".into(),
             size: size.clone(),
             executor: executor.into(),
+            check: Check::Ok,
             median_s: Some(operations / rate / 1e9),
             low_s: Some(0.96 * operations / rate / 1e9),
             high_s: Some(1.07 * operations / rate / 1e9),
@@ -67,10 +68,8 @@ pub(crate) fn record() -> Record {
                 for (name, version, speedup) in
                     [("numpy", "0.0-sample", 1.4), ("torch", "0.0-sample", 0.96)]
                 {
-                    row.rivals.insert(
-                        name.into(),
-                        rival(version, speedup, operations / rate / fill / 1e9),
-                    );
+                    row.rivals
+                        .insert(name.into(), rival(version, speedup, &row));
                 }
             }
             rows.push(row);
@@ -113,13 +112,20 @@ pub(crate) fn record() -> Record {
     }
 }
 
-fn rival(version: &str, speedup: f64, ours: f64) -> RivalTiming {
+fn rival(version: &str, speedup: f64, ours: &Row) -> RivalTiming {
+    let scaled = |ours: Option<f64>, factor: f64| ours.map(|ours| ours * factor);
     RivalTiming {
         version: version.into(),
+        threads: 2,
         check: Check::Ok,
-        median_s: Some(ours * speedup),
-        low_s: Some(0.97 * ours * speedup),
-        high_s: Some(1.04 * ours * speedup),
+        median_s: scaled(ours.median_s, speedup),
+        low_s: scaled(ours.median_s, 0.97 * speedup),
+        high_s: scaled(ours.median_s, 1.04 * speedup),
+        first_call_s: scaled(ours.first_call_s, speedup),
+        rate: scaled(ours.rate, 1.0 / speedup),
+        gb_per_s: scaled(ours.gb_per_s, 1.0 / speedup),
+        speedup_over_first: scaled(ours.speedup_over_first, 1.0 / speedup),
+        share_of_peak: scaled(ours.share_of_peak, 1.0 / speedup),
         speedup: Some(speedup),
         low: Some(0.98 * speedup),
         high: Some(1.02 * speedup),
@@ -159,6 +165,7 @@ fn machine() -> Machine {
             ]
             .into(),
         },
+        disturbed: None,
         adapters: vec![adapter(GPU, "DiscreteGpu"), adapter(SOFTWARE, "Cpu")],
     }
 }

@@ -1,0 +1,275 @@
+//! One contestant in the rounds of a workload: its check, its turns, its times.
+
+use super::{N_ROUNDS, N_SLOW_ROUNDS};
+use crate::measure::{Ratio, Timing, wall};
+use crate::record::Check;
+use crate::workload::{Contestant, Part, Workload};
+use anyhow::{Context, Result};
+use std::time::Instant;
+
+/// What a turn should take.
+const TURN_S: f64 = 0.05;
+/// Runs of a turn at the most.
+const MAX_RUNS_PER_TURN: usize = 200;
+/// A single run beyond this many turns makes a contestant slow.
+const SLOW_TURNS: f64 = 4.0;
+
+/// A contestant, ready to take turns.
+pub(super) struct Entry<'a> {
+    pub(super) part: Part,
+    pub(super) check: Check,
+    /// Time of the start: what it takes to bring inputs to where they are used.
+    pub(super) upload_s: Option<f64>,
+    pub(super) first_call_s: Option<f64>,
+    /// Time to bring the result back.
+    pub(super) read_back_s: Option<f64>,
+    /// Whether rivals are set beside it, which takes its time by the host's clock.
+    compared: bool,
+    contestant: Option<Box<dyn Contestant + 'a>>,
+    runs_per_turn: usize,
+    n_rounds: usize,
+    /// Times of each round by its own timer.
+    rounds: Vec<Vec<f64>>,
+    /// The same by the host's clock, where that is another.
+    wall_rounds: Vec<Vec<f64>>,
+}
+
+impl<'a> Entry<'a> {
+    /// Starts a contestant, runs it for the first time and checks its result; a fault of any of these becomes the
+    /// entry's check.
+    pub(super) fn new(
+        part: Part,
+        compared: bool,
+        start: impl FnOnce() -> Result<Box<dyn Contestant + 'a>>,
+        workload: &Workload<'_>,
+    ) -> Self {
+        let mut entry = Self {
+            part,
+            check: Check::Ok,
+            upload_s: None,
+            first_call_s: None,
+            read_back_s: None,
+            compared,
+            contestant: None,
+            runs_per_turn: 0,
+            n_rounds: 0,
+            rounds: Vec::new(),
+            wall_rounds: Vec::new(),
+        };
+        if let Err(error) = entry.prepare(start, workload) {
+            entry.fail(&error);
+        }
+        entry
+    }
+
+    fn prepare(
+        &mut self,
+        start: impl FnOnce() -> Result<Box<dyn Contestant + 'a>>,
+        workload: &Workload<'_>,
+    ) -> Result<()> {
+        let mut contestant = None;
+        let upload_s = wall(|| contestant = Some(start()));
+        let mut contestant =
+            contestant.context("a start that ran gave a contestant or an error")??;
+        let clock = Instant::now();
+        contestant.run(1)?;
+        self.first_call_s = Some(clock.elapsed().as_secs_f64());
+        let clock = Instant::now();
+        let result = contestant.result()?;
+        let read_back_s = clock.elapsed().as_secs_f64();
+        (workload.check)(&result, self.part)?;
+        let seconds = contestant
+            .run(1)?
+            .first()
+            .copied()
+            .context("it told no time")?;
+        if contestant.wall(1)?.is_some() {
+            self.upload_s = Some(upload_s);
+            self.read_back_s = Some(read_back_s);
+        }
+        self.runs_per_turn = runs_per_turn(seconds);
+        self.n_rounds = if seconds > SLOW_TURNS * TURN_S {
+            N_SLOW_ROUNDS
+        } else {
+            N_ROUNDS
+        };
+        self.contestant = Some(contestant);
+        Ok(())
+    }
+
+    /// Takes the turn of a round, or sits it out.
+    pub(super) fn take_turn(&mut self, round: usize) {
+        if round < self.n_rounds
+            && let Err(error) = self.try_turn()
+        {
+            self.fail(&error);
+        }
+    }
+
+    fn try_turn(&mut self) -> Result<()> {
+        let Some(contestant) = &mut self.contestant else {
+            return Ok(());
+        };
+        // The first run of a turn wakes threads that another's turn put to sleep; what is longer than a turn is
+        // not moved by that.
+        let warm_up = usize::from(self.runs_per_turn > 1);
+        let times = warm_up + self.runs_per_turn;
+        let without_warm_up = |seconds: Vec<f64>| seconds.into_iter().skip(warm_up).collect();
+        self.rounds.push(without_warm_up(contestant.run(times)?));
+        if self.compared
+            && let Some(seconds) = contestant.wall(times)?
+        {
+            self.wall_rounds.push(without_warm_up(seconds));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &anyhow::Error) {
+        self.check = Check::Failed(format!("{error:#}"));
+        self.contestant = None;
+    }
+
+    /// Gives median and quartiles over all runs by its own timer; nothing for a contestant that failed.
+    pub(super) fn timing(&self) -> Option<Timing> {
+        if self.check == Check::Ok {
+            Timing::from_samples(&self.rounds.concat())
+        } else {
+            None
+        }
+    }
+
+    /// Gives the median by the host's clock, where that is another than its own timer.
+    pub(super) fn wall_s(&self) -> Option<f64> {
+        Timing::from_samples(&self.wall_rounds.concat()).map(|timing| timing.median)
+    }
+
+    /// Gives the ratio of this rival's time to `ours`, both by the host's clock and for the whole work.
+    pub(super) fn over(&self, ours: &Self) -> Option<Ratio> {
+        self.timing().and(ours.timing())?;
+        let (ours, theirs) = (ours.wall_medians(), self.wall_medians());
+        let n = ours.len().min(theirs.len());
+        Ratio::from_pairs(&ours[..n], &theirs[..n])
+    }
+
+    /// Gives the median of each round by the host's clock, for work that was done whole.
+    fn wall_medians(&self) -> Vec<f64> {
+        let rounds = if self.wall_rounds.is_empty() {
+            &self.rounds
+        } else {
+            &self.wall_rounds
+        };
+        let medians = rounds
+            .iter()
+            .filter_map(|round| Timing::from_samples(round));
+        medians
+            .map(|timing| timing.median / self.part.share())
+            .collect()
+    }
+}
+
+fn runs_per_turn(seconds: f64) -> usize {
+    let runs = (TURN_S / seconds.max(1e-9)).clamp(1.0, MAX_RUNS_PER_TURN as f64);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 1..=200 above"
+    )]
+    let runs = runs as usize;
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+    use tensor_core::compare::{Bound, compare};
+
+    /// Tells given times and a given result; breaks after `lasts` runs.
+    struct Fake {
+        seconds: f64,
+        result: f32,
+        lasts: usize,
+    }
+
+    impl Contestant for Fake {
+        fn run(&mut self, times: usize) -> Result<Vec<f64>> {
+            if times > self.lasts {
+                bail!("it broke");
+            }
+            self.lasts -= times;
+            Ok(vec![self.seconds; times])
+        }
+
+        fn result(&mut self) -> Result<Vec<f32>> {
+            Ok(vec![self.result])
+        }
+    }
+
+    fn enter(seconds: f64, result: f32, lasts: usize, share: usize) -> Entry<'static> {
+        let whole = Part { rows: 10, of: 10 };
+        let workload = Workload {
+            name: "fake",
+            source: "none",
+            size: "1".to_owned(),
+            operations: 1.0,
+            bytes: 1.0,
+            whole,
+            rungs: vec![],
+            rivals: vec![],
+            check: Box::new(|result, _| compare(result, [4.0_f32], &Bound::exact()).map(drop)),
+        };
+        let start = || {
+            Ok(Box::new(Fake {
+                seconds,
+                result,
+                lasts,
+            }) as Box<dyn Contestant>)
+        };
+        let mut entry = Entry::new(
+            Part {
+                rows: share,
+                of: 10,
+            },
+            true,
+            start,
+            &workload,
+        );
+        for round in 0..N_ROUNDS {
+            entry.take_turn(round);
+        }
+        entry
+    }
+
+    #[test]
+    fn a_wrong_result_has_no_time() {
+        let entry = enter(0.01, 5.0, 1000, 10);
+        assert!(
+            matches!(&entry.check, Check::Failed(why) if why.contains('5')),
+            "{:?}",
+            entry.check
+        );
+        assert_eq!(entry.timing(), None);
+    }
+
+    #[test]
+    fn a_contestant_that_breaks_in_mid_round_has_no_time() {
+        let entry = enter(0.01, 4.0, 20, 10);
+        assert_eq!(entry.check, Check::Failed("it broke".to_owned()));
+        assert_eq!(entry.timing(), None);
+    }
+
+    #[test]
+    fn slow_contestants_sit_out_and_ratios_are_for_the_whole_work() {
+        let (slow, fast) = (enter(1.0, 4.0, 1000, 10), enter(0.01, 4.0, 1000, 1));
+        assert_eq!(
+            (slow.rounds.len(), fast.rounds.len()),
+            (N_SLOW_ROUNDS, N_ROUNDS)
+        );
+        // A tenth in 0.01 s is the whole in 0.1 s.
+        let ratio = slow.over(&fast).unwrap();
+        assert!(
+            (ratio.median - 10.0).abs() < 1e-9 && ratio.n == N_SLOW_ROUNDS,
+            "{ratio:?}"
+        );
+    }
+}
