@@ -58,6 +58,8 @@ pub struct Kernel {
     pub source: Cow<'static, str>,
     /// Invocations per workgroup in x, y, z.
     pub workgroup_size: [u32; 3],
+    /// Bytes of workgroup memory.
+    pub workgroup_bytes: u32,
     /// Elements of the domain that one invocation covers in x, y, z (1 unless a kernel is generated with tiles).
     pub items_per_invocation: [u32; 3],
     /// The parameter struct.

@@ -10,6 +10,7 @@ pub const BUFFER_COPY: Kernel = Kernel {
     name: Cow::Borrowed("buffer_copy"),
     source: Cow::Borrowed(source::BUFFER_COPY),
     workgroup_size: [256, 1, 1],
+    workgroup_bytes: 0,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
         name: Cow::Borrowed("BufferCopyParams"),
@@ -32,6 +33,7 @@ pub const FMA_PEAK: Kernel = Kernel {
     name: Cow::Borrowed("fma_peak"),
     source: Cow::Borrowed(source::FMA_PEAK),
     workgroup_size: [64, 1, 1],
+    workgroup_bytes: 0,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
         name: Cow::Borrowed("FmaPeakParams"),
@@ -53,6 +55,7 @@ pub const MATMUL_NAIVE: Kernel = Kernel {
     name: Cow::Borrowed("matmul_naive"),
     source: Cow::Borrowed(source::MATMUL_NAIVE),
     workgroup_size: [16, 16, 1],
+    workgroup_bytes: 0,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
         name: Cow::Borrowed("MatmulParams"),
@@ -76,6 +79,7 @@ pub const MATMUL_TILE: Kernel = Kernel {
     name: Cow::Borrowed("matmul_tile"),
     source: Cow::Borrowed(source::MATMUL_TILE),
     workgroup_size: [16, 16, 1],
+    workgroup_bytes: 2048,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
         name: Cow::Borrowed("MatmulParams"),
@@ -99,6 +103,7 @@ pub const PHILOX_FILL: Kernel = Kernel {
     name: Cow::Borrowed("philox_fill"),
     source: Cow::Borrowed(source::PHILOX_FILL),
     workgroup_size: [256, 1, 1],
+    workgroup_bytes: 0,
     items_per_invocation: [1, 1, 1],
     params: ParamsLayout {
         name: Cow::Borrowed("PhiloxFillParams"),

@@ -18,8 +18,12 @@ mod kernel;
 #[rustfmt::skip]
 pub mod layout;
 pub mod params;
+#[cfg(feature = "reflect")]
+mod reflect;
 pub mod source;
 pub mod twin;
 
 pub use kernel::{Access, Binding, Element, Kernel, ParamsLayout};
 pub use params::{Field, Params};
+#[cfg(feature = "reflect")]
+pub use reflect::reflect;

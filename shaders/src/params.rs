@@ -31,7 +31,15 @@ pub trait Params: Pod {
     /// A device clamps what a shader reads beyond a buffer, so a buffer that is too short would give wrong numbers
     /// in silence; the dispatcher refuses it instead.
     fn buffer_lens(&self) -> Vec<u64>;
+
+    /// Gives the most iterations that a loop of one invocation may run.
+    ///
+    /// Some software drivers end every loop after a fixed number in silence; the dispatcher refuses work beyond it.
+    fn loop_iterations(&self) -> u64;
 }
+
+/// Rounds of Philox4x32-10, the one loop of its kernel.
+const PHILOX_ROUNDS: u32 = 10;
 
 macro_rules! params {
     ($(
@@ -39,6 +47,7 @@ macro_rules! params {
         struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)+ }
         domain($this:ident) $domain:expr;
         buffers $lens:expr;
+        loops $iterations:expr;
     )+) => {
         $(
             $(#[$doc])*
@@ -61,6 +70,12 @@ macro_rules! params {
                 fn buffer_lens(&self) -> Vec<u64> {
                     let $this = self;
                     $lens.to_vec()
+                }
+
+                fn loop_iterations(&self) -> u64 {
+                    #[allow(unused_variables, reason = "a kernel without loops asks for nothing")]
+                    let $this = self;
+                    u64::from($iterations)
                 }
             }
         )+
@@ -85,6 +100,7 @@ params! {
     }
     domain(p) [u64::from(p.cols), u64::from(p.rows), 1];
     buffers [area(p.rows, p.inner), area(p.inner, p.cols), area(p.rows, p.cols)];
+    loops p.inner;
 
     /// Parameters of `philox_fill`.
     struct PhiloxFillParams {
@@ -103,6 +119,7 @@ params! {
     }
     domain(p) [u64::from(p.n_words.div_ceil(4)), 1, 1];
     buffers [u64::from(p.n_words)];
+    loops PHILOX_ROUNDS;
 
     /// Parameters of `buffer_copy`.
     struct BufferCopyParams {
@@ -117,6 +134,7 @@ params! {
     }
     domain(p) [u64::from(p.n_vec4), 1, 1];
     buffers [area(4, p.n_vec4); 2];
+    loops 0_u32;
 
     /// Parameters of `fma_peak`.
     struct FmaPeakParams {
@@ -131,6 +149,7 @@ params! {
     }
     domain(p) [u64::from(p.n), 1, 1];
     buffers [area(4, p.n)];
+    loops p.rounds;
 }
 
 impl MatmulParams {

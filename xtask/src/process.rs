@@ -3,11 +3,13 @@
 //! Role: the one place that spawns children whose output is read.
 //! Method: one thread per pipe sends lines to the caller's thread, so that neither pipe
 //! can fill up and block the child, and lines of stdout and stderr never tear each other.
-//! Limits: children share this program's process group, so Ctrl-C ends them with it.
+//! Limits: Ctrl-C reaches the children too, for they share this program's process group, but
+//! one that catches it outlives this program. Such a program is not started here: `program`
+//! gives it this process instead.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
@@ -96,12 +98,6 @@ pub(crate) fn tail(text: &str, n_lines: usize) -> String {
         }
         _ => lines.join("\n"),
     }
-}
-
-/// The exit code of a child as ours; 1 where a signal ended it.
-pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(1))
 }
 
 /// Name of the program that a command starts, for messages.

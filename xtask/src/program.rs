@@ -1,14 +1,18 @@
 //! Building and running the programs of `benches`.
 //!
 //! Role: how `bench`, `doctor` and `report` reach the heavy code without linking it.
+//! Method: on Unix a program replaces this process, so Ctrl-C reaches it alone and the
+//! shell waits until it has finished what runs.
+//! Limits: elsewhere this process waits beside the program, and an interrupt may end it first.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process;
 use crate::workspace::Workspace;
+use crate::{data, process, rivals};
 
 /// Builds programs of `benches` in release; cargo's own progress is shown.
 pub(crate) fn build(programs: &[&str]) -> Result<()> {
@@ -30,32 +34,52 @@ pub(crate) fn build(programs: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs a built program from the workspace root and passes its exit code on.
-pub(crate) fn run(
-    workspace: &Workspace,
-    program: &str,
-    args: &[OsString],
-    envs: &[(&str, OsString)],
-) -> Result<ExitCode> {
+/// Runs a built program in the workspace root; on Unix it comes back only where that fails.
+pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Result<ExitCode> {
     let path = workspace.release_program(program);
-    let status = Command::new(&path)
+    let mut command = Command::new(&path);
+    command
         .args(args)
-        .envs(envs.iter().map(|(key, value)| (key, value)))
-        .current_dir(&workspace.root)
-        .status()
-        .with_context(|| format!("{} could not be started", path.display()))?;
-    Ok(process::exit_code(status))
+        .envs([data::variable(workspace)?])
+        .envs(rivals::variable())
+        .current_dir(&workspace.root);
+    // What was printed must not vanish with this process.
+    io::stdout().flush()?;
+    hand_over(command).with_context(|| format!("{} could not be started", path.display()))
+}
+
+#[cfg(unix)]
+fn hand_over(mut command: Command) -> io::Result<ExitCode> {
+    Err(std::os::unix::process::CommandExt::exec(&mut command))
+}
+
+#[cfg(not(unix))]
+fn hand_over(mut command: Command) -> io::Result<ExitCode> {
+    let code = command.status()?.code();
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// A command that is nothing but a program of `benches`: help, build, run.
-pub(crate) fn forward(program: &str, help: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
+pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if asks_for_help(&args) {
-        print!("{help}");
-        return Ok(ExitCode::SUCCESS);
+        return help(program, "");
     }
     drop_separator(&mut args);
     build(&[program])?;
-    run(&Workspace::load()?, program, &args, &[])
+    run(&Workspace::load()?, program, &args)
+}
+
+/// Prints what this program does around another, then lets that one tell its own arguments.
+///
+/// They stand in the program only, so its help costs its build; the lines here come before.
+pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
+    println!(
+        "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
+         workspace root, from where paths are meant. What follows `--` goes to it unread.\n{added}"
+    );
+    build(&[program])?;
+    run(&Workspace::load()?, program, &["--help".into()])
 }
 
 /// Whether the arguments before `--` ask for help.
@@ -84,5 +108,29 @@ mod tests {
         let mut hidden = args(&["--", "--help"]);
         drop_separator(&mut hidden);
         assert_eq!(hidden, args(&["--help"]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_takes_the_place_of_this_process() {
+        const SELF: &str = "program::tests::a_program_takes_the_place_of_this_process";
+        /// Set in the copy of this test whose process the shell takes over.
+        const INNER: &str = "XTASK_TEST_HANDS_OVER";
+        if std::env::var_os(INNER).is_some() {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "echo \"shell $$.\"; exit 130"]);
+            panic!("the shell was not started: {:?}", hand_over(shell));
+        }
+        let inner = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", SELF, "--nocapture"])
+            .env(INNER, "1")
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let shell = format!("shell {}.", inner.id());
+        let output = inner.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(&shell), "{said}");
+        assert_eq!(output.status.code(), Some(130));
     }
 }

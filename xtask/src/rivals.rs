@@ -1,7 +1,7 @@
 //! `cargo xtask rivals`: the peers that the benches compare with.
 //!
-//! Role: makes a Python environment with the peers outside the repository. `bench` passes
-//! the one at the default place on as `RIVALS_PYTHON`, unless the user has set another.
+//! Role: makes a Python environment with the peers outside the repository. Programs are told
+//! the one at the default place as `RIVALS_PYTHON`, unless the user has set another.
 
 use std::env;
 use std::ffi::OsString;
@@ -23,8 +23,8 @@ table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA
   --                what follows goes to `pip install`, an index for instance
 ";
 
-/// Names the Python of the rivals to the program `bench`.
-pub(crate) const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
+/// Names the Python of the rivals to the programs.
+const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Name of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
 const PACKAGES: &str = "numpy torch";
@@ -84,10 +84,12 @@ fn parse(mut args: Vec<OsString>) -> Result<Option<Options>> {
     }))
 }
 
-/// The Python of the environment at the default place, if it was created.
-pub(crate) fn default_python() -> Option<PathBuf> {
+/// The variable that tells a program the Python at the default place, if that was created and the
+/// user set no other.
+pub(crate) fn variable() -> Option<(&'static str, PathBuf)> {
     let python = python_of(&user_cache().ok()?.join(FOLDER));
-    python.exists().then_some(python)
+    let is_wanted = env::var_os(PYTHON_VARIABLE).is_none() && python.exists();
+    is_wanted.then_some((PYTHON_VARIABLE, python))
 }
 
 fn python_of(venv: &Path) -> PathBuf {

@@ -13,6 +13,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::USAGE;
+use crate::data;
 use crate::workspace::Workspace;
 
 mod claims;
@@ -32,8 +33,9 @@ usage: cargo xtask verify [--only PATTERN] [--list] [--json] [--full] [--bless]
 Runs every check and ends with one line `N passed, N failed, N skipped`; non-zero exit
 where one failed. With REQUIRE_GPU=1 a skip for want of an adapter is a failure.
 
-  --only PATTERN   only checks whose id contains PATTERN; tests are searched where no
-                   other check matches (`test/` means all tests)
+  --only PATTERN   only checks whose id contains PATTERN; tests and claims, whose ids only a
+                   build tells, are searched where no other check matches (`test/` and
+                   `claims/` at the beginning mean these alone)
   --list           print the ids and run nothing
   --json           one object per check on stdout: id, outcome, detail; the rest on stderr
   --full           run the long batteries of the tests too (VERIFY_FULL=1)
@@ -42,6 +44,8 @@ where one failed. With REQUIRE_GPU=1 a skip for want of an adapter is a failure.
 
 /// What stands in the list for the tests, whose names are only known after a build.
 const ALL_TESTS: &str = "test/<package>/<target>/<test>";
+/// And for the claims, likewise.
+const ALL_CLAIMS: &str = "claims/<source>.<claim>";
 
 #[derive(Default)]
 struct Options {
@@ -54,6 +58,13 @@ struct Options {
 
 /// Gives the faults of a check; none means that it passed.
 type Find<'a> = dyn Fn(&Reporter) -> Result<Vec<String>> + 'a;
+
+/// Which of the checks that only a build names are searched for the pattern.
+#[derive(Debug, PartialEq, Eq)]
+struct Search {
+    tests: bool,
+    claims: bool,
+}
 
 /// A check that is known without building anything.
 struct Check<'a> {
@@ -74,24 +85,25 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let pattern = options.only.as_deref().unwrap_or("");
     let matches = |check: &&Check<'_>| check.id.contains(pattern);
     let selected: Vec<_> = checks.iter().filter(matches).collect();
-    let with_tests = pattern.is_empty() || selected.is_empty();
+    let search = Search::of(pattern, selected.is_empty());
     if options.list {
-        list(&selected, with_tests, options.json);
+        list(&selected, &search, options.json);
         return Ok(ExitCode::SUCCESS);
     }
     let mut reporter = Reporter::new(options.json);
     for check in &selected {
         run_fixed(check, &mut reporter)?;
     }
-    if with_tests {
+    if search.tests {
+        let switches = switches(&options).map(|name| (name, "1".into()));
         let plan = tests_run::Plan {
             pattern,
-            envs: test_envs(&options),
+            envs: switches.chain([data::variable(&workspace)?]).collect(),
         };
         tests_run::run(&workspace, &plan, &mut reporter)?;
     }
-    if claims::wanted(pattern) {
-        claims::run(pattern, &mut reporter)?;
+    if search.claims {
+        claims::run(&workspace, pattern, &mut reporter)?;
     }
     if reporter.is_empty() {
         eprintln!("error: verify: no check has an id that contains {pattern:?}");
@@ -173,15 +185,29 @@ fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {
     reporter.end(&check.id, outcome)
 }
 
-fn test_envs(options: &Options) -> Vec<(&'static str, &'static str)> {
-    let switches = [(options.full, "VERIFY_FULL"), (options.bless, "BLESS")];
-    let on = switches.into_iter().filter(|(on, _)| *on);
-    on.map(|(_, name)| (name, "1")).collect()
+impl Search {
+    /// Everything where no pattern narrows the run; else only what nothing cheaper answers.
+    fn of(pattern: &str, no_fixed_check_matches: bool) -> Self {
+        let is_open = pattern.is_empty() || no_fixed_check_matches;
+        Self {
+            tests: is_open && !pattern.starts_with(claims::PREFIX),
+            claims: is_open && !pattern.starts_with(tests_run::PREFIX),
+        }
+    }
 }
 
-fn list(selected: &[&Check<'_>], with_tests: bool, as_json: bool) {
+/// Environment variables that are set to 1 for the tests.
+fn switches(options: &Options) -> impl Iterator<Item = &'static str> {
+    let switches = [(options.full, "VERIFY_FULL"), (options.bless, "BLESS")];
+    let on = switches.into_iter().filter(|(on, _)| *on);
+    on.map(|(_, name)| name)
+}
+
+fn list(selected: &[&Check<'_>], search: &Search, as_json: bool) {
     let ids = selected.iter().map(|check| check.id.as_str());
-    for id in ids.chain(with_tests.then_some(ALL_TESTS)) {
+    let by_build = [(search.tests, ALL_TESTS), (search.claims, ALL_CLAIMS)];
+    let by_build = by_build.into_iter().filter(|(searched, _)| *searched);
+    for id in ids.chain(by_build.map(|(_, id)| id)) {
         if as_json {
             println!("{}", json!({ "id": id }));
         } else {
@@ -200,8 +226,23 @@ mod tests {
         let options = parse(args.iter().map(OsString::from).collect()).unwrap();
         let options = options.unwrap();
         assert_eq!(options.only.as_deref(), Some("fmt"));
-        assert_eq!(test_envs(&options), [("VERIFY_FULL", "1"), ("BLESS", "1")]);
-        assert!(test_envs(&Options::default()).is_empty());
+        assert!(switches(&options).eq(["VERIFY_FULL", "BLESS"]));
+        assert_eq!(switches(&Options::default()).count(), 0);
+    }
+
+    #[test]
+    fn a_pattern_reaches_every_id_that_only_a_build_tells() {
+        let search = |pattern, none_fixed| {
+            let Search { tests, claims } = Search::of(pattern, none_fixed);
+            (tests, claims)
+        };
+        assert_eq!(search("", false), (true, true));
+        assert_eq!(search("clippy", false), (false, false));
+        for part in ["s3.einsum", "einsum", "claims", "cl"] {
+            assert_eq!(search(part, true), (true, true), "{part}");
+        }
+        assert_eq!(search("claims/s3", true), (false, true));
+        assert_eq!(search("test/games", true), (true, false));
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub struct Adapter {
     pub device: u32,
     /// Smallest and largest subgroup.
     pub subgroup_sizes: [u32; 2],
+    /// Iterations after which the driver ends a loop of a shader without an error, where it is known to.
+    pub max_loop_iterations: Option<u64>,
     /// Limits, all of which an opened device gets.
     pub limits: Limits,
     /// Optional abilities it has.
@@ -150,7 +152,7 @@ pub enum Select {
     Best,
     /// By place in [`crate::adapters`].
     Index(usize),
-    /// The first whose name contains this, in any case.
+    /// The fastest kind among those whose name contains this, in any case.
     Name(String),
 }
 
@@ -168,9 +170,10 @@ impl Select {
             Self::Index(index) => adapters.iter().find(|adapter| adapter.index == *index),
             Self::Name(part) => {
                 let part = part.to_lowercase();
-                adapters
+                let named = adapters
                     .iter()
-                    .find(|adapter| adapter.name.to_lowercase().contains(&part))
+                    .filter(|adapter| adapter.name.to_lowercase().contains(&part));
+                named.min_by_key(rank)
             }
         }
     }

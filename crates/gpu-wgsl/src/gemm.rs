@@ -21,10 +21,10 @@ const LANES: u32 = 4;
 /// Largest side of a block: beyond it no device has the workgroup memory.
 const MAX_BLOCK_SIDE: u32 = 1024;
 /// Most elements of C that an invocation keeps; an 8 × 8 tile already fills the registers of most devices.
-const MAX_REGISTERS: u32 = 256;
+const MAX_REGISTERS: u32 = 128;
 
-/// Most multiply-adds that are written out; compilers slow down beyond some thousands.
-const MAX_STATEMENTS: u32 = 4096;
+/// Most multiply-adds that are written out; some drivers take minutes over a few thousand.
+const MAX_STATEMENTS: u32 = 1024;
 
 /// Sizes of the tiles of a generated product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,9 +96,15 @@ impl Config {
                 1,
             ],
             items_per_invocation: [self.thread_cols, self.thread_rows, 1],
+            workgroup_bytes: self.staged_vectors() * LANES * 4,
             params: reference.params.clone(),
             bindings: reference.bindings.clone(),
         })
+    }
+
+    /// Vectors of workgroup memory: a stage of A with one vector of padding a row, and a stage of B.
+    fn staged_vectors(&self) -> u32 {
+        self.block_inner * (self.block_rows / LANES + 1 + self.block_cols / LANES)
     }
 
     fn check(&self) -> Result<()> {

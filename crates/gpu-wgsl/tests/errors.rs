@@ -210,19 +210,60 @@ fn calls_that_do_not_fit_their_kernel_are_named() {
 }
 
 #[test]
-fn a_described_workgroup_that_the_text_does_not_have_is_refused() {
+fn a_description_that_is_not_the_texts_is_refused() {
+    let copy = &layout::BUFFER_COPY;
+    let edited = |from: &str, to: &str| {
+        assert!(copy.source.contains(from), "{from}");
+        Kernel {
+            source: Cow::Owned(copy.source.replace(from, to)),
+            ..copy.clone()
+        }
+    };
+    let swapped = vec![copy.bindings[1].clone(), copy.bindings[0].clone()];
+    let cases = [
+        (
+            edited("GROUP: u32 = 256u", "GROUP: u32 = 32u"),
+            "workgroups of [256, 1, 1], the text has [32, 1, 1]",
+        ),
+        (
+            edited("array<vec4<f32>>", "array<vec4<u32>>"),
+            "element: U32",
+        ),
+        (
+            edited("pad2: u32,", "pad2: u32, pad3: vec4<u32>,"),
+            "size_bytes: 32",
+        ),
+        (
+            edited(
+                "const GROUP",
+                "var<workgroup> w: array<f32, 9>; const GROUP",
+            ),
+            "memory, the text has 36",
+        ),
+        (
+            Kernel {
+                bindings: Cow::Owned(swapped),
+                ..copy.clone()
+            },
+            "described with [Binding",
+        ),
+        (
+            Kernel {
+                workgroup_size: [0, 1, 1],
+                ..copy.clone()
+            },
+            "workgroups of [0, 1, 1]",
+        ),
+    ];
     for gpu in every_adapter() {
-        let kernel = Kernel {
-            workgroup_size: [128, 1, 1],
-            ..layout::BUFFER_COPY
-        };
         let x = gpu.upload("x", &[4], &[0.0_f32; 4]).unwrap();
         let y = gpu.alloc::<f32>("y", &[4]).unwrap();
-        let error = gpu
-            .dispatch(&kernel, &BufferCopyParams::new(1), &[&x, &y])
-            .unwrap_err();
-        let text = "dispatch: buffer_copy: is described with workgroups of [128, 1, 1], the text has [256, 1, 1]";
-        assert_eq!(error.to_string(), text);
+        for (kernel, text) in &cases {
+            let outcome = gpu.dispatch(kernel, &BufferCopyParams::new(1), &[&x, &y]);
+            let error = outcome.expect_err(text);
+            assert!(matches!(error, Error::Interface { .. }), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
     }
 }
 

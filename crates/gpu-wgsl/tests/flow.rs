@@ -170,3 +170,43 @@ fn a_measurement_holds_its_own_threads_dispatches_and_no_other_runs_beside_it() 
         assert_eq!(gpu.time(run).unwrap().len(), 1);
     }
 }
+
+#[test]
+fn a_kernel_sees_its_buffer_and_not_the_rest_of_its_size_class() {
+    let source = "struct P { n: u32 } @group(0) @binding(0) var<uniform> p: P;
+        @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+        @compute @workgroup_size(1) fn len() { y[0] = arrayLength(&y) + 0u * p.n; }";
+    let kernel = shaders::reflect("len", source).unwrap();
+    for gpu in every_adapter() {
+        let y = gpu.alloc::<u32>("y", &[5]).unwrap();
+        gpu.dispatch(&kernel, &P { n: 1 }, &[&y]).unwrap();
+        assert_eq!(gpu.read(&y).unwrap()[0], 5);
+    }
+}
+
+/// Parameters of the kernel `len`.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct P {
+    n: u32,
+}
+
+impl shaders::Params for P {
+    const NAME: &'static str = "P";
+    const FIELDS: &'static [shaders::Field] = &[shaders::Field {
+        name: "n",
+        offset_bytes: 0,
+    }];
+
+    fn domain(&self) -> [u64; 3] {
+        [self.n.into(), 1, 1]
+    }
+
+    fn buffer_lens(&self) -> Vec<u64> {
+        vec![1]
+    }
+
+    fn loop_iterations(&self) -> u64 {
+        0
+    }
+}

@@ -6,7 +6,7 @@ use crate::{Kernel, params::FmaPeakParams};
 /// Chains kept by one invocation.
 const CHAINS: u8 = 8;
 /// Steps of each chain in one round.
-const STEPS_PER_ROUND: u32 = 8;
+const STEPS_PER_ROUND: u64 = 8;
 
 /// Runs the chains `x ← x · m + s` and writes the sum of each invocation's chains.
 ///
@@ -25,7 +25,7 @@ pub fn fma_peak(kernel: &Kernel, params: &FmaPeakParams, y: &mut [f32]) {
         let seed = at.lid[0] as f32;
         let chain = |number: u8| {
             let mut x = seed + f32::from(number);
-            for _ in 0..params.rounds * STEPS_PER_ROUND {
+            for _ in 0..u64::from(params.rounds) * STEPS_PER_ROUND {
                 x = x.mul_add(params.multiplier, params.addend);
             }
             x

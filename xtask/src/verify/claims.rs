@@ -1,29 +1,31 @@
 //! The claims ledger: one check per claim of the sources, with claim, measurement and verdict.
 //!
 //! Role: runs the program `claims` of benches and reports its lines. A claim that does not hold is a finding and
-//! passes; a claim that could not be settled is a failure of ours.
+//! passes where the ledger expects just that; a verdict other than the expected one is a failure of ours, and so
+//! is an entry that says neither.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::reporter::{Outcome, Reporter};
+use crate::data;
 use crate::process::{self, Finished, Line, tail, watch};
+use crate::workspace::Workspace;
 
 /// What every id begins with.
 pub(super) const PREFIX: &str = "claims/";
+/// The verdict on a claim that takes what this machine lacks.
+const NOT_MEASURED: &str = "not-measured";
 /// How much of a failing program's output is shown.
 const TAIL_LINES: usize = 20;
 
-/// Tells whether the pattern of `--only` asks for claims.
-pub(super) fn wanted(pattern: &str) -> bool {
-    PREFIX.contains(pattern) || pattern.starts_with(PREFIX)
-}
-
 /// Settles the claims whose id contains the pattern.
-pub(super) fn run(pattern: &str, reporter: &mut Reporter) -> Result<()> {
+pub(super) fn run(workspace: &Workspace, pattern: &str, reporter: &mut Reporter) -> Result<()> {
     reporter.begin_long("claims")?;
     let mut cargo = process::cargo();
-    cargo.args(["run", "--quiet", "--package", "benches", "--bin", "claims"]);
+    cargo
+        .args(["run", "--quiet", "--package", "benches", "--bin", "claims"])
+        .envs([data::variable(workspace)?]);
     let Finished { status, out, err } = watch(&mut cargo, |line| {
         if let Line::Err(text) = line {
             reporter.note(text);
@@ -43,33 +45,83 @@ pub(super) fn run(pattern: &str, reporter: &mut Reporter) -> Result<()> {
 }
 
 fn report(id: &str, entry: &Value, reporter: &mut Reporter) -> Result<()> {
-    let claim = entry["claim"].as_str().unwrap_or("");
-    let verdict = entry["verdict"].as_str().unwrap_or("no verdict");
-    match verdict {
-        "not-measured" => reporter.add(id, Outcome::Skipped(format!("{claim}: not measured here"))),
-        "holds" | "does-not-hold" => {
-            let (claimed, measured) = (&entry["claimed"], &entry["measured"]);
-            let verdict = verdict.replace('-', " ");
-            reporter.pass(
-                id,
-                &format!("{claim}: claimed {claimed}, measured {measured}: {verdict}"),
-            )
-        }
-        other => reporter.add(id, Outcome::Failed(format!("the ledger says {other:?}"))),
+    match outcome(entry) {
+        // What was found out is worth a line even where all is as expected.
+        Outcome::Passed => reporter.pass(id, &finding(entry)),
+        other => reporter.add(id, other),
     }
+}
+
+fn outcome(entry: &Value) -> Outcome {
+    let [verdict, expected] = ["verdict", "expected"].map(|key| entry[key].as_str());
+    match (verdict, expected) {
+        (Some(NOT_MEASURED), Some(_)) => {
+            Outcome::Skipped(format!("{}: not measured here", text(entry, "claim")))
+        }
+        (Some(verdict), Some(expected)) if verdict == expected => Outcome::Passed,
+        (Some(_), Some(expected)) => {
+            let expected = expected.replace('-', " ");
+            Outcome::Failed(format!("{}; expected: {expected}", finding(entry)))
+        }
+        _ => Outcome::Failed(format!("the ledger lacks verdict or expected: {entry}")),
+    }
+}
+
+/// Claim, numbers and verdict in one line.
+fn finding(entry: &Value) -> String {
+    let (claimed, measured) = (&entry["claimed"], &entry["measured"]);
+    let verdict = text(entry, "verdict").replace('-', " ");
+    let claim = text(entry, "claim");
+    format!("{claim}: claimed {claimed}, measured {measured}: {verdict}")
+}
+
+fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
+    entry[key].as_str().unwrap_or("")
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
+    fn entry(verdict: &str, expected: &str) -> Value {
+        json!({"claim": "pi is 3", "claimed": [3.0], "measured": [3.5],
+            "verdict": verdict, "expected": expected})
+    }
+
     #[test]
-    fn patterns_that_name_claims_want_them() {
-        for pattern in ["", "claims", "claims/s3", "cl"] {
-            assert!(wanted(pattern), "{pattern}");
+    fn a_claim_passes_with_the_verdict_that_is_expected_of_it() {
+        for verdict in ["holds", "does-not-hold", "holds-with-correction"] {
+            assert_eq!(outcome(&entry(verdict, verdict)), Outcome::Passed);
         }
-        for pattern in ["test/", "clippy", "s3.einsum"] {
-            assert!(!wanted(pattern), "{pattern}");
+        assert_eq!(
+            finding(&entry("does-not-hold", "does-not-hold")),
+            "pi is 3: claimed [3.0], measured [3.5]: does not hold"
+        );
+    }
+
+    #[test]
+    fn another_verdict_fails_and_says_both() {
+        let said = "pi is 3: claimed [3.0], measured [3.5]: does not hold; expected: holds";
+        assert_eq!(
+            outcome(&entry("does-not-hold", "holds")),
+            Outcome::Failed(said.into())
+        );
+        let better = outcome(&entry("holds", "does-not-hold"));
+        assert!(matches!(better, Outcome::Failed(_)), "{better:?}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_skipped() {
+        let skipped = Outcome::Skipped("pi is 3: not measured here".into());
+        assert_eq!(outcome(&entry("not-measured", "holds")), skipped);
+    }
+
+    #[test]
+    fn an_entry_without_verdict_or_expectation_fails() {
+        for half in [json!({"verdict": "holds"}), json!({"expected": "holds"})] {
+            assert!(matches!(outcome(&half), Outcome::Failed(_)), "{half}");
         }
     }
 }

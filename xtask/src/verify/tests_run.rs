@@ -2,11 +2,13 @@
 //!
 //! Method: every executable is first asked for its tests, so a pattern may match any
 //! part of an id, and a test without a result when the process is gone is a failure.
+//! The build and the run of doc tests are checks too, so that what fails has an id to run again.
 //! Executables run from their package's folder, as under `cargo test`. Doc tests
 //! are run by cargo; their names begin with the path of their file, hence the package.
 //! Limits: targets without Rust's harness are not understood; there are none.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
@@ -23,12 +25,15 @@ const HEAD_LINES: usize = 40;
 /// How much of the output of a failed build or a crash is shown.
 const TAIL_LINES: usize = 60;
 
+/// What every id begins with.
+pub(super) const PREFIX: &str = "test/";
+
 /// Which tests run, and how.
 pub(super) struct Plan<'a> {
     /// Only tests whose id contains it.
     pub(super) pattern: &'a str,
     /// Set for every test.
-    pub(super) envs: Vec<(&'static str, &'static str)>,
+    pub(super) envs: Vec<(&'static str, OsString)>,
 }
 
 /// Builds and runs the selected tests and reports each.
@@ -46,6 +51,9 @@ pub(super) fn run(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporte
     })?;
     if !built.status.success() {
         return reporter.end(BUILD, Outcome::Failed(tail(&built.err, TAIL_LINES)));
+    }
+    if BUILD.contains(plan.pattern) {
+        reporter.end(BUILD, Outcome::Passed)?;
     }
     for executable in artifact::executables(&built.out) {
         if executable.is_test {
@@ -108,7 +116,7 @@ fn command(executable: &Executable, package: &Package, plan: &Plan<'_>) -> Comma
         .current_dir(package.folder())
         .env("CARGO_MANIFEST_DIR", package.folder())
         .env("CARGO_PKG_NAME", &package.name)
-        .envs(plan.envs.iter().copied());
+        .envs(plan.envs.iter().map(|(name, value)| (name, value)));
     command
 }
 
@@ -191,20 +199,21 @@ fn head(output: &str) -> String {
 
 fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter) -> Result<()> {
     const DOC_TESTS: &str = "test/doc";
+    let is_asked = DOC_TESTS.contains(plan.pattern);
     let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
-    if !plan.pattern.is_empty() {
-        let listed = watch(
-            &mut doc_command(plan, &["--list", "--format", "terse"]),
-            |_| (),
-        )?;
-        if !libtest::listing(&listed.out)
-            .iter()
-            .any(|name| is_selected(name))
-        {
+    reporter.begin_long(DOC_TESTS)?;
+    if !is_asked {
+        let mut list = doc_command(plan, &["--list", "--format", "terse"]);
+        let listed = watch(&mut list, |_| ())?;
+        if !listed.status.success() {
+            let said = tail(&(listed.out + &listed.err), TAIL_LINES);
+            return reporter.end(DOC_TESTS, Outcome::Failed(said));
+        }
+        let all = libtest::listing(&listed.out);
+        if !all.iter().any(|name| is_selected(name)) {
             return Ok(());
         }
     }
-    reporter.begin_long(DOC_TESTS)?;
     let finished = watch(&mut doc_command(plan, &[]), |line| {
         if let Line::Out(text) = line
             && libtest::is_result(text)
@@ -219,7 +228,11 @@ fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter
     let is_explained = reports
         .iter()
         .any(|report| report.verdict == Verdict::Failed);
-    if !finished.status.success() && !is_explained {
+    if finished.status.success() {
+        if is_asked {
+            reporter.end(DOC_TESTS, Outcome::Passed)?;
+        }
+    } else if !is_explained {
         let said = tail(&finished.err, TAIL_LINES);
         reporter.end(DOC_TESTS, Outcome::Failed(said))?;
     }
@@ -231,7 +244,7 @@ fn doc_command(plan: &Plan<'_>, harness_args: &[&str]) -> Command {
     cargo
         .args(["test", "--workspace", "--doc", "--no-fail-fast", "--"])
         .args(harness_args)
-        .envs(plan.envs.iter().copied());
+        .envs(plan.envs.iter().map(|(name, value)| (name, value)));
     cargo
 }
 

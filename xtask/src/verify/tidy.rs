@@ -1,115 +1,33 @@
 //! Rules of style that a search of the text can check.
 //!
 //! Role: one function per rule, from the source tree to a list of faults.
-//! Method: comments and code of a line are told apart at the first `//`, which is enough
-//! for rules whose words nobody writes in strings.
 
-use std::fs;
-use std::path::Path;
+mod stems;
+mod tree;
 
-use anyhow::{Context as _, Result};
+pub(super) use tree::Tree;
+use tree::{SourceFile, words};
 
 /// A rule's name and the search for breaches of it.
 type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
 /// All rules, in the order in which they run.
-pub(super) const RULES: [Rule; 8] = [
+pub(super) const RULES: [Rule; 9] = [
     ("headers", headers),
     ("unfinished", unfinished),
     ("ignored", ignored),
     ("sleep", sleep),
-    ("stems", stems),
+    ("stems", stems::faults),
     ("wgsl", wgsl),
+    ("wgpu", wgpu),
     ("versions", versions),
     ("comparator", comparator),
 ];
 
+/// The only folder whose code names wgpu.
+const WGPU_FOLDER: &str = "crates/gpu-wgsl/src/device/";
 /// Crates that would bring a second comparator along.
 const COMPARATORS: [&str; 4] = ["approx", "assert_approx_eq", "float-cmp", "float_eq"];
-
-/// The files that the rules look at.
-pub(super) struct Tree {
-    files: Vec<SourceFile>,
-}
-
-struct SourceFile {
-    /// Relative to the root, with `/` on every system.
-    path: String,
-    text: String,
-}
-
-impl Tree {
-    /// Reads Rust, WGSL and manifests below `root`, leaving out build output and hidden folders.
-    pub(super) fn read(root: &Path) -> Result<Self> {
-        let mut files = Vec::new();
-        collect(root, "", &mut files)?;
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Self { files })
-    }
-
-    fn with_extension(&self, extension: &str) -> impl Iterator<Item = &SourceFile> {
-        self.files
-            .iter()
-            .filter(move |file| file.extension() == Some(extension))
-    }
-
-    fn has(&self, path: &str) -> bool {
-        self.files.iter().any(|file| file.path == path)
-    }
-}
-
-fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = format!("{prefix}{name}");
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            if !name.starts_with('.') && name != "target" {
-                collect(&entry.path(), &format!("{path}/"), files)?;
-            }
-        } else if kind.is_file() && is_source(&name) {
-            let bytes = fs::read(entry.path()).with_context(|| path.clone())?;
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            files.push(SourceFile { path, text });
-        }
-    }
-    Ok(())
-}
-
-fn is_source(name: &str) -> bool {
-    let extension = Path::new(name).extension().and_then(|text| text.to_str());
-    name == "Cargo.toml" || matches!(extension, Some("rs" | "wgsl"))
-}
-
-impl SourceFile {
-    fn extension(&self) -> Option<&str> {
-        Path::new(&self.path).extension()?.to_str()
-    }
-
-    /// Lines with their number and the place of the comment in them, if any.
-    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        self.text.lines().enumerate().map(|(idx, text)| Line {
-            place: format!("{}:{}", self.path, idx + 1),
-            code: text.split("//").next().unwrap_or(""),
-            comment: text.split_once("//").map_or("", |(_, comment)| comment),
-        })
-    }
-
-    /// Lines that only tests compile: all of a test target, else what follows `cfg(test)`.
-    fn test_lines(&self) -> impl Iterator<Item = Line<'_>> {
-        let whole = self.path.contains("/tests/") || self.path.ends_with("/tests.rs");
-        self.lines()
-            .skip_while(move |line| !whole && line.code.trim() != "#[cfg(test)]")
-    }
-}
-
-struct Line<'a> {
-    /// `path:number`, as editors open it.
-    place: String,
-    code: &'a str,
-    comment: &'a str,
-}
 
 /// Every file begins with a header.
 fn headers(tree: &Tree) -> Vec<String> {
@@ -146,19 +64,6 @@ fn has_number(text: &str) -> bool {
     number.is_some_and(|(digits, _)| digits.parse::<u32>().is_ok())
 }
 
-/// The words of a text, each with what follows it.
-fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(|c| !is_part(c));
-        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        rest = after;
-        (!word.is_empty()).then_some((word, after))
-    })
-}
-
 /// No test is switched off.
 fn ignored(tree: &Tree) -> Vec<String> {
     find(
@@ -179,38 +84,6 @@ fn sleep(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Every fixed kernel has its twin and a kernel test.
-fn stems(tree: &Tree) -> Vec<String> {
-    let mut faults = Vec::new();
-    for file in tree.with_extension("wgsl") {
-        let Some(name) = file.path.strip_prefix("shaders/wgsl/") else {
-            continue;
-        };
-        let Some(stem) = name
-            .strip_suffix(".wgsl")
-            .filter(|stem| !stem.contains('/'))
-        else {
-            continue;
-        };
-        if !tree.has(&format!("shaders/src/twin/{stem}.rs")) {
-            faults.push(format!("{stem}: no twin in shaders/src/twin/{stem}.rs"));
-        }
-        let constant = stem.to_uppercase();
-        let mut test_lines = tree
-            .with_extension("rs")
-            .filter(|file| file.path.starts_with("crates/"))
-            .flat_map(SourceFile::test_lines);
-        let is_tested =
-            test_lines.any(|line| words(line.code).any(|(word, _)| word.starts_with(&constant)));
-        if !is_tested {
-            faults.push(format!(
-                "{stem}: no test below crates/ names layout::{constant}"
-            ));
-        }
-    }
-    faults
-}
-
 /// Shader text is read by its own crate only, and holds nothing that naga refuses.
 fn wgsl(tree: &Tree) -> Vec<String> {
     // This program reads every text of the tree, and names such files in its tests.
@@ -228,11 +101,25 @@ fn wgsl(tree: &Tree) -> Vec<String> {
     faults
 }
 
+/// wgpu is named by one module; comments may mention it anywhere.
+fn wgpu(tree: &Tree) -> Vec<String> {
+    let files = tree.with_extension("rs");
+    let strangers = files.filter(|file| !file.path.starts_with(WGPU_FOLDER));
+    find(strangers, "names wgpu", |code| {
+        let mut found = words(code);
+        found.any(|(word, rest)| match word {
+            "wgpu" => rest.starts_with("::"),
+            "use" => words(rest).next().is_some_and(|(used, _)| used == "wgpu"),
+            _ => false,
+        })
+    })
+}
+
 /// Versions stand in the root manifest only.
 fn versions(tree: &Tree) -> Vec<String> {
-    let members = tree
-        .with_extension("toml")
-        .filter(|file| file.path != "Cargo.toml");
+    // A package that is its own workspace has nowhere to inherit from; nor has the root.
+    let is_member = |file: &&SourceFile| !file.text.lines().any(|line| line == "[workspace]");
+    let members = tree.with_extension("toml").filter(is_member);
     let mut faults = Vec::new();
     for file in members {
         for (place, line) in dependency_lines(file) {
@@ -288,19 +175,9 @@ fn find<'a>(
 mod tests {
     use super::*;
 
-    fn tree(files: &[(&str, &str)]) -> Tree {
-        let file = |&(path, text): &(&str, &str)| SourceFile {
-            path: path.into(),
-            text: text.into(),
-        };
-        Tree {
-            files: files.iter().map(file).collect(),
-        }
-    }
-
     #[test]
     fn a_file_without_a_header_is_named() {
-        let tree = tree(&[
+        let tree = Tree::of(&[
             ("a.rs", "//! Header.\n"),
             ("b.rs", "// Comment.\n"),
             ("c.wgsl", "// Header.\n"),
@@ -320,7 +197,7 @@ mod tests {
         let text = ["TODO: x", "TODO(#12): x", "AUTODOC", "FIXME(me)", "XXX"]
             .map(|comment| format!("let a = 1; // {comment}\n"))
             .concat();
-        let faults = unfinished(&tree(&[("a.rs", &text)]));
+        let faults = unfinished(&Tree::of(&[("a.rs", &text)]));
         let places: Vec<_> = faults.iter().map(|fault| &fault[..6]).collect();
         assert_eq!(places, ["a.rs:1", "a.rs:4", "a.rs:5"]);
     }
@@ -330,7 +207,7 @@ mod tests {
         let nap = concat!("std::thread::", "sleep(d);\n");
         let off = concat!("    #[ig", "nore]\n");
         let tested = format!("{nap}#[cfg(test)]\nmod tests {{\n{off}{nap}}}\n");
-        let tree = tree(&[("a/src/x.rs", &tested), ("a/tests/y.rs", nap)]);
+        let tree = Tree::of(&[("a/src/x.rs", &tested), ("a/tests/y.rs", nap)]);
         assert_eq!(ignored(&tree), ["a/src/x.rs:4: a test is switched off"]);
         assert_eq!(
             sleep(&tree),
@@ -342,32 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stem_without_twin_or_test_is_named() {
-        let tree = tree(&[
-            ("shaders/wgsl/row_sum.wgsl", ""),
-            ("shaders/wgsl/row_max.wgsl", ""),
-            ("shaders/wgsl/shared/grid.wgsl", ""),
-            ("shaders/src/twin/row_sum.rs", ""),
-            (
-                "crates/g/tests/kernels.rs",
-                "kernel: &layout::ROW_SUM_F32,\n",
-            ),
-            ("crates/g/src/sum.rs", "&layout::ROW_MAX\n"),
-        ]);
-        assert_eq!(
-            stems(&tree),
-            [
-                "row_max: no twin in shaders/src/twin/row_max.rs",
-                "row_max: no test below crates/ names layout::ROW_MAX",
-            ]
-        );
-    }
-
-    #[test]
     fn shader_text_stays_in_its_crate_and_free_of_the_directive() {
         let read = "include_str!(\"a.wgsl\")\n";
         let directive = concat!("enable ", "subgroups;\n");
-        let tree = tree(&[
+        let tree = Tree::of(&[
             ("shaders/src/source.rs", read),
             ("crates/g/src/x.rs", read),
             ("shaders/wgsl/a.wgsl", directive),
@@ -380,12 +235,38 @@ mod tests {
     }
 
     #[test]
+    fn wgpu_is_named_by_the_device_module_only() {
+        // Written in two parts, or this file would be a breach.
+        let path = concat!("let limits = wg", "pu::Limits::default();\n");
+        let import = concat!("pub use wg", "pu as gpu;\n");
+        let innocent = "// wgpu::Limits\n/// use wgpu\nlet names = [\"wgpu\"]; by_wgpu::f();\n";
+        let tree = Tree::of(&[
+            ("crates/gpu-wgsl/src/device/open.rs", path),
+            ("crates/gpu-wgsl/src/pool.rs", path),
+            ("crates/games/src/gpu.rs", import),
+            ("xtask/src/edges.rs", innocent),
+        ]);
+        assert_eq!(
+            wgpu(&tree),
+            [
+                "crates/gpu-wgsl/src/pool.rs:1: names wgpu",
+                "crates/games/src/gpu.rs:1: names wgpu",
+            ]
+        );
+    }
+
+    #[test]
     fn members_inherit_versions_and_compare_one_way() {
         let member = "[package]\nversion.workspace = true\n[dependencies]\n# Why.\n\
             a.workspace = true\nb = { workspace = true, optional = true }\nc = \"1\"\n\n\
             [target.'cfg(unix)'.dev-dependencies]\napprox.workspace = true\nd = { path = \"x\" }\n";
-        let root = "[workspace.dependencies]\na = \"1\"\nfloat-cmp = \"0.10\"\n";
-        let tree = tree(&[("Cargo.toml", root), ("m/Cargo.toml", member)]);
+        let apart = "[workspace]\n\n[dependencies]\ne = \"1\"\n";
+        let root = "[workspace]\n[workspace.dependencies]\na = \"1\"\nfloat-cmp = \"0.10\"\n";
+        let tree = Tree::of(&[
+            ("Cargo.toml", root),
+            ("apart/Cargo.toml", apart),
+            ("m/Cargo.toml", member),
+        ]);
         assert_eq!(
             versions(&tree),
             [
@@ -396,7 +277,7 @@ mod tests {
         assert_eq!(
             comparator(&tree),
             [
-                "Cargo.toml:3: float-cmp is a second comparator",
+                "Cargo.toml:4: float-cmp is a second comparator",
                 "m/Cargo.toml:10: approx is a second comparator",
             ]
         );

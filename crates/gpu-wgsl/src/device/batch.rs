@@ -7,6 +7,7 @@ use super::memory::create_buffer;
 use super::{AnyBuffer, Gpu, kernels::Pipeline, lock};
 use crate::adapter::{Adapter, Feature};
 use crate::{Error, Result};
+use shaders::Access;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -101,6 +102,14 @@ impl Run {
         }
     }
 
+    fn mark_outputs_stale(&self, why: &str) {
+        for (buffer, (access, _)) in self.buffers.iter().zip(&self.pipeline.bindings) {
+            if *access == Access::ReadWrite {
+                buffer.mark_stale(why);
+            }
+        }
+    }
+
     fn encode(&self, pass: &mut wgpu::ComputePass<'_>, bind_group: &wgpu::BindGroup) {
         pass.set_pipeline(&self.pipeline.pipeline);
         pass.set_bind_group(0, bind_group, &[]);
@@ -188,16 +197,26 @@ impl Gpu {
     fn flush_batch(&self, batch: &mut Batch) -> Result<()> {
         self.alive("flush")?;
         let runs = std::mem::take(&mut batch.runs);
+        let sent = self.send(&runs, batch.measurement.as_mut());
+        if let Err(error) = &sent {
+            // A submission runs whole or not at all, and another thread may be the one that is told.
+            runs.iter()
+                .for_each(|run| run.mark_outputs_stale(&error.to_string()));
+        }
+        sent
+    }
+
+    fn send(&self, runs: &[Run], measurement: Option<&mut Measurement>) -> Result<()> {
         if !runs.is_empty() {
-            let bind_groups = self.bind_groups(&runs)?;
-            match &mut batch.measurement {
-                None => self.submit(&runs, &bind_groups),
+            let bind_groups = self.bind_groups(runs)?;
+            match measurement {
+                None => self.submit(runs, &bind_groups),
                 Some(Measurement {
                     timer,
                     thread,
                     timings,
                 }) => {
-                    let elapsed = self.submit_timed(*timer, &runs, &bind_groups)?;
+                    let elapsed = self.submit_timed(*timer, runs, &bind_groups)?;
                     let own = runs
                         .iter()
                         .zip(elapsed)
@@ -376,14 +395,14 @@ fn bind_group(
             size: std::num::NonZero::new(run.params.len() as u64),
         }),
     };
-    let storage = run
-        .buffers
-        .iter()
-        .zip(1..)
-        .map(|(buffer, binding)| wgpu::BindGroupEntry {
-            binding,
-            resource: buffer.handle().as_entire_binding(),
-        });
+    let bound = run.buffers.iter().zip(&run.pipeline.bindings);
+    let storage =
+        bound.zip(1..).map(
+            |((buffer, (_, stride_bytes)), binding)| wgpu::BindGroupEntry {
+                binding,
+                resource: buffer.binding(*stride_bytes),
+            },
+        );
     device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: Some(&run.pipeline.name),
         layout: &run.pipeline.bind_group_layout,

@@ -11,6 +11,8 @@ pub(super) struct Pipeline {
     pub(super) name: String,
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) bind_group_layout: wgpu::BindGroupLayout,
+    /// Access and element stride in bytes of each storage buffer.
+    pub(super) bindings: Vec<(Access, u32)>,
 }
 
 /// Checks the parameter struct's name and size, and each buffer's element type and length, against the kernel.
@@ -93,7 +95,7 @@ impl Gpu {
             return Ok(Arc::clone(pipeline));
         }
         self.check_limits(kernel)?;
-        check_entry_point(kernel)?;
+        check_description(kernel)?;
         // Two threads may compile the same text at once; the second result is simply kept.
         let pipeline = self
             .scoped(|device| compile(device, kernel))
@@ -116,6 +118,12 @@ impl Gpu {
                 "invocations",
                 "maxComputeInvocationsPerWorkgroup",
                 limits.max_compute_invocations_per_workgroup,
+            ),
+            (
+                kernel.workgroup_bytes.into(),
+                "bytes of workgroup memory",
+                "maxComputeWorkgroupStorageSize",
+                limits.max_compute_workgroup_storage_size,
             ),
             (
                 kernel.bindings.len() as u64,
@@ -141,31 +149,39 @@ impl Gpu {
     }
 }
 
-/// Checks that the text has the entry point and the workgroup that the kernel says it has: a grid computed from
-/// another workgroup would leave elements out in silence.
-fn check_entry_point(kernel: &Kernel) -> Result<()> {
+/// Checks that the text is what the kernel's description says: a grid from another workgroup, or buffers in another
+/// order, would give wrong numbers in silence.
+fn check_description(kernel: &Kernel) -> Result<()> {
     let refused = |message: String| Error::Shader {
         kernel: kernel.name.to_string(),
         message,
     };
-    let module = naga::front::wgsl::parse_str(&kernel.source)
-        .map_err(|error| refused(error.emit_to_string(&kernel.source)))?;
-    let entry = module
-        .entry_points
-        .iter()
-        .find(|entry| entry.name == kernel.name);
-    let Some(entry) = entry else {
-        return Err(refused(
-            "the text has no entry point of that name".to_owned(),
-        ));
-    };
-    if entry.workgroup_size == kernel.workgroup_size {
+    let text = shaders::reflect(&kernel.name, &kernel.source).map_err(refused)?;
+    let (said, found) = if text.workgroup_size != kernel.workgroup_size {
+        (
+            format!("workgroups of {:?}", kernel.workgroup_size),
+            format!("{:?}", text.workgroup_size),
+        )
+    } else if text.workgroup_bytes != kernel.workgroup_bytes {
+        let [said, found] = [kernel.workgroup_bytes, text.workgroup_bytes];
+        (
+            format!("{said} bytes of workgroup memory"),
+            found.to_string(),
+        )
+    } else if text.params != kernel.params {
+        (format!("{:?}", kernel.params), format!("{:?}", text.params))
+    } else if text.bindings != kernel.bindings {
+        (
+            format!("{:?}", kernel.bindings),
+            format!("{:?}", text.bindings),
+        )
+    } else {
         return Ok(());
-    }
-    let (says, has) = (kernel.workgroup_size, entry.workgroup_size);
+    };
+    let why = format!("is described with {said}, the text has {found}");
     Err(Error::Interface {
         kernel: kernel.name.to_string(),
-        why: format!("is described with workgroups of {says:?}, the text has {has:?}"),
+        why,
     })
 }
 
@@ -215,5 +231,10 @@ fn compile(device: &wgpu::Device, kernel: &Kernel) -> Pipeline {
         name: kernel.name.to_string(),
         pipeline,
         bind_group_layout,
+        bindings: kernel
+            .bindings
+            .iter()
+            .map(|binding| (binding.access, binding.stride_bytes))
+            .collect(),
     }
 }

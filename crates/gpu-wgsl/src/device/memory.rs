@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use shaders::Element;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// A scalar that kernels can hold in a storage buffer.
 pub trait Scalar: bytemuck::Pod + Send + Sync {
@@ -49,6 +49,8 @@ struct Memory {
     bytes: u64,
     class_bytes: u64,
     buffer: Option<wgpu::Buffer>,
+    /// Why its contents are not what the caller thinks: work that should have written them never ran.
+    stale: Mutex<Option<String>>,
     /// Weak, since recorded work owns buffers and the device owns recorded work.
     shared: Weak<Shared>,
 }
@@ -101,6 +103,26 @@ impl AnyBuffer {
 
     pub(super) fn shared(&self) -> &Weak<Shared> {
         &self.memory.shared
+    }
+
+    /// Marks the contents as never written, for this reason; the next read returns it.
+    pub(super) fn mark_stale(&self, why: &str) {
+        *lock(&self.memory.stale) = Some(why.to_owned());
+    }
+
+    /// Gives what a kernel sees of it: its own bytes, and at least one element of `stride_bytes`.
+    pub(super) fn binding(&self, stride_bytes: u32) -> wgpu::BindingResource<'_> {
+        // The buffer behind it is as large as its class, of which the rest belongs to nobody.
+        let bytes = self
+            .memory
+            .bytes
+            .max(stride_bytes.into())
+            .next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+            buffer: self.handle(),
+            offset: 0,
+            size: std::num::NonZero::new(bytes.min(self.memory.class_bytes)),
+        })
     }
 
     pub(super) fn handle(&self) -> &wgpu::Buffer {
@@ -184,6 +206,7 @@ impl Gpu {
             bytes,
             class_bytes,
             buffer: Some(buffer),
+            stale: Mutex::default(),
             shared: Arc::downgrade(&self.shared),
         };
         Ok(Buffer {
@@ -250,16 +273,24 @@ impl Gpu {
         self.shared
             .queue
             .write_buffer(buffer.handle(), 0, bytemuck::cast_slice(data));
+        *lock(&buffer.memory.stale) = None;
         self.sound("write")
     }
 
     /// Runs what is recorded and gives the contents of a buffer, row-major.
     ///
     /// # Errors
-    /// [`Error::ForeignBuffer`], [`Error::Lost`], [`Error::Device`] for whatever the driver reported on the way.
+    /// [`Error::ForeignBuffer`], [`Error::Lost`], [`Error::Device`] for whatever the driver reported on the
+    /// way, and where work that should have written the buffer was lost.
     pub fn read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
         self.check_owner("read", buffer)?;
         self.flush()?;
+        if let Some(message) = lock(&buffer.memory.stale).clone() {
+            return Err(Error::Device {
+                op: "read",
+                message,
+            });
+        }
         let bytes = buffer.memory.bytes;
         if bytes == 0 {
             return Ok(Vec::new());

@@ -144,6 +144,7 @@ impl Gpu {
         if grid == [0, 0] {
             return Ok(());
         }
+        self.check_loops(kernel, params.loop_iterations(), domain)?;
         let pipeline = self.pipeline(kernel)?;
         self.record(batch::Run::new(
             pipeline,
@@ -197,6 +198,21 @@ impl Gpu {
         match faults.into_iter().flatten().next() {
             None => Ok(made),
             Some(fault) => Err(fault.into()),
+        }
+    }
+
+    fn check_loops(&self, kernel: &Kernel, needed: u64, domain: [u64; 3]) -> Result<()> {
+        match self.adapter().max_loop_iterations {
+            Some(limit) if needed > limit => Err(Error::TooLarge {
+                op: "dispatch",
+                name: kernel.name.to_string(),
+                shape: domain.to_vec(),
+                needed,
+                unit: "iterations of a loop",
+                limit_name: "driver's limit before it ends a loop in silence",
+                limit,
+            }),
+            _ => Ok(()),
         }
     }
 

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Environment variable that narrows [`Select::Best`] to adapters whose name contains its value.
 const ADAPTER_VARIABLE: &str = "GPU_ADAPTER";
+/// Mesa's llvmpipe ends every loop after so many iterations (its `LP_MAX_TGSI_LOOP_ITERATIONS`).
+const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
 /// Lists the adapters of this machine, software ones too; empty where there is no driver.
 #[must_use]
@@ -49,7 +51,7 @@ fn name_apart(adapters: Vec<&mut Adapter>) {
 
 pub(super) async fn open(select: Select) -> Result<Gpu> {
     let select = match (std::env::var(ADAPTER_VARIABLE), select) {
-        (Ok(part), Select::Best) => Select::Name(part),
+        (Ok(part), Select::Best) if !part.is_empty() => Select::Name(part),
         (_, select) => select,
     };
     let mut found = find().await;
@@ -109,7 +111,9 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
 fn describe(index: usize, adapter: &wgpu::Adapter) -> Adapter {
     let info = adapter.get_info();
     let limits = adapter.limits();
+    let is_llvmpipe = info.driver.contains("llvmpipe");
     Adapter {
+        max_loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
         index,
         name: info.name,
         device_type: match info.device_type {

@@ -1,0 +1,187 @@
+//! The source files as the rules of style see them.
+//!
+//! Role: reads them once and tells lines, code, comments, words and tests apart.
+//! Method: code and comment of a line part at the first `//`, which is enough for rules
+//! whose words nobody writes in strings.
+//! Limits: the tests of a file are what follows its first `cfg(test)` on a line of its own.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+/// The files that the rules look at.
+pub(crate) struct Tree {
+    files: Vec<SourceFile>,
+}
+
+pub(super) struct SourceFile {
+    /// Relative to the root, with `/` on every system.
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+impl Tree {
+    /// Reads Rust, WGSL and manifests below `root`, leaving out build output and hidden folders.
+    pub(crate) fn read(root: &Path) -> Result<Self> {
+        let mut files = Vec::new();
+        collect(root, "", &mut files)?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Self { files })
+    }
+
+    /// A tree of path and text, for the tests of rules.
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+        let file = |&(path, text): &(&str, &str)| SourceFile {
+            path: path.into(),
+            text: text.into(),
+        };
+        Self {
+            files: files.iter().map(file).collect(),
+        }
+    }
+
+    pub(super) fn with_extension(&self, extension: &str) -> impl Iterator<Item = &SourceFile> {
+        self.files
+            .iter()
+            .filter(move |file| file.extension() == Some(extension))
+    }
+
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.files.iter().any(|file| file.path == path)
+    }
+}
+
+fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            if !name.starts_with('.') && name != "target" {
+                collect(&entry.path(), &format!("{path}/"), files)?;
+            }
+        } else if kind.is_file() && is_source(&name) {
+            let bytes = fs::read(entry.path()).with_context(|| path.clone())?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            files.push(SourceFile { path, text });
+        }
+    }
+    Ok(())
+}
+
+fn is_source(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|text| text.to_str());
+    name == "Cargo.toml" || matches!(extension, Some("rs" | "wgsl"))
+}
+
+impl SourceFile {
+    fn extension(&self) -> Option<&str> {
+        Path::new(&self.path).extension()?.to_str()
+    }
+
+    /// Lines with their number and the place of the comment in them, if any.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.text.lines().enumerate().map(|(idx, text)| Line {
+            place: format!("{}:{}", self.path, idx + 1),
+            code: text.split("//").next().unwrap_or(""),
+            comment: text.split_once("//").map_or("", |(_, comment)| comment),
+        })
+    }
+
+    /// Whether all of it is a test: a file of a test target or a module of tests.
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+    }
+
+    /// Lines that only tests compile: all of a test, else what follows `cfg(test)`.
+    pub(super) fn test_lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let is_test = self.is_test();
+        self.lines()
+            .skip_while(move |line| !is_test && !line.opens_tests())
+    }
+
+    /// The lines before those that only tests compile.
+    pub(super) fn shipped_lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let is_test = self.is_test();
+        self.lines()
+            .take_while(move |line| !is_test && !line.opens_tests())
+    }
+}
+
+pub(super) struct Line<'a> {
+    /// `path:number`, as editors open it.
+    pub(super) place: String,
+    pub(super) code: &'a str,
+    pub(super) comment: &'a str,
+}
+
+impl Line<'_> {
+    fn opens_tests(&self) -> bool {
+        self.code.trim() == "#[cfg(test)]"
+    }
+}
+
+/// The words of a text, each with what follows it.
+pub(super) fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|c| !is_part(c));
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        (!word.is_empty()).then_some((word, after))
+    })
+}
+
+/// Whether code names `module::item`, both as whole identifiers.
+pub(super) fn names(code: &str, module: &str, item: &str) -> bool {
+    words(code).any(|(word, rest)| {
+        let after = rest
+            .strip_prefix("::")
+            .and_then(|rest| rest.strip_prefix(item));
+        word == module && after.is_some_and(|after| !after.starts_with(is_part))
+    })
+}
+
+/// Whether a character may stand in an identifier.
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_named_by_whole_identifiers_only() {
+        assert!(names("dispatch(&layout::MATMUL, x)", "layout", "MATMUL"));
+        assert!(names("shaders::layout::MATMUL", "layout", "MATMUL"));
+        for other in [
+            "layout::MATMUL_NAIVE",
+            "my_layout::MATMUL",
+            "MATMUL",
+            "layout::{MATMUL}",
+        ] {
+            assert!(!names(other, "layout", "MATMUL"), "{other}");
+        }
+    }
+
+    #[test]
+    fn every_line_is_shipped_or_of_a_test() {
+        let tree = Tree::of(&[
+            ("a/src/x.rs", "one\n#[cfg(test)]\ntwo\n"),
+            ("a/src/x/tests.rs", "three\n"),
+            ("a/tests/y.rs", "four\n"),
+        ]);
+        let texts = |lines: &mut dyn Iterator<Item = Line<'_>>| {
+            lines.map(|line| line.code.to_owned()).collect::<Vec<_>>()
+        };
+        let shipped = texts(&mut tree.files.iter().flat_map(SourceFile::shipped_lines));
+        assert_eq!(shipped, ["one"]);
+        let tests = texts(&mut tree.files.iter().flat_map(SourceFile::test_lines));
+        assert_eq!(tests, ["#[cfg(test)]", "two", "three", "four"]);
+    }
+}
