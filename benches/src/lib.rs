@@ -13,6 +13,7 @@ pub mod matmul;
 pub mod measure;
 pub mod mnist;
 pub mod nvml;
+pub mod output;
 pub mod peak;
 pub mod record;
 pub mod report;

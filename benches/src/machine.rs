@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::date;
-use crate::record::{Machine, replace_file};
+use crate::record::Machine;
 
 /// What the program was built from.
 ///
@@ -49,15 +49,6 @@ impl BuildFacts {
             commit: answer("git", &["-C", &folder, "describe", "--always", "--dirty"]),
             rustc: answer("rustc", &["--version"]),
         }
-    }
-
-    /// Writes the file that [`BuildFacts::find`] reads on another machine.
-    ///
-    /// # Errors
-    /// The file can't be written.
-    pub fn write_into(&self, bundle: &Path) -> Result<()> {
-        let text = serde_json::to_string(self).context("build facts: cannot be told as JSON")?;
-        replace_file(&bundle.join(Self::FILE), &text)
     }
 
     fn of_bundle() -> Option<Self> {
@@ -245,7 +236,8 @@ mod tests {
             commit: Some("1a2b3c4-dirty".into()),
             rustc: None,
         };
-        facts.write_into(&folder).unwrap();
+        let text = serde_json::to_string(&facts).unwrap();
+        fs::write(folder.join(BuildFacts::FILE), text).unwrap();
         assert_eq!(BuildFacts::read_from(&folder), Some(facts));
         fs::remove_dir_all(folder).unwrap();
     }

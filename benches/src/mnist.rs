@@ -64,13 +64,16 @@ pub fn found() -> Option<PathBuf> {
     places().iter().find_map(|place| find(place))
 }
 
+/// Gives the folders to look into: the one that `DATA_DIR` names and no other, or else those that are filled by us.
 fn places() -> Vec<PathBuf> {
-    let named = std::env::var_os("DATA_DIR").map(|folder| PathBuf::from(folder).join("mnist"));
+    if let Some(folder) = std::env::var_os("DATA_DIR") {
+        return vec![PathBuf::from(folder).join("mnist")];
+    }
     let beside = std::env::current_exe()
         .ok()
         .and_then(|path| Some(path.parent()?.join("data")));
-    let fetched = Some(PathBuf::from("target/data/mnist"));
-    [named, beside, fetched].into_iter().flatten().collect()
+    let fetched = PathBuf::from("target/data/mnist");
+    beside.into_iter().chain([fetched]).collect()
 }
 
 fn find(folder: &Path) -> Option<PathBuf> {

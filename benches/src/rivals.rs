@@ -5,7 +5,8 @@
 //! Method: JSON lines on the child's standard input and output, as `rivals/protocol.py` says;
 //! one thread reads answers, one keeps the end of standard error for reasons. The scripts are
 //! part of the executable and are written to a temporary folder, as are the inputs.
-//! Limits: what a rival says of its number of threads is believed.
+//! Limits: what a rival says of its number of threads is believed. The file is long for its tests: most of it are
+//! rivals that misbehave.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -130,10 +131,7 @@ impl Rival {
         Self::try_start(python, job, patience).map_err(|error| NotRun {
             what: job.library.to_owned(),
             why: format!("{error:#}"),
-            how: format!(
-                "pip install {}, or name a Python that has it in {PYTHON_VARIABLE}",
-                job.library
-            ),
+            how: format!("`cargo xtask rivals`, or name a Python that has it in {PYTHON_VARIABLE}"),
         })
     }
 
@@ -458,7 +456,7 @@ mod tests {
         let missing = Rival::start(Path::new("no-such-python"), &job("")).unwrap_err();
         assert!(missing.why.starts_with("does not start"), "{}", missing.why);
         assert_eq!(missing.what, "fake");
-        assert!(missing.how.contains("pip install fake"));
+        assert!(missing.how.contains("cargo xtask rivals"));
     }
 
     #[cfg(unix)]

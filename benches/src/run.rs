@@ -2,7 +2,7 @@
 //!
 //! Role: turns a [`Workload`] into rows of a record, for the bench command.
 //! Method: a contestant's first run is timed apart, since it pays for compilation; then its result is compared with
-//! the oracle, and a wrong one is never timed. The others run in rounds, each a few times a turn, so that what
+//! the oracle, and a wrong one is never timed; after the last round it is compared again. The others run in rounds, each a few times a turn, so that what
 //! disturbs the machine disturbs all of them; a speed-up is the median over rounds of the ratio within a round.
 //! Rows have their own timer's times; speed-ups are by the host's clock on both sides, submission and waiting
 //! included. Contestants that are slow sit out the later rounds.
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// Rounds in which contestants take turns.
 const N_ROUNDS: usize = 9;
-/// Rounds of a contestant whose single run is much longer than a turn.
-const N_SLOW_ROUNDS: usize = 3;
+/// Rounds of a contestant whose single run is much longer than a turn: the fewest with an interval of 95 %.
+const N_SLOW_ROUNDS: usize = 6;
 /// Longest wait for one answer of a rival.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Executors that stand for what a user gets; rivals are set beside these.
@@ -104,6 +104,10 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         }
         take_turns(&mut entries, round);
     }
+    say("checking again");
+    entries
+        .iter_mut()
+        .for_each(|entry| entry.check_again(&workload));
     let (rungs, rivals) = entries.split_at(rows.len());
     let first = rungs
         .first()

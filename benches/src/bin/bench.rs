@@ -2,12 +2,11 @@
 //!
 //! Role: `cargo xtask bench` builds and runs this program; a bundle carries it to machines without cargo.
 
-#![allow(clippy::print_stdout, reason = "a program prints its results")]
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use benches::machine;
 use benches::matmul::{self, Case, Product};
 use benches::mnist::{self, Images};
+use benches::output::print;
 use benches::record::{AdapterFacts, AdapterPeaks, Check, Machine, NotRun, Record};
 use benches::run::{self, Setting};
 use benches::{peak, report, rivals, table};
@@ -27,18 +26,20 @@ usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
 
   --only PATTERN  only workloads whose `name size` contains PATTERN
   --list          print `name size` of the workloads and stop
-  --data DIR      read MNIST's training images (IDX, plain or gzipped) from DIR
+  --data DIR      read the images from DIR: at least 50000 of 28 x 28 bytes, IDX, in a file named
+                  train-images-idx3-ubyte or train-images-idx3-ubyte.gz
   --no-rivals     do not start NumPy and PyTorch
   --record        also add the record to benches/record/
   --out DIR       put bench/<date>.json and report/index.html under DIR (default: target)
   --json          print one JSON object per row instead of the table
   --help          print this
 
-Environment: GPU_ADAPTER is not read, every adapter runs; RIVALS_PYTHON names the Python of the rivals;
-DATA_DIR the folder that holds mnist/. Exit: 0, 1 where a check failed, 2 for wrong usage, 130 when interrupted;
+Environment: RIVALS_PYTHON names the Python of the rivals, DATA_DIR the folder that holds mnist/. Exit: 0, 1 where a check failed, 2 for wrong usage, 130 when interrupted;
 what is finished by then is on disk.
 ";
 
+/// Exit code of wrong usage.
+const USAGE: u8 = 2;
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: u8 = 130;
 /// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
@@ -59,12 +60,12 @@ fn main() -> ExitCode {
     let options = match parse() {
         Ok(Some(options)) => options,
         Ok(None) => {
-            print!("{HELP}");
+            let _ = print(HELP);
             return ExitCode::SUCCESS;
         }
         Err(error) => {
             eprintln!("bench: {error}\n\n{HELP}");
-            return ExitCode::from(2);
+            return ExitCode::from(USAGE);
         }
     };
     match bench(&options) {
@@ -110,29 +111,39 @@ fn bench(options: &Options) -> Result<ExitCode> {
     };
     let cases: Vec<Case> = Case::all(real_gpu).filter(wanted).collect();
     if options.list {
-        cases.iter().for_each(|case| println!("{}", name(case)));
+        print(
+            &cases
+                .iter()
+                .map(|case| name(case) + "\n")
+                .collect::<String>(),
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     if cases.is_empty() {
-        bail!(
-            "no workload contains {:?}; --list prints them",
-            options.only.as_deref().unwrap_or("")
-        );
+        let pattern = options.only.as_deref().unwrap_or("");
+        eprintln!("bench: no workload contains {pattern:?}; --list prints them");
+        return Ok(ExitCode::from(USAGE));
     }
     let images = mnist::load(options.data.as_deref())?;
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
     progress.say("measuring the limits of this machine");
-    let mut session = Session::start(options, &images, adapters);
+    let mut session = Session::start(options, &images, adapters)?;
     for case in cases {
         if interrupted.load(Ordering::Relaxed) {
-            break;
+            session.leave_out(given_up(&name(&case)));
+            continue;
         }
         progress.say(&format!("{}: computing the oracle in f64", name(&case)));
-        session.run(&case.product(&images.pixels)?, &interrupted, &progress)?;
+        let finished = session.run(&case.product(&images.pixels)?, &interrupted, &progress)?;
+        if !finished {
+            session.leave_out(given_up(&name(&case)));
+        }
     }
-    progress.say("measuring the limits of this machine again");
-    session.measure_peaks();
+    if !interrupted.load(Ordering::Relaxed) {
+        progress.say("measuring the limits of this machine again");
+        session.measure_peaks();
+    }
     progress.done();
     session.finish(options)?;
     let failed = session
@@ -156,7 +167,8 @@ struct Session {
 }
 
 impl Session {
-    fn start(options: &Options, images: &Images, adapters: Vec<Adapter>) -> Self {
+    /// Measures the machine and writes the record for the first time: a place that cannot be written is found now.
+    fn start(options: &Options, images: &Images, adapters: Vec<Adapter>) -> Result<Self> {
         let mut record = Record::new(Machine {
             data_origin: Some(images.origin.clone()),
             adapters: adapters.iter().map(facts).collect(),
@@ -178,8 +190,16 @@ impl Session {
             python,
             adapters,
         };
+        session.record.write(&session.path)?;
         session.measure_peaks();
-        session
+        if let Some(only) = &options.only {
+            session.leave_out(NotRun {
+                what: "other workloads".to_owned(),
+                why: format!("--only {only}"),
+                how: "leave --only out".to_owned(),
+            });
+        }
+        Ok(session)
     }
 
     /// Measures the peaks, keeps the best seen, and notes when the CPU's changed: the machine was not ours alone.
@@ -238,12 +258,13 @@ impl Session {
         }
     }
 
+    /// Runs one workload and writes the record; false where it was given up.
     fn run(
         &mut self,
         product: &Product,
         interrupted: &AtomicBool,
         progress: &Progress,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         // A fresh device for each workload: what it compiled before would make the next first call look cheap.
         let gpus = self.open();
         let setting = Setting {
@@ -252,37 +273,54 @@ impl Session {
             progress: &|message| progress.say(message),
         };
         let outcome = run::run(matmul::workload(product, &gpus), &setting);
+        let finished = !outcome.rows.is_empty();
         self.record.rows.extend(outcome.rows);
         outcome
             .not_run
             .into_iter()
             .for_each(|absent| self.leave_out(absent));
         self.record.fill_shares();
-        self.record.write(&self.path)
+        self.record.write(&self.path)?;
+        Ok(finished)
     }
 
+    /// Prints first, so that a disk that is full by now does not cost the results too.
     fn finish(&self, options: &Options) -> Result<()> {
-        self.record.write(&self.path)?;
-        let page = options.out().join("report").join("index.html");
-        report::write(std::slice::from_ref(&self.record), &page)?;
         if options.json {
-            for row in &self.record.rows {
-                println!("{}", serde_json::to_string(row).context("row as JSON")?);
-            }
+            let lines = self
+                .record
+                .rows
+                .iter()
+                .map(serde_json::to_string)
+                .collect::<Result<Vec<_>, _>>()?;
+            print(
+                &lines
+                    .iter()
+                    .map(|line| format!("{line}\n"))
+                    .collect::<String>(),
+            )?;
         } else {
-            println!("{}", table::render(&self.record));
+            print(&format!("{}\n", table::render(&self.record)))?;
         }
-        eprintln!(
-            "record: {}\nreport: {}",
-            self.path.display(),
-            page.display()
-        );
+        self.record.write(&self.path)?;
+        eprintln!("record: {}", self.path.display());
         if options.record {
             let kept = Path::new("benches/record").join(self.record.file_name());
             self.record.write(&kept)?;
             eprintln!("kept:   {}", kept.display());
         }
+        let page = options.out().join("report").join("index.html");
+        report::write(std::slice::from_ref(&self.record), &page)?;
+        eprintln!("report: {}", page.display());
         Ok(())
+    }
+}
+
+fn given_up(workload: &str) -> NotRun {
+    NotRun {
+        what: workload.to_owned(),
+        why: "interrupted".to_owned(),
+        how: "run bench again".to_owned(),
     }
 }
 

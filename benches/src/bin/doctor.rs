@@ -2,9 +2,7 @@
 //!
 //! Role: `cargo xtask doctor` builds and runs this program; a bundle carries it along.
 
-#![allow(clippy::print_stdout, reason = "a program prints its results")]
-
-use benches::{doctor, record::replace_file};
+use benches::{doctor, output, record::replace_file};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,7 +37,7 @@ fn run() -> anyhow::Result<()> {
             Long("json") => json = true,
             Long("out") => out = Some(parser.value()?.into()),
             Long("help") | Short('h') => {
-                print!("{HELP}");
+                output::print(HELP)?;
                 return Ok(());
             }
             other => return Err(other.unexpected().into()),
@@ -55,10 +53,9 @@ fn run() -> anyhow::Result<()> {
     if let Some(path) = out {
         replace_file(&path, &lines)?;
     }
-    if json {
-        print!("{lines}")
+    output::print(&if json {
+        lines
     } else {
-        print!("{}", doctor::table(&findings))
-    }
-    Ok(())
+        doctor::table(&findings)
+    })
 }

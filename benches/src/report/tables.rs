@@ -100,7 +100,8 @@ pub(super) fn legend() -> String {
     }
     html.push_str(
         "<dt>rivals</dt><dd>Other libraries on the same inputs, run in turns with ours. The \
-         interval of a comparison holds the true median ratio with 95 % confidence where there were six rounds or more, and spans all rounds where there were fewer (work longer than a fifth of a second).</dd>\n\
+         interval of a comparison holds the true median ratio with 95 % confidence, \
+         both by the host's clock, submission and waiting included.</dd>\n\
          <dt>roofline</dt><dd>The slope of a roof is the measured copy bandwidth, its flat the \
          measured arithmetic of that device. A point on the slope is bound by memory, one on \
          the flat by arithmetic. Filled points are ours, hollow ones are rivals.</dd>\n</dl>\n</section>\n",

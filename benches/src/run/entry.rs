@@ -124,6 +124,20 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
+    /// Compares the result of the last round with the oracle: a race that the first run won may be lost later.
+    pub(super) fn check_again(&mut self, workload: &Workload<'_>) {
+        let Some(contestant) = &mut self.contestant else {
+            return;
+        };
+        let part = self.part;
+        let checked = contestant
+            .result()
+            .and_then(|result| Ok((workload.check)(&result, part)?));
+        if let Err(error) = checked.context("after the last round") {
+            self.fail(&error);
+        }
+    }
+
     fn fail(&mut self, error: &anyhow::Error) {
         self.check = Check::Failed(format!("{error:#}"));
         self.contestant = None;
@@ -184,11 +198,12 @@ mod tests {
     use anyhow::bail;
     use tensor_core::compare::{Bound, compare};
 
-    /// Tells given times and a given result; breaks after `lasts` runs.
+    /// Tells given times and a given result; breaks after `lasts` runs, goes wrong when `spoils` are left.
     struct Fake {
         seconds: f64,
         result: f32,
         lasts: usize,
+        spoils: usize,
     }
 
     impl Contestant for Fake {
@@ -201,11 +216,20 @@ mod tests {
         }
 
         fn result(&mut self) -> Result<Vec<f32>> {
-            Ok(vec![self.result])
+            Ok(vec![if self.lasts < self.spoils {
+                -1.0
+            } else {
+                self.result
+            }])
         }
     }
 
-    fn enter(seconds: f64, result: f32, lasts: usize, share: usize) -> Entry<'static> {
+    fn enter(
+        seconds: f64,
+        result: f32,
+        [lasts, spoils]: [usize; 2],
+        share: usize,
+    ) -> Entry<'static> {
         let whole = Part { rows: 10, of: 10 };
         let workload = Workload {
             name: "fake",
@@ -223,6 +247,7 @@ mod tests {
                 seconds,
                 result,
                 lasts,
+                spoils,
             }) as Box<dyn Contestant>)
         };
         let mut entry = Entry::new(
@@ -237,12 +262,13 @@ mod tests {
         for round in 0..N_ROUNDS {
             entry.take_turn(round);
         }
+        entry.check_again(&workload);
         entry
     }
 
     #[test]
     fn a_wrong_result_has_no_time() {
-        let entry = enter(0.01, 5.0, 1000, 10);
+        let entry = enter(0.01, 5.0, [1000, 0], 10);
         assert!(
             matches!(&entry.check, Check::Failed(why) if why.contains('5')),
             "{:?}",
@@ -252,15 +278,29 @@ mod tests {
     }
 
     #[test]
+    fn a_result_that_goes_wrong_while_it_is_timed_has_no_time() {
+        let entry = enter(0.01, 4.0, [1000, 990], 10);
+        assert!(
+            matches!(&entry.check, Check::Failed(why) if why.starts_with("after the last round")),
+            "{:?}",
+            entry.check
+        );
+        assert_eq!(entry.timing(), None);
+    }
+
+    #[test]
     fn a_contestant_that_breaks_in_mid_round_has_no_time() {
-        let entry = enter(0.01, 4.0, 20, 10);
+        let entry = enter(0.01, 4.0, [20, 0], 10);
         assert_eq!(entry.check, Check::Failed("it broke".to_owned()));
         assert_eq!(entry.timing(), None);
     }
 
     #[test]
     fn slow_contestants_sit_out_and_ratios_are_for_the_whole_work() {
-        let (slow, fast) = (enter(1.0, 4.0, 1000, 10), enter(0.01, 4.0, 1000, 1));
+        let (slow, fast) = (
+            enter(1.0, 4.0, [1000, 0], 10),
+            enter(0.01, 4.0, [1000, 0], 1),
+        );
         assert_eq!(
             (slow.rounds.len(), fast.rounds.len()),
             (N_SLOW_ROUNDS, N_ROUNDS)
