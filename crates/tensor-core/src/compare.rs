@@ -31,8 +31,24 @@ const LISTED: usize = 5;
 /// another, `absolute` zero unless [`Bound::or_absolute`] gives it. A NaN matches a NaN, an infinity
 /// only itself, -0 matches 0.
 ///
-/// A bound should follow from the number of roundings: a sum of products over `k` in f32 obeys
-/// `k · ε · Σ|a||b|`, so `Bound::relative(k).scaled_by(|A|·|B|)`.
+/// # Sums of products
+/// A bound should follow from the number of roundings. `ε` is the distance of neighbours, so rounding
+/// to the nearest is off by half of it: `fl(x) = x · (1 + δ)` with `|δ| ≤ u = ε / 2`. A sum of `n`
+/// products takes `n` multiplications and `n − 1` additions. However the additions are bracketed,
+/// they are a binary tree with `n` leaves, in which no leaf lies deeper than `n − 1`: each product
+/// meets its own rounding and at most `n − 1` more. Adding to zero is exact, and a fused
+/// multiply-add leaves a rounding out. So the result is `Σ a·b·(1 + θ)` with
+/// `|θ| ≤ γ = n·u / (1 − n·u)`, and its error at most `γ · Σ|a·b|`, in any order.
+///
+/// In tests this is `Bound::relative(n / 2 + 1).scaled_by(|A|·|B|)`: `(n / 2 + 1) · ε` is
+/// `(n + 2) · u`, or `(n + 1) · u` for odd `n`, and what it has beyond `n·u` covers the second order
+/// of `γ` up to `n` = 4096 in f32. Beyond, `n·u` itself is still a bound where products and sums are
+/// rounded apart (Jeannerod and Rump 2013). Results that underflow need [`Bound::or_absolute`] too.
+///
+/// # Source
+/// Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.1 and 4.2; Jeannerod and
+/// Rump 2013, "Improved error bounds for inner products in floating-point arithmetic", SIAM Journal
+/// on Matrix Analysis and Applications 34(2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     rule: Rule,

@@ -10,14 +10,16 @@
 //! last summed label (a dot product).
 //! Accuracy: products are taken from left to right, and each element adds its products to zero one
 //! by one in row-major order of the summed labels (by first appearance), all in the element type.
-//! The innermost loop does not change that order, so it does not change the bits.
+//! The innermost loop does not change that order, so it does not change the bits. With `n` products
+//! of two factors the error is that of any sum of products, at most about `n · EPSILON / 2 · Σ|a·b|`
+//! (see [`Bound`](crate::compare::Bound)); each factor beyond two is one rounding more.
 //! Source: the rules are those of `NumPy`'s `einsum` without `optimize`.
 //! Limits: the time is the product of the sizes of all labels; no path through many operands is
 //! looked for. No ellipsis yet.
 
 use std::borrow::Cow;
 
-use ndarray::{ArrayBase, ArrayD, ArrayViewD, Data, Dimension, IxDyn};
+use ndarray::{ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn};
 
 use crate::array::from_checked;
 use crate::error::Result;
@@ -50,12 +52,13 @@ impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
 /// diagonal. Blanks are ignored. As in `NumPy`, an axis of size 1 broadcasts against the axes of that
 /// label in other operands (not in its own). Empty sums are zero; NaN and infinity follow IEEE 754.
 ///
-/// An operand whose elements have gaps in memory is copied once; nothing else but the output is
-/// allocated.
+/// Operands are read in place: transposed, flipped, and broadcast by stride 0. Only one that leaves
+/// gaps in memory or overlaps itself is copied first, without repeating what is broadcast. Nothing
+/// else but the output is allocated.
 ///
 /// # Errors
 /// [`Error::Einsum`](crate::Error::Einsum) if the specification is malformed or does not fit the
-/// operands; [`Error::TooLarge`](crate::Error::TooLarge) if the output or the loop nest is.
+/// operands; [`Error::TooLarge`](crate::Error::TooLarge) if the output, the loop nest or a copy is.
 ///
 /// # Examples
 /// ```
@@ -79,7 +82,10 @@ pub fn einsum<T: Float>(spec: &str, operands: &[&dyn Operand<T>]) -> Result<Arra
     let spec = EinsumSpec::parse(spec)?;
     let arrays: Vec<ArrayViewD<'_, T>> =
         operands.iter().map(|array| array.operand_view()).collect();
-    let buffers = arrays.iter().map(Buffer::new).collect::<Result<Vec<_>>>()?;
+    let buffers = arrays
+        .into_iter()
+        .map(Buffer::new)
+        .collect::<Result<Vec<_>>>()?;
     let pairs: Vec<(&View, &[T])> = buffers
         .iter()
         .map(|buffer| (&buffer.view, buffer.data.as_ref()))
@@ -122,26 +128,36 @@ struct Buffer<'a, T: Clone> {
 }
 
 impl<'a, T: Float> Buffer<'a, T> {
-    fn new(array: &'a ArrayViewD<'_, T>) -> Result<Self> {
-        let Some(data) = array.as_slice_memory_order() else {
-            let data = array.iter().copied().collect();
-            return Ok(Self {
-                view: View::contiguous(array.shape())?,
-                data: Cow::Owned(data),
-            });
+    fn new(array: ArrayViewD<'a, T>) -> Result<Self> {
+        // One copy of what is broadcast suffices; the view repeats it again.
+        let mut once = array.clone();
+        for axis in 0..array.ndim() {
+            if array.strides()[axis] == 0 && array.shape()[axis] > 1 {
+                once.collapse_axis(Axis(axis), 0);
+            }
+        }
+        let (view, data) = match once.to_slice_memory_order() {
+            Some(data) => (view_in_memory_order(&once)?, Cow::Borrowed(data)),
+            None => {
+                allocatable_count::<T>("einsum", once.shape())?;
+                let data = once.iter().copied().collect();
+                (View::contiguous(once.shape())?, Cow::Owned(data))
+            }
         };
-        // The slice begins at the lowest address, which an axis with a negative stride reaches last.
-        let behind = |(&size, &stride): (&usize, &isize)| match stride {
-            ..0 => (size.max(1) - 1) * stride.unsigned_abs(),
-            _ => 0,
-        };
-        let offset = array.shape().iter().zip(array.strides()).map(behind).sum();
-        let view = View::new(array.shape(), array.strides(), offset)?;
-        Ok(Self {
-            view,
-            data: Cow::Borrowed(data),
-        })
+        let view = view.broadcast_to(array.shape())?;
+        Ok(Self { view, data })
     }
+}
+
+/// The view of an array on its slice in memory order. The slice begins at the lowest address, which
+/// an axis with a negative stride reaches last.
+fn view_in_memory_order<T>(array: &ArrayViewD<'_, T>) -> Result<View> {
+    let behind = |(&size, &stride): (&usize, &isize)| match stride {
+        ..0 => size.saturating_sub(1) * stride.unsigned_abs(),
+        _ => 0,
+    };
+    let offset = array.shape().iter().zip(array.strides()).map(behind).sum();
+    View::new(array.shape(), array.strides(), offset)
 }
 
 /// The loops over all labels: output labels first, then the summed ones.
@@ -341,24 +357,75 @@ mod tests {
     }
 
     #[test]
-    fn flipped_gapped_and_broadcast_operands_are_read_in_place() {
-        let a = matrix(6, 8, 3);
-        let b = matrix(8, 5, 4);
-        for view in [
-            a.slice(s![..;-1, ..]),
-            a.slice(s![..;2, ..]),
-            a.slice(s![1..2, ..]),
-        ] {
+    fn only_operands_with_gaps_or_overlaps_are_copied() {
+        let (a, b) = (matrix(6, 8, 3), matrix(8, 5, 4));
+        let row = a.row(2);
+        let cases = [
+            (a.slice(s![..;-1, ..]), false),
+            (a.slice(s![1..2, ..]), false),
+            (row.broadcast((4, 8)).unwrap(), false),
+            (a.slice(s![..;2, ..]), true),
+            (b.t().slice_move(s![1..3, ..]), true),
+        ];
+        for (view, copied) in cases {
+            let buffer = Buffer::new(view.into_dyn()).unwrap();
+            assert_eq!(matches!(buffer.data, Cow::Owned(_)), copied, "{view:?}");
             let expected = einsum("ik,kj->ij", &[&view.to_owned(), &b]).unwrap();
-            assert_close(
-                einsum("ik,kj->ij", &[&view, &b]).unwrap(),
-                expected,
-                Bound::bits(),
-            );
+            let product = einsum("ik,kj->ij", &[&view, &b]).unwrap();
+            assert_close(product, expected, Bound::bits());
         }
-        let ones = arr0(1.0_f32);
-        let sums = einsum("ij,j->i", &[&a, &ones.broadcast(8).unwrap()]).unwrap();
+        let one = arr0(1.0_f32);
+        let sums = einsum("ij,j->i", &[&a, &one.broadcast(8).unwrap()]).unwrap();
         assert_close(sums, einsum("ij->i", &[&a]).unwrap(), Bound::bits());
+    }
+
+    #[test]
+    fn a_broadcast_that_no_copy_could_hold_is_read_in_place() {
+        let (gapped, long) = (array![1.0, f64::NAN, 2.0], 1 << 59);
+        let gapped = gapped.slice(s![..;2]);
+        let wide = gapped.broadcast((long, 2)).unwrap();
+        let buffer = Buffer::new(wide.into_dyn()).unwrap();
+        assert_eq!(
+            (buffer.view.shape(), buffer.view.strides()),
+            (&[long, 2][..], &[0, 1][..])
+        );
+        assert_eq!(buffer.data[..], [1.0, 2.0]);
+        assert!(einsum("ij->ij", &[&wide]).is_err());
+    }
+
+    #[test]
+    fn no_operand_is_one_too_few() {
+        for spec in ["", "->", ",", "i->i"] {
+            let error = einsum::<f32>(spec, &[]).unwrap_err().to_string();
+            assert!(error.ends_with("the call 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_letter_can_be_an_index() {
+        let letters: String = ('a'..='z').chain('A'..='Z').collect();
+        let mut array = ArrayD::<f64>::ones(vec![1; 52]);
+        array.fill(3.0);
+        let implicit = einsum(&letters, &[&array]).unwrap();
+        assert_eq!(implicit.shape(), [1; 52]);
+        let product = einsum(&format!("{letters},{letters}->"), &[&array, &array]);
+        assert_eq!(product.unwrap()[[]], 9.0);
+    }
+
+    #[test]
+    fn long_specifications_are_ordinary() {
+        let n = 10_000;
+        let scalars = vec![arr0(1.0_f32); n];
+        let operands: Vec<&dyn Operand<f32>> = scalars.iter().map(|x| x as _).collect();
+        let commas = ",".repeat(n - 1);
+        assert_eq!(einsum(&commas, &operands).unwrap()[[]], 1.0);
+        let diagonal = "i".repeat(n);
+        let error = einsum(&diagonal, &operands[..1]).unwrap_err();
+        assert!(error.to_string().contains("operand 0 has 10000 indices"));
+        let array = ArrayD::<f32>::ones(vec![1; n]);
+        assert_eq!(einsum(&diagonal, &[&array]).unwrap()[[]], 1.0);
+        assert!(EinsumSpec::parse(&format!("{diagonal}->{diagonal}")).is_err());
+        assert!(EinsumSpec::parse(&".".repeat(n)).is_err());
     }
 
     #[test]
@@ -400,5 +467,10 @@ mod tests {
             .unwrap();
         let spec = EinsumSpec::parse("i,j->").unwrap();
         assert!(einsum_views(&spec, &[(&view, &[1.0_f64]), (&view, &[1.0])]).is_err());
+        // A zero among the sizes does not excuse the others.
+        let none = View::contiguous(&[0]).unwrap();
+        let spec = EinsumSpec::parse("i,j,k->").unwrap();
+        let operands = [(&none, &[][..]), (&view, &[1.0_f64][..]), (&view, &[1.0])];
+        assert!(einsum_views(&spec, &operands).is_err());
     }
 }

@@ -27,11 +27,11 @@
 //! let scores = array::zip_with("add", &scores, &Array1::from_elem(10, 0.5), |score, bias| score + bias)?;
 //! assert_eq!(scores.shape(), [5, 10]);
 //!
-//! // The same in f64; a sum of 784 products may be off by 784 roundings of its terms, and one
-//! // for the bias.
+//! // The same in f64. A product meets up to 784 roundings on its way into the sum, and one more where
+//! // the bias is added; each is off by half an epsilon at most.
 //! let (x, w) = (x.mapv(f64::from), w.mapv(f64::from));
 //! let terms = x.mapv(f64::abs).dot(&w.mapv(f64::abs)) + 0.5;
-//! assert_close(&scores, x.dot(&w) + 0.5, Bound::relative(785).scaled_by(terms));
+//! assert_close(&scores, x.dot(&w) + 0.5, Bound::relative(785 / 2 + 1).scaled_by(terms));
 //!
 //! // Rows, columns, flips and windows of a buffer are maps, not copies.
 //! let view = View::contiguous(&[28, 28])?.window(0, 3, 1)?.window(1, 3, 1)?;

@@ -1,10 +1,12 @@
 //! Shapes: counting elements, row-major strides, broadcasting.
 //!
-//! Role: the only place that multiplies sizes or lines them up; everything that allocates or
-//! indexes goes through it, so an overflow is an error here and a panic nowhere.
+//! Role: the only place that multiplies sizes nobody has checked or lines them up; everything that
+//! allocates or indexes goes through it, so an overflow is an error here and a panic nowhere.
 //! Shapes: a shape is a slice of sizes, outermost axis first; `[]` is a scalar with one element.
-//! Limits: the product of the non-zero sizes must fit `isize`, as `NumPy` and ndarray demand; so
-//! `[0, usize::MAX, 2]` is an error although it would hold nothing.
+//! Limits: the product of the non-zero sizes must fit `isize`, as ndarray demands, and where elements
+//! are stored their bytes too, as in `NumPy`. A zero does not excuse the other sizes:
+//! `[0, usize::MAX]` is an error although it would hold nothing, everywhere in this crate. So no
+//! product of sizes of a shape that was accepted overflows, whichever axes it takes.
 
 use crate::error::{Error, Result};
 
@@ -25,19 +27,27 @@ pub fn allocatable_count<T>(op: &'static str, shape: &[usize]) -> Result<usize> 
 }
 
 fn bounded_count(op: &'static str, shape: &[usize], element_bytes: usize) -> Result<usize> {
-    let bytes = shape
-        .iter()
-        .filter(|&&size| size > 0)
-        .try_fold(element_bytes, |product, &size| product.checked_mul(size));
-    match bytes {
-        Some(bytes) if bytes <= isize::MAX.unsigned_abs() && shape.contains(&0) => Ok(0),
-        Some(bytes) if bytes <= isize::MAX.unsigned_abs() => Ok(bytes / element_bytes),
-        _ => Err(Error::TooLarge {
-            op,
-            shape: shape.to_vec(),
-            element_bytes,
-        }),
-    }
+    count_in_bytes(shape, element_bytes).ok_or_else(|| Error::TooLarge {
+        op,
+        shape: shape.to_vec(),
+        element_bytes,
+    })
+}
+
+/// The number of elements of `shape`; `None` if they, zero sizes left out, take more than
+/// `isize::MAX` bytes.
+pub(crate) fn count_in_bytes(shape: &[usize], element_bytes: usize) -> Option<usize> {
+    let mut sizes = shape.iter().filter(|&&size| size > 0);
+    sizes
+        .try_fold(element_bytes, |product, &size| product.checked_mul(size))
+        .filter(|&bytes| bytes <= isize::MAX.unsigned_abs())
+        .map(|bytes| {
+            if shape.contains(&0) {
+                0
+            } else {
+                bytes / element_bytes
+            }
+        })
 }
 
 /// Gives the row-major strides of `shape`, in elements: the last axis has stride 1.

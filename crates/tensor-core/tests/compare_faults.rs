@@ -298,6 +298,16 @@ fn integers_and_booleans_must_be_equal_under_every_bound() {
     assert_close([-1_i8, 5], [-1_i64, 5], Bound::exact());
     assert_close([200_u8], [200.0_f32], Bound::exact());
     assert_close([u64::MAX], [u64::MAX], Bound::bits());
+    // Mixed with floats too, whatever the allowance, and the report measures them.
+    let (_, worst) = reported(compare([0.5_f32], [1_u8], &wide));
+    assert_eq!((worst.error, worst.allowed), (0.5, 0.0));
+    reported(compare([1_u8], [1.25_f64], &wide));
+    reported(compare([0_i32], [f64::from_bits(1)], &wide));
+    assert_close([0_i32, 1], [-0.0_f32, 1.0], Bound::exact());
+    assert_close([true, false], [1.0_f64, 0.0], Bound::exact());
+    assert_close([1_u64, 0], [true, false], Bound::exact());
+    let error = compare([1_i32], [1_u32], &Bound::bits()).unwrap_err();
+    assert!(matches!(error, Mismatch::BitsOfTwoTypes { .. }), "{error}");
 }
 
 #[test]

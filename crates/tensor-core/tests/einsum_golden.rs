@@ -123,6 +123,17 @@ proptest! {
         let expected = naive(&spec, &labels, &operands);
         assert_close(sum_of(&text, &operands), expected, Bound::exact().allow_empty());
     }
+
+    #[test]
+    fn any_text_is_refused_or_has_a_normal_form(
+        text in prop_oneof![any::<String>(), "[a-cA. ,>→-]{0,40}", "[a-cA-C,]{0,60}(->[a-cA-C]{0,4})?"],
+    ) {
+        if let Ok(spec) = EinsumSpec::parse(&text) {
+            prop_assert_eq!(&EinsumSpec::parse(&spec.to_string()).unwrap(), &spec);
+            let n_labels = spec.output().len() + spec.summed().len();
+            prop_assert_eq!(spec.sizes(&vec![&[][..]; spec.inputs().len()]).is_ok(), n_labels == 0);
+        }
+    }
 }
 
 #[test]

@@ -259,8 +259,48 @@ fn damaged_gzip_and_broken_disks_are_told_apart() {
         Reader::new(packed[..20].chain(Broken)).and_then(Reader::read_all),
         Err(IdxError::Io { .. })
     ));
-    let error = Error::from(idx::read("no/such/file").unwrap_err());
-    assert!(error.to_string().starts_with("idx: "), "{error}");
+}
+
+#[test]
+fn faults_of_a_file_name_its_path() {
+    let missing = Error::from(idx::read("no/such/file").unwrap_err()).to_string();
+    assert!(
+        missing.starts_with("idx: ") && missing.ends_with(", in no/such/file"),
+        "{missing}"
+    );
+    let name = format!("tensor-core-idx-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, b"PK\x03\x04").unwrap();
+    let outcome = idx::read(&path);
+    std::fs::remove_file(&path).unwrap();
+    let Err(IdxError::InFile { path: named, fault }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(named, path);
+    assert!(matches!(*fault, IdxError::BadMagic { .. }), "{fault}");
+}
+
+#[test]
+fn zero_rows_are_an_empty_batch_and_not_the_end() {
+    let file = small_file();
+    let mut reader = Reader::new(&file[..]).unwrap();
+    for rows_before in 0..2 {
+        let batch = reader.read_rows(0).unwrap().unwrap();
+        assert_eq!(batch.shape(), [0, 3], "after {rows_before} rows");
+        assert_eq!(reader.read_rows(1).unwrap().unwrap().shape(), [1, 3]);
+    }
+    assert_eq!(reader.read_rows(0).unwrap(), None);
+    assert_eq!(reader.read_all().unwrap().shape(), [0, 3]);
+    let mut scalar = Vec::new();
+    idx::write(&mut scalar, &arr0(7_u8)).unwrap();
+    let mut reader = Reader::new(&scalar[..]).unwrap();
+    assert_eq!(reader.read_rows(0).unwrap().unwrap().shape(), [0]);
+    assert_eq!(
+        reader.read_rows(1).unwrap(),
+        Some(IdxArray::U8(arr0(7).into_dyn()))
+    );
+    assert_eq!(reader.read_rows(0).unwrap(), None);
+    assert_eq!(reader.read_all().unwrap().shape(), [0]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::shape::broadcast;
 use tensor_core::view::{Reshape, Slice, View};
-use tensor_core::{Error, ndarray};
+use tensor_core::{Error, array, ndarray};
 
 /// An array that numbers its elements, so that a wrong element shows.
 fn numbered(shape: &[usize]) -> ArrayD<i32> {
@@ -453,4 +453,46 @@ fn extreme_steps_on_short_axes_stay_in_range() {
         [0, 5]
     );
     assert_eq!(View::contiguous(&[]).unwrap().gather(&[7]).unwrap()[[]], 7);
+}
+
+#[test]
+fn a_zero_beside_a_side_too_long_is_refused_everywhere() {
+    let most = isize::MAX.unsigned_abs();
+    let one = View::contiguous(&[1]).unwrap();
+    let empty = View::contiguous(&[0, 1]).unwrap();
+    let ones = ndarray::arr0(1.0_f64);
+    for shape in [
+        [0, usize::MAX],
+        [usize::MAX, 0],
+        [0, most + 1],
+        [most + 1, 0],
+    ] {
+        let outcomes = [
+            View::contiguous(&shape).map(drop),
+            View::new(&shape, &[0, 0], 0).map(drop),
+            one.broadcast_to(&shape).map(drop),
+            empty.reshape(&shape).map(drop),
+            array::from_vec::<u8>(&shape, vec![]).map(drop),
+            broadcast("add", &[shape[0], 1], &[1, shape[1]]).map(drop),
+        ];
+        for (at, outcome) in outcomes.into_iter().enumerate() {
+            assert!(
+                matches!(outcome, Err(Error::TooLarge { .. })),
+                "{at} of {shape:?}: {outcome:?}"
+            );
+        }
+    }
+    // The longest side that is left is ordinary where elements are only counted or take a byte.
+    let longest = View::contiguous(&[0, most]).unwrap();
+    assert_eq!((longest.len(), longest.offsets().count()), (0, 0));
+    assert_eq!(longest.flip(1).unwrap().t().shape(), [most, 0]);
+    assert_eq!(longest.gather::<u8>(&[]).unwrap().shape(), [0, most]);
+    let wide = longest.gather::<f64>(&[]);
+    assert!(matches!(wide, Err(Error::TooLarge { .. })), "{wide:?}");
+    let windows = longest.window(1, most / 2, 1);
+    assert!(matches!(windows, Err(Error::TooLarge { .. })));
+    let column = ones.broadcast((most, 1)).unwrap();
+    let nothing = ndarray::Array2::<f64>::zeros((1, 0));
+    let sum = array::zip_with("add", &column, &nothing, |x, y| x + y);
+    assert!(matches!(sum, Err(Error::TooLarge { .. })), "{sum:?}");
 }

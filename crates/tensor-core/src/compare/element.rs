@@ -37,8 +37,9 @@ fn distance_to_int(float: f64, int: i128) -> f64 {
         clippy::cast_possible_truncation,
         reason = "`whole` has no fraction; saturation is harmless"
     )]
-    let apart = (whole as i128).abs_diff(int) as f64;
-    apart + (float - whole).abs()
+    let apart = (whole as i128).saturating_sub(int) as f64;
+    // A fraction is smaller than 1, so it never cancels a difference of whole numbers.
+    (apart + (float - whole)).abs()
 }
 
 impl fmt::Display for Value {
@@ -173,7 +174,18 @@ mod tests {
         );
         assert!(big.distance(Value::Int(i128::from(u64::MAX - 1))) > 0.0);
         assert_eq!(one.distance(Value::Float(1.0)), 0.0);
-        assert_eq!(Value::Float(1.5).distance(one), 0.5);
+        for (float, distance) in [(1.5, 0.5), (0.5, 0.5), (-0.5, 1.5), (-2.0, 3.0)] {
+            assert_eq!(Value::Float(float).distance(one), distance);
+            assert_eq!(one.distance(Value::Float(float)), distance);
+        }
+        assert_eq!(Value::Float(-0.0).distance(Value::Int(0)), 0.0);
+        let tiny = f64::from_bits(1);
+        assert_eq!(Value::Float(tiny).distance(Value::Int(0)), tiny);
+        for float in [f64::MAX, f64::MIN] {
+            for int in [i128::from(i64::MIN), i128::from(u64::MAX)] {
+                assert!(Value::Float(float).distance(Value::Int(int)) > 1e38);
+            }
+        }
         assert!(big.distance(Value::Float(18_446_744_073_709_551_615.0)) > 0.0);
         for float in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(one.distance(Value::Float(float)), f64::INFINITY);

@@ -25,7 +25,7 @@ mod reader;
 /// Reads a whole file, plain or gzipped.
 ///
 /// # Errors
-/// Every variant of [`IdxError`] but those of writing.
+/// [`IdxError::InFile`] with the path; its fault is every variant but those of writing.
 ///
 /// # Examples
 /// ```no_run
@@ -37,6 +37,14 @@ mod reader;
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 pub fn read(path: impl AsRef<Path>) -> Result<IdxArray, IdxError> {
+    let path = path.as_ref();
+    read_file(path).map_err(|fault| IdxError::InFile {
+        path: path.to_path_buf(),
+        fault: Box::new(fault),
+    })
+}
+
+fn read_file(path: &Path) -> Result<IdxArray, IdxError> {
     Reader::new(File::open(path)?)?.read_all()
 }
 

@@ -7,7 +7,8 @@
 //! Layout: the key is the seed, low word first. The counter is
 //! `[block low, block high, stream low, stream high]`; a block is four words, and word `i` of a
 //! stream is word `i mod 4` of block `i / 4`. Different (seed, stream, block) are different inputs
-//! of a bijection on the counter, so streams of one seed never share a block.
+//! of a bijection on the counter, so streams of one seed never share a block. Every `u64` is an
+//! index; a fill that passes the last one goes on at index 0.
 //! Accuracy: words and uniform numbers are exact and the same everywhere. Normal numbers are taken
 //! in f64 and depend on the platform's `ln`, `sin` and `cos` in the last digits.
 //! Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC11.
@@ -93,7 +94,8 @@ impl Philox {
         self.key
     }
 
-    /// Gives block `index` of the stream: its words `4 * index` to `4 * index + 3`.
+    /// Gives block `index` of the stream: its words `4 * index` to `4 * index + 3`. Blocks past
+    /// `u64::MAX / 4` exist too; their words have no index of their own.
     #[must_use]
     pub fn block(&self, index: u64) -> [u32; 4] {
         let [low, high] = words_of(index);
@@ -112,8 +114,8 @@ impl Philox {
         unit_f32(self.word(index))
     }
 
-    /// Gives element `index` of the uniform f64 in [0, 1): the upper 53 bits of words `2 * index`
-    /// (low half) and `2 * index + 1` (high half).
+    /// Gives element `index` of the uniform f64 in [0, 1): the upper 53 bits of the first (even index)
+    /// or last (odd index) two words of block `index / 2`, of which the second is the high half.
     #[must_use]
     pub fn uniform_f64(&self, index: u64) -> f64 {
         element(index, |block| unit_f64_pair(self.block(block)))
@@ -256,6 +258,27 @@ mod tests {
                 random.block(index / 4)[(index % 4) as usize]
             );
         }
+    }
+
+    #[test]
+    fn the_last_index_is_ordinary_and_fills_go_on_at_the_first() {
+        let random = Philox::new(u64::MAX).stream(u64::MAX);
+        let block = random.block(u64::MAX / 4);
+        assert_eq!(
+            random.block(u64::MAX),
+            philox4x32_10([u32::MAX; 4], [u32::MAX; 2])
+        );
+        assert_eq!(random.word(u64::MAX), block[3]);
+        assert_eq!(random.uniform_f32(u64::MAX), unit_f32(block[3]));
+        let last_pair = random.block(u64::MAX / 2);
+        assert_eq!(random.uniform_f64(u64::MAX), unit_f64_pair(last_pair)[1]);
+        assert_eq!(random.normal(u64::MAX), normal_pair(last_pair)[1]);
+        let mut words = [0; 3];
+        random.fill_words(u64::MAX, &mut words);
+        assert_eq!(words, [u64::MAX, 0, 1].map(|index| random.word(index)));
+        let mut normals = [0.0; 3];
+        random.fill_normal_f64(u64::MAX, &mut normals);
+        assert_eq!(normals, [u64::MAX, 0, 1].map(|index| random.normal(index)));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub struct WichmannHill {
 }
 
 impl WichmannHill {
-    /// Splits a seed into the three states, each between 1 and its modulus less one.
+    /// Splits a seed into the three states, each between 1 and its modulus less one. Every seed is
+    /// allowed; 0 gives (1, 1, 1), and what exceeds the 2.8e13 states is taken modulo their number.
     #[must_use]
     pub fn seed(seed: u64) -> Self {
         let mut rest = seed;
@@ -98,6 +99,27 @@ mod tests {
             0.840065633394744,
         ];
         assert_eq!(draws, published);
+    }
+
+    /// Recomputed with Python's integers and floats from the published recurrences.
+    #[test]
+    fn the_smallest_and_the_largest_seed_have_draws_too() {
+        for (seed, state, draws) in [
+            (
+                0,
+                (1, 1, 1),
+                [0.01693090619965683, 0.8952539112379991, 0.11149102121645216],
+            ),
+            (
+                u64::MAX,
+                (25076, 17862, 20071),
+                [0.5585444222018001, 0.3583719580577114, 0.061348976079041107],
+            ),
+        ] {
+            let mut random = WichmannHill::seed(seed);
+            assert_eq!(random.state(), state);
+            assert_eq!([(); 3].map(|()| random.next_f64()), draws);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What can be wrong with an IDX file.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a file could not be read or written.
@@ -58,6 +59,14 @@ pub enum IdxError {
     Io {
         /// What it said.
         source: Arc<io::Error>,
+    },
+    /// One of the faults above, in a file that was opened by its path.
+    #[error("{fault}, in {}", path.display())]
+    InFile {
+        /// The path as given.
+        path: PathBuf,
+        /// What is wrong with the file.
+        fault: Box<Self>,
     },
     /// The format has no header for this shape.
     #[error("idx: shape {shape:?} does not fit a header of up to 255 sizes of 32 bits each")]

@@ -9,6 +9,7 @@ use ndarray::{ArrayD, IxDyn};
 
 use super::element::{DType, IdxArray, IdxElement};
 use super::error::IdxError;
+use crate::shape::count_in_bytes;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// How much is read at a time; a claim beyond it costs no memory before its bytes arrive.
@@ -75,10 +76,11 @@ impl<R: Read> Reader<R> {
             bytes.fill_header(&mut size, 4 + 4 * shape.len() as u64, header_bytes)?;
             shape.push(usize::try_from(u32::from_be_bytes(size)).unwrap_or(usize::MAX));
         }
-        if !is_addressable(&shape, dtype.size_bytes()) {
+        let element_bytes = dtype.size_bytes();
+        if count_in_bytes(&shape, element_bytes).is_none() {
             return Err(IdxError::TooLarge {
                 shape,
-                element_bytes: dtype.size_bytes(),
+                element_bytes,
             });
         }
         let rows_left = shape.first().copied().unwrap_or(1);
@@ -103,16 +105,17 @@ impl<R: Read> Reader<R> {
         &self.shape
     }
 
-    /// Reads up to `max_rows` entries of the first axis; `None` after the last one.
+    /// Reads up to `max_rows` entries of the first axis; `None` after the last one, and only there.
     ///
-    /// A file of rank 0 counts as one row and gives an array of rank 0. Rows without elements come
-    /// all at once.
+    /// For 0 rows it gives an empty batch and reads nothing. A file of rank 0 counts as one row, which
+    /// is an array of rank 0; an empty batch of it has shape `[0]`. Rows without elements come all at
+    /// once.
     ///
     /// # Errors
     /// [`IdxError::Truncated`] if the file ends early; [`IdxError::TrailingBytes`], with the last
     /// row, if it goes on; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if its bytes can't be had.
     pub fn read_rows(&mut self, max_rows: usize) -> Result<Option<IdxArray>, IdxError> {
-        if self.rows_left == 0 || max_rows == 0 {
+        if self.rows_left == 0 {
             self.check_end()?;
             return Ok(None);
         }
@@ -126,7 +129,7 @@ impl<R: Read> Reader<R> {
         self.read_next(n_rows).map(Some)
     }
 
-    /// Reads all entries of the first axis that are left.
+    /// Reads all entries of the first axis that are left; an empty batch where none is.
     ///
     /// # Errors
     /// As [`Self::read_rows`].
@@ -147,8 +150,10 @@ impl<R: Read> Reader<R> {
 
     fn read_typed<T: IdxElement>(&mut self, n_rows: usize) -> Result<IdxArray, IdxError> {
         let mut shape = self.shape.clone();
-        if let Some(rows) = shape.first_mut() {
-            *rows = n_rows;
+        match shape.first_mut() {
+            Some(rows) => *rows = n_rows,
+            None if n_rows == 0 => shape.push(0),
+            None => {}
         }
         let elements = self.read_elements::<T>(shape.iter().product())?;
         self.rows_left -= n_rows;
@@ -200,13 +205,6 @@ impl<R: Read> Reader<R> {
         }
         Ok(())
     }
-}
-
-/// Whether ndarray can hold the shape: zero sizes don't count.
-fn is_addressable(shape: &[usize], element_bytes: usize) -> bool {
-    let mut sizes = shape.iter().filter(|&&size| size > 0);
-    let bytes = sizes.try_fold(element_bytes, |product, &size| product.checked_mul(size));
-    bytes.is_some_and(|bytes| bytes <= isize::MAX.unsigned_abs())
 }
 
 impl<R: Read> Source<R> {

@@ -1,0 +1,54 @@
+//! The call into the GEMM library.
+//!
+//! Role: the only unsafe code of the crate; it turns array views into the pointers and strides that the library takes.
+#![expect(
+    unsafe_code,
+    reason = "the library's interface is raw pointers and strides"
+)]
+
+use crate::Float;
+use ndarray::{ArrayView2, ArrayViewMut2};
+
+/// Computes `a · b` into `c`, whatever it held; no side may be zero.
+///
+/// # Panics
+/// If the shapes do not multiply or a side is zero.
+pub(super) fn multiply<T: Float>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    mut c: ArrayViewMut2<'_, T>,
+) {
+    let ([rows, inner], [b_rows, cols]) = (a.dim().into(), b.dim().into());
+    assert_eq!((b_rows, c.dim()), (inner, (rows, cols)), "shapes multiply");
+    assert!(rows > 0 && inner > 0 && cols > 0, "no side is zero");
+    let [a_row, a_col] = [a.strides()[0], a.strides()[1]];
+    let [b_row, b_col] = [b.strides()[0], b.strides()[1]];
+    let [c_row, c_col] = [c.strides()[0], c.strides()[1]];
+    // SAFETY: each pointer is to the element [0, 0] of a live view, and the strides are that view's. The library
+    // reads a[i, k] and b[k, j] and writes c[i, j] for i < rows, k < inner and j < cols; the assertions above say
+    // that these are elements of the views. `c` is borrowed mutably, so it overlaps neither input, and no two of its
+    // indices share an element. `T` is f32 or f64, for which the library has kernels, and stays so: `Float` is sealed.
+    unsafe {
+        gemm::gemm(
+            rows,
+            cols,
+            inner,
+            c.as_mut_ptr(),
+            c_col,
+            c_row,
+            false,
+            a.as_ptr(),
+            a_col,
+            a_row,
+            b.as_ptr(),
+            b_col,
+            b_row,
+            T::ZERO,
+            T::ONE,
+            false,
+            false,
+            false,
+            gemm::Parallelism::Rayon(0),
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! The plain product in f64 that every other product is compared with.
+
+use crate::{Error, Result, shape};
+use rayon::prelude::*;
+
+/// The truth about a product: what it is, and how large the terms were that it sums.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Oracle {
+    /// `a · b` in f64, row-major.
+    pub product: Vec<f64>,
+    /// `|a| · |b|`: what rounding errors of each element are relative to, also where the sum cancels.
+    pub magnitudes: Vec<f64>,
+}
+
+/// Computes a product plainly in f64, for every other product to be compared with.
+///
+/// Shapes: `a` `[rows, inner]`, `b` `[inner, cols]` for `shape = [rows, inner, cols]`, row-major, contiguous.
+/// Products of two f32 are exact in f64, so only the sums round. Rows run in parallel, each from first to last term.
+///
+/// # Errors
+/// [`Error::LengthMismatch`] where a slice does not hold as many elements as its shape, [`Error::TooLarge`].
+pub fn oracle(a: &[f32], b: &[f32], shape: [usize; 3]) -> Result<Oracle> {
+    let [rows, inner, cols] = shape;
+    check_len(a, [rows, inner])?;
+    check_len(b, [inner, cols])?;
+    let len = shape::allocatable_count::<f64>("matmul oracle", &[rows, cols])?;
+    let (mut product, mut magnitudes) = (vec![0.0; len], vec![0.0; len]);
+    // No chunk may be empty; where a row is, there are none.
+    let width = cols.max(1);
+    product
+        .par_chunks_mut(width)
+        .zip(magnitudes.par_chunks_mut(width))
+        .enumerate()
+        .for_each(|(row, (product, magnitudes))| {
+            let left = &a[row * inner..(row + 1) * inner];
+            for (&left, right) in left.iter().zip(b.chunks_exact(width)) {
+                let sums = product.iter_mut().zip(magnitudes.iter_mut());
+                for ((sum, magnitude), &right) in sums.zip(right) {
+                    let term = f64::from(left) * f64::from(right);
+                    *sum += term;
+                    *magnitude += term.abs();
+                }
+            }
+        });
+    Ok(Oracle {
+        product,
+        magnitudes,
+    })
+}
+
+fn check_len(data: &[f32], shape: [usize; 2]) -> Result<()> {
+    let op = "matmul oracle";
+    let (expected, actual) = (shape::element_count(op, &shape)?, data.len());
+    if expected == actual {
+        return Ok(());
+    }
+    Err(Error::LengthMismatch {
+        op,
+        shape: shape.to_vec(),
+        expected,
+        actual,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oracle_sums_terms_and_their_magnitudes() {
+        let truth = oracle(&[1.0, -2.0, 3.0, 0.5], &[4.0, 5.0, 6.0, -7.0], [2, 2, 2]).unwrap();
+        assert_eq!(truth.product, [-8.0, 19.0, 15.0, 11.5]);
+        assert_eq!(truth.magnitudes, [16.0, 19.0, 15.0, 18.5]);
+    }
+
+    #[test]
+    fn sides_of_zero_give_zeros_or_nothing() {
+        assert_eq!(oracle(&[], &[], [2, 0, 3]).unwrap().product, [0.0; 6]);
+        for shape in [[0, 0, 0], [1 << 40, 0, 0], [0, 0, 1 << 40]] {
+            assert!(oracle(&[], &[], shape).unwrap().product.is_empty());
+        }
+        assert_eq!(oracle(&[1.0; 4], &[], [2, 2, 0]).unwrap().magnitudes, []);
+    }
+
+    #[test]
+    fn slices_that_do_not_fit_and_shapes_too_large_are_errors() {
+        let error = oracle(&[1.0; 5], &[1.0; 6], [2, 3, 2]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "matmul oracle: shape [2, 3] holds 6 elements, the data 5"
+        );
+        for shape in [[0, usize::MAX, 0], [1 << 40, 0, 1 << 40]] {
+            let error = oracle(&[], &[], shape).unwrap_err();
+            assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+        }
+    }
+}
