@@ -2,8 +2,8 @@
 //!
 //! Role: `cargo bench -p benches --features libraries --bench gemm_libraries` prints the table that ARCHITECTURE.md
 //! cites. `matrixmultiply` takes its threads from `MATMUL_NUM_THREADS`.
-//! Method: the products of the ladder; every result passes the ladder's check; libraries take turns, each warmed up by
-//! an untimed call, and the median of their times counts.
+//! Method: the products of the ladder; every result passes the ladder's check; libraries take turns, each warmed up
+//! until its threads are awake and spread over the cores, and the median of their times counts.
 
 #![allow(clippy::print_stdout, reason = "a program prints its results")]
 #![expect(
@@ -12,9 +12,11 @@
 )]
 
 use benches::matmul::{Case, Product};
-use benches::measure::{Timing, wall};
+use benches::measure::{SETTLE, Timing, wall};
 use benches::mnist;
 use benches::workload::Part;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const CASES: [Case; 5] = [
     Case::Square(512),
@@ -23,7 +25,11 @@ const CASES: [Case; 5] = [
     Case::Images(mnist::N_IMAGES),
     Case::Images(5),
 ];
-const N_ROUNDS: usize = 25;
+const N_ROUNDS: usize = 7;
+/// Timed runs of a turn.
+const N_RUNS: usize = 5;
+/// Untimed work before them.
+const WARM_UP: Duration = Duration::from_millis(50);
 
 type Multiply = fn(&Product, &mut [f32]);
 
@@ -57,10 +63,14 @@ fn rates(product: &Product) -> anyhow::Result<Vec<f64>> {
     let mut samples = vec![Vec::new(); LIBRARIES.len()];
     for _ in 0..N_ROUNDS {
         for ((_, multiply), samples) in LIBRARIES.iter().zip(&mut samples) {
+            sleep(SETTLE);
+            let start = Instant::now();
+            while start.elapsed() < WARM_UP {
+                multiply(product, &mut c);
+            }
             c.fill(f32::MAX);
-            multiply(product, &mut c);
+            samples.extend((0..N_RUNS).map(|_| wall(|| multiply(product, &mut c))));
             product.check(&c, whole)?;
-            samples.push(wall(|| multiply(product, &mut c)));
         }
     }
     let rate = |samples: Vec<f64>| {

@@ -110,9 +110,9 @@ impl<'a> Entry<'a> {
         let Some(contestant) = &mut self.contestant else {
             return Ok(());
         };
-        // The first run of a turn wakes threads that another's turn put to sleep; what is longer than a turn is
-        // not moved by that.
-        let warm_up = usize::from(self.runs_per_turn > 1);
+        // The first runs of a turn wake threads that another's turn put to sleep and spread them over the cores; what
+        // is longer than a turn is not moved by that.
+        let warm_up = self.runs_per_turn / 2;
         let times = warm_up + self.runs_per_turn;
         let without_warm_up = |seconds: Vec<f64>| seconds.into_iter().skip(warm_up).collect();
         self.rounds.push(without_warm_up(contestant.run(times)?));
