@@ -160,7 +160,7 @@ fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f
         .to_vec()
 }
 
-/// Writes each size above its points, in as many lanes as it takes to keep them apart.
+/// Writes each size above the points of those that did the whole of it, in as many lanes as it takes to keep them apart.
 fn sizes(
     canvas: &Canvas<'_>,
     ladders: &[&Ladder],
@@ -171,10 +171,12 @@ fn sizes(
     let mut headed: Vec<(i32, &str)> = ladders
         .iter()
         .filter_map(|ladder| {
-            let intensity = ladder
+            let drawn = ladder
                 .lines
                 .iter()
-                .find_map(|line| line.rate.and(line.intensity))?;
+                .filter_map(|line| line.rate.and(line.intensity));
+            // A rung that did a part of the rows read all of B for them; the whole work stands furthest right.
+            let intensity = drawn.max_by(f64::total_cmp)?;
             Some((column(intensity), ladder.size.as_str()))
         })
         .collect();
