@@ -128,25 +128,25 @@ fn bench(options: &Options) -> Result<ExitCode> {
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
     progress.say("measuring the limits of this machine");
-    let mut session = Session::start(options, &images, adapters)?;
+    let mut campaign = Campaign::start(options, &images, adapters)?;
     for case in cases {
         if interrupted.load(Ordering::Relaxed) {
-            session.leave_out(given_up(&name(&case)));
+            campaign.leave_out(given_up(&name(&case)));
             continue;
         }
         progress.say(&format!("{}: computing the oracle in f64", name(&case)));
-        let finished = session.run(&case.product(&images.pixels)?, &interrupted, &progress)?;
+        let finished = campaign.run(&case.product(&images.pixels)?, &interrupted, &progress)?;
         if !finished {
-            session.leave_out(given_up(&name(&case)));
+            campaign.leave_out(given_up(&name(&case)));
         }
     }
     if !interrupted.load(Ordering::Relaxed) {
         progress.say("measuring the limits of this machine again");
-        session.measure_peaks();
+        campaign.measure_peaks();
     }
     progress.done();
-    session.finish(options)?;
-    let failed = session
+    campaign.finish(options)?;
+    let failed = campaign
         .record
         .rows
         .iter()
@@ -158,15 +158,15 @@ fn bench(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// A record that grows and is on disk after every workload.
-struct Session {
+/// A run of the bench: a record that grows and is on disk after every workload.
+struct Campaign {
     record: Record,
     path: PathBuf,
     python: Option<PathBuf>,
     adapters: Vec<Adapter>,
 }
 
-impl Session {
+impl Campaign {
     /// Measures the machine and writes the record for the first time: a place that cannot be written is found now.
     fn start(options: &Options, images: &Images, adapters: Vec<Adapter>) -> Result<Self> {
         let mut record = Record::new(Machine {
@@ -184,22 +184,22 @@ impl Session {
         };
         let python = python.map_err(|absent| record.not_run.push(absent)).ok();
         let path = options.out().join("bench").join(record.file_name());
-        let mut session = Self {
+        let mut campaign = Self {
             record,
             path,
             python,
             adapters,
         };
-        session.record.write(&session.path)?;
-        session.measure_peaks();
+        campaign.record.write(&campaign.path)?;
+        campaign.measure_peaks();
         if let Some(only) = &options.only {
-            session.leave_out(NotRun {
+            campaign.leave_out(NotRun {
                 what: "other workloads".to_owned(),
                 why: format!("--only {only}"),
                 how: "leave --only out".to_owned(),
             });
         }
-        Ok(session)
+        Ok(campaign)
     }
 
     /// Measures the peaks, keeps the best seen, and notes when the CPU's changed: the machine was not ours alone.
