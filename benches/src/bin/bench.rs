@@ -210,12 +210,22 @@ impl Campaign {
             flops: machine.peaks.cpu_flops,
             copy_bytes_per_s: machine.peaks.cpu_copy_bytes_per_s,
         };
-        if let (Some(before), Some(now)) = (before.flops, cpu.flops) {
-            let ratio = before.max(now) / before.min(now);
-            machine.disturbed = (ratio > DISTURBED).then(|| {
-                format!("the CPU's peak differed by a factor of {ratio:.2} between start and end: something else ran here")
-            });
-        }
+        let changes = [
+            ("arithmetic", before.flops.zip(cpu.flops)),
+            ("copy", before.copy_bytes_per_s.zip(cpu.copy_bytes_per_s)),
+        ];
+        let ratios = changes.into_iter().filter_map(|(what, both)| {
+            let (before, now) = both?;
+            Some((what, before.max(now) / before.min(now)))
+        });
+        let disturbed: Vec<String> = ratios
+            .filter(|(_, ratio)| *ratio > DISTURBED)
+            .map(|(what, ratio)| {
+                format!("the CPU's {what} peak changed by a factor of {ratio:.2} during the run")
+            })
+            .collect();
+        machine.disturbed =
+            (!disturbed.is_empty()).then(|| disturbed.join("; ") + ": something else ran here");
         let cpu = peak::better(before, cpu);
         machine.peaks.cpu_flops = cpu.flops;
         machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
