@@ -311,10 +311,7 @@ fn number(ladders: &mut [Ladder]) {
 #[must_use]
 pub fn peaks(machine: &Machine) -> Vec<(Place, AdapterPeaks)> {
     let peaks = &machine.peaks;
-    let cpu = AdapterPeaks {
-        flops: peaks.cpu_flops,
-        copy_bytes_per_s: peaks.cpu_copy_bytes_per_s,
-    };
+    let cpu = peaks.cpu();
     let adapters = peaks
         .adapters
         .iter()

@@ -214,6 +214,17 @@ pub struct Peaks {
     pub adapters: BTreeMap<String, AdapterPeaks>,
 }
 
+impl Peaks {
+    /// Gives those of the CPU in the form of an adapter's.
+    #[must_use]
+    pub fn cpu(&self) -> AdapterPeaks {
+        AdapterPeaks {
+            flops: self.cpu_flops,
+            copy_bytes_per_s: self.cpu_copy_bytes_per_s,
+        }
+    }
+}
+
 /// Measured limits of one adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

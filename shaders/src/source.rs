@@ -12,14 +12,17 @@ pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
 /// Chains of fused multiply-adds: the arithmetic peak.
 pub const FMA_PEAK: &str = wgsl!("fma_peak", "shared/grid");
 /// Matrix product, one invocation per element.
-pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/grid");
+pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/matmul", "shared/grid");
 /// Matrix product through 16 × 16 tiles in workgroup memory.
-pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/grid");
+pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/matmul", "shared/grid");
 /// Words of one Philox stream.
 pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid");
 
 /// Shared part: a linear workgroup number from a folded grid. Generated kernels join it too.
 pub const GRID: &str = wgsl!("shared/grid");
+
+/// Shared part: parameters and bindings of a matrix product. Generated kernels join it too.
+pub const MATMUL: &str = wgsl!("shared/matmul");
 
 /// Every fixed kernel: its stem and its text.
 pub const ALL: &[(&str, &str)] = &[

@@ -1,19 +1,7 @@
 // C = A * B with one invocation per element of C: S3's kernel, the rung that the others are measured against.
-// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous.
+// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous (shared/matmul.wgsl).
 // A workgroup covers 16 x 16 elements of C; an invocation walks `inner` once, in order.
 // Source: fast.ai "matmul" notebook, the `cuda.jit` kernel. Twin: twin::matmul_naive.
-
-struct MatmulParams {
-    rows: u32,
-    inner: u32,
-    cols: u32,
-    pad0: u32,
-}
-
-@group(0) @binding(0) var<uniform> params: MatmulParams;
-@group(0) @binding(1) var<storage, read> a: array<f32>;
-@group(0) @binding(2) var<storage, read> b: array<f32>;
-@group(0) @binding(3) var<storage, read_write> c: array<f32>;
 
 const TILE: u32 = 16u;
 

@@ -1,20 +1,8 @@
 // C = A * B through 16 x 16 tiles in workgroup memory: each element of A and B is read 16 times less often.
-// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous.
+// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous (shared/matmul.wgsl).
 // A workgroup computes one 16 x 16 tile of C; an invocation loads one element of each tile of A and B per step and
 // owns one element of C. Tiles that stick out are filled with zeros, so every invocation reaches every barrier.
 // Source: Kirk and Hwu 2010, "Programming Massively Parallel Processors", ch. 5. Twin: twin::matmul_tile.
-
-struct MatmulParams {
-    rows: u32,
-    inner: u32,
-    cols: u32,
-    pad0: u32,
-}
-
-@group(0) @binding(0) var<uniform> params: MatmulParams;
-@group(0) @binding(1) var<storage, read> a: array<f32>;
-@group(0) @binding(2) var<storage, read> b: array<f32>;
-@group(0) @binding(3) var<storage, read_write> c: array<f32>;
 
 const TILE: u32 = 16u;
 var<workgroup> wg_a: array<f32, TILE * TILE>;

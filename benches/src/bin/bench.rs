@@ -7,7 +7,7 @@ use benches::machine;
 use benches::matmul::{self, Case, Product};
 use benches::mnist::{self, Images};
 use benches::output::print;
-use benches::record::{AdapterFacts, AdapterPeaks, Check, Machine, NotRun, Record};
+use benches::record::{AdapterFacts, Check, Machine, NotRun, Record};
 use benches::run::{self, Setting};
 use benches::{peak, report, rivals, table};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
@@ -202,14 +202,11 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// Measures the peaks, keeps the best seen, and notes when the CPU's changed: the machine was not ours alone.
+    /// Measures the peaks, keeps the best seen, and notes when the CPU's changed: then times of this run are less sure.
     fn measure_peaks(&mut self) {
         let machine = &mut self.record.machine;
         let cpu = peak::cpu(machine.cores);
-        let before = AdapterPeaks {
-            flops: machine.peaks.cpu_flops,
-            copy_bytes_per_s: machine.peaks.cpu_copy_bytes_per_s,
-        };
+        let before = machine.peaks.cpu();
         let changes = [
             ("arithmetic", before.flops.zip(cpu.flops)),
             ("copy", before.copy_bytes_per_s.zip(cpu.copy_bytes_per_s)),
@@ -225,7 +222,7 @@ impl Campaign {
             })
             .collect();
         machine.disturbed =
-            (!disturbed.is_empty()).then(|| disturbed.join("; ") + ": something else ran here");
+            (!disturbed.is_empty()).then(|| disturbed.join("; ") + ": the machine was not steady");
         let cpu = peak::better(before, cpu);
         machine.peaks.cpu_flops = cpu.flops;
         machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;

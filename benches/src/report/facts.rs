@@ -53,10 +53,7 @@ pub(super) fn summary(record: &Record) -> String {
 pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
     let machine = &record.machine;
     let peaks = &machine.peaks;
-    let cpu = AdapterPeaks {
-        flops: peaks.cpu_flops,
-        copy_bytes_per_s: peaks.cpu_copy_bytes_per_s,
-    };
+    let cpu = peaks.cpu();
     let memory = machine
         .memory_bytes
         .map(|bytes| format!(", {}", units::bytes(bytes as f64)));

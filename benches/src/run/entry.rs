@@ -138,18 +138,18 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Ends a contestant's part; what it measured so far goes with it.
     fn fail(&mut self, error: &anyhow::Error) {
         self.check = Check::Failed(format!("{error:#}"));
         self.contestant = None;
+        (self.upload_s, self.first_call_s, self.read_back_s) = (None, None, None);
+        self.rounds.clear();
+        self.wall_rounds.clear();
     }
 
     /// Gives median and quartiles over all runs by its own timer; nothing for a contestant that failed.
     pub(super) fn timing(&self) -> Option<Timing> {
-        if self.check == Check::Ok {
-            Timing::from_samples(&self.rounds.concat())
-        } else {
-            None
-        }
+        Timing::from_samples(&self.rounds.concat())
     }
 
     /// Gives the median by the host's clock, where that is another than its own timer.
@@ -280,6 +280,7 @@ mod tests {
     #[test]
     fn a_result_that_goes_wrong_while_it_is_timed_has_no_time() {
         let entry = enter(0.01, 4.0, [1000, 990], 10);
+        assert_eq!((entry.first_call_s, entry.wall_s()), (None, None));
         assert!(
             matches!(&entry.check, Check::Failed(why) if why.starts_with("after the last round")),
             "{:?}",

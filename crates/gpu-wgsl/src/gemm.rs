@@ -208,11 +208,6 @@ impl Emitter {
             "// C = A * B, generated: blocks of {block_rows} x {block_cols}, {block_inner} terms a stage, \
              {thread_rows} x {thread_cols} elements an invocation."
         ));
-        self.line("struct MatmulParams { rows: u32, inner: u32, cols: u32, pad0: u32, }");
-        self.line("@group(0) @binding(0) var<uniform> params: MatmulParams;");
-        self.line("@group(0) @binding(1) var<storage, read> a: array<f32>;");
-        self.line("@group(0) @binding(2) var<storage, read> b: array<f32>;");
-        self.line("@group(0) @binding(3) var<storage, read_write> c: array<f32>;");
         self.line(&format!(
             "var<workgroup> wg_a: array<vec4<f32>, {}>;",
             block_inner * a_stride
@@ -265,7 +260,7 @@ impl Emitter {
         self.line("    }");
         self.stores(width);
         self.line("}");
-        self.text + "\n" + source::GRID
+        [&self.text, source::MATMUL, source::GRID].join("\n")
     }
 
     fn line(&mut self, line: &str) {
