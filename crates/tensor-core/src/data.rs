@@ -1,3 +1,17 @@
-//! Data files.
+//! Data files: IDX, NPY and safetensors.
+//!
+//! Role: turns files that nobody vouches for into arrays and tensors, or into errors that say what is wrong, and
+//! writes tensors so that others read them.
+//! Method: a header is read and checked first; then elements come in as the file yields them, so memory grows with what
+//! was read and never with what the header claims. A file is written beside its place and then moved there, so nobody
+//! sees half of one.
 
+pub use error::DataError;
+
+mod elements;
+mod error;
+mod file;
 pub mod idx;
+pub mod npy;
+pub mod safetensors;
+mod scan;

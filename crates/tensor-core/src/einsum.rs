@@ -1,8 +1,9 @@
 //! Einstein summation over host arrays.
 //!
-//! Role: `spec` turns a specification into labels, which any executor can lower; this module
-//! evaluates them plainly, as one loop nest over affine [`View`]s: the definition to compare with
-//! and a rung of the matrix product ladder.
+//! Role: [`EinsumSpec`] is the parsed text, [`Contraction`] the same with a size for each label, and
+//! [`Contraction::path`] the steps that executors lower; nothing of that touches data. This module
+//! evaluates a contraction plainly, as one loop nest over affine [`View`]s: the definition to compare
+//! with and a rung of the matrix product ladder.
 //! Method: every operand becomes a view over all labels, output labels first, then summed ones;
 //! a label that an operand lacks gets stride 0, a label it has twice the sum of both strides (the
 //! diagonal). The products are then added up. The innermost loop runs over the last output label
@@ -14,10 +15,11 @@
 //! of two factors the error is that of any sum of products, at most about `n · EPSILON / 2 · Σ|a·b|`
 //! (see [`Bound`](crate::compare::Bound)); each factor beyond two is one rounding more.
 //! Source: the rules are those of `NumPy`'s `einsum` without `optimize`.
-//! Limits: the time is the product of the sizes of all labels; no path through many operands is
-//! looked for. No ellipsis yet.
+//! Limits: the time of the evaluators here is the product of the sizes of all labels; they do not
+//! follow the path.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use ndarray::{ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension, IxDyn};
 
@@ -26,8 +28,15 @@ use crate::error::Result;
 use crate::float::Float;
 use crate::shape::{allocatable_count, element_count};
 use crate::view::{Odometer, View};
-pub use spec::{EinsumError, EinsumSpec};
+pub use contraction::{Contraction, Label};
+pub use error::EinsumError;
+pub use path::{Groups, Product, Slot, Step};
+pub use spec::EinsumSpec;
 
+mod contraction;
+mod error;
+mod path;
+mod search;
 mod spec;
 
 /// The shortest row for which adding up rows beats dot products.
@@ -52,6 +61,11 @@ impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
 /// diagonal. Blanks are ignored. As in `NumPy`, an axis of size 1 broadcasts against the axes of that
 /// label in other operands (not in its own). Empty sums are zero; NaN and infinity follow IEEE 754.
 ///
+/// An ellipsis stands for the axes that have no letter, as many as there are: `"...ij,...jk->...ik"`
+/// multiplies stacks of matrices. The ellipses of different operands broadcast against each other
+/// from the last axis on. They are never summed: without `->` they come first in the output, and an
+/// output without `...` is an error unless they stand for no axis.
+///
 /// Operands are read in place: transposed, flipped, and broadcast by stride 0. Only one that leaves
 /// gaps in memory or overlaps itself is copied first, without repeating what is broadcast. Nothing
 /// else but the output is allocated.
@@ -67,10 +81,10 @@ impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
 ///
 /// let a = array![[1.0, 2.0], [3.0, 4.0]];
 /// let b = array![[5.0, 6.0], [7.0, 8.0]];
-/// assert_eq!(einsum("ik,kj->ij", &[&a, &b])?, array![[19.0, 22.0], [43.0, 50.0]].into_dyn());
-/// assert_eq!(einsum("ii", &[&a])?[[]], 5.0);
+/// assert_eq!(einsum::oracle("ik,kj->ij", &[&a, &b])?, array![[19.0, 22.0], [43.0, 50.0]].into_dyn());
+/// assert_eq!(einsum::oracle("ii", &[&a])?[[]], 5.0);
 ///
-/// let error = einsum("ik,kj->ij", &[&a, &Array2::ones((3, 3))]).unwrap_err();
+/// let error = einsum::oracle("ik,kj->ij", &[&a, &Array2::ones((3, 3))]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "einsum \"ik,kj->ij\": index 'k' has size 2 in operand 0 of shape [2, 2] \
@@ -78,7 +92,7 @@ impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
 /// );
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
-pub fn einsum<T: Float>(spec: &str, operands: &[&dyn Operand<T>]) -> Result<ArrayD<T>> {
+pub fn oracle<T: Float>(spec: &str, operands: &[&dyn Operand<T>]) -> Result<ArrayD<T>> {
     let spec = EinsumSpec::parse(spec)?;
     let arrays: Vec<ArrayViewD<'_, T>> =
         operands.iter().map(|array| array.operand_view()).collect();
@@ -90,21 +104,20 @@ pub fn einsum<T: Float>(spec: &str, operands: &[&dyn Operand<T>]) -> Result<Arra
         .iter()
         .map(|buffer| (&buffer.view, buffer.data.as_ref()))
         .collect();
-    einsum_views(&spec, &pairs)
+    oracle_views(&spec, &pairs)
 }
 
-/// Evaluates a parsed specification on views of flat buffers; [`einsum`] without arrays.
+/// Evaluates a parsed specification on views of flat buffers; [`oracle`] without arrays.
 ///
 /// # Errors
-/// As [`einsum`], and [`Error::OutOfBounds`](crate::Error::OutOfBounds) if a view reaches past its
+/// As [`oracle`], and [`Error::OutOfBounds`](crate::Error::OutOfBounds) if a view reaches past its
 /// buffer.
-pub fn einsum_views<T: Float>(spec: &EinsumSpec, operands: &[(&View, &[T])]) -> Result<ArrayD<T>> {
+pub fn oracle_views<T: Float>(spec: &EinsumSpec, operands: &[(&View, &[T])]) -> Result<ArrayD<T>> {
     for (view, data) in operands {
         view.check_within(data.len())?;
     }
     let shapes: Vec<&[usize]> = operands.iter().map(|(view, _)| view.shape()).collect();
-    let sizes = spec.sizes(&shapes)?;
-    let nest = Nest::new(spec, sizes, operands)?;
+    let nest = Nest::new(&spec.resolve(&shapes)?, operands)?;
     let out_shape = &nest.sizes[..nest.n_out];
     let mut out = vec![T::ZERO; allocatable_count::<T>("einsum", out_shape)?];
     if !nest.sizes.contains(&0) {
@@ -177,21 +190,17 @@ struct Lane<'a, T> {
 }
 
 impl Nest {
-    fn new<T>(
-        spec: &EinsumSpec,
-        by_label: Vec<(char, usize)>,
-        operands: &[(&View, &[T])],
-    ) -> Result<Self> {
-        let (labels, sizes): (Vec<char>, Vec<usize>) = by_label.into_iter().unzip();
+    fn new<T>(contraction: &Contraction, operands: &[(&View, &[T])]) -> Result<Self> {
+        let (labels, sizes): (Vec<Label>, Vec<usize>) = contraction.sizes().iter().copied().unzip();
         element_count("einsum", &sizes)?;
+        let places: BTreeMap<Label, usize> = labels.into_iter().zip(0..).collect();
         let mut strides = Vec::with_capacity(operands.len());
-        for (input, (view, _)) in spec.inputs().iter().zip(operands) {
-            let mut by_label = vec![0; labels.len()];
+        for (input, (view, _)) in contraction.inputs().iter().zip(operands) {
+            let mut by_label = vec![0; sizes.len()];
             for ((label, &size), &stride) in input.iter().zip(view.shape()).zip(view.strides()) {
                 // An axis of size 1 repeats under a label that is longer elsewhere.
-                let axis = labels.iter().position(|l| l == label).filter(|_| size != 1);
-                if let Some(axis) = axis {
-                    by_label[axis] += stride;
+                if size != 1 {
+                    by_label[places[label]] += stride;
                 }
             }
             strides.push(by_label);
@@ -199,7 +208,7 @@ impl Nest {
         let offsets = operands.iter().map(|(view, _)| view.offset()).collect();
         Ok(Self {
             sizes,
-            n_out: spec.output().len(),
+            n_out: contraction.output().len(),
             strides,
             offsets,
         })
@@ -351,8 +360,8 @@ mod tests {
     fn the_innermost_loop_does_not_change_the_bits() {
         // Rows are added up for the first, dot products taken for the second.
         let (a, b) = (matrix(7, 33, 1), matrix(33, 9, 2));
-        let rows = einsum("ik,kj->ij", &[&a, &b]).unwrap();
-        let dots = einsum("ik,jk->ij", &[&a, &b.t().as_standard_layout()]).unwrap();
+        let rows = oracle("ik,kj->ij", &[&a, &b]).unwrap();
+        let dots = oracle("ik,jk->ij", &[&a, &b.t().as_standard_layout()]).unwrap();
         assert_close(&rows, &dots, Bound::bits());
     }
 
@@ -370,13 +379,13 @@ mod tests {
         for (view, copied) in cases {
             let buffer = Buffer::new(view.into_dyn()).unwrap();
             assert_eq!(matches!(buffer.data, Cow::Owned(_)), copied, "{view:?}");
-            let expected = einsum("ik,kj->ij", &[&view.to_owned(), &b]).unwrap();
-            let product = einsum("ik,kj->ij", &[&view, &b]).unwrap();
+            let expected = oracle("ik,kj->ij", &[&view.to_owned(), &b]).unwrap();
+            let product = oracle("ik,kj->ij", &[&view, &b]).unwrap();
             assert_close(product, expected, Bound::bits());
         }
         let one = arr0(1.0_f32);
-        let sums = einsum("ij,j->i", &[&a, &one.broadcast(8).unwrap()]).unwrap();
-        assert_close(sums, einsum("ij->i", &[&a]).unwrap(), Bound::bits());
+        let sums = oracle("ij,j->i", &[&a, &one.broadcast(8).unwrap()]).unwrap();
+        assert_close(sums, oracle("ij->i", &[&a]).unwrap(), Bound::bits());
     }
 
     #[test]
@@ -390,13 +399,13 @@ mod tests {
             (&[long, 2][..], &[0, 1][..])
         );
         assert_eq!(buffer.data[..], [1.0, 2.0]);
-        assert!(einsum("ij->ij", &[&wide]).is_err());
+        assert!(oracle("ij->ij", &[&wide]).is_err());
     }
 
     #[test]
     fn no_operand_is_one_too_few() {
         for spec in ["", "->", ",", "i->i"] {
-            let error = einsum::<f32>(spec, &[]).unwrap_err().to_string();
+            let error = oracle::<f32>(spec, &[]).unwrap_err().to_string();
             assert!(error.ends_with("the call 0"), "{error}");
         }
     }
@@ -406,9 +415,9 @@ mod tests {
         let letters: String = ('a'..='z').chain('A'..='Z').collect();
         let mut array = ArrayD::<f64>::ones(vec![1; 52]);
         array.fill(3.0);
-        let implicit = einsum(&letters, &[&array]).unwrap();
+        let implicit = oracle(&letters, &[&array]).unwrap();
         assert_eq!(implicit.shape(), [1; 52]);
-        let product = einsum(&format!("{letters},{letters}->"), &[&array, &array]);
+        let product = oracle(&format!("{letters},{letters}->"), &[&array, &array]);
         assert_eq!(product.unwrap()[[]], 9.0);
     }
 
@@ -418,12 +427,12 @@ mod tests {
         let scalars = vec![arr0(1.0_f32); n];
         let operands: Vec<&dyn Operand<f32>> = scalars.iter().map(|x| x as _).collect();
         let commas = ",".repeat(n - 1);
-        assert_eq!(einsum(&commas, &operands).unwrap()[[]], 1.0);
+        assert_eq!(oracle(&commas, &operands).unwrap()[[]], 1.0);
         let diagonal = "i".repeat(n);
-        let error = einsum(&diagonal, &operands[..1]).unwrap_err();
+        let error = oracle(&diagonal, &operands[..1]).unwrap_err();
         assert!(error.to_string().contains("operand 0 has 10000 indices"));
         let array = ArrayD::<f32>::ones(vec![1; n]);
-        assert_eq!(einsum(&diagonal, &[&array]).unwrap()[[]], 1.0);
+        assert_eq!(oracle(&diagonal, &[&array]).unwrap()[[]], 1.0);
         assert!(EinsumSpec::parse(&format!("{diagonal}->{diagonal}")).is_err());
         assert!(EinsumSpec::parse(&".".repeat(n)).is_err());
     }
@@ -431,30 +440,30 @@ mod tests {
     #[test]
     fn sizes_of_one_broadcast_between_operands_but_not_within_one() {
         let (row, table) = (array![[1.0, 2.0, 3.0]], Array2::ones((2, 3)));
-        let product = einsum("ij,ij->ij", &[&row, &table]).unwrap();
+        let product = oracle("ij,ij->ij", &[&row, &table]).unwrap();
         assert_eq!(product, array![[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]].into_dyn());
-        assert!(einsum("ii->i", &[&row]).is_err());
+        assert!(oracle("ii->i", &[&row]).is_err());
     }
 
     #[test]
     fn empty_sums_are_zero_and_empty_outputs_are_empty() {
         let (a, b) = (Array2::<f64>::zeros((2, 0)), Array2::<f64>::zeros((0, 3)));
         assert_eq!(
-            einsum("ik,kj->ij", &[&a, &b]).unwrap(),
+            oracle("ik,kj->ij", &[&a, &b]).unwrap(),
             Array2::zeros((2, 3)).into_dyn()
         );
-        assert_eq!(einsum("ki,jk->ij", &[&a, &b]).unwrap_err().to_string(), {
+        assert_eq!(oracle("ki,jk->ij", &[&a, &b]).unwrap_err().to_string(), {
             "einsum \"ki,jk->ij\": index 'k' has size 2 in operand 0 of shape [2, 0] and size 3 in operand 1 of shape [0, 3]"
         });
-        assert_eq!(einsum("ij->j", &[&a]).unwrap().shape(), [0]);
-        assert_eq!(einsum("->", &[&arr0(3.0)]).unwrap()[[]], 3.0);
-        assert_eq!(einsum(",", &[&arr0(3.0), &arr0(2.0)]).unwrap()[[]], 6.0);
+        assert_eq!(oracle("ij->j", &[&a]).unwrap().shape(), [0]);
+        assert_eq!(oracle("->", &[&arr0(3.0)]).unwrap()[[]], 3.0);
+        assert_eq!(oracle(",", &[&arr0(3.0), &arr0(2.0)]).unwrap()[[]], 6.0);
     }
 
     #[test]
     fn a_nan_stays_in_the_sums_it_belongs_to() {
         let a = array![[f64::NAN, 1.0], [1.0, 1.0]];
-        let sums = einsum("ij->i", &[&a]).unwrap();
+        let sums = oracle("ij->i", &[&a]).unwrap();
         assert_close(sums, [f64::NAN, 2.0], Bound::exact());
     }
 
@@ -466,11 +475,11 @@ mod tests {
             .broadcast_to(&[1 << 40])
             .unwrap();
         let spec = EinsumSpec::parse("i,j->").unwrap();
-        assert!(einsum_views(&spec, &[(&view, &[1.0_f64]), (&view, &[1.0])]).is_err());
+        assert!(oracle_views(&spec, &[(&view, &[1.0_f64]), (&view, &[1.0])]).is_err());
         // A zero among the sizes does not excuse the others.
         let none = View::contiguous(&[0]).unwrap();
         let spec = EinsumSpec::parse("i,j,k->").unwrap();
         let operands = [(&none, &[][..]), (&view, &[1.0_f64][..]), (&view, &[1.0])];
-        assert!(einsum_views(&spec, &operands).is_err());
+        assert!(oracle_views(&spec, &operands).is_err());
     }
 }

@@ -2,8 +2,13 @@
 //!
 //! Role: one enum for everything that input can cause. Each variant names the operation and
 //! carries the shapes, axes and indices that are needed to find the mistake without a debugger.
-//! Einsum and IDX files have enums of their own, which convert into this one.
+//! Einsum and data files have enums of their own, which convert into this one.
 
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::DType;
+use crate::data::DataError;
 use crate::data::idx::IdxError;
 use crate::einsum::EinsumError;
 
@@ -168,10 +173,185 @@ pub enum Error {
         /// The shape of the operand.
         shape: Vec<usize>,
     },
+    /// A list of axes names one twice.
+    #[error("{op}: axes {axes:?} name one axis of shape {shape:?} twice")]
+    RepeatedAxis {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The axes as the caller gave them.
+        axes: Vec<isize>,
+        /// The shape of the operand.
+        shape: Vec<usize>,
+    },
+    /// Operands are of two types; nothing is converted without a `cast`.
+    #[error("{op}: types {left} and {right} differ")]
+    DTypeMismatch {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The type of the first operand, or the one asked for.
+        left: DType,
+        /// The type that does not fit it.
+        right: DType,
+    },
+    /// An operation is not defined on a type.
+    #[error("{op}: not defined on {dtype}")]
+    DTypeUnsupported {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The type of the operand.
+        dtype: DType,
+    },
+    /// A number cannot take the type of the tensor beside it.
+    #[error("{op}: {value} is not a number of type {dtype}")]
+    Unrepresentable {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The number.
+        value: String,
+        /// The type of the tensor.
+        dtype: DType,
+    },
+    /// A tensor stands where a number is needed.
+    #[error("{op}: the fill is a tensor, not a number")]
+    NotConstant {
+        /// The operation that was asked for.
+        op: &'static str,
+    },
+    /// The largest, smallest or picked element of nothing is asked for.
+    #[error("{op}: an axis of shape {shape:?} has no elements to choose from")]
+    EmptyReduction {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The shape of the operand.
+        shape: Vec<usize>,
+    },
+    /// Tensors that are to be joined differ on another axis, or there are none.
+    #[error("{op}: shapes {shapes:?} do not join along axis {axis}")]
+    ConcatMismatch {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The axis as the caller gave it.
+        axis: isize,
+        /// The shapes, in the order given.
+        shapes: Vec<Vec<usize>>,
+    },
+    /// The inner sizes of a matrix product differ.
+    #[error("{op}: shapes {left:?} and {right:?} have no inner size in common")]
+    InnerMismatch {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The shape of the left operand.
+        left: Vec<usize>,
+        /// The shape of the right operand.
+        right: Vec<usize>,
+    },
+    /// A gather met a position that its axis does not have.
+    #[error("gather: index {index} is out of range for an axis of {extent} elements")]
+    IndexOutOfRange {
+        /// The position.
+        index: f64,
+        /// The size of the axis.
+        extent: usize,
+    },
+    /// Elements were asked for without computing, of a tensor that is not in memory.
+    #[error("to_host: the tensor is not computed yet; realize or eval it")]
+    NotRealized,
+    /// A plan was given more or fewer arrays than it has inputs.
+    #[error("run: the plan has {expected} inputs, got {actual} arrays")]
+    InputCount {
+        /// The inputs of the plan.
+        expected: usize,
+        /// The arrays given.
+        actual: usize,
+    },
+    /// A plan was given an array of another type or length than its input.
+    #[error("run: input {number} is {} {:?}, the array has {} elements of {}", expected.0, expected.1, actual.1, actual.0)]
+    InputMismatch {
+        /// Which input.
+        number: usize,
+        /// The type and shape of the input.
+        expected: (DType, Vec<usize>),
+        /// The type and length of the array.
+        actual: (DType, usize),
+    },
+    /// A step breaks a rule of the intermediate representation.
+    #[error("run: {what}")]
+    BadStep {
+        /// Which value, and which rule.
+        what: String,
+    },
+    /// A device refused or failed; the source is its own error.
+    #[error("{executor}: {source}")]
+    Device {
+        /// The executor.
+        executor: String,
+        /// The device's error.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// An executor was handed an array that lies elsewhere.
+    #[error("run: an input does not lie where this executor reads")]
+    ForeignStorage,
+    /// An executor computed something else than the oracle (`TENSOR_VERIFY=1`).
+    #[error(
+        "{executor}: a step over {domain:?}, reduced over {reduce:?}, differs from the oracle: {what}"
+    )]
+    VerifyFailed {
+        /// The executor.
+        executor: String,
+        /// The sizes of the step's output axes.
+        domain: Vec<usize>,
+        /// The sizes of the step's reduced axes.
+        reduce: Vec<usize>,
+        /// The comparator's report.
+        what: String,
+    },
+    /// An error of a lazy program, with the line that asked for the operation.
+    #[error("{error}, at {}:{}:{}", location.file(), location.line(), location.column())]
+    At {
+        /// What went wrong.
+        error: Box<Self>,
+        /// The caller's line.
+        location: &'static Location<'static>,
+    },
     /// An einsum specification is wrong or does not fit its operands.
     #[error(transparent)]
     Einsum(#[from] EinsumError),
     /// An IDX file could not be read or written.
     #[error(transparent)]
     Idx(#[from] IdxError),
+    /// An NPY or safetensors file could not be read or written.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+impl Error {
+    /// Adds the line that asked for the operation, unless there is one already.
+    #[must_use]
+    pub fn at(self, location: &'static Location<'static>) -> Self {
+        match self {
+            Self::At { .. } => self,
+            error => Self::At {
+                error: Box::new(error),
+                location,
+            },
+        }
+    }
+
+    /// The error itself, without the line.
+    #[must_use]
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::At { error, .. } => error.root(),
+            error => error,
+        }
+    }
+
+    /// The line of the program that asked for the operation, where it is known.
+    #[must_use]
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        match self {
+            Self::At { location, .. } => Some(location),
+            _ => None,
+        }
+    }
 }

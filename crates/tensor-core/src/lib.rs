@@ -1,58 +1,76 @@
-//! Host arrays with `NumPy`'s rules, and what it takes to trust them.
+//! Lazy tensors with `NumPy`'s rules, fused without intermediates, on the CPU; and what it takes to trust them.
 //!
-//! An array here is an [`ndarray`] array. Around it stand
-//! - [`shape`], [`view`] and [`array`](mod@array): broadcasting, slices, windows and reshapes as affine
-//!   index maps that copy nothing; every error names the operation and the shapes;
-//! - [`einsum()`]: sums of products over named indices;
-//! - [`gemm`]: the fast matrix product, and the plain one in f64 that it is compared with;
-//! - [`compare`]: the comparator that decides whether a result is right;
-//! - [`rng`]: counter-based random numbers, the same bits on every device and in any order;
-//! - [`data`]: files, so far IDX.
+//! **The model in one screen.** A [`Tensor`] is a handle on a program that has not run: methods describe work, and nothing
+//! is computed or fails before [`eval`](Tensor::eval) or [`realize`](Tensor::realize). Then the program is planned as a
+//! whole ([`plan`]): what is element by element, broadcast, viewed, padded or selected is merged into the loops that need
+//! it, so a shape that only appears on the way is never in memory. An [`Executor`] runs the plan's steps: [`Host`] on all
+//! cores of this machine; [`Reference`] plainly, one element at a time, as the oracle; devices in crates of their own. With
+//! `TENSOR_VERIFY=1` every step is compared with the oracle as it runs.
 //!
 //! ```
-//! use tensor_core::compare::{Bound, assert_close};
-//! use tensor_core::ndarray::{Array1, Array2};
+//! use tensor_core::ndarray::array;
+//! use tensor_core::plan::Plan;
 //! use tensor_core::rng::Philox;
-//! use tensor_core::{View, array, einsum};
+//! use tensor_core::{Axes, Executor, Host, Tensor, einsum};
 //!
-//! // Five random images of 784 pixels, and weights for ten classes.
-//! let mut x = Array2::<f32>::zeros((5, 784));
-//! let mut w = Array2::<f32>::zeros((784, 10));
-//! let random = Philox::new(42);
-//! random.stream(0).fill_uniform_f32(0, x.as_slice_mut().expect("new arrays are contiguous"));
-//! random.stream(1).fill_normal_f32(0, w.as_slice_mut().expect("new arrays are contiguous"));
+//! let host = Host::new();
+//! let x = Tensor::randn(Philox::new(42), &[256, 300]).realize(&host)?;
 //!
-//! // A matrix product in index notation, and a bias broadcast over its rows.
-//! let scores = einsum("ik,kj->ij", &[&x, &w])?;
-//! let scores = array::zip_with("add", &scores, &Array1::from_elem(10, 0.5), |score, bias| score + bias)?;
-//! assert_eq!(scores.shape(), [5, 10]);
+//! // How often are two columns closer than 1? Its logical shape (256, 300, 300) exists in no memory: one step.
+//! let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0).sum(0);
+//! let (plan, _) = Plan::of(&[&near], &host.target())?;
+//! assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
+//! assert_eq!(near.eval::<u32>(&host)?[[7, 7]], 256);
 //!
-//! // The same in f64. A product meets up to 784 roundings on its way into the sum, and one more where
-//! // the bias is added; each is off by half an epsilon at most.
-//! let (x, w) = (x.mapv(f64::from), w.mapv(f64::from));
-//! let terms = x.mapv(f64::abs).dot(&w.mapv(f64::abs)) + 0.5;
-//! assert_close(&scores, x.dot(&w) + 0.5, Bound::relative(785 / 2 + 1).scaled_by(terms));
+//! // Reductions keep their axes on demand, views cost nothing, matrix products go to a library.
+//! let centred = &x - x.mean(Axes::keep(0));
+//! let covariance = einsum("ni,nj->ij", &[&centred, &centred]) / 255.0;
+//! assert!(covariance.argmax(1).eval::<u32>(&host)?.iter().enumerate().all(|(i, &j)| i as u32 == j));
 //!
-//! // Rows, columns, flips and windows of a buffer are maps, not copies.
-//! let view = View::contiguous(&[28, 28])?.window(0, 3, 1)?.window(1, 3, 1)?;
-//! assert_eq!(view.shape(), [26, 26, 3, 3]);
+//! // What is wrong is said when it is asked for, with the line that wrote it.
+//! let wrong = Tensor::from_array(array![1.0_f32, 2.0]) + Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+//! let error = wrong.exp().eval::<f32>(&host).unwrap_err();
+//! assert!(error.to_string().starts_with("add: shapes [[2], [3]] do not broadcast"), "{error}");
+//! assert!(error.location().is_some());
 //! # Ok::<(), tensor_core::Error>(())
 //! ```
+//!
+//! Around it stand
+//! - [`op`]: what every scalar operation computes; [`ir`] and [`exec`]: all that a new executor needs to know;
+//! - [`shape`], [`view`] and [`array`](mod@array): `NumPy`'s rules for shapes and host arrays;
+//! - [`einsum`](mod@einsum): specifications, paths, and the plain definition;
+//! - [`gemm`] and [`math`]: the matrix product, and elementary functions that vectorise;
+//! - [`compare`]: the comparator that decides whether a result is right;
+//! - [`rng`]: counter-based random numbers, the same bits on every device and in any order;
+//! - [`data`]: IDX, NPY and safetensors files.
+//!
+//! Types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` to store. Scans and sorts are absent for now.
 
 pub use ndarray;
 
-pub use einsum::einsum;
+pub use dtype::{DType, Element, HostData, Scalar};
 pub use error::{Error, Result};
+pub use exec::{Executor, Host, Reference, Storage};
 pub use float::Float;
+pub use tensor::{Axes, Choice, Operand, Tensor, einsum};
 pub use view::View;
 
 pub mod array;
 pub mod compare;
 pub mod data;
+mod dtype;
 pub mod einsum;
 mod error;
+pub mod exec;
 mod float;
 pub mod gemm;
+pub mod ir;
+pub mod math;
+pub mod op;
+pub mod plan;
+#[cfg(test)]
+mod random_programs;
 pub mod rng;
 pub mod shape;
+mod tensor;
 pub mod view;

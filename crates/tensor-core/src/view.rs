@@ -141,7 +141,7 @@ impl View {
     /// Whether the elements lie one after the other in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
-        self.is_empty() || matches!(self.blocks()[..], [] | [(_, 1)])
+        self.is_empty() || matches!(blocks(&self.shape, &self.strides)[..], [] | [(_, 1)])
     }
 
     /// Grows the view to `shape`: axes are lined up from the last, new axes and axes of size 1 get
@@ -277,44 +277,12 @@ impl View {
                 to_len,
             });
         }
-        if from_len == 0 {
-            return Self::contiguous(shape).map(Reshape::View);
-        }
-        let mut blocks = self.blocks();
-        let (mut left, mut stride) = (1, 1);
-        let mut strides = vec![0; shape.len()];
-        for (axis, &size) in shape.iter().enumerate().rev() {
-            if size > 1 && left == 1 {
-                // The counts agree, so a block is left wherever an axis still needs one.
-                (left, stride) = blocks.pop().unwrap_or((1, 1));
+        match reshaped_strides(&self.shape, &self.strides, shape) {
+            Some(strides) => {
+                Self::checked(op, shape.to_vec(), strides, self.offset).map(Reshape::View)
             }
-            if left % size != 0 {
-                return Ok(Reshape::NeedsCopy);
-            }
-            strides[axis] = stride;
-            left /= size;
-            stride = stride.saturating_mul(size.cast_signed());
+            None => Ok(Reshape::NeedsCopy),
         }
-        Self::checked(op, shape.to_vec(), strides, self.offset).map(Reshape::View)
-    }
-
-    /// The fewest `(size, stride)` axes that walk the same offsets in the same order.
-    fn blocks(&self) -> Vec<(usize, isize)> {
-        let mut blocks: Vec<(usize, isize)> = Vec::new();
-        for (&size, &stride) in self
-            .shape
-            .iter()
-            .zip(&self.strides)
-            .filter(|(size, _)| **size != 1)
-        {
-            match blocks.last_mut() {
-                Some(block) if block.1 == stride.saturating_mul(size.cast_signed()) => {
-                    *block = (block.0 * size, stride);
-                }
-                _ => blocks.push((size, stride)),
-            }
-        }
-        blocks
     }
 
     /// Keeps a part of one axis, with `NumPy`'s rules: negative bounds count from the end, bounds
@@ -475,6 +443,48 @@ impl View {
             len,
         })
     }
+}
+
+/// Gives the strides by which `to` walks what `from` walks with `strides`, in the same order; `None` where none do.
+/// The shapes must have the same number of elements.
+pub(crate) fn reshaped_strides(
+    from: &[usize],
+    strides: &[isize],
+    to: &[usize],
+) -> Option<Vec<isize>> {
+    let mut reshaped = vec![0; to.len()];
+    if from.contains(&0) {
+        return Some(reshaped);
+    }
+    let mut blocks = blocks(from, strides);
+    let (mut left, mut stride) = (1, 1);
+    for (axis, &size) in to.iter().enumerate().rev() {
+        if size > 1 && left == 1 {
+            // The counts agree, so a block is left wherever an axis still needs one.
+            (left, stride) = blocks.pop().unwrap_or((1, 1));
+        }
+        if left % size != 0 {
+            return None;
+        }
+        reshaped[axis] = stride;
+        left /= size;
+        stride = stride.saturating_mul(size.cast_signed());
+    }
+    Some(reshaped)
+}
+
+/// The fewest `(size, stride)` axes that walk the same offsets in the same order.
+fn blocks(shape: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+    let mut blocks: Vec<(usize, isize)> = Vec::new();
+    for (&size, &stride) in shape.iter().zip(strides).filter(|(size, _)| **size != 1) {
+        match blocks.last_mut() {
+            Some(block) if block.1 == stride.saturating_mul(size.cast_signed()) => {
+                *block = (block.0 * size, stride);
+            }
+            _ => blocks.push((size, stride)),
+        }
+    }
+    blocks
 }
 
 /// The offsets of a view's elements in row-major order; made by [`View::offsets`].

@@ -1,116 +1,50 @@
-//! Einsum specifications: parsing, and the sizes that operands give to labels.
+//! Einsum specifications: text to indices.
 //!
-//! Role: the part of einsum that every executor shares; nothing here computes.
+//! Role: the part of einsum that needs no shapes; [`EinsumSpec::resolve`] takes them and gives a
+//! [`Contraction`](super::Contraction).
 
 use std::fmt;
 
-/// A parsed specification such as `"ik,kj->ij"`.
+use super::error::EinsumError;
+
+/// A parsed specification such as `"ik,kj->ij"` or `"...ij,...jk->...ik"`.
+///
+/// Its `Display` is the normal form: explicit and without blanks; parsing it gives an equal value.
 ///
 /// # Examples
 /// ```
 /// use tensor_core::einsum::EinsumSpec;
-/// let spec = EinsumSpec::parse("kj, ik")?;
-/// assert_eq!(spec.output(), ['i', 'j']);
-/// assert_eq!(spec.summed(), ['k']);
-/// assert_eq!(spec.to_string(), "kj,ik->ij");
+/// let spec = EinsumSpec::parse("k...j, ik")?;
+/// assert_eq!(spec.to_string(), "k...j,ik->...ij");
+/// let matrices = spec.resolve(&[&[3, 4], &[2, 3]])?;
+/// assert_eq!(matrices.out_shape(), [2, 4]);
+/// let batched = spec.resolve(&[&[3, 7, 4], &[2, 3]])?;
+/// assert_eq!(batched.out_shape(), [7, 2, 4]);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EinsumSpec {
-    inputs: Vec<Vec<char>>,
-    output: Vec<char>,
+    pub(super) inputs: Vec<Subscripts>,
+    pub(super) output: Subscripts,
 }
 
-/// Why an einsum specification is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EinsumError {
-    /// A character is neither a letter, a comma, a blank nor part of the one `->`.
-    #[error("einsum {spec:?}: unexpected {found:?} at character {position}")]
-    UnexpectedCharacter {
-        /// The specification as given.
-        spec: String,
-        /// The character that does not belong there.
-        found: char,
-        /// Its place, counted in characters from zero.
-        position: usize,
-    },
-    /// The specification has an ellipsis.
-    #[error("einsum {spec:?}: the ellipsis at character {position} is not supported yet")]
-    EllipsisUnsupported {
-        /// The specification as given.
-        spec: String,
-        /// Its place, counted in characters from zero.
-        position: usize,
-    },
-    /// An output index occurs in no operand.
-    #[error("einsum {spec:?}: output index {index:?} occurs in no operand")]
-    UnknownOutputIndex {
-        /// The specification as given.
-        spec: String,
-        /// The index.
-        index: char,
-    },
-    /// An index occurs twice in the output.
-    #[error("einsum {spec:?}: index {index:?} occurs more than once in the output")]
-    RepeatedOutputIndex {
-        /// The specification as given.
-        spec: String,
-        /// The index.
-        index: char,
-    },
-    /// The specification is for another number of operands.
-    #[error("einsum {spec:?}: the specification has {expected} operands, the call {actual}")]
-    OperandCount {
-        /// The specification in normal form.
-        spec: String,
-        /// How many operands the specification names.
-        expected: usize,
-        /// How many were given.
-        actual: usize,
-    },
-    /// An operand does not have one axis for each of its indices.
-    #[error("einsum {spec:?}: operand {operand} has {expected} indices, its shape is {shape:?}")]
-    OperandRank {
-        /// The specification in normal form.
-        spec: String,
-        /// Which operand, counted from zero.
-        operand: usize,
-        /// How many indices the specification gives it.
-        expected: usize,
-        /// The shape that it has.
-        shape: Vec<usize>,
-    },
-    /// One index stands for two sizes.
-    #[error(
-        "einsum {spec:?}: index {index:?} has size {left} in operand {left_operand} of shape \
-         {left_shape:?} and size {right} in operand {right_operand} of shape {right_shape:?}"
-    )]
-    SizeMismatch {
-        /// The specification in normal form.
-        spec: String,
-        /// The index.
-        index: char,
-        /// The size met first.
-        left: usize,
-        /// The operand that has it.
-        left_operand: usize,
-        /// The shape of that operand.
-        left_shape: Vec<usize>,
-        /// The size that does not fit.
-        right: usize,
-        /// The operand that has it.
-        right_operand: usize,
-        /// The shape of that operand.
-        right_shape: Vec<usize>,
-    },
+/// The indices of one operand or of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Subscripts {
+    pub(super) letters: Vec<char>,
+    /// How many letters stand before the ellipsis, if there is one.
+    pub(super) ellipsis: Option<usize>,
 }
 
 impl EinsumSpec {
     /// Parses explicit (`"ik,kj->ij"`) or implicit (`"ik,kj"`) notation; indices are ASCII letters.
     ///
+    /// An operand and the output may each have one ellipsis. Without `->` the output is the ellipsis,
+    /// if an operand has one, and then the letters that occur once, in alphabetical order. Blanks are
+    /// ignored except inside `...` and `->`.
+    ///
     /// # Errors
-    /// The first four variants of [`EinsumError`].
+    /// The first three variants of [`EinsumError`].
     pub fn parse(spec: &str) -> Result<Self, EinsumError> {
         let (inputs, output) = match spec.split_once("->") {
             Some((inputs, output)) => (inputs, Some(output)),
@@ -119,19 +53,19 @@ impl EinsumSpec {
         let (mut parsed, start_of_output) = (Vec::new(), inputs.chars().count() + 2);
         let mut position = 0;
         for input in inputs.split(',') {
-            parsed.push(parse_labels(spec, input, position)?);
+            parsed.push(Subscripts::parse(spec, input, position)?);
             position += input.chars().count() + 1;
         }
         let output = match output {
-            Some(output) => parse_labels(spec, output, start_of_output)?,
-            None => implicit_output(&parsed),
+            Some(output) => Subscripts::parse(spec, output, start_of_output)?,
+            None => Subscripts::implicit(&parsed),
         };
-        for (at, &index) in output.iter().enumerate() {
+        for (at, &index) in output.letters.iter().enumerate() {
             let spec = spec.to_owned();
-            if output[..at].contains(&index) {
+            if output.letters[..at].contains(&index) {
                 return Err(EinsumError::RepeatedOutputIndex { spec, index });
             }
-            if !parsed.iter().flatten().any(|&label| label == index) {
+            if !parsed.iter().any(|input| input.letters.contains(&index)) {
                 return Err(EinsumError::UnknownOutputIndex { spec, index });
             }
         }
@@ -141,141 +75,75 @@ impl EinsumSpec {
         })
     }
 
-    /// The indices of each operand.
+    /// How many operands the specification is for; at least one.
     #[must_use]
-    pub fn inputs(&self) -> &[Vec<char>] {
-        &self.inputs
-    }
-
-    /// The indices of the output.
-    #[must_use]
-    pub fn output(&self) -> &[char] {
-        &self.output
-    }
-
-    /// The indices that are summed over, in order of their first appearance.
-    #[must_use]
-    pub fn summed(&self) -> Vec<char> {
-        let mut summed = Vec::new();
-        for &label in self.inputs.iter().flatten() {
-            if !self.output.contains(&label) && !summed.contains(&label) {
-                summed.push(label);
-            }
-        }
-        summed
-    }
-
-    /// Gives every index with its size, output indices first, then the summed ones.
-    ///
-    /// # Errors
-    /// The last three variants of [`EinsumError`].
-    pub fn sizes(&self, shapes: &[&[usize]]) -> Result<Vec<(char, usize)>, EinsumError> {
-        let (expected, actual) = (self.inputs.len(), shapes.len());
-        if expected != actual {
-            return Err(EinsumError::OperandCount {
-                spec: self.to_string(),
-                expected,
-                actual,
-            });
-        }
-        for (operand, (input, shape)) in self.inputs.iter().zip(shapes).enumerate() {
-            if input.len() != shape.len() {
-                return Err(EinsumError::OperandRank {
-                    spec: self.to_string(),
-                    operand,
-                    expected: input.len(),
-                    shape: shape.to_vec(),
-                });
-            }
-        }
-        let labels = self.output.iter().copied().chain(self.summed());
-        labels
-            .map(|label| Ok((label, self.size_of(label, shapes)?)))
-            .collect()
-    }
-
-    /// The size of one index; an axis of size 1 gives way to other operands, not to its own.
-    fn size_of(&self, index: char, shapes: &[&[usize]]) -> Result<usize, EinsumError> {
-        let mismatch = |left_operand: usize, left, right_operand: usize, right| {
-            Err(EinsumError::SizeMismatch {
-                spec: self.to_string(),
-                index,
-                left,
-                left_operand,
-                left_shape: shapes[left_operand].to_vec(),
-                right,
-                right_operand,
-                right_shape: shapes[right_operand].to_vec(),
-            })
-        };
-        // Every index stands in an operand, so the first one found replaces this size of 1.
-        let mut agreed = (0, 1);
-        for (operand, (input, shape)) in self.inputs.iter().zip(shapes).enumerate() {
-            let mut own = input
-                .iter()
-                .zip(*shape)
-                .filter(|(label, _)| **label == index);
-            let Some((_, &size)) = own.next() else {
-                continue;
-            };
-            if let Some((_, &other)) = own.find(|(_, other)| **other != size) {
-                return mismatch(operand, size, operand, other);
-            }
-            if agreed.1 == 1 {
-                agreed = (operand, size);
-            } else if size != 1 && size != agreed.1 {
-                return mismatch(agreed.0, agreed.1, operand, size);
-            }
-        }
-        Ok(agreed.1)
+    pub fn n_operands(&self) -> usize {
+        self.inputs.len()
     }
 }
 
 impl fmt::Display for EinsumSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inputs: Vec<String> = self.inputs.iter().map(String::from_iter).collect();
-        write!(
-            f,
-            "{}->{}",
-            inputs.join(","),
-            String::from_iter(&self.output)
-        )
+        for (at, input) in self.inputs.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{input}")?;
+        }
+        write!(f, "->{}", self.output)
     }
 }
 
-fn parse_labels(spec: &str, part: &str, start: usize) -> Result<Vec<char>, EinsumError> {
-    let mut labels = Vec::new();
-    for (position, found) in (start..).zip(part.chars()) {
-        match found {
-            'a'..='z' | 'A'..='Z' => labels.push(found),
-            _ if found.is_whitespace() => {}
-            _ => {
-                let spec = spec.to_owned();
-                let rest: String = part.chars().skip(position - start).take(3).collect();
-                return Err(if rest == "..." {
-                    EinsumError::EllipsisUnsupported { spec, position }
-                } else {
-                    EinsumError::UnexpectedCharacter {
-                        spec,
-                        found,
-                        position,
-                    }
+impl Subscripts {
+    /// Parses the part of `spec` that begins at character `start`.
+    fn parse(spec: &str, part: &str, start: usize) -> Result<Self, EinsumError> {
+        let mut parsed = Self {
+            letters: Vec::new(),
+            ellipsis: None,
+        };
+        let (mut rest, mut position) = (part, start);
+        while let Some(found) = rest.chars().next() {
+            let mut token = found.len_utf8();
+            if found.is_ascii_alphabetic() {
+                parsed.letters.push(found);
+            } else if rest.starts_with("...") && parsed.ellipsis.is_none() {
+                parsed.ellipsis = Some(parsed.letters.len());
+                token = 3;
+            } else if !found.is_whitespace() {
+                return Err(EinsumError::UnexpectedCharacter {
+                    spec: spec.to_owned(),
+                    found,
+                    position,
                 });
             }
+            position += rest[..token].chars().count();
+            rest = &rest[token..];
+        }
+        Ok(parsed)
+    }
+
+    /// The output that a specification without `->` means.
+    fn implicit(inputs: &[Self]) -> Self {
+        let mut letters: Vec<char> = inputs.iter().flat_map(|i| &i.letters).copied().collect();
+        letters.sort_unstable();
+        let once = letters.chunk_by(|a, b| a == b).filter(|run| run.len() == 1);
+        Self {
+            letters: once.map(|run| run[0]).collect(),
+            ellipsis: inputs.iter().any(|i| i.ellipsis.is_some()).then_some(0),
         }
     }
-    Ok(labels)
 }
 
-/// The indices that occur once in all operands together, in alphabetical order.
-fn implicit_output(inputs: &[Vec<char>]) -> Vec<char> {
-    let mut labels: Vec<char> = inputs.iter().flatten().copied().collect();
-    labels.sort_unstable();
-    labels
-        .chunk_by(|a, b| a == b)
-        .filter(|run| run.len() == 1)
-        .map(|run| run[0])
-        .collect()
+impl fmt::Display for Subscripts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = self.ellipsis.unwrap_or(self.letters.len());
+        let dots = self.ellipsis.map_or("", |_| "...");
+        let (left, right) = self.letters.split_at(before);
+        write!(
+            f,
+            "{}{dots}{}",
+            String::from_iter(left),
+            String::from_iter(right)
+        )
+    }
 }
 
 #[cfg(test)]
@@ -292,6 +160,11 @@ mod tests {
             ("ij,jk,kl", "ij,jk,kl->il"),
             ("", "->"),
             ("i,,j->", "i,,j->"),
+            ("b ...a", "b...a->...ab"),
+            ("...ij,...jk", "...ij,...jk->...ik"),
+            ("i,...->i...", "i,...->i..."),
+            ("i->...i", "i->...i"),
+            ("...->", "...->"),
         ] {
             assert_eq!(
                 EinsumSpec::parse(given).unwrap().to_string(),
@@ -313,6 +186,11 @@ mod tests {
             ("i->i,j", 4, ','),
             ("é,i..", 0, 'é'),
             ("i,i..", 3, '.'),
+            ("......", 3, '.'),
+            ("....", 3, '.'),
+            ("...i...", 4, '.'),
+            (".. .i", 0, '.'),
+            ("i...->i....", 10, '.'),
         ] {
             let error = EinsumSpec::parse(given).unwrap_err();
             assert_eq!(
@@ -324,14 +202,6 @@ mod tests {
                 }
             );
         }
-        let ellipsis = EinsumSpec::parse("i, ...j->i").unwrap_err();
-        assert_eq!(
-            ellipsis,
-            EinsumError::EllipsisUnsupported {
-                spec: spec("i, ...j->i"),
-                position: 3
-            }
-        );
         let unknown = EinsumSpec::parse("i->j").unwrap_err();
         assert_eq!(
             unknown,
@@ -347,45 +217,6 @@ mod tests {
                 spec: spec("i->ii"),
                 index: 'i'
             }
-        );
-    }
-
-    #[test]
-    fn operands_that_do_not_fit_are_named() {
-        let spec = EinsumSpec::parse("ik,kj->ij").unwrap();
-        assert_eq!(
-            spec.sizes(&[&[2, 3], &[3, 4]]).unwrap(),
-            [('i', 2), ('j', 4), ('k', 3)]
-        );
-        let count = spec.sizes(&[&[2, 3]]).unwrap_err();
-        assert_eq!(
-            count.to_string(),
-            "einsum \"ik,kj->ij\": the specification has 2 operands, the call 1"
-        );
-        let rank = spec.sizes(&[&[2, 3], &[3]]).unwrap_err();
-        assert!(
-            matches!(
-                rank,
-                EinsumError::OperandRank {
-                    operand: 1,
-                    expected: 2,
-                    ..
-                }
-            ),
-            "{rank}"
-        );
-        let size = spec.sizes(&[&[2, 3], &[4, 5]]).unwrap_err();
-        assert!(
-            matches!(
-                size,
-                EinsumError::SizeMismatch {
-                    index: 'k',
-                    left: 3,
-                    right: 4,
-                    ..
-                }
-            ),
-            "{size}"
         );
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn multiply<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
     mut c: ArrayViewMut2<'_, T>,
+    parallel: bool,
 ) {
     let ([rows, inner], [b_rows, cols]) = (a.dim().into(), b.dim().into());
     assert_eq!((b_rows, c.dim()), (inner, (rows, cols)), "shapes multiply");
@@ -24,6 +25,11 @@ pub(super) fn multiply<T: Float>(
     let [a_row, a_col] = [a.strides()[0], a.strides()[1]];
     let [b_row, b_col] = [b.strides()[0], b.strides()[1]];
     let [c_row, c_col] = [c.strides()[0], c.strides()[1]];
+    let threads = if parallel {
+        gemm::Parallelism::Rayon(0)
+    } else {
+        gemm::Parallelism::None
+    };
     // SAFETY: each pointer is to the element [0, 0] of a live view, and the strides are that view's. The library
     // reads a[i, k] and b[k, j] and writes c[i, j] for i < rows, k < inner and j < cols; the assertions above say
     // that these are elements of the views. `c` is borrowed mutably, so it overlaps neither input, and no two of its
@@ -48,7 +54,7 @@ pub(super) fn multiply<T: Float>(
             false,
             false,
             false,
-            gemm::Parallelism::Rayon(0),
+            threads,
         );
     }
 }

@@ -94,6 +94,11 @@ impl Philox {
         self.key
     }
 
+    /// The upper half of every counter of the stream, for the same.
+    pub(crate) fn counter_high(&self) -> [u32; 2] {
+        self.stream
+    }
+
     /// Gives block `index` of the stream: its words `4 * index` to `4 * index + 3`. Blocks past
     /// `u64::MAX / 4` exist too; their words have no index of their own.
     #[must_use]

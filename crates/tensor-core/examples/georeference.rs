@@ -1,0 +1,232 @@
+//! Points on a map to pixels of its image and back, and a picture with the points marked.
+//!
+//! Role: an affine georeference as a tensor program. Run it with `cargo run -p tensor-core --example georeference`; a
+//! folder may follow after `--`, else the picture goes to the folder for temporary files.
+//! Method: a world file holds six numbers, one a line, in the order A, D, B, E, C, F:
+//! `x = A col + B row + C`, `y = D col + E row + F`. With positions as rows of a matrix, that is one product and one sum;
+//! the way back subtracts first, since map coordinates are large and their differences small.
+//! Convention: C and F are the *centre* of the upper left pixel. So whole numbers of columns and rows are centres, the
+//! image begins half a pixel before column 0, and a point lies in the pixel `floor(position + 1/2)`. Libraries that
+//! count from the corner of the image (GDAL's geotransform) shift C and F by half a pixel and take `floor(position)`.
+#![allow(clippy::print_stdout, reason = "a program that tells what it did")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::ndarray::{ArrayD, array};
+use tensor_core::rng::Philox;
+use tensor_core::{DType, Host, Tensor};
+
+/// Pixels of half a metre, north up but for a slight turn.
+const WORLD_FILE: &str = "0.5\n-0.05\n-0.05\n-0.5\n623608.25\n487911.75\n";
+
+/// Hill tops in metres on the map: x, y, height, radius.
+const HILLS: [[f64; 4]; 5] = [
+    [623_640.0, 487_875.0, 60.0, 18.0],
+    [623_680.5, 487_886.0, 45.0, 12.0],
+    [623_705.0, 487_845.0, 80.0, 22.0],
+    [623_656.0, 487_838.5, 35.0, 10.0],
+    [623_745.0, 487_876.0, 50.0, 15.0],
+];
+
+const ROWS: u32 = 200;
+const COLS: u32 = 320;
+
+/// Sizes of a mark, in pixels: a ring with a dot in it.
+const RING: [f64; 2] = [4.5, 6.5];
+const DOT: f64 = 1.2;
+
+/// The affine map between pixels and a map, for positions in the last axis of a tensor: `[…, 2]`, in f64.
+struct Georeference {
+    /// Takes `[col, row]` to `[x, y]` from the origin.
+    to_map: Tensor,
+    /// Takes `[x, y]` from the origin to `[col, row]`.
+    to_pixels: Tensor,
+    /// The centre of the upper left pixel.
+    origin: Tensor,
+}
+
+impl Georeference {
+    /// Parses a world file.
+    fn parse(text: &str) -> Result<Self, String> {
+        let numbers = text
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<Vec<f64>, _>>();
+        let numbers = numbers.map_err(|error| format!("world file: {error}"))?;
+        let [a, d, b, e, c, f] = numbers[..] else {
+            return Err(format!(
+                "world file: six numbers are needed, got {}",
+                numbers.len()
+            ));
+        };
+        let det = a * e - b * d;
+        if !(det.abs() > 0.0 && det.is_finite()) {
+            return Err(format!("world file: the pixels have an area of {det}"));
+        }
+        Ok(Self {
+            to_map: Tensor::from_array(array![[a, d], [b, e]]),
+            to_pixels: Tensor::from_array(array![[e / det, -d / det], [-b / det, a / det]]),
+            origin: Tensor::from_array(array![c, f]),
+        })
+    }
+
+    /// Positions on the map of positions in the image.
+    fn map(&self, pixels: &Tensor) -> Tensor {
+        pixels.matmul(&self.to_map) + &self.origin
+    }
+
+    /// Positions in the image, with fractions, of positions on the map.
+    fn pixels(&self, map: &Tensor) -> Tensor {
+        (map - &self.origin).matmul(&self.to_pixels)
+    }
+
+    /// The column and row of the pixel that a position on the map lies in; outside the image they are out of its range.
+    fn cells(&self, map: &Tensor) -> Tensor {
+        (self.pixels(map) + 0.5).floor().cast(DType::I32)
+    }
+}
+
+/// Sends a hundred thousand points there and back, and checks the convention at the edges of pixels.
+fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
+    const N_POINTS: usize = 100_000;
+    let random = Philox::new(1);
+    let uniform =
+        |stream, shape: &[usize]| Tensor::rand(random.stream(stream), shape).cast(DType::F64);
+    let size = Tensor::from_array(array![f64::from(COLS), f64::from(ROWS)]);
+    let pixels = uniform(0, &[N_POINTS, 2]) * &size - 0.5;
+    let there_and_back = georeference.pixels(&georeference.map(&pixels));
+    let error = (&there_and_back - &pixels)
+        .abs()
+        .max(..)
+        .eval::<f64>(host)?
+        .sum();
+    // Map coordinates below 2^20 are known to 2^-33 metres; pixels measure half a metre.
+    assert!(error < 1e-9, "the way there and back is {error} pixels off");
+
+    let map = georeference.map(&pixels).eval::<f64>(host)?;
+    let back = georeference
+        .map(&georeference.pixels(&Tensor::from_array(map.clone())))
+        .eval::<f64>(host)?;
+    assert_close(back, map, Bound::relative(4));
+
+    // A point within half a pixel of a centre lies in that pixel, on either side of it.
+    let cells = (uniform(1, &[N_POINTS, 2]) * &size).floor();
+    let offsets = (uniform(2, &[N_POINTS, 2]) - 0.5) * 0.999;
+    let found = georeference.cells(&georeference.map(&(&cells + offsets)));
+    assert_close(
+        found.eval::<i32>(host)?,
+        cells.cast(DType::I32).eval::<i32>(host)?,
+        Bound::exact(),
+    );
+
+    let edges = Tensor::from_array(array![[-0.500_001, -0.499_999], [0.499_999, 0.500_001]]);
+    let found = georeference
+        .cells(&georeference.map(&edges))
+        .eval::<i32>(host)?;
+    assert_close(found, array![[-1, 0], [0, 1]].into_dyn(), Bound::exact());
+    Ok(error)
+}
+
+/// The columns and rows of a grid whose upper left pixel is `first`: `[rows, cols, 2]`.
+fn grid(rows: u32, cols: u32, first: f64) -> Tensor {
+    let axis = |len: u32| Tensor::arange(len as usize).cast(DType::F64) + first;
+    let shape = [rows as usize, cols as usize];
+    let (cols, rows) = (
+        axis(cols).broadcast_to(&shape),
+        axis(rows).expand_dims(1).broadcast_to(&shape),
+    );
+    Tensor::stack(&[&cols, &rows], -1)
+}
+
+/// The height of the land at positions on the map, `[rows, cols, 2]`, in metres as f32.
+fn height(map: &Tensor, hills: &Tensor) -> Tensor {
+    // One axis for the hills in front; what each of them adds is summed at once and never stored.
+    let column = |at: isize| hills.slice(1, at..at + 1).expand_dims(-1);
+    let tops = hills.slice(1, ..2).expand_dims(1).expand_dims(1);
+    let distance = (map - &tops).square().sum(-1);
+    let hill = column(2) * (-distance / (column(3).square() * 2.0)).exp();
+    hill.sum(0).cast(DType::F32)
+}
+
+/// Land in colours of its height, lit from the north west: `[rows, cols, 3]` between 0 and 255.
+fn picture(georeference: &Georeference, hills: &Tensor) -> Tensor {
+    // One pixel more on each side, for the slopes.
+    let land = height(&georeference.map(&grid(ROWS + 2, COLS + 2, -1.0)), hills);
+    let inner = |land: &Tensor, axis| land.slice(axis, 1..).slice(axis, ..-1);
+    let (rows, cols) = (inner(&land, 1), inner(&land, 0));
+    let (north, south) = (rows.slice(0, ..-2), rows.slice(0, 2..));
+    let (west, east) = (cols.slice(1, ..-2), cols.slice(1, 2..));
+    let here = inner(&rows, 0);
+    let slope = (&east - west) + (&south - north);
+    let light = (slope * 0.15 + 0.75).maximum(0.25).minimum(1.0);
+    // Contours every ten metres: where a neighbour belongs to another step.
+    let step = |land: &Tensor| (land / 10.0).floor();
+    let is_contour = step(&here).ne(step(&south)).or(step(&here).ne(step(&east)));
+    let shade = (light * is_contour.select(0.8, 1.0)).expand_dims(-1);
+    let share = (here / 80.0).minimum(1.0).expand_dims(-1);
+    let valley = Tensor::from_array(array![70.0_f32, 130.0, 80.0]);
+    let top = Tensor::from_array(array![240.0_f32, 225.0, 200.0]);
+    (&valley + (top - &valley) * share) * shade
+}
+
+/// Where a ring or a dot around any of the points covers a pixel: `[rows, cols]`.
+fn marks(georeference: &Georeference, points: &Tensor) -> Tensor {
+    let centres = georeference.pixels(points).expand_dims(1).expand_dims(1);
+    let distance = (grid(ROWS, COLS, 0.0) - centres).square().sum(-1).sqrt();
+    let ring = distance.ge(RING[0]).and(distance.le(RING[1]));
+    ring.or(distance.le(DOT)).any(0)
+}
+
+fn write_png(path: &Path, image: &ArrayD<u32>) -> Result<(), Box<dyn Error>> {
+    let bytes = image
+        .iter()
+        .map(|&value| u8::try_from(value))
+        .collect::<Result<Vec<u8>, _>>()?;
+    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), COLS, ROWS);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&bytes)?;
+    Ok(writer.finish()?)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args_os()
+        .nth(1)
+        .map_or_else(std::env::temp_dir, PathBuf::from);
+    let host = Host::new();
+    let georeference = Georeference::parse(WORLD_FILE)?;
+    let error = check(&georeference, &host)?;
+    println!("100000 points to the map and back: at most {error:.1e} pixels off");
+
+    let hills = Tensor::from_vec(&[HILLS.len(), 4], HILLS.concat());
+    let points = hills.slice(1, ..2);
+    let pixels = georeference.pixels(&points).eval::<f64>(&host)?;
+    let cells = georeference.cells(&points).eval::<i32>(&host)?;
+    println!("       map x        map y      column       row   in pixel");
+    for (point, hill) in HILLS.iter().enumerate() {
+        let (at, cell) = (|axis| pixels[[point, axis]], |axis| cells[[point, axis]]);
+        let (x, y, col, row) = (hill[0], hill[1], at(0), at(1));
+        println!(
+            "{x:12.2} {y:12.2} {col:11.3} {row:9.3}   ({}, {})",
+            cell(0),
+            cell(1)
+        );
+    }
+
+    let yellow = Tensor::from_array(array![255.0_f32, 225.0, 30.0]);
+    let marked = marks(&georeference, &points)
+        .expand_dims(-1)
+        .select(yellow, picture(&georeference, &hills));
+    let image = marked.round().cast(DType::U32).eval::<u32>(&host)?;
+    let path = folder.join("georeference.png");
+    write_png(&path, &image)?;
+    // Beside the image, under its name, where map programs look for it.
+    fs::write(path.with_extension("pgw"), WORLD_FILE)?;
+    println!("{} and its world file are written", path.display());
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A file under a passing name beside the one that it becomes; dropped before, it disappears.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    out: BufWriter<File>,
+    temporary: PathBuf,
+    is_placed: bool,
+}
+
+impl NewFile {
+    /// Creates it in the folder of `path`: only there is moving it to `path` one step.
+    pub(super) fn beside(path: &Path) -> io::Result<Self> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        hidden.push(format!(".{}-{number}.tmp", std::process::id()));
+        let temporary = path.with_file_name(hidden);
+        Ok(Self {
+            out: BufWriter::new(File::create_new(&temporary)?),
+            temporary,
+            is_placed: false,
+        })
+    }
+
+    /// Moves the finished file to `path`, over what may be there.
+    pub(super) fn place(mut self, path: &Path) -> io::Result<()> {
+        self.out.flush()?;
+        self.out.get_ref().sync_all()?;
+        fs::rename(&self.temporary, path)?;
+        self.is_placed = true;
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            // Whoever gave up has an error already, and that one says more.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}

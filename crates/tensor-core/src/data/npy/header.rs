@@ -1,0 +1,278 @@
+//! The header of an NPY file.
+
+use std::io::Read;
+
+use super::FORMAT;
+use crate::data::elements::ByteOrder;
+use crate::data::error::DataError;
+use crate::data::scan::Scan;
+use crate::dtype::DType;
+
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// More than the header of any array that `NumPy` makes; a longer one is a fault, not a reason to allocate.
+const MAX_HEADER_BYTES: u32 = 1 << 16;
+/// The elements begin at a multiple of it.
+const ALIGNMENT: usize = 64;
+
+/// What a file says of its elements.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) dtype: DType,
+    pub(super) order: ByteOrder,
+    pub(super) is_column_major: bool,
+    pub(super) shape: Vec<usize>,
+}
+
+impl Header {
+    pub(super) fn read(input: &mut impl Read) -> Result<Self, DataError> {
+        let start: [u8; 8] = bytes(input)?;
+        let (magic, version) = start.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(bad(format!(
+                "the file begins with {magic:02x?}, not with \\x93NUMPY"
+            )));
+        }
+        let length = match version {
+            [1, 0] => u32::from(u16::from_le_bytes(bytes(input)?)),
+            [2 | 3, 0] => u32::from_le_bytes(bytes(input)?),
+            other => return Err(bad(format!("version {other:?} is unknown"))),
+        };
+        if length > MAX_HEADER_BYTES {
+            return Err(bad(format!(
+                "the header claims {length} bytes, more than {MAX_HEADER_BYTES}"
+            )));
+        }
+        let mut text = Vec::new();
+        let got = input
+            .take(u64::from(length))
+            .read_to_end(&mut text)
+            .map_err(DataError::io(FORMAT))?;
+        if got as u64 != u64::from(length) {
+            return Err(bad(format!(
+                "the file ends after {got} of {length} bytes of the header"
+            )));
+        }
+        let text = String::from_utf8(text).map_err(|_| bad("the header is no text".into()))?;
+        Self::parse(&text)
+    }
+
+    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`, the keys in any order.
+    fn parse(text: &str) -> Result<Self, DataError> {
+        let (mut descr, mut is_column_major, mut shape) = (None, None, None);
+        let mut scan = Scan::new(FORMAT, text);
+        scan.list("{", "}", |scan| {
+            let key = string(scan)?;
+            scan.expect(":")?;
+            match key {
+                "descr" => descr = Some(description(scan)?),
+                "fortran_order" => is_column_major = Some(boolean(scan)?),
+                "shape" => shape = Some(scan.numbers("(", ")")?),
+                other => return Err(bad(format!("key {other:?} of the header is unknown"))),
+            }
+            Ok(())
+        })?;
+        scan.end()?;
+        let missing = |key: &str| bad(format!("key {key:?} is missing from the header"));
+        let shape = shape.ok_or_else(|| missing("shape"))?;
+        let (order, dtype) = element(descr.ok_or_else(|| missing("descr"))?, &shape)?;
+        Ok(Self {
+            dtype,
+            order,
+            is_column_major: is_column_major.ok_or_else(|| missing("fortran_order"))?,
+            shape,
+        })
+    }
+}
+
+/// Takes a string; no name in such a header needs an escape.
+fn string<'a>(scan: &mut Scan<'a>) -> Result<&'a str, DataError> {
+    for (quote, mark) in [("'", '\''), ("\"", '"')] {
+        if scan.accept(quote) {
+            let text = scan.until(|letter| letter == mark);
+            scan.expect(quote)?;
+            return Ok(text);
+        }
+    }
+    Err(scan.unexpected("a string"))
+}
+
+/// Takes the name of a type. A structured one is a list, of which the error that refuses it shows the beginning.
+fn description<'a>(scan: &mut Scan<'a>) -> Result<&'a str, DataError> {
+    if !scan.accept("[") {
+        return string(scan);
+    }
+    let list = scan.until(|letter| letter == ']');
+    scan.expect("]")?;
+    Ok(list)
+}
+
+fn boolean(scan: &mut Scan<'_>) -> Result<bool, DataError> {
+    for (word, value) in [("True", true), ("False", false)] {
+        if scan.accept(word) {
+            return Ok(value);
+        }
+    }
+    Err(scan.unexpected("True or False"))
+}
+
+/// The type that a description such as `<f4` stands for.
+fn element(descr: &str, shape: &[usize]) -> Result<(ByteOrder, DType), DataError> {
+    let unsupported = || DataError::UnsupportedDType {
+        format: FORMAT,
+        dtype: descr.to_owned(),
+        shape: shape.to_vec(),
+    };
+    let (order, name) = match descr.split_at_checked(1) {
+        Some((">", name)) => (ByteOrder::Big, name),
+        Some(("<", name)) => (ByteOrder::Little, name),
+        // One byte has no order.
+        Some(("|", "b1")) => (ByteOrder::Little, "b1"),
+        _ => return Err(unsupported()),
+    };
+    let dtype = ALL.into_iter().find(|&dtype| code(dtype) == name);
+    Ok((order, dtype.ok_or_else(unsupported)?))
+}
+
+const ALL: [DType; 6] = [
+    DType::F32,
+    DType::F64,
+    DType::I32,
+    DType::U32,
+    DType::Bool,
+    DType::F16,
+];
+
+fn code(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "f4",
+        DType::F64 => "f8",
+        DType::I32 => "i4",
+        DType::U32 => "u4",
+        DType::Bool => "b1",
+        DType::F16 => "f2",
+    }
+}
+
+/// All bytes before the elements.
+pub(super) fn written(dtype: DType, shape: &[usize]) -> Result<Vec<u8>, DataError> {
+    let order = if dtype == DType::Bool { '|' } else { '<' };
+    let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    // A tuple of one needs its comma, or it is a number in brackets.
+    let comma = if sizes.len() == 1 { "," } else { "" };
+    let (code, sizes) = (code(dtype), sizes.join(", "));
+    let mut text = format!(
+        "{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({sizes}{comma}), }}"
+    );
+    let prefix = MAGIC.len() + 2 + size_of::<u16>();
+    let total = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT);
+    text.push_str(&" ".repeat(total - prefix - text.len() - 1));
+    text.push('\n');
+    let length = u16::try_from(text.len()).map_err(|_| DataError::Unwritable {
+        format: FORMAT,
+        why: format!("a shape of {} sizes does not fit the header", shape.len()),
+    })?;
+    Ok([&MAGIC[..], &[1, 0], &length.to_le_bytes(), text.as_bytes()].concat())
+}
+
+fn bad(why: String) -> DataError {
+    DataError::BadHeader {
+        format: FORMAT,
+        why,
+    }
+}
+
+fn bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], DataError> {
+    let mut out = [0; N];
+    input
+        .read_exact(&mut out)
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                bad("the file ends within its first 12 bytes".into())
+            }
+            _ => DataError::io(FORMAT)(error),
+        })?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_has_the_bytes_that_numpy_writes() {
+        let header = written(DType::F32, &[3]).unwrap();
+        assert_eq!(header.len(), 128);
+        assert_eq!(header[..10], *b"\x93NUMPY\x01\x00\x76\x00");
+        let text = std::str::from_utf8(&header[10..]).unwrap();
+        assert_eq!(
+            text.trim_end_matches([' ', '\n']),
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"
+        );
+        assert!(text.ends_with(" \n"));
+    }
+
+    #[test]
+    fn headers_are_read_as_python_would() {
+        let expected = |shape: &[usize]| Header {
+            dtype: DType::I32,
+            order: ByteOrder::Big,
+            is_column_major: true,
+            shape: shape.to_vec(),
+        };
+        for (text, shape) in [
+            (
+                "{'descr': '>i4', 'fortran_order': True, 'shape': (), }",
+                &[][..],
+            ),
+            (
+                " { \"shape\":(2,3 , ) ,'fortran_order':True,\"descr\":'>i4'}  \n",
+                &[2, 3],
+            ),
+            (
+                "{'shape': (0, 18446744073709551615), 'descr': '>i4', 'fortran_order': True}",
+                &[0, usize::MAX],
+            ),
+        ] {
+            assert_eq!(Header::parse(text).unwrap(), expected(shape), "{text}");
+        }
+    }
+
+    #[test]
+    fn faults_of_a_header_are_named() {
+        for (text, message) in [
+            ("", "npy: the header has \"\" in the place of {"),
+            (
+                "{'descr': '<f4'",
+                "npy: the header has \"\" in the place of }",
+            ),
+            (
+                "{'descr': '<f4'}",
+                "npy: key \"shape\" is missing from the header",
+            ),
+            (
+                "{'shape': (3), 'descr': '<f4', 'fortran_order': no}",
+                "npy: the header has \"no}\" in the place of True or False",
+            ),
+            (
+                "{'shape': (-3,)}",
+                "npy: the header has \"-3,)}\" in the place of a size",
+            ),
+            (
+                "{'shape': (99999999999999999999,)}",
+                "npy: the header has \"99999999999999999999\" in the place of a size",
+            ),
+            ("{'x': 1}", "npy: key \"x\" of the header is unknown"),
+            ("{} x", "npy: the header has \"x\" in the place of its end"),
+            (
+                "{'descr': '<i8', 'shape': (7,), 'fortran_order': False}",
+                "npy: elements of type <i8 and shape [7] are not supported",
+            ),
+            (
+                "{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (2,)}",
+                "npy: elements of type ('a', '<f4'), ('b', '<f4') and shape [2] are not supported",
+            ),
+        ] {
+            assert_eq!(Header::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+}

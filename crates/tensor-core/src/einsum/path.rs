@@ -1,0 +1,356 @@
+//! The steps that a contraction is lowered to, each with one or two operands.
+//!
+//! Role: every executor lowers two things only, a reduction of one tensor and a batched matrix
+//! product of two; this module says which, in what order.
+//! Method: first each operand loses what only it has: repeated labels (a diagonal), axes of size 1
+//! under a longer label, and summed labels that no other operand has. From then on a label has one
+//! size everywhere and stays only while the output or another tensor needs it, so the labels of any
+//! pair fall into the four groups of a batched matrix product. The order of the pairs comes from
+//! `search`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::contraction::{Contraction, Label};
+use super::search::Network;
+
+/// A tensor that a step reads, and the label of each of its axes.
+///
+/// The tensors of a contraction are numbered: its operands from 0, then the results of the steps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// The number of the tensor.
+    pub id: usize,
+    /// One label for each axis.
+    pub labels: Vec<Label>,
+}
+
+/// One step of [`Contraction::path`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `y[output] = Σ x[labels]`, the sum over all labels that `output` lacks.
+    ///
+    /// A label that repeats in the input walks its diagonal; the output is any reordering of labels
+    /// that are left. The size of a label is that of its axis in `x`, which may be 1 where the label
+    /// is longer elsewhere; such a label is never in the output.
+    Reduce {
+        /// The tensor `x`; its labels may repeat.
+        input: Slot,
+        /// The labels of the result, all different.
+        output: Vec<Label>,
+    },
+    /// `z[output] = Σ x[left labels] · y[right labels]`.
+    Product(Product),
+}
+
+/// A step with two operands, which is always a batched matrix product.
+///
+/// No label repeats in an operand or in the output. A label has the same size in both operands. Each
+/// is in both operands or in one and the output.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// The left tensor.
+    pub left: Slot,
+    /// The right tensor.
+    pub right: Slot,
+    /// The labels of the result.
+    pub output: Vec<Label>,
+}
+
+/// The labels of a [`Product`] by the part they play: permuted and merged by group it is
+/// `[batch, rows, inner] × [batch, inner, cols] → [batch, rows, cols]`.
+///
+/// Any group may be empty and then counts as one axis of size 1. Without `inner` the product sums
+/// nothing; it is elementwise with broadcasting.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// In both operands and in the output, in the output's order.
+    pub batch: Vec<Label>,
+    /// In the left operand and in the output, in the output's order.
+    pub rows: Vec<Label>,
+    /// In the right operand and in the output, in the output's order.
+    pub cols: Vec<Label>,
+    /// In both operands and summed over, in the left operand's order.
+    pub inner: Vec<Label>,
+}
+
+impl Product {
+    /// Sorts the labels into the four groups of a batched matrix product.
+    #[must_use]
+    pub fn groups(&self) -> Groups {
+        let set = |labels: &[Label]| -> BTreeSet<Label> { labels.iter().copied().collect() };
+        let (left, right) = (set(&self.left.labels), set(&self.right.labels));
+        let output = set(&self.output);
+        let kept = |in_left: bool, in_right: bool| -> Vec<Label> {
+            let labels = self.output.iter().copied();
+            labels
+                .filter(|label| {
+                    left.contains(label) == in_left && right.contains(label) == in_right
+                })
+                .collect()
+        };
+        let inner = self.left.labels.iter().copied();
+        Groups {
+            batch: kept(true, true),
+            rows: kept(true, false),
+            cols: kept(false, true),
+            inner: inner.filter(|label| !output.contains(label)).collect(),
+        }
+    }
+}
+
+impl Contraction {
+    /// Gives the steps that compute the contraction, in order; the result is the last tensor.
+    ///
+    /// With `n` operands step `s` makes tensor `n + s`, and every tensor but the last is read once.
+    /// One operand takes one [`Step::Reduce`], or none if it is the result as it is; its labels are
+    /// then those of the output. More take `n - 1` products, and before those a reduction for each
+    /// operand with something to lose. The last product has the output's labels in the output's order.
+    /// Those before list batch, rows and cols of their [`Groups`], as a matrix product gives them.
+    ///
+    /// Up to 8 operands the sum of all loop iterations and of all elements of intermediates is the
+    /// least possible. With more, the pair whose product frees the most elements comes first, among 64
+    /// tensors at a time. So `n` operands with `l` labels take about `3^n · l` operations, then
+    /// `64 · n · (64 + l)`. The same labels and sizes always give the same steps. A zero size counts
+    /// as one.
+    ///
+    /// Steps sum in another order than [`oracle`](super::oracle), so floats may round differently; a
+    /// NaN or infinity in a factor may meet a zero that another order would not have brought to it.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::einsum::{EinsumSpec, Step};
+    /// let spec = EinsumSpec::parse("ij,jk,k->i")?;
+    /// let path = spec.resolve(&[&[50, 60], &[60, 70], &[70]])?.path();
+    /// let [Step::Product(first), Step::Product(last)] = &path[..] else {
+    ///     panic!("three operands, two products");
+    /// };
+    /// // The vector first: tensor 3 is `jk,k->j`, tensor 4 `ij,j->i`.
+    /// assert_eq!((first.left.id, first.right.id), (1, 2));
+    /// assert_eq!((last.left.id, last.right.id), (0, 3));
+    /// assert_eq!(last.groups().rows, last.output);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn path(&self) -> Vec<Step> {
+        let full = self.full_labels();
+        let mut uses = Uses::default();
+        uses.add(full.iter().flatten().chain(self.output()));
+        let (mut slots, mut steps) = self.reduce_operands(full, &uses);
+        let pairs = self.network(&slots).pairs();
+        let n_pairs = pairs.len();
+        for (at, (left, right)) in pairs.into_iter().enumerate() {
+            let (left, right) = (slots[left].clone(), slots[right].clone());
+            let output = if at + 1 == n_pairs {
+                self.output().to_vec()
+            } else {
+                uses.multiply(&left.labels, &right.labels)
+            };
+            slots.push(Slot {
+                id: self.inputs().len() + steps.len(),
+                labels: output.clone(),
+            });
+            steps.push(Step::Product(Product {
+                left,
+                right,
+                output,
+            }));
+        }
+        steps
+    }
+
+    /// The labels that each operand has in their full size, each label once.
+    fn full_labels(&self) -> Vec<Vec<Label>> {
+        let sizes: BTreeMap<Label, usize> = self.sizes().iter().copied().collect();
+        let operands = self.inputs().iter().zip(self.shapes());
+        let full = operands.map(|(labels, shape)| {
+            let mut seen = BTreeSet::new();
+            let axes = labels.iter().zip(shape);
+            axes.filter(|(label, size)| sizes.get(label) == Some(size) && seen.insert(**label))
+                .map(|(&label, _)| label)
+                .collect()
+        });
+        full.collect()
+    }
+
+    /// The operands without what only they have, and the steps that take it away.
+    fn reduce_operands(&self, full: Vec<Vec<Label>>, uses: &Uses) -> (Vec<Slot>, Vec<Step>) {
+        let n_operands = full.len();
+        let (mut slots, mut steps) = (Vec::with_capacity(n_operands), Vec::new());
+        for (id, (mut output, labels)) in full.into_iter().zip(self.inputs()).enumerate() {
+            if n_operands == 1 {
+                output = self.output().to_vec();
+            } else {
+                output.retain(|label| uses.of(label) > 1);
+            }
+            let mut slot = Slot {
+                id,
+                labels: labels.clone(),
+            };
+            if slot.labels != output {
+                let reduced = Slot {
+                    id: n_operands + steps.len(),
+                    labels: output.clone(),
+                };
+                let input = std::mem::replace(&mut slot, reduced);
+                steps.push(Step::Reduce { input, output });
+            }
+            slots.push(slot);
+        }
+        (slots, steps)
+    }
+
+    fn network(&self, slots: &[Slot]) -> Network {
+        let (labels, sizes): (Vec<Label>, Vec<usize>) = self.sizes().iter().copied().unzip();
+        let places: BTreeMap<Label, usize> = labels.into_iter().zip(0..).collect();
+        let tensors = slots.iter();
+        let tensors = tensors.map(|slot| slot.labels.iter().map(|label| places[label]).collect());
+        Network {
+            tensors: tensors.collect(),
+            sizes,
+            n_out: self.output().len(),
+        }
+    }
+}
+
+/// How many tensors have each label; the output counts as one of them.
+#[derive(Debug, Default)]
+struct Uses(BTreeMap<Label, usize>);
+
+impl Uses {
+    fn of(&self, label: &Label) -> usize {
+        self.0.get(label).copied().unwrap_or(0)
+    }
+
+    fn add<'a>(&mut self, labels: impl IntoIterator<Item = &'a Label>) {
+        for &label in labels {
+            *self.0.entry(label).or_default() += 1;
+        }
+    }
+
+    /// Replaces two tensors by their product, and gives the labels of that: batch, rows, cols.
+    fn multiply(&mut self, left: &[Label], right: &[Label]) -> Vec<Label> {
+        for label in left.iter().chain(right) {
+            self.0.entry(*label).and_modify(|uses| *uses -= 1);
+        }
+        let in_left: BTreeSet<&Label> = left.iter().collect();
+        let in_right: BTreeSet<&Label> = right.iter().collect();
+        let batch = left.iter().filter(|label| in_right.contains(label));
+        let rows = left.iter().filter(|label| !in_right.contains(label));
+        let cols = right.iter().filter(|label| !in_left.contains(label));
+        let all = batch.chain(rows).chain(cols);
+        let kept: Vec<Label> = all.filter(|label| self.of(label) > 0).copied().collect();
+        self.add(&kept);
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::einsum::EinsumSpec;
+
+    /// The steps as text: `ids:labels->labels`, letters only.
+    fn path(spec: &str, shapes: &[&[usize]]) -> Vec<String> {
+        let contraction = EinsumSpec::parse(spec).unwrap().resolve(shapes).unwrap();
+        let text = |labels: &[Label]| labels.iter().map(Label::to_string).collect::<String>();
+        let slot = |slot: &Slot| format!("{}:{}", slot.id, text(&slot.labels));
+        let steps = contraction.path().into_iter().map(|step| match step {
+            Step::Reduce { input, output } => format!("{}->{}", slot(&input), text(&output)),
+            Step::Product(Product {
+                left,
+                right,
+                output,
+            }) => format!("{},{}->{}", slot(&left), slot(&right), text(&output)),
+        });
+        steps.collect()
+    }
+
+    #[test]
+    fn one_operand_takes_at_most_one_step() {
+        assert!(path("ij->ij", &[&[2, 3]]).is_empty());
+        assert!(path("...", &[&[2, 3]]).is_empty());
+        assert_eq!(path("ij->ji", &[&[2, 3]]), ["0:ij->ji"]);
+        assert_eq!(path("ii", &[&[3, 3]]), ["0:ii->"]);
+        assert_eq!(path("iji->ji", &[&[3, 2, 3]]), ["0:iji->ji"]);
+    }
+
+    #[test]
+    fn two_operands_are_one_product_after_they_lost_what_only_they_have() {
+        assert_eq!(path("ik,kj->ji", &[&[2, 3], &[3, 4]]), ["0:ik,1:kj->ji"]);
+        // A diagonal, a sum, and an axis of size 1 under a longer label.
+        assert_eq!(
+            path("iik,kjx->i", &[&[2, 2, 3], &[3, 4, 5]]),
+            ["0:iik->ik", "1:kjx->k", "2:ik,3:k->i"]
+        );
+        assert_eq!(
+            path("ij,ij->ij", &[&[1, 3], &[2, 3]]),
+            ["0:ij->j", "2:j,1:ij->ij"]
+        );
+        // Of size 1 everywhere, it stays.
+        assert_eq!(path("ij,ij->ij", &[&[1, 3], &[1, 3]]), ["0:ij,1:ij->ij"]);
+        // Once the left axis repeats, only the right operand has k.
+        assert_eq!(
+            path("ik,kj->ij", &[&[2, 1], &[3, 4]]),
+            ["0:ik->i", "1:kj->j", "2:i,3:j->ij"]
+        );
+        assert_eq!(path(",", &[&[], &[]]), ["0:,1:->"]);
+    }
+
+    #[test]
+    fn intermediates_are_small_and_in_the_order_of_a_matrix_product() {
+        assert_eq!(
+            path("ab,bc,cd->da", &[&[2, 9], &[9, 9], &[9, 8]]),
+            ["0:ab,1:bc->ac", "3:ac,2:cd->da"]
+        );
+        assert_eq!(
+            path("i,ij,j->", &[&[7], &[7, 8], &[8]]),
+            ["1:ij,2:j->i", "0:i,3:i->"]
+        );
+        assert_eq!(
+            path("bkx,bky,b,b->bxy", &[&[2, 9, 3], &[2, 9, 4], &[2], &[2]]),
+            ["0:bkx,1:bky->bxy", "2:b,3:b->b", "4:bxy,5:b->bxy"]
+        );
+    }
+
+    #[test]
+    fn labels_are_grouped_as_a_batched_matrix_product() {
+        let spec = EinsumSpec::parse("...hqd,...khd->...hkq").unwrap();
+        let contraction = spec.resolve(&[&[5, 2, 3, 4], &[6, 2, 4]]).unwrap();
+        // The right operand has no axis under the ellipsis, so that is among the rows.
+        let [Step::Product(product)] = &contraction.path()[..] else {
+            panic!("one product: {:?}", contraction.path());
+        };
+        let letters = |text: &str| text.chars().map(Label::Letter).collect::<Vec<_>>();
+        assert_eq!(
+            product.groups(),
+            Groups {
+                batch: letters("h"),
+                rows: [vec![Label::Ellipsis(0)], letters("q")].concat(),
+                cols: letters("k"),
+                inner: letters("d"),
+            }
+        );
+    }
+
+    #[test]
+    fn many_operands_and_many_axes_take_little_time() {
+        let n = 5_000;
+        let commas = ",".repeat(n - 1);
+        assert_eq!(path(&commas, &vec![&[][..]; n]).len(), n - 1);
+        let chain: Vec<String> = (0..n).map(chain_part).collect();
+        assert_eq!(path(&chain.join(","), &vec![&[2, 2][..]; n]).len(), n - 1);
+        // Letters repeat along the chain, so all tensors meet; ranks beyond any real array.
+        let ones = vec![1; 2_000];
+        let wide = ["...a"; 12].join(",");
+        assert_eq!(path(&wide, &[&ones[..]; 12]).len(), 11);
+        let few = ["...a"; 8].join(",");
+        assert_eq!(path(&few, &[&ones[..]; 8]).len(), 7);
+    }
+
+    fn chain_part(at: usize) -> String {
+        let letter = |at: usize| {
+            char::from(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[at % 52])
+        };
+        [letter(at), letter(at + 1)].iter().collect()
+    }
+}

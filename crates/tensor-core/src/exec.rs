@@ -1,0 +1,99 @@
+//! Executors: what runs the steps of a plan, and where its arrays live.
+//!
+//! Role: the contract between plans and devices. An executor takes one [`Step`] at a time and gives a [`Storage`];
+//! `schedule` walks a plan, brings inputs to where they are needed, and lets go of arrays as soon as nothing reads them.
+//! Method, for whoever writes another executor: implement [`Storage`] for memory of the device and
+//! [`Executor`] for the device. A step says all there is to know: its [`LoopNest`](crate::ir::LoopNest) names
+//! the values in order, the inputs by number, the output as contiguous and row-major. [`Executor::run`] may queue the
+//! work and return at once; only [`Storage::read`] has to wait. Whatever it computes must be what [`Reference`]
+//! computes, within the error that the operations' descriptions allow: `TENSOR_VERIFY=1` compares every step.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::dtype::{DType, HostData};
+use crate::error::Result;
+use crate::plan::{Step, Target};
+
+pub use host::Host;
+pub use reference::Reference;
+pub use schedule::{run, run_with};
+pub use storage::HostStorage;
+pub use verify::against_reference;
+
+pub(crate) mod analysis;
+mod host;
+mod reference;
+mod schedule;
+mod storage;
+pub(crate) mod verify;
+
+/// A boxed future.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Memory that holds the elements of one array, on the host or on a device.
+///
+/// Elements are contiguous. A storage never changes once its executor has given it away, and its memory is free when the
+/// last handle goes; an executor that queues work keeps what that work reads alive itself.
+pub trait Storage: Any + Debug + Send + Sync {
+    /// The type of the elements.
+    fn dtype(&self) -> DType;
+
+    /// The number of elements.
+    fn len(&self) -> usize;
+
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives the elements in host memory, without a copy if this is their only owner and they are there already. The work
+    /// may begin at the call or when first polled; it must not need the polling thread's rayon pool.
+    fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>>;
+}
+
+/// Something that runs steps.
+pub trait Executor: Debug + Send + Sync {
+    /// Its name: `host`, `reference`, or that of the device.
+    fn name(&self) -> &str;
+
+    /// What it takes in one step; plans are made for it.
+    fn target(&self) -> Target;
+
+    /// Whether it can run a step on inputs of these lengths; else the scheduler runs it on [`Host`]. For types, sizes or
+    /// operations that the device lacks.
+    fn accepts(&self, _step: &Step, _input_lens: &[usize]) -> bool {
+        true
+    }
+
+    /// Whether a storage lies where steps of this executor read it; not so for another instance of the same device.
+    fn owns(&self, storage: &dyn Storage) -> bool;
+
+    /// Brings elements to where its steps read them: of every type and any length, 0 included.
+    ///
+    /// # Errors
+    /// What the device's memory says.
+    fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>>;
+
+    /// Runs a step, or queues it, and gives the array that it writes. The inputs are its own storages, in the order of
+    /// [`Step::inputs`], none twice; the output shares no memory with them. It is called from several threads at a time,
+    /// for steps of one wave and for different plans; an input was always given away by an earlier call.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) from a gather, with one of the offending positions. Where
+    /// the work is only queued, reading this array, or any computed from it, reports it, with the line of
+    /// [`Step::origins`] ([`Error::at`](crate::Error::at)). [`Error::Device`](crate::Error::Device) for what the device
+    /// says.
+    fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>>;
+
+    /// Starts what has been queued, without waiting. The scheduler calls it when all steps of a plan are handed out, and
+    /// after a step beside which others run elsewhere.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn submit(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The CPU executor: fused loops over lanes, on all cores.
+//!
+//! Role: runs plans on the host. `program` compiles a nest into instructions on blocks of lanes, `machine` walks the loops,
+//! `step` runs an instruction, `fetch` brings elements into lanes, `lanes` holds the inner loops, `pairs` folds every row
+//! against every lane, `product` hands matrix products to the GEMM library, `split` deals work out to threads.
+//! Method: an interpreter over blocks of about a thousand lanes, whose inner loops are plain Rust compiled for SSE, AVX2
+//! and AVX-512 and chosen at run time. ARCHITECTURE.md tells why not machine code generated at run time.
+//! Accuracy: the order of a sum depends on the shapes alone, so results have the same bits on any number of threads.
+
+use std::sync::Arc;
+
+use super::reference::host_inputs;
+use super::storage::Meter;
+use super::{Executor, HostStorage, Storage};
+use crate::dtype::{Element, HostData, with_element};
+use crate::error::{Error, Result};
+use crate::plan::{Step, Target};
+
+mod fetch;
+mod lanes;
+mod machine;
+mod pairs;
+mod product;
+mod program;
+mod register;
+mod split;
+mod step;
+
+/// The executor on the CPU of this machine, on the threads of rayon's current pool.
+///
+/// Clones share their memory counters.
+///
+/// # Examples
+/// ```
+/// use tensor_core::{Host, Tensor};
+/// let host = Host::new();
+/// let x = Tensor::from_vec(&[1000, 8], vec![0.5_f32; 8000]);
+/// // The shape (1000, 8, 8) of the differences is never in memory.
+/// let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0).sum(0).realize(&host)?;
+/// assert_eq!(host.live_bytes(), 4 * 64);
+/// assert_eq!(host.peak_bytes(), 4 * 64);
+/// assert_eq!(near.to_host::<u32>()?[[0, 7]], 1000);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Host {
+    meter: Arc<Meter>,
+}
+
+impl Host {
+    /// Makes an executor with counters of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The bytes of arrays that it has computed and that are still alive.
+    #[must_use]
+    pub fn live_bytes(&self) -> usize {
+        self.meter.live()
+    }
+
+    /// The most such bytes at one time, those of temporaries and of packed matrices included, since the last
+    /// [`reset_peak`](Host::reset_peak).
+    #[must_use]
+    pub fn peak_bytes(&self) -> usize {
+        self.meter.peak()
+    }
+
+    /// Lets the peak begin anew from what is alive now.
+    pub fn reset_peak(&self) {
+        self.meter.reset_peak();
+    }
+}
+
+impl Executor for Host {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            max_values: 96,
+            max_inputs: 24,
+            min_product: Some(1 << 12),
+            computes_factors: false,
+        }
+    }
+
+    fn owns(&self, storage: &dyn Storage) -> bool {
+        HostStorage::of(storage).is_some()
+    }
+
+    fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
+        Ok(Arc::new(HostStorage::foreign(data)))
+    }
+
+    fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
+        let data = host_inputs(inputs)?;
+        let nest = &step.nest;
+        let lens: Vec<usize> = data.iter().map(|data| data.len()).collect();
+        nest.check(&lens).map_err(|what| Error::BadStep { what })?;
+        let output = match &nest.contract {
+            Some(contract) if !nest.sizes().contains(&0) => {
+                product::multiply(nest, contract, &data, &self.meter)?
+            }
+            _ => with_element!(nest.dtype(), T => {
+                let mut out = vec![T::default(); nest.output_len()];
+                split::fill(nest, &data, &mut out)?;
+                T::into_host(out)
+            }),
+        };
+        Ok(Arc::new(HostStorage::counted(output, &self.meter)))
+    }
+}

@@ -1,0 +1,267 @@
+//! Elements of inputs into lanes: strided, guarded, gathered.
+//!
+//! Method: a block of lanes is cut into runs along the last lane axis, within which positions grow by one stride, so that
+//! the lanes inside all guards are neighbours.
+
+use std::ops::Range;
+
+use crate::dtype::Element;
+use crate::error::Error;
+use crate::exec::reference::gathered_place;
+use crate::ir::{Guard, IndexMap};
+
+use super::lanes::{Lane, Stored, View};
+use super::machine::Machine;
+use super::program::{Access, Place};
+use super::register::Register;
+
+impl Machine<'_> {
+    /// Cuts the current block into runs along the last lane axis and calls `f` with each: its lanes, and for the map of an
+    /// access and that of each of its guards the position of its first lane and the stride from lane to lane.
+    fn runs(&self, access: usize, len: usize, mut f: impl FnMut(Range<usize>, &[isize], &[isize])) {
+        let program = self.program;
+        let lanes = &program.lanes;
+        let maps = program.accesses[access].maps.clone();
+        let here = &self.positions[maps.clone()];
+        let Some(last) = lanes
+            .sizes
+            .len()
+            .checked_sub(1)
+            .filter(|_| len > 1 || self.start > 0)
+        else {
+            return f(0..len, here, &self.no_strides[..here.len()]);
+        };
+        let strides = &program.strides[lanes.first + last][maps.clone()];
+        let mut positions = here.to_vec();
+        let mut done = 0;
+        while done < len {
+            let mut rest = self.start + done;
+            let in_run = rest % lanes.sizes[last];
+            positions.copy_from_slice(here);
+            for axis in (0..=last).rev() {
+                let at = (rest % lanes.sizes[axis]).cast_signed();
+                rest /= lanes.sizes[axis];
+                for (position, stride) in positions
+                    .iter_mut()
+                    .zip(&program.strides[lanes.first + axis][maps.clone()])
+                {
+                    *position = position.wrapping_add(stride.wrapping_mul(at));
+                }
+            }
+            let n = (lanes.sizes[last] - in_run).min(len - done);
+            f(done..done + n, &positions, strides);
+            done += n;
+        }
+    }
+
+    /// One element for all lanes, or a lane each.
+    #[inline(always)]
+    pub(super) fn fetch<T: Stored>(
+        &self,
+        access: usize,
+        destination: &mut Register,
+        uniform: bool,
+    ) {
+        let Access {
+            input,
+            guards,
+            maps,
+            ..
+        } = &self.program.accesses[access];
+        if uniform && guards.is_empty() {
+            let data = T::slice(self.inputs[*input]).unwrap_or_default();
+            let at = usize::try_from(self.positions[maps.start]).unwrap_or(usize::MAX);
+            destination.lanes_mut::<T::Lane>()[0] =
+                Stored::load(data.get(at).copied().unwrap_or_default());
+        } else {
+            self.fetch_runs::<T>(access, destination, if uniform { 1 } else { self.len });
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn fetch_runs<T: Stored>(
+        &self,
+        access: usize,
+        destination: &mut Register,
+        len: usize,
+    ) {
+        let Access { input, guards, .. } = &self.program.accesses[access];
+        let data = T::slice(self.inputs[*input]).unwrap_or_default();
+        let lanes = destination.lanes_mut::<T::Lane>();
+        self.runs(access, len, |run, positions, strides| {
+            copy_run(data, guards, positions, strides, &mut lanes[run]);
+        });
+    }
+
+    #[inline(never)]
+    pub(super) fn count_positions(&self, access: usize, words: &mut [u32], len: usize) {
+        self.runs(access, len, |run, positions, strides| {
+            for (offset, word) in words[run].iter_mut().enumerate() {
+                *word = low_bits(
+                    positions[0].wrapping_add(strides[0].wrapping_mul(offset.cast_signed())),
+                );
+            }
+        });
+    }
+
+    #[inline(never)]
+    pub(super) fn mark_inside(&self, access: usize, flags: &mut [u8], len: usize) {
+        let guards = &self.program.accesses[access].guards;
+        self.runs(access, len, |run, positions, strides| {
+            let flags = &mut flags[run];
+            flags.fill(0);
+            let inside = inside(guards, &positions[1..], &strides[1..], flags.len());
+            flags[inside].fill(1);
+        });
+    }
+
+    /// Reads where the index operand says; a fault is an index outside the axis.
+    #[inline(never)]
+    pub(super) fn gather<T: Stored, I: Lane + Element>(
+        &self,
+        access: usize,
+        at: Place,
+        stride: isize,
+        extent: usize,
+        destination: &mut Register,
+        len: usize,
+    ) -> Option<Error> {
+        let Access { input, guards, .. } = &self.program.accesses[access];
+        let data = T::slice(self.inputs[*input]).unwrap_or_default();
+        let lanes = destination.lanes_mut::<T::Lane>();
+        let index = self.view::<I>(at);
+        let mut fault = None;
+        self.runs(access, len, |run, positions, strides| {
+            let first = run.start;
+            let lanes = &mut lanes[run];
+            let inside = inside(guards, &positions[1..], &strides[1..], lanes.len());
+            lanes.fill(Stored::load(T::default()));
+            for lane in inside {
+                let index = match index {
+                    View::Lanes(index) => index[first + lane],
+                    View::Uniform(index) => index,
+                };
+                let Some(place) = gathered_place(index.into_scalar(), extent) else {
+                    fault = Some(Error::IndexOutOfRange {
+                        index: index.into_scalar().to_f64(),
+                        extent,
+                    });
+                    continue;
+                };
+                let position = positions[0]
+                    .wrapping_add(strides[0].wrapping_mul(lane.cast_signed()))
+                    .wrapping_add(stride.wrapping_mul(place.cast_signed()));
+                let element = usize::try_from(position).ok().and_then(|at| data.get(at));
+                lanes[lane] = Stored::load(element.copied().unwrap_or_default());
+            }
+        });
+        fault
+    }
+}
+
+/// The lanes of a run for which all guards hold; they are neighbours, since positions grow or fall steadily.
+fn inside(guards: &[Guard], positions: &[isize], strides: &[isize], len: usize) -> Range<usize> {
+    let mut range = 0..len;
+    for ((guard, &position), &stride) in guards.iter().zip(positions).zip(strides) {
+        let (position, stride, extent) = (position as i128, stride as i128, guard.extent as i128);
+        // The lanes with 0 <= position + stride * lane < extent.
+        let (low, high) = match stride {
+            0 if (0..extent).contains(&position) => continue,
+            0 => return 0..0,
+            1.. => (
+                ceil_div(-position, stride),
+                ceil_div(extent - position, stride),
+            ),
+            // The same with the sign turned: 0 <= (extent - 1 - position) + |stride| * lane < extent.
+            _ => {
+                let (mirrored, stride) = (extent - 1 - position, -stride);
+                (
+                    ceil_div(-mirrored, stride),
+                    ceil_div(extent - mirrored, stride),
+                )
+            }
+        };
+        let clamp = |lane: i128| usize::try_from(lane.clamp(0, len as i128)).unwrap_or(0);
+        range = range.start.max(clamp(low))..range.end.min(clamp(high));
+    }
+    range.start.min(range.end)..range.end
+}
+
+/// `a / b` rounded up, for a positive `b`.
+fn ceil_div(a: i128, b: i128) -> i128 {
+    -((-a).div_euclid(b))
+}
+
+/// Copies the elements along one axis that begin at an index; zero where a guard fails.
+pub(super) fn copy_guarded<T: Stored>(
+    data: &[T],
+    map: &IndexMap,
+    guards: &[Guard],
+    index: &[usize],
+    axis: usize,
+    out: &mut [T::Lane],
+) {
+    let all = || std::iter::once(map).chain(guards.iter().map(|guard| &guard.map));
+    let positions: Vec<isize> = all().map(|map| map.at(index)).collect();
+    let strides: Vec<isize> = all().map(|map| map.strides[axis]).collect();
+    copy_run(data, guards, &positions, &strides, out);
+}
+
+/// Copies a run: `positions` and `strides` are those of the elements, then of each guard.
+fn copy_run<T: Stored>(
+    data: &[T],
+    guards: &[Guard],
+    positions: &[isize],
+    strides: &[isize],
+    lanes: &mut [T::Lane],
+) {
+    let inside = inside(guards, &positions[1..], &strides[1..], lanes.len());
+    if inside.len() < lanes.len() {
+        lanes.fill(Stored::load(T::default()));
+    }
+    let first = positions[0].wrapping_add(strides[0].wrapping_mul(inside.start.cast_signed()));
+    copy_strided(data, first, strides[0], &mut lanes[inside]);
+}
+
+fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut [T::Lane]) {
+    let start = usize::try_from(first).unwrap_or(usize::MAX);
+    match stride {
+        1 => {
+            let from = data
+                .get(start..start.saturating_add(lanes.len()))
+                .unwrap_or_default();
+            lanes
+                .iter_mut()
+                .zip(from)
+                .for_each(|(lane, &element)| *lane = Stored::load(element));
+        }
+        0 => lanes.fill(Stored::load(data.get(start).copied().unwrap_or_default())),
+        stride if stride > 1 => {
+            let from = data
+                .get(start..)
+                .unwrap_or_default()
+                .iter()
+                .step_by(stride.unsigned_abs());
+            lanes
+                .iter_mut()
+                .zip(from)
+                .for_each(|(lane, &element)| *lane = Stored::load(element));
+        }
+        stride => {
+            for (offset, lane) in lanes.iter_mut().enumerate() {
+                let position = first.wrapping_add(stride.wrapping_mul(offset.cast_signed()));
+                let element = usize::try_from(position).ok().and_then(|at| data.get(at));
+                *lane = Stored::load(element.copied().unwrap_or_default());
+            }
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positions are u32 modulo 2^32 by definition"
+)]
+fn low_bits(position: isize) -> u32 {
+    position as u32
+}

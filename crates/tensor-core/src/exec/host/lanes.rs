@@ -1,0 +1,514 @@
+//! Lanes: many elements of one type, and every operation on them as a plain loop.
+//!
+//! Role: the inner loops of the host executor; everything here is inlined into `machine`, which runs it with the widest
+//! instructions that the CPU has.
+//! Method: loops over slices of one length, without branches, which the compiler vectorises. `bool` lanes are `u8` (0 or
+//! 1), `f16` lanes are `f32`. Rare operations evaluate their definition one lane at a time.
+
+use half::f16;
+use std::ops::{Add, Mul, Sub};
+
+use crate::dtype::{DType, Element, HostData};
+use crate::math::Math;
+use crate::op::{Binary, Compare, Reduce, Unary};
+
+/// An operand: a lane for each element, or one value for all of them.
+#[derive(Clone, Copy)]
+pub(super) enum View<'a, T> {
+    Lanes(&'a [T]),
+    Uniform(T),
+}
+
+/// `d[i] = f(a[i])`.
+#[inline(always)]
+pub(super) fn map<A: Copy, D>(d: &mut [D], a: &[A], f: impl Fn(A) -> D) {
+    d.iter_mut().zip(a).for_each(|(d, &a)| *d = f(a));
+}
+
+/// `f(&mut d[i], a[i])`.
+#[inline(always)]
+pub(super) fn update<A: Copy, D>(d: &mut [D], a: View<'_, A>, f: impl Fn(&mut D, A)) {
+    match a {
+        View::Lanes(a) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a)),
+        View::Uniform(a) => d.iter_mut().for_each(|d| f(d, a)),
+    }
+}
+
+/// `f(&mut d[i], a[i], b[i])`. Two uniform operands never meet: their result is uniform too, and its operands come as one
+/// lane each.
+#[inline(always)]
+pub(super) fn update2<A: Copy, B: Copy, D>(
+    d: &mut [D],
+    a: View<'_, A>,
+    b: View<'_, B>,
+    f: impl Fn(&mut D, A, B),
+) {
+    match (a, b) {
+        (View::Lanes(a), View::Lanes(b)) => {
+            d.iter_mut()
+                .zip(a)
+                .zip(b)
+                .for_each(|((d, &a), &b)| f(d, a, b));
+        }
+        (View::Lanes(a), View::Uniform(b)) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a, b)),
+        (View::Uniform(a), View::Lanes(b)) => d.iter_mut().zip(b).for_each(|(d, &b)| f(d, a, b)),
+        (View::Uniform(_), View::Uniform(_)) => {
+            unreachable!("a value that is uniform is computed as one lane")
+        }
+    }
+}
+
+/// `d[i] = f(a[i], b[i])`.
+#[inline(always)]
+pub(super) fn map2<A: Copy, B: Copy, D>(
+    d: &mut [D],
+    a: View<'_, A>,
+    b: View<'_, B>,
+    f: impl Fn(A, B) -> D,
+) {
+    update2(d, a, b, |d, a, b| *d = f(a, b));
+}
+
+/// The same for what is rare or slow: one loop, compiled once, not for each instruction set.
+#[inline(never)]
+fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl Fn(T, T) -> T) {
+    let of = |operand: View<'_, T>, at: usize| match operand {
+        View::Lanes(lanes) => lanes[at],
+        View::Uniform(value) => value,
+    };
+    for (at, d) in d.iter_mut().enumerate() {
+        *d = f(of(a, at), of(b, at));
+    }
+}
+
+/// `d[i] = a[i] * b[i] + c[i]`, or `- c[i]`, rounded twice.
+#[inline(always)]
+pub(super) fn mul_add<T: Lane + Mul<Output = T> + Add<Output = T> + Sub<Output = T>>(
+    op: Binary,
+    d: &mut [T],
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: View<'_, T>,
+) {
+    #[inline(always)]
+    fn with<T: Lane + Mul<Output = T>>(
+        d: &mut [T],
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: View<'_, T>,
+        f: impl Fn(T, T) -> T,
+    ) {
+        match (a, b, c) {
+            (View::Lanes(a), b, View::Uniform(c)) => map2(d, View::Lanes(a), b, |a, b| f(a * b, c)),
+            (a, View::Uniform(b), c) => map2(d, a, c, |a, c| f(a * b, c)),
+            (View::Uniform(a), b, c) => map2(d, b, c, |b, c| f(a * b, c)),
+            (View::Lanes(a), View::Lanes(b), View::Lanes(c)) => {
+                let terms = a.iter().zip(b).zip(c);
+                d.iter_mut()
+                    .zip(terms)
+                    .for_each(|(d, ((&a, &b), &c))| *d = f(a * b, c));
+            }
+        }
+    }
+    if op == Binary::Add {
+        with(d, a, b, c, |product, c| product + c);
+    } else {
+        with(d, a, b, c, |product, c| product - c);
+    }
+}
+
+/// `d[i] = c[i] != 0 ? a[i] : b[i]`.
+#[inline(always)]
+pub(super) fn choose<T: Copy>(d: &mut [T], c: View<'_, u8>, a: View<'_, T>, b: View<'_, T>) {
+    match c {
+        View::Uniform(c) => update(d, if c != 0 { a } else { b }, |d, x| *d = x),
+        View::Lanes(c) => match (a, b) {
+            (View::Lanes(a), View::Lanes(b)) => {
+                let pairs = c.iter().zip(a).zip(b);
+                d.iter_mut()
+                    .zip(pairs)
+                    .for_each(|(d, ((&c, &a), &b))| *d = if c != 0 { a } else { b });
+            }
+            (View::Lanes(a), View::Uniform(b)) => {
+                map2(d, View::Lanes(c), View::Lanes(a), |c, a| {
+                    if c != 0 { a } else { b }
+                });
+            }
+            (View::Uniform(a), b) => map2(d, View::Lanes(c), b, |c, b| if c != 0 { a } else { b }),
+        },
+    }
+}
+
+/// A type of lanes.
+pub(super) trait Lane: bytemuck::Pod + Copy + PartialEq + PartialOrd {
+    /// Applies an operation that keeps the type.
+    fn unary(op: Unary, d: &mut [Self], a: &[Self]);
+    /// Applies an operation of two operands.
+    fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>);
+    /// What a reduction starts from: nothing that it folds changes by it.
+    fn identity(op: Reduce) -> Self;
+    /// Folds lanes into accumulators.
+    fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>);
+    /// `a + b`; integers wrap.
+    fn plus(self, other: Self) -> Self;
+    /// `a * b`; integers wrap.
+    fn times(self, other: Self) -> Self;
+    /// `|a - b|` of floats.
+    fn distance(self, other: Self) -> Self;
+    /// Converts lanes, as [`Scalar::cast`](crate::Scalar::cast) does.
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+    fn to_i32(self) -> i32;
+    fn to_u32(self) -> u32;
+    fn to_bool(self) -> u8;
+}
+
+#[inline(always)]
+pub(super) fn compare<T: Lane>(op: Compare, d: &mut [u8], a: View<'_, T>, b: View<'_, T>) {
+    match op {
+        Compare::Lt => map2(d, a, b, |a, b| u8::from(a < b)),
+        Compare::Le => map2(d, a, b, |a, b| u8::from(a <= b)),
+        Compare::Eq => map2(d, a, b, |a, b| u8::from(a == b)),
+        Compare::Ne => map2(d, a, b, |a, b| u8::from(a != b)),
+    }
+}
+
+/// NaN if either is, else the larger one.
+#[inline(always)]
+pub(super) fn larger<T: Lane>(a: T, b: T) -> T {
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    if a > b || a != a { a } else { b }
+}
+
+/// NaN if either is, else the smaller one.
+#[inline(always)]
+pub(super) fn smaller<T: Lane>(a: T, b: T) -> T {
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    if a < b || a != a { a } else { b }
+}
+
+macro_rules! float_lane {
+    ($type:ident) => {
+        impl Lane for $type {
+            #[inline(always)]
+            fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
+                match op {
+                    Unary::Neg => map(d, a, |x| -x),
+                    Unary::Abs => map(d, a, Self::abs),
+                    Unary::Floor => map(d, a, Self::floor),
+                    Unary::Ceil => map(d, a, Self::ceil),
+                    Unary::Round => map(d, a, Self::round_ties_even),
+                    Unary::Trunc => map(d, a, Self::trunc),
+                    Unary::Sqrt => map(d, a, Self::sqrt),
+                    Unary::Recip => map(d, a, |x| 1.0 / x),
+                    Unary::Exp => map(d, a, |x| Math::exp(x)),
+                    Unary::Ln => map(d, a, |x| Math::ln(x)),
+                    Unary::Sin => map(d, a, |x| Math::sin(x)),
+                    Unary::Cos => map(d, a, |x| Math::cos(x)),
+                    Unary::Tanh => map(d, a, |x| Math::tanh(x)),
+                    Unary::Sigmoid => map(d, a, |x| Math::sigmoid(x)),
+                    Unary::IsNan | Unary::Not => unreachable!("{op:?} gives no float"),
+                }
+            }
+
+            #[inline(always)]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_lossless,
+                reason = "the definition in f64 is rounded to the type"
+            )]
+            fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
+                match op {
+                    Binary::Add => map2(d, a, b, |a, b| a + b),
+                    Binary::Sub => map2(d, a, b, |a, b| a - b),
+                    Binary::Mul => map2(d, a, b, |a, b| a * b),
+                    Binary::Div => map2(d, a, b, |a, b| a / b),
+                    Binary::Maximum => map2(d, a, b, larger),
+                    Binary::Minimum => map2(d, a, b, smaller),
+                    _ => rare(d, a, b, |a, b| match op {
+                        Binary::Pow => Math::pow(a, b),
+                        _ => op.on_float(a as f64, b as f64) as Self,
+                    }),
+                }
+            }
+
+            #[inline(always)]
+            fn identity(op: Reduce) -> Self {
+                match op {
+                    Reduce::Prod => 1.0,
+                    Reduce::Max => Self::NEG_INFINITY,
+                    Reduce::Min => Self::INFINITY,
+                    _ => 0.0,
+                }
+            }
+
+            #[inline(always)]
+            fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>) {
+                match op {
+                    Reduce::Sum => update(d, a, |d, a| *d += a),
+                    Reduce::Prod => update(d, a, |d, a| *d *= a),
+                    Reduce::Max => update(d, a, |d, a| *d = larger(a, *d)),
+                    Reduce::Min => update(d, a, |d, a| *d = smaller(a, *d)),
+                    Reduce::All | Reduce::Any => unreachable!("{op:?} folds no float"),
+                }
+            }
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn distance(self, other: Self) -> Self {
+                (self - other).abs()
+            }
+
+            conversions! { $type, |x| u8::from(x != 0.0) }
+        }
+    };
+}
+
+/// `as` rounds, truncates, saturates, wraps between integers, and turns NaN into 0.
+macro_rules! conversions {
+    ($type:ident, $to_bool:expr) => {
+        #[inline(always)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_lossless,
+            reason = "this is the conversion"
+        )]
+        fn to_f32(self) -> f32 {
+            self as f32
+        }
+        #[inline(always)]
+        #[allow(clippy::cast_lossless, reason = "this is the conversion")]
+        fn to_f64(self) -> f64 {
+            self as f64
+        }
+        #[inline(always)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_lossless,
+            reason = "this is the conversion"
+        )]
+        fn to_i32(self) -> i32 {
+            self as i32
+        }
+        #[inline(always)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_lossless,
+            reason = "this is the conversion"
+        )]
+        fn to_u32(self) -> u32 {
+            self as u32
+        }
+        #[inline(always)]
+        fn to_bool(self) -> u8 {
+            let f: fn($type) -> u8 = $to_bool;
+            f(self)
+        }
+    };
+}
+
+float_lane! { f32 }
+float_lane! { f64 }
+
+macro_rules! integer_lane {
+    ($type:ident, $definition:ident, $negate:expr, $abs:expr) => {
+        impl Lane for $type {
+            #[inline(always)]
+            fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
+                match op {
+                    Unary::Neg => map(d, a, $negate),
+                    Unary::Abs => map(d, a, $abs),
+                    Unary::Not => map(d, a, |x| !x),
+                    _ => unreachable!("{op:?} is not defined on integers"),
+                }
+            }
+
+            #[inline(always)]
+            fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
+                match op {
+                    Binary::Add => map2(d, a, b, Self::wrapping_add),
+                    Binary::Sub => map2(d, a, b, Self::wrapping_sub),
+                    Binary::Mul => map2(d, a, b, Self::wrapping_mul),
+                    Binary::Maximum => map2(d, a, b, larger),
+                    Binary::Minimum => map2(d, a, b, smaller),
+                    Binary::And => map2(d, a, b, |a, b| a & b),
+                    Binary::Or => map2(d, a, b, |a, b| a | b),
+                    Binary::Xor => map2(d, a, b, |a, b| a ^ b),
+                    _ => rare(d, a, b, |a, b| op.$definition(a, b)),
+                }
+            }
+
+            #[inline(always)]
+            fn identity(op: Reduce) -> Self {
+                match op {
+                    Reduce::Prod => 1,
+                    Reduce::Max => Self::MIN,
+                    Reduce::Min => Self::MAX,
+                    _ => 0,
+                }
+            }
+
+            #[inline(always)]
+            fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>) {
+                match op {
+                    Reduce::Sum => update(d, a, |d, a| *d = d.wrapping_add(a)),
+                    Reduce::Prod => update(d, a, |d, a| *d = d.wrapping_mul(a)),
+                    Reduce::Max => update(d, a, |d, a| *d = larger(a, *d)),
+                    Reduce::Min => update(d, a, |d, a| *d = smaller(a, *d)),
+                    Reduce::All | Reduce::Any => unreachable!("{op:?} folds no integer"),
+                }
+            }
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn distance(self, _: Self) -> Self {
+                unreachable!("the planner merges absolute differences of floats alone")
+            }
+
+            conversions! { $type, |x| u8::from(x != 0) }
+        }
+    };
+}
+integer_lane! { i32, on_i32, i32::wrapping_neg, i32::wrapping_abs }
+integer_lane! { u32, on_u32, u32::wrapping_neg, |x| x }
+
+impl Lane for u8 {
+    #[inline(always)]
+    fn unary(op: Unary, d: &mut [Self], a: &[Self]) {
+        match op {
+            Unary::Not => map(d, a, |x| x ^ 1),
+            _ => unreachable!("{op:?} is not defined on bool"),
+        }
+    }
+
+    #[inline(always)]
+    fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>) {
+        match op {
+            Binary::And => map2(d, a, b, |a, b| a & b),
+            Binary::Or => map2(d, a, b, |a, b| a | b),
+            Binary::Xor => map2(d, a, b, |a, b| a ^ b),
+            _ => unreachable!("{op:?} is not defined on bool"),
+        }
+    }
+
+    #[inline(always)]
+    fn identity(op: Reduce) -> Self {
+        Self::from(op == Reduce::All)
+    }
+
+    #[inline(always)]
+    fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>) {
+        match op {
+            Reduce::All => update(d, a, |d, a| *d &= a),
+            Reduce::Any => update(d, a, |d, a| *d |= a),
+            _ => unreachable!("{op:?} does not fold bool"),
+        }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self & other
+    }
+    #[inline(always)]
+    fn distance(self, other: Self) -> Self {
+        self ^ other
+    }
+
+    conversions! { u8, |x| x }
+}
+
+/// How the elements of a type lie in lanes.
+pub(super) trait Stored: Element {
+    type Lane: Lane;
+    /// The lane of an element.
+    fn load(self) -> Self::Lane;
+    /// The element of a lane.
+    fn store(lane: Self::Lane) -> Self;
+    /// Elements that are lanes as they lie; `None` if each has to be converted.
+    fn as_lanes(data: &[Self]) -> Option<&[Self::Lane]>;
+}
+
+macro_rules! stored_as_is {
+    ($($type:ident)*) => {$(
+        impl Stored for $type {
+            type Lane = Self;
+            #[inline(always)]
+            fn load(self) -> Self {
+                self
+            }
+            #[inline(always)]
+            fn store(lane: Self) -> Self {
+                lane
+            }
+            #[inline(always)]
+            fn as_lanes(data: &[Self]) -> Option<&[Self]> {
+                Some(data)
+            }
+        }
+    )*};
+}
+stored_as_is! { f32 f64 i32 u32 }
+
+impl Stored for bool {
+    type Lane = u8;
+    #[inline(always)]
+    fn load(self) -> u8 {
+        u8::from(self)
+    }
+    #[inline(always)]
+    fn store(lane: u8) -> Self {
+        lane != 0
+    }
+    #[inline(always)]
+    fn as_lanes(data: &[Self]) -> Option<&[u8]> {
+        Some(bytemuck::cast_slice(data))
+    }
+}
+
+impl Stored for f16 {
+    type Lane = f32;
+    #[inline(always)]
+    fn load(self) -> f32 {
+        self.to_f32()
+    }
+    #[inline(always)]
+    fn store(lane: f32) -> Self {
+        Self::from_f32(lane)
+    }
+    #[inline(always)]
+    fn as_lanes(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+}
+
+/// Elements as lanes, where they are that as they lie.
+#[inline(always)]
+pub(super) fn lanes_of<T: Stored>(data: &HostData) -> Option<&[T::Lane]> {
+    T::as_lanes(T::slice(data)?)
+}
+
+/// Whether elements of a type are lanes as they lie.
+pub(super) fn are_lanes(dtype: DType) -> bool {
+    dtype != DType::F16
+}

@@ -1,0 +1,108 @@
+//! Deals a nest out to threads.
+//!
+//! Method: the output is cut into ranges, each filled by one task. Where it has too few elements for that and each folds
+//! many, the folding is cut instead, and the parts are joined in order. Where the cuts lie depends on the nest alone, never
+//! on the number of threads, so neither do the bits.
+
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
+
+use super::lanes::Stored;
+use super::machine::{MAX_ROWS, Machine, Phase};
+use super::program::Program;
+use super::register::Register;
+use crate::dtype::HostData;
+use crate::error::Result;
+use crate::ir::LoopNest;
+
+/// Values that one task computes at least: some tens of microseconds.
+const TASK_VALUES: usize = 1 << 17;
+/// Tasks that keep any machine busy; fewer, and folding is cut too.
+const ENOUGH_TASKS: usize = 32;
+/// Parts that folding is cut into at most.
+const MAX_PARTS: usize = 64;
+
+/// Computes all output elements of a nest.
+pub(super) fn fill<T: Stored>(nest: &LoopNest, inputs: &[&HostData], out: &mut [T]) -> Result<()> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let program = Program::of(nest);
+    let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
+    let elements = task_len(
+        &program,
+        out.len(),
+        TASK_VALUES.div_ceil(values_an_element.max(1)),
+    );
+    let n_tasks = out.len().div_ceil(elements);
+    let n_parts = n_parts(nest, &program, out.len(), n_tasks);
+    if n_parts > 1 {
+        return fill_in_parts(&program, inputs, out, n_parts);
+    }
+    if n_tasks == 1 {
+        return Machine::new(&program, inputs).fill(0, out);
+    }
+    out.par_chunks_mut(elements).enumerate().try_for_each_init(
+        || Machine::new(&program, inputs),
+        |machine, (task, out)| machine.fill(task * elements, out),
+    )
+}
+
+/// The elements of one task, at least `wish`: groups of rows of lanes if enough tasks remain, else rows, else blocks.
+fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
+    let lanes = if program.lanes.reduced {
+        1
+    } else {
+        program.lanes.len
+    };
+    let units = [lanes.saturating_mul(MAX_ROWS), lanes];
+    let unit = units
+        .into_iter()
+        .find(|&unit| n_elements / unit >= ENOUGH_TASKS || unit <= wish);
+    wish.next_multiple_of(unit.unwrap_or(program.block))
+}
+
+fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize) -> usize {
+    let values = nest
+        .values
+        .len()
+        .saturating_mul(n_elements)
+        .saturating_mul(nest.reduce_len());
+    let units = program.reduce_units();
+    if nest.reduce.is_empty() || n_tasks >= ENOUGH_TASKS || values < 2 * TASK_VALUES {
+        return 1;
+    }
+    (values / TASK_VALUES).min(MAX_PARTS).min(units)
+}
+
+/// Computes all output elements, folding in parts.
+fn fill_in_parts<T: Stored>(
+    program: &Program,
+    inputs: &[&HostData],
+    out: &mut [T],
+    n_parts: usize,
+) -> Result<()> {
+    let units = program.reduce_units();
+    let cut = |part: usize| units * part / n_parts;
+    let mut done = 0;
+    while done < out.len() {
+        let mut machine = Machine::new(program, inputs);
+        let len = machine.seek(done, out.len() - done);
+        let parts: Result<Vec<Vec<Register>>> = (0..n_parts)
+            .into_par_iter()
+            .map(|part| {
+                let mut machine = Machine::new(program, inputs);
+                machine.seek(done, len);
+                machine.run_phase(Phase::Setup);
+                machine.fold(cut(part)..cut(part + 1));
+                machine.check()?;
+                Ok(machine.totals())
+            })
+            .collect();
+        machine.run_phase(Phase::Setup);
+        machine.join(&parts?);
+        machine.finish(&mut out[done..done + len])?;
+        done += len;
+    }
+    Ok(())
+}

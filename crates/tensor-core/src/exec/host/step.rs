@@ -1,0 +1,245 @@
+//! One instruction on one block of lanes.
+//!
+//! Role: the match that the interpreter goes through; all of it is inlined into code for one instruction set, but for what
+//! is rare or only copies.
+
+use crate::dtype::{DType, HostData, half_of, with_element};
+use crate::exec::reference::random_word;
+use crate::op::{Compare, Reduce};
+
+use super::lanes::{Lane, View, choose, compare, lanes_of, map, map2, mul_add, update, update2};
+use super::machine::Machine;
+use super::program::{Code, Instruction, Place};
+use super::register::{Register, with_lane};
+
+impl Machine<'_> {
+    /// An operand of the current block.
+    #[inline(always)]
+    pub(super) fn view<T: Lane>(&self, place: Place) -> View<'_, T> {
+        match place {
+            Place::Lanes(register) => View::Lanes(&self.registers[register].lanes()[..self.len]),
+            Place::Uniform(register) => View::Uniform(self.registers[register].lanes()[0]),
+            Place::Input(access) => {
+                let access = &self.program.accesses[access];
+                let from = self.positions[access.maps.start].wrapping_add(self.start.cast_signed());
+                let input = self.inputs[access.input];
+                View::Lanes(input_lanes::<T>(input, from, self.len))
+            }
+        }
+    }
+
+    /// The operand of an instruction that has no other: as many lanes as the instruction computes.
+    #[inline(always)]
+    fn lanes<T: Lane>(&self, place: Place) -> &[T] {
+        match place {
+            Place::Uniform(register) => &self.registers[register].lanes()[..1],
+            Place::Lanes(register) => &self.registers[register].lanes()[..self.len],
+            Place::Input(_) => match self.view(place) {
+                View::Lanes(lanes) => lanes,
+                View::Uniform(_) => &[],
+            },
+        }
+    }
+
+    /// An operand beside others: of a uniform instruction one lane each.
+    #[inline(always)]
+    fn operand<T: Lane>(&self, instruction: &Instruction, number: usize) -> View<'_, T> {
+        match instruction.operands[number] {
+            Place::Uniform(register) if instruction.uniform => {
+                View::Lanes(&self.registers[register].lanes()[..1])
+            }
+            place => self.view(place),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn step(&mut self, instruction: &Instruction, destination: &mut Register) {
+        let len = if instruction.uniform { 1 } else { self.len };
+        let [a, b, c] = instruction.operands;
+        let dtype = instruction.dtype;
+        match &instruction.code {
+            Code::Unary(op) => with_lane!(dtype, T => {
+                T::unary(*op, &mut destination.lanes_mut()[..len], self.lanes::<T>(a));
+            }),
+            Code::IsNan => with_lane!(dtype, T => {
+                #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+                map(&mut destination.lanes_mut::<u8>()[..len], self.lanes::<T>(a), |x| u8::from(x != x));
+            }),
+            Code::Binary(op) => with_lane!(dtype, T => {
+                T::binary(*op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
+            }),
+            Code::Compare(op) => with_lane!(dtype, T => {
+                compare(*op, &mut destination.lanes_mut()[..len], self.operand::<T>(instruction, 0), self.operand::<T>(instruction, 1));
+            }),
+            Code::Select => with_lane!(dtype, T => {
+                let condition = self.operand::<u8>(instruction, 0);
+                let (yes, no) = (self.operand::<T>(instruction, 1), self.operand::<T>(instruction, 2));
+                choose(&mut destination.lanes_mut()[..len], condition, yes, no);
+            }),
+            Code::Cast(to) => {
+                with_lane!(dtype, T => cast(*to, destination, self.lanes::<T>(a), len))
+            }
+            Code::AbsDifference => match dtype {
+                DType::F64 => {
+                    let out = &mut destination.lanes_mut()[..len];
+                    map2(out, self.view::<f64>(a), self.view::<f64>(b), |a, b| {
+                        f64::abs(a - b)
+                    });
+                }
+                _ => {
+                    let out = &mut destination.lanes_mut()[..len];
+                    map2(out, self.view::<f32>(a), self.view::<f32>(b), |a, b| {
+                        f32::abs(a - b)
+                    });
+                }
+            },
+            Code::MulAdd(op) => match dtype {
+                DType::F64 => {
+                    let out = &mut destination.lanes_mut()[..len];
+                    mul_add(
+                        *op,
+                        out,
+                        self.view::<f64>(a),
+                        self.view::<f64>(b),
+                        self.view::<f64>(c),
+                    );
+                }
+                _ => {
+                    let out = &mut destination.lanes_mut()[..len];
+                    mul_add(
+                        *op,
+                        out,
+                        self.view::<f32>(a),
+                        self.view::<f32>(b),
+                        self.view::<f32>(c),
+                    );
+                }
+            },
+            Code::Accumulate(op) if dtype == DType::Bool && *op == Reduce::Sum => {
+                let counts = &mut destination.lanes_mut::<u32>()[..self.len];
+                update(counts, self.view::<u8>(a), |d, a| {
+                    *d = d.wrapping_add(u32::from(a))
+                });
+            }
+            Code::Accumulate(op) => with_lane!(dtype, T => {
+                T::accumulate(*op, &mut destination.lanes_mut()[..self.len], self.view::<T>(a));
+            }),
+            Code::AccumulateCompare(op, comparison) => with_lane!(dtype, T => {
+                accumulate_compare(*op, *comparison, destination, self.view::<T>(a), self.view::<T>(b), self.len);
+            }),
+            Code::Random { key, stream } => {
+                let words = &mut destination.lanes_mut::<u32>()[..len];
+                map(words, self.lanes::<u32>(a), |at| {
+                    random_word(*key, *stream, at)
+                });
+            }
+            Code::Fetch(access) => {
+                with_element!(dtype, T => self.fetch::<T>(*access, destination, instruction.uniform))
+            }
+            Code::Index(access) => self.count_positions(*access, destination.lanes_mut(), len),
+            Code::Inside(access) => self.mark_inside(*access, destination.lanes_mut(), len),
+            Code::Gather {
+                access,
+                stride,
+                extent,
+            } => {
+                let element = self.program.accesses[*access].dtype;
+                let fault = match (element, dtype) {
+                    (_, DType::I32) => {
+                        with_element!(element, T => self.gather::<T, i32>(*access, a, *stride, *extent, destination, len))
+                    }
+                    _ => {
+                        with_element!(element, T => self.gather::<T, u32>(*access, a, *stride, *extent, destination, len))
+                    }
+                };
+                self.fault = self.fault.take().or(fault);
+            }
+        }
+    }
+}
+
+/// All elements of an input whose elements are lanes as they lie.
+#[inline(always)]
+pub(super) fn input_of<T: Lane>(input: &HostData) -> &[T] {
+    let lanes: Option<&[T]> = match input {
+        HostData::F32(_) => lanes_of::<f32>(input).map(same_lanes),
+        HostData::F64(_) => lanes_of::<f64>(input).map(same_lanes),
+        HostData::I32(_) => lanes_of::<i32>(input).map(same_lanes),
+        HostData::U32(_) => lanes_of::<u32>(input).map(same_lanes),
+        HostData::Bool(_) => lanes_of::<bool>(input).map(same_lanes),
+        HostData::F16(_) => None,
+    };
+    lanes.unwrap_or_default()
+}
+
+/// Some of them. The planner keeps them inside; a nest that lies about its input reads nothing.
+#[inline(always)]
+fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) -> &[T] {
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    input_of(input)
+        .get(from..from.saturating_add(len))
+        .unwrap_or_default()
+}
+
+/// Lanes of a type as lanes of the same type under another name.
+#[inline(always)]
+fn same_lanes<A: Lane, B: Lane>(lanes: &[A]) -> &[B] {
+    bytemuck::try_cast_slice(lanes).unwrap_or_default()
+}
+
+#[inline(always)]
+fn cast<T: Lane>(to: DType, destination: &mut Register, a: &[T], len: usize) {
+    match to {
+        DType::F32 => map(&mut destination.lanes_mut()[..len], a, T::to_f32),
+        DType::F64 => map(&mut destination.lanes_mut()[..len], a, T::to_f64),
+        DType::I32 => map(&mut destination.lanes_mut()[..len], a, T::to_i32),
+        DType::U32 => map(&mut destination.lanes_mut()[..len], a, T::to_u32),
+        DType::Bool => map(&mut destination.lanes_mut()[..len], a, T::to_bool),
+        DType::F16 => to_half(&mut destination.lanes_mut()[..len], a),
+    }
+}
+
+#[inline(never)]
+fn to_half<T: Lane>(d: &mut [f32], a: &[T]) {
+    map(d, a, |x| half_of(x.to_f64()).to_f32());
+}
+
+#[inline(always)]
+fn accumulate_compare<T: Lane>(
+    op: Reduce,
+    comparison: Compare,
+    destination: &mut Register,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    len: usize,
+) {
+    use Compare::{Eq, Le, Lt, Ne};
+    macro_rules! fold {
+        ($type:ty, |$d:ident, $hit:ident| $update:expr) => {{
+            let lanes = &mut destination.lanes_mut::<$type>()[..len];
+            match comparison {
+                Lt => update2(lanes, a, b, |$d, a, b| {
+                    let $hit = a < b;
+                    $update
+                }),
+                Le => update2(lanes, a, b, |$d, a, b| {
+                    let $hit = a <= b;
+                    $update
+                }),
+                Eq => update2(lanes, a, b, |$d, a, b| {
+                    let $hit = a == b;
+                    $update
+                }),
+                Ne => update2(lanes, a, b, |$d, a, b| {
+                    let $hit = a != b;
+                    $update
+                }),
+            }
+        }};
+    }
+    match op {
+        Reduce::All => fold!(u8, |d, hit| *d &= u8::from(hit)),
+        Reduce::Any => fold!(u8, |d, hit| *d |= u8::from(hit)),
+        _ => fold!(u32, |d, hit| *d = d.wrapping_add(u32::from(hit))),
+    }
+}

@@ -1,0 +1,343 @@
+//! The oracle: one element at a time, plainly.
+//!
+//! Role: what every other executor is compared with.
+//! Method: for each output element all values are computed in order by their definitions in [`crate::op`], each
+//! rounded to its own type; integers wrap; float sums and products are accumulated in f64 and rounded once.
+//! Cost: one pass over the loops with a match at every value; meant for tests and `TENSOR_VERIFY=1`.
+
+use std::sync::Arc;
+
+use super::analysis::{self, Approximate, FoldError};
+use super::{Executor, HostStorage, Storage};
+use crate::dtype::{DType, Element, HostData, Scalar, with_element};
+use crate::error::{Error, Result};
+use crate::ir::{Guard, LoopNest, Value, ValueId};
+use crate::op::Reduce;
+use crate::plan::{Step, Target};
+use crate::rng::philox4x32_10;
+
+/// The executor that defines results.
+///
+/// # Examples
+/// ```
+/// use tensor_core::ndarray::arr0;
+/// use tensor_core::{Reference, Tensor};
+/// let mean = Tensor::arange(5).mean(..);
+/// assert_eq!(mean.eval::<f32>(&Reference)?, arr0(2.0).into_dyn());
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reference;
+
+impl Executor for Reference {
+    fn name(&self) -> &'static str {
+        "reference"
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            max_values: 64,
+            max_inputs: 16,
+            min_product: None,
+            computes_factors: true,
+        }
+    }
+
+    fn owns(&self, storage: &dyn Storage) -> bool {
+        HostStorage::of(storage).is_some()
+    }
+
+    fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
+        Ok(Arc::new(HostStorage::foreign(data)))
+    }
+
+    fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
+        let data = host_inputs(inputs)?;
+        let (output, _) = evaluate(&step.nest, &data, false)?;
+        Ok(Arc::new(HostStorage::foreign(output)))
+    }
+}
+
+/// The data of inputs that lie in host memory.
+pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>> {
+    let foreign = || Error::ForeignStorage;
+    inputs
+        .iter()
+        .map(|input| HostStorage::of(input.as_ref()).ok_or_else(foreign))
+        .collect()
+}
+
+/// Computes a nest, and if asked a bound on the error that an executor may make in each element.
+pub(super) fn evaluate(
+    nest: &LoopNest,
+    inputs: &[&HostData],
+    with_errors: bool,
+) -> Result<(HostData, Vec<f64>)> {
+    let len = nest.output_len();
+    with_element!(nest.dtype(), T => {
+        let mut out: Vec<T> = Vec::with_capacity(len);
+        let mut errors = Vec::new();
+        let mut point = Point::new(nest, inputs, with_errors);
+        for _ in 0..len {
+            point.compute_all()?;
+            let result = nest.result().0;
+            out.push(T::from_scalar(point.values[result]).unwrap_or_default());
+            if with_errors {
+                errors.push(point.errors[result]);
+            }
+            point.advance(0..nest.domain.len());
+        }
+        Ok((T::into_host(out), errors))
+    })
+}
+
+/// One point of the loops, and the values there.
+struct Point<'n> {
+    nest: &'n LoopNest,
+    inputs: &'n [&'n HostData],
+    sizes: Vec<usize>,
+    index: Vec<usize>,
+    values: Vec<Scalar>,
+    /// One a value, if errors are asked for.
+    errors: Vec<f64>,
+    with_errors: bool,
+    body: Vec<bool>,
+    reductions: Vec<usize>,
+}
+
+impl<'n> Point<'n> {
+    fn new(nest: &'n LoopNest, inputs: &'n [&'n HostData], with_errors: bool) -> Self {
+        let sizes = nest.sizes();
+        let is_reduction = |&id: &usize| matches!(nest.values[id], Value::Reduced(..));
+        Self {
+            nest,
+            inputs,
+            index: vec![0; sizes.len()],
+            sizes,
+            values: nest
+                .dtypes
+                .iter()
+                .map(|&dtype| Scalar::zero(dtype))
+                .collect(),
+            errors: vec![0.0; nest.values.len()],
+            with_errors,
+            body: nest.body(),
+            reductions: (0..nest.values.len()).filter(is_reduction).collect(),
+        }
+    }
+
+    /// Moves to the next index of some axes, in row-major order; back at the first it gives `false`.
+    fn advance(&mut self, axes: std::ops::Range<usize>) -> bool {
+        for axis in axes.rev() {
+            self.index[axis] += 1;
+            if self.index[axis] < self.sizes[axis] {
+                return true;
+            }
+            self.index[axis] = 0;
+        }
+        false
+    }
+
+    /// Computes all values at the current domain index.
+    fn compute_all(&mut self) -> Result<()> {
+        let nest = self.nest;
+        if !self.reductions.is_empty() {
+            self.reduce()?;
+        }
+        let epilogue = nest.epilogue();
+        for (id, value) in nest.values.iter().enumerate() {
+            if epilogue[id] && !matches!(value, Value::Reduced(..)) {
+                self.set(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reduce(&mut self) -> Result<()> {
+        let nest = self.nest;
+        let mut folds: Vec<(Fold, FoldError)> = self
+            .reductions
+            .iter()
+            .map(|&id| Fold::new(nest, id))
+            .collect();
+        let loops = nest.domain.len()..self.sizes.len();
+        let mut more = nest.reduce_len() > 0;
+        while more {
+            for id in 0..nest.values.len() {
+                if self.body[id] {
+                    self.set(id)?;
+                }
+            }
+            for ((fold, error), &id) in folds.iter_mut().zip(&self.reductions) {
+                if let Value::Reduced(_, operand) = nest.values[id] {
+                    fold.push(self.values[operand.0]);
+                    if self.with_errors {
+                        error.push(self.approximate(operand));
+                    }
+                }
+            }
+            more = self.advance(loops.clone());
+        }
+        for ((fold, error), &id) in folds.into_iter().zip(&self.reductions) {
+            self.values[id] = fold.finish();
+            self.errors[id] = if self.with_errors {
+                error.finish(self.values[id])
+            } else {
+                0.0
+            };
+        }
+        Ok(())
+    }
+
+    fn approximate(&self, id: ValueId) -> Approximate {
+        Approximate {
+            value: self.values[id.0],
+            error: self.errors[id.0],
+        }
+    }
+
+    /// Computes a value and, if asked, its error.
+    fn set(&mut self, id: usize) -> Result<()> {
+        let value = self.compute(id)?;
+        if self.with_errors {
+            let of = |operand: ValueId| self.approximate(operand);
+            self.errors[id] = match &self.nest.values[id] {
+                Value::Unary(op, a) => analysis::unary(*op, of(*a), value),
+                Value::Binary(op, a, b) => analysis::binary(*op, of(*a), of(*b), value),
+                Value::Compare(op, a, b) => analysis::compare(*op, of(*a), of(*b)),
+                Value::Select(condition, a, b) if of(*condition).value == Scalar::Bool(true) => {
+                    analysis::select(of(*condition), of(*a), of(*b))
+                }
+                Value::Select(condition, a, b) => analysis::select(of(*condition), of(*b), of(*a)),
+                Value::Cast(_, a) => analysis::cast(of(*a), value),
+                Value::Gather { at, .. } | Value::Random { at, .. } if of(*at).error > 0.0 => {
+                    f64::INFINITY
+                }
+                _ => 0.0,
+            };
+        }
+        self.values[id] = value;
+        Ok(())
+    }
+
+    fn compute(&self, id: usize) -> Result<Scalar> {
+        let of = |value: ValueId| self.values[value.0];
+        let inside = |guards: &[Guard]| guards.iter().all(|guard| guard.holds(&self.index));
+        let dtype = self.nest.dtypes[id];
+        Ok(match &self.nest.values[id] {
+            Value::Const(scalar) => *scalar,
+            Value::Index(map) => Scalar::U32(low_bits(map.at(&self.index))),
+            Value::Inside(guards) => Scalar::Bool(inside(guards)),
+            Value::Load { guards, .. } | Value::Gather { guards, .. } if !inside(guards) => {
+                Scalar::zero(dtype)
+            }
+            Value::Load { input, map, .. } => self.read(*input, map.at(&self.index), dtype),
+            Value::Gather {
+                input,
+                map,
+                at,
+                stride,
+                extent,
+                ..
+            } => {
+                let index = of(*at);
+                let place =
+                    gathered_place(index, *extent).ok_or_else(|| Error::IndexOutOfRange {
+                        index: index.to_f64(),
+                        extent: *extent,
+                    })?;
+                self.read(
+                    *input,
+                    map.at(&self.index) + stride * place.cast_signed(),
+                    dtype,
+                )
+            }
+            Value::Random { key, stream, at } => match of(*at) {
+                Scalar::U32(word) => Scalar::U32(random_word(*key, *stream, word)),
+                other => unreachable!("a random word at a {}", other.dtype()),
+            },
+            Value::Unary(op, a) => op.eval(of(*a)),
+            Value::Binary(op, a, b) => op.eval(of(*a), of(*b)),
+            Value::Compare(op, a, b) => Scalar::Bool(op.eval(of(*a), of(*b))),
+            Value::Select(condition, a, b) if of(*condition) == Scalar::Bool(true) => of(*a),
+            Value::Select(_, _, b) => of(*b),
+            Value::Cast(to, a) => of(*a).cast(*to),
+            Value::Reduced(..) => self.values[id],
+        })
+    }
+
+    /// An element of an input; zero where the position is outside, which only a value that nobody uses can ask for.
+    fn read(&self, input: usize, position: isize, dtype: DType) -> Scalar {
+        let element = usize::try_from(position)
+            .ok()
+            .and_then(|at| self.inputs[input].get(at));
+        element.unwrap_or_else(|| Scalar::zero(dtype))
+    }
+}
+
+/// Where a gather reads along an axis; `None` outside `-extent..extent`.
+pub(super) fn gathered_place(index: Scalar, extent: usize) -> Option<usize> {
+    let place = match index {
+        Scalar::I32(index) if index < 0 => extent.checked_sub(index.unsigned_abs() as usize)?,
+        Scalar::I32(index) => index.unsigned_abs() as usize,
+        Scalar::U32(index) => index as usize,
+        _ => return None,
+    };
+    (place < extent).then_some(place)
+}
+
+/// Word `at` of a random stream.
+pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
+    philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positions are u32 modulo 2^32 by definition"
+)]
+fn low_bits(position: isize) -> u32 {
+    position as u32
+}
+
+/// A reduction under way.
+struct Fold {
+    op: Reduce,
+    dtype: DType,
+    /// In the result's type, but in f64 for sums and products of floats; `None` before the first element.
+    so_far: Option<Scalar>,
+    empty: Scalar,
+}
+
+impl Fold {
+    fn new(nest: &LoopNest, id: usize) -> (Self, FoldError) {
+        let Value::Reduced(op, operand) = nest.values[id] else {
+            unreachable!("only reductions are folded");
+        };
+        let dtype = nest.dtypes[id];
+        // An empty extreme is refused when the program is built, so its value is never read.
+        let empty = op
+            .identity(nest.dtypes[operand.0])
+            .unwrap_or_else(|| Scalar::zero(dtype));
+        let fold = Self {
+            op,
+            dtype,
+            so_far: None,
+            empty,
+        };
+        (fold, FoldError::new(op))
+    }
+
+    fn push(&mut self, element: Scalar) {
+        let wide = self.dtype.is_float() && matches!(self.op, Reduce::Sum | Reduce::Prod);
+        let element = element.cast(if wide { DType::F64 } else { self.dtype });
+        self.so_far = Some(match self.so_far {
+            None => element,
+            Some(so_far) => self.op.binary().eval(so_far, element),
+        });
+    }
+
+    fn finish(self) -> Scalar {
+        self.so_far.unwrap_or(self.empty).cast(self.dtype)
+    }
+}

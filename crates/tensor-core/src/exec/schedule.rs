@@ -1,0 +1,175 @@
+//! Walks a plan: wave by wave, each array from the step that writes it to the last that reads it.
+
+use std::sync::Arc;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use super::{Executor, Host, Storage, verify};
+use crate::error::{Error, Result};
+use crate::plan::{Kind, Plan, Step};
+
+/// Runs a plan on one executor: its inputs' data in, the arrays asked for out.
+///
+/// # Errors
+/// [`Error::InputMismatch`] if `data` does not fit the plan's inputs; whatever a step meets, with the source line of its
+/// last operation.
+pub async fn run(
+    executor: &dyn Executor,
+    plan: &Plan,
+    data: &[Arc<dyn Storage>],
+) -> Result<Vec<Arc<dyn Storage>>> {
+    run_with(&[executor], plan, data, |_, _| 0).await
+}
+
+/// Runs a plan on several executors: `place` names, for each step (by its number), the one that runs it. Steps of one
+/// wave run at the same time; arrays travel through host memory where the next reader is another executor, and results
+/// to the first. The plan must be made for a [`Target`](crate::plan::Target) that all of them can take.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Examples
+/// Two products that do not need each other, one on each executor.
+/// ```
+/// use tensor_core::exec::{self, Executor};
+/// use tensor_core::plan::Plan;
+/// use tensor_core::{Host, Tensor};
+///
+/// let [x, y, z] = [1.0_f32, 2.0, 3.0].map(|value| Tensor::from_vec(&[8, 8], vec![value; 64]));
+/// let sum = (x.matmul(&y) + 100.0) + (x.matmul(&z) + 1000.0);
+/// let (first, second) = (Host::new(), Host::new());
+/// let (plan, data) = Plan::of(&[&sum], &first.target())?;
+/// let executors: [&dyn Executor; 2] = [&first, &second];
+/// let result = pollster::block_on(exec::run_with(&executors, &plan, &data, |number, _| number % 2))?;
+/// assert_eq!(result[0].len(), 64);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+pub async fn run_with(
+    executors: &[&dyn Executor],
+    plan: &Plan,
+    data: &[Arc<dyn Storage>],
+    place: impl Fn(usize, &Step) -> usize,
+) -> Result<Vec<Arc<dyn Storage>>> {
+    check_inputs(plan, data)?;
+    let host = Host::new();
+    let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
+    for (&input, storage) in plan.inputs.iter().zip(data) {
+        arrays[input.0].push(Arc::clone(storage));
+    }
+    let mut number = 0;
+    for wave in plan.waves() {
+        let mut jobs: Vec<Job<'_>> = Vec::with_capacity(wave.len());
+        for step in wave {
+            let lens: Vec<usize> = step
+                .inputs
+                .iter()
+                .map(|input| plan.buffers[input.0].len())
+                .collect();
+            let chosen = executors[place(number, step) % executors.len()];
+            let executor: &dyn Executor = if chosen.accepts(step, &lens) {
+                chosen
+            } else {
+                &host
+            };
+            let mut inputs = Vec::with_capacity(step.inputs.len());
+            for input in &step.inputs {
+                inputs.push(brought_to(executor, &mut arrays[input.0]).await?);
+            }
+            jobs.push(Job {
+                executor,
+                step,
+                inputs,
+            });
+            number += 1;
+        }
+        let mixed = jobs
+            .iter()
+            .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
+        let results: Vec<Result<Arc<dyn Storage>>> = if jobs.len() == 1 {
+            jobs.into_iter().map(|job| job.run(false)).collect()
+        } else {
+            jobs.into_par_iter().map(|job| job.run(mixed)).collect()
+        };
+        for (step, array) in wave.iter().zip(results) {
+            arrays[step.output.0].push(array?);
+        }
+        for input in wave.iter().flat_map(|step| &step.inputs) {
+            let over = wave.first().map(|step| step.wave);
+            let temporary = plan.buffers[input.0].kind == Kind::Temporary;
+            if temporary && plan.last_read(*input) <= over {
+                arrays[input.0].clear();
+            }
+        }
+    }
+    for executor in executors {
+        executor.submit()?;
+    }
+    let mut outputs = Vec::with_capacity(plan.outputs.len());
+    for output in &plan.outputs {
+        outputs.push(brought_to(executors[0], &mut arrays[output.0]).await?);
+    }
+    Ok(outputs)
+}
+
+/// An array, in each of the places where it was needed so far.
+type Copies = Vec<Arc<dyn Storage>>;
+
+/// A step on its executor.
+struct Job<'a> {
+    executor: &'a dyn Executor,
+    step: &'a Step,
+    inputs: Vec<Arc<dyn Storage>>,
+}
+
+impl Job<'_> {
+    /// Runs the step; with `submit` a device starts on it at once, since the steps beside it run elsewhere.
+    fn run(self, submit: bool) -> Result<Arc<dyn Storage>> {
+        let run = || {
+            let array = self.executor.run(self.step, &self.inputs)?;
+            if submit {
+                self.executor.submit()?;
+            }
+            verify::check_if_asked(self.executor, self.step, &self.inputs, &array)?;
+            Ok(array)
+        };
+        run().map_err(|error: Error| match self.step.origins.last() {
+            Some(origin) => error.at(origin.location),
+            None => error,
+        })
+    }
+}
+
+fn check_inputs(plan: &Plan, data: &[Arc<dyn Storage>]) -> Result<()> {
+    if plan.inputs.len() != data.len() {
+        return Err(Error::InputCount {
+            expected: plan.inputs.len(),
+            actual: data.len(),
+        });
+    }
+    for (number, (input, storage)) in plan.inputs.iter().zip(data).enumerate() {
+        let buffer = &plan.buffers[input.0];
+        if (buffer.dtype, buffer.len()) != (storage.dtype(), storage.len()) {
+            return Err(Error::InputMismatch {
+                number,
+                expected: (buffer.dtype, buffer.shape.clone()),
+                actual: (storage.dtype(), storage.len()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An array where an executor reads it; it stays there for later readers.
+async fn brought_to(executor: &dyn Executor, copies: &mut Copies) -> Result<Arc<dyn Storage>> {
+    if let Some(own) = copies.iter().find(|copy| executor.owns(copy.as_ref())) {
+        return Ok(Arc::clone(own));
+    }
+    let Some(any) = copies.first() else {
+        unreachable!(
+            "a wave reads only what inputs and earlier waves wrote, and nothing is let go before its last reader"
+        );
+    };
+    let own = executor.upload(Arc::clone(any).read().await?)?;
+    copies.push(Arc::clone(&own));
+    Ok(own)
+}

@@ -1,0 +1,52 @@
+//! The functions of f64: the standard library's, one element at a time.
+
+use super::Math;
+
+impl Math for f64 {
+    #[inline(always)]
+    fn exp(x: Self) -> Self {
+        x.exp()
+    }
+
+    #[inline(always)]
+    fn exp_m1(x: Self) -> Self {
+        x.exp_m1()
+    }
+
+    #[inline(always)]
+    fn ln(x: Self) -> Self {
+        x.ln()
+    }
+
+    #[inline(always)]
+    fn ln_1p(x: Self) -> Self {
+        x.ln_1p()
+    }
+
+    #[inline(always)]
+    fn tanh(x: Self) -> Self {
+        x.tanh()
+    }
+
+    #[inline(always)]
+    fn sigmoid(x: Self) -> Self {
+        // Of a number below 1, so that it neither overflows nor loses the digits of a small result.
+        let e = (-x.abs()).exp();
+        (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    }
+
+    #[inline(always)]
+    fn sin(x: Self) -> Self {
+        x.sin()
+    }
+
+    #[inline(always)]
+    fn cos(x: Self) -> Self {
+        x.cos()
+    }
+
+    #[inline(always)]
+    fn pow(x: Self, y: Self) -> Self {
+        x.powf(y)
+    }
+}

@@ -1,0 +1,263 @@
+//! Checks the functions of f32 against the standard library's of f64.
+//!
+//! Method: f64 has 29 bits more, so its own error of an ulp or so does not show. A sample of the arguments is tried
+//! always; with `VERIFY_FULL=1` every one of the 2^32 is (and more pairs of `pow`), in some ten minutes on two cores.
+
+use super::Math;
+use rayon::prelude::*;
+use std::f32::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
+
+/// A function, what it should be, and the bound on its error in ulps that its doc states.
+type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
+
+const CASES: [Case; 8] = [
+    ("exp", Math::exp, f64::exp, 0.99),
+    ("exp_m1", Math::exp_m1, f64::exp_m1, 0.505),
+    ("ln", Math::ln, f64::ln, 0.92),
+    ("ln_1p", Math::ln_1p, f64::ln_1p, 0.501),
+    ("tanh", Math::tanh, f64::tanh, 0.504),
+    ("sigmoid", Math::sigmoid, <f64 as Math>::sigmoid, 1.87),
+    ("sin", Math::sin, f64::sin, 0.501),
+    ("cos", Math::cos, f64::cos, 0.501),
+];
+const POW_BOUND: f64 = 0.502;
+
+/// Where a reduction changes over or results leave their range, and (the last row) where all 2^32 arguments showed
+/// the largest errors. Around these and around their negatives nothing is left out of the sample.
+#[rustfmt::skip]
+const TURNING_POINTS: [f32; 26] = [
+    0.0, f32::MIN_POSITIVE, 1.0 / 16_777_216.0, 0.5, 0.6875, 1.0, 1.375, 2.0, f32::INFINITY,
+    LN_2 / 2.0, 9.0, 20.0, 87.33655, 88.72284, 103.97208,
+    FRAC_PI_4, FRAC_PI_2, PI, 3.0 * FRAC_PI_2, FROM, FROM * STEP, FROM * STEP * STEP,
+    5.858424, 1.2724477, 1.1137725, 0.031193217,
+];
+/// Where the reduction of sine and cosine first skips a part of 1/π, and by what factor the next times follow.
+const FROM: f32 = 1_125_899_906_842_624.0;
+const STEP: f32 = 67_108_864.0;
+const NEIGHBOURS: u32 = 2000;
+
+fn is_full() -> bool {
+    std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
+}
+
+/// Every `stride`-th number, by its bits.
+fn strided(stride: u32) -> impl ParallelIterator<Item = f32> {
+    (0..=u32::MAX / stride)
+        .into_par_iter()
+        .map(move |i| f32::from_bits(i * stride))
+}
+
+/// The numbers around the turning points and around their negatives.
+fn neighbours() -> impl ParallelIterator<Item = f32> {
+    let around = |point: f32| {
+        let first = point.to_bits().wrapping_sub(NEIGHBOURS);
+        (0..2 * NEIGHBOURS).map(move |i| f32::from_bits(first.wrapping_add(i)))
+    };
+    TURNING_POINTS
+        .par_iter()
+        .flat_map_iter(|point| [*point, -point])
+        .flat_map_iter(around)
+}
+
+/// The distance of `actual` from `exact` in ulps; infinite where one of them is NaN or a zero has the wrong sign.
+fn error_in_ulps(actual: f32, exact: f64) -> f64 {
+    /// What f32 would hold after its largest number.
+    const END: f64 = 2.0 * (1_u128 << 127) as f64;
+    if actual.is_nan() && exact.is_nan() {
+        return 0.0;
+    }
+    let wrong_sign = actual == 0.0 && actual.is_sign_negative() != exact.is_sign_negative();
+    if actual.is_nan() || exact.is_nan() || wrong_sign {
+        return f64::INFINITY;
+    }
+    let (actual, exact) = (f64::from(actual).clamp(-END, END), exact.clamp(-END, END));
+    let binade = f64::from_bits(exact.to_bits() & f64::INFINITY.to_bits());
+    let ulp = f64::from(f32::EPSILON) * binade.clamp(f32::MIN_POSITIVE.into(), END / 2.0);
+    (actual - exact).abs() / ulp
+}
+
+/// The largest error in ulps over the arguments given, and where it is.
+fn worst<A: Send>(
+    arguments: impl ParallelIterator<Item = A>,
+    error: impl Fn(&A) -> f64 + Sync,
+) -> (f64, Option<A>) {
+    arguments
+        .map(|x| (error(&x), Some(x)))
+        .reduce(|| (0.0, None), |a, b| if b.0 > a.0 { b } else { a })
+}
+
+#[test]
+fn functions_of_f32_keep_the_bounds_in_their_docs() {
+    let stride = if is_full() { 1 } else { 4099 };
+    for (name, function, exact, bound) in CASES {
+        let error = |x: &f32| error_in_ulps(function(*x), exact((*x).into()));
+        let (error, at) = worst(strided(stride).chain(neighbours()), error);
+        eprintln!("{name}: {error:.4} ulp at {at:?}");
+        assert!(error <= bound, "{name}: {error} ulp at {at:?}");
+    }
+}
+
+#[test]
+fn powers_of_f32_keep_the_bound_in_their_doc() {
+    let (bases, exponents) = if is_full() {
+        (4099, 4_000_037)
+    } else {
+        (500_009, 40_000_003)
+    };
+    // Most powers to an exponent from all of f32 are 1, 0 or infinite; these small ones fill the range between.
+    let small = (-40..=40).flat_map(|i| [i as f32 / 4.0, i as f32 / 7.0, i as f32 * 3.3]);
+    let exponents: Vec<f32> = strided(exponents).chain(small.par_bridge()).collect();
+    let pairs = strided(bases).flat_map_iter(|x| exponents.iter().map(move |y| (x, *y)));
+    let error = |&(x, y): &(f32, f32)| error_in_ulps(Math::pow(x, y), f64::from(x).powf(y.into()));
+    let (error, at) = worst(pairs, error);
+    eprintln!("pow: {error:.4} ulp at {at:?}");
+    assert!(error <= POW_BOUND, "pow: {error} ulp at {at:?}");
+}
+
+#[test]
+fn special_values_are_those_of_c99() {
+    const INF: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
+    for (name, function, expected) in [
+        ("exp", Math::exp as fn(f32) -> f32, [1.0, 1.0, INF, 0.0]),
+        ("exp_m1", Math::exp_m1, [0.0, -0.0, INF, -1.0]),
+        ("ln", Math::ln, [-INF, -INF, INF, NAN]),
+        ("ln_1p", Math::ln_1p, [0.0, -0.0, INF, NAN]),
+        ("tanh", Math::tanh, [0.0, -0.0, 1.0, -1.0]),
+        ("sigmoid", Math::sigmoid, [0.5, 0.5, 1.0, 0.0]),
+        ("sin", Math::sin, [0.0, -0.0, NAN, NAN]),
+        ("cos", Math::cos, [1.0, 1.0, NAN, NAN]),
+    ] {
+        for (x, expected) in [0.0, -0.0, INF, -INF].into_iter().zip(expected) {
+            assert_same(function(x), expected, &format!("{name} of {x}"));
+        }
+        assert!(
+            function(NAN).is_nan() && function(-NAN).is_nan(),
+            "{name} of NaN"
+        );
+    }
+    let (tiny, vanishing) = (f32::from_bits(1), -104.0_f32);
+    assert_same(Math::exp(-103.5_f32), tiny, "exp gives the smallest number");
+    assert_same(Math::exp(vanishing), 0.0, "exp below the smallest number");
+    assert_same(
+        Math::sigmoid(-103.5_f32),
+        tiny,
+        "sigmoid gives the smallest number",
+    );
+    assert_same(Math::ln(tiny), -103.27893, "ln of the smallest number");
+    assert_same(Math::ln_1p(-1.0_f32), -INF, "ln_1p of -1");
+    assert_same(Math::sin(tiny), tiny, "sin of the smallest number");
+}
+
+#[test]
+fn special_powers_are_those_of_c99() {
+    const INF: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
+    // C99, F.9.4.4, row by row; one of each sign and parity.
+    for (x, y, expected) in [
+        (0.0, -3.0, INF),
+        (-0.0, -3.0, -INF),
+        (0.0, -2.0, INF),
+        (-0.0, -2.0, INF),
+        (-0.0, -2.5, INF),
+        (0.0, -INF, INF),
+        (-0.0, -INF, INF),
+        (0.0, 3.0, 0.0),
+        (-0.0, 3.0, -0.0),
+        (0.0, 2.0, 0.0),
+        (-0.0, 2.0, 0.0),
+        (-0.0, 2.5, 0.0),
+        (-1.0, INF, 1.0),
+        (-1.0, -INF, 1.0),
+        (1.0, INF, 1.0),
+        (1.0, NAN, 1.0),
+        (1.0, -7.5, 1.0),
+        (INF, 0.0, 1.0),
+        (NAN, 0.0, 1.0),
+        (NAN, -0.0, 1.0),
+        (-NAN, 0.0, 1.0),
+        (-INF, -0.0, 1.0),
+        (-8.0, 0.5, NAN),
+        (-0.5, -1.5, NAN),
+        (-8.0, 3.0, -512.0),
+        (-8.0, -1.0, -0.125),
+        (-8.0, 2.0, 64.0),
+        (0.5, -INF, INF),
+        (-0.5, -INF, INF),
+        (2.0, -INF, 0.0),
+        (-2.0, -INF, 0.0),
+        (0.5, INF, 0.0),
+        (-0.5, INF, 0.0),
+        (2.0, INF, INF),
+        (-2.0, INF, INF),
+        (-INF, -3.0, -0.0),
+        (-INF, -2.0, 0.0),
+        (-INF, -2.5, 0.0),
+        (-INF, 3.0, -INF),
+        (-INF, 2.0, INF),
+        (-INF, 2.5, INF),
+        (INF, -0.5, 0.0),
+        (INF, 0.5, INF),
+        (NAN, 2.0, NAN),
+        (2.0, NAN, NAN),
+        (-1.0, NAN, NAN),
+        (-2.0, NAN, NAN),
+        (0.0, NAN, NAN),
+        (-1.0, 16_777_215.0, -1.0),
+        (-1.0, 16_777_216.0, 1.0),
+        (-1.0, f32::MAX, 1.0),
+        (-1.0, 8_388_607.5, NAN),
+        (-2.0, 127.0, -1.701_411_8e38),
+        (-2.0, 129.0, -INF),
+        (-2.0, -149.0, -f32::from_bits(1)),
+    ] {
+        assert_same(
+            Math::pow(x, y),
+            expected,
+            &format!("{x} to the power of {y}"),
+        );
+    }
+}
+
+/// Asserts equal bits, but for those of a NaN.
+fn assert_same(actual: f32, expected: f32, what: &str) {
+    let same = actual.to_bits() == expected.to_bits() || (actual.is_nan() && expected.is_nan());
+    assert!(same, "{what}: {actual}, expected {expected}");
+}
+
+#[test]
+fn a_loop_for_the_widest_instructions_gives_the_same_bits() {
+    let inputs: Vec<f32> = strided(65_537).collect();
+    for (name, function, ..) in CASES {
+        let mut lanes = vec![0.0; inputs.len()];
+        pulp::Arch::new().dispatch(ByName(name, &inputs, &mut lanes));
+        for (x, actual) in inputs.iter().zip(lanes) {
+            assert_same(actual, function(*x), &format!("{name} of {x}"));
+        }
+    }
+}
+
+/// A function's name, its inputs and where its results go. Not a closure: through a pointer, as in `CASES`, and in a
+/// closure that the compiler does not inline, a function runs without the instructions that it was dispatched for.
+struct ByName<'a>(&'static str, &'a [f32], &'a mut [f32]);
+
+impl pulp::NullaryFnOnce for ByName<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self(name, inputs, outputs) = self;
+        let lanes = outputs.iter_mut().zip(inputs);
+        match name {
+            "exp" => lanes.for_each(|(y, x)| *y = Math::exp(*x)),
+            "exp_m1" => lanes.for_each(|(y, x)| *y = Math::exp_m1(*x)),
+            "ln" => lanes.for_each(|(y, x)| *y = Math::ln(*x)),
+            "ln_1p" => lanes.for_each(|(y, x)| *y = Math::ln_1p(*x)),
+            "tanh" => lanes.for_each(|(y, x)| *y = Math::tanh(*x)),
+            "sigmoid" => lanes.for_each(|(y, x)| *y = Math::sigmoid(*x)),
+            "sin" => lanes.for_each(|(y, x)| *y = Math::sin(*x)),
+            "cos" => lanes.for_each(|(y, x)| *y = Math::cos(*x)),
+            _ => panic!("{name} needs a line here"),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Plans: which steps compute some tensors, in which order, through which buffers.
+//!
+//! Role: between a lazy program and an executor. [`Plan::of`] is a pure function of the program's structure and a
+//! [`Target`]; a plan holds no data and can be run again on other inputs of the same shapes.
+//! Method: `graph` collects the distinct nodes, `lower` decides what is fused and what goes into memory, `emit` gives
+//! each computation the form of a [`LoopNest`], and this module sorts the steps into waves: steps of one wave do not
+//! need each other and may run at the same time, on several executors if wanted.
+//! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`] is what that comes to.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::exec::Storage;
+use crate::ir::{Contract, LoopNest};
+use crate::tensor::{Op, Tensor};
+use graph::Graph;
+use lower::Draft;
+pub(crate) use lower::contiguous;
+
+mod arena;
+mod emit;
+mod explain;
+#[cfg(test)]
+pub(crate) mod fault;
+mod graph;
+mod lower;
+
+/// What an executor can take in one step.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The most values of one nest.
+    pub max_values: usize,
+    /// The most inputs of one nest.
+    pub max_inputs: usize,
+    /// The fewest multiplications for which a product of matrices is marked as one; `None` if never.
+    pub min_product: Option<usize>,
+    /// Whether the factors of a marked product may be computed; else they are plain reads.
+    pub computes_factors: bool,
+}
+
+/// The place of a buffer in [`Plan::buffers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(pub usize);
+
+/// What a buffer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Given when the plan runs.
+    Input,
+    /// Written by one step, read by later ones, then free.
+    Temporary,
+    /// Written by one step and asked for; later steps may read it too.
+    Output,
+}
+
+/// A contiguous, row-major array that a plan reads or writes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Buffer {
+    /// What it is for.
+    pub kind: Kind,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// The shape under which it is written, or given.
+    pub shape: Vec<usize>,
+}
+
+/// An operation of the program, and the line that asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Its name.
+    pub op: &'static str,
+    /// Its line.
+    pub location: &'static Location<'static>,
+}
+
+/// One nest and the buffers it works on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// What is computed.
+    pub nest: LoopNest,
+    /// The buffers of the nest's inputs.
+    pub inputs: Vec<BufferId>,
+    /// The buffer of the nest's output.
+    pub output: BufferId,
+    /// Steps of a lower wave come before; steps of the same wave do not need each other.
+    pub wave: usize,
+    /// The operations that it does.
+    pub origins: Vec<Origin>,
+}
+
+/// How some tensors are computed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// All arrays that take part.
+    pub buffers: Vec<Buffer>,
+    /// The buffers that are given, in the order in which their data is expected.
+    pub inputs: Vec<BufferId>,
+    /// The buffers of the tensors asked for, in that order. One may stand here twice, or be an input.
+    pub outputs: Vec<BufferId>,
+    /// The steps in an order that respects what they need, by wave.
+    pub steps: Vec<Step>,
+}
+
+impl Target {
+    fn is_worth_a_product(&self, nest: &LoopNest, contract: &Contract) -> bool {
+        let size = |axes: &[usize]| {
+            axes.iter()
+                .map(|&axis| nest.domain[axis])
+                .product::<usize>()
+        };
+        let multiplications = nest.output_len().saturating_mul(nest.reduce_len());
+        let is_matrix =
+            size(&contract.rows) > 1 && size(&contract.cols) > 1 && nest.reduce_len() > 1;
+        is_matrix && self.min_product.is_some_and(|min| multiplications >= min)
+    }
+}
+
+impl Buffer {
+    /// The number of elements.
+    #[must_use]
+    #[allow(
+        clippy::len_without_is_empty,
+        reason = "an empty array is an ordinary one here"
+    )]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The size in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.len().saturating_mul(self.dtype.bytes())
+    }
+}
+
+impl Plan {
+    /// Plans the computation of some tensors, and gives the data that its inputs stand for.
+    ///
+    /// # Errors
+    /// Whatever went wrong while one of the tensors was built.
+    ///
+    /// # Examples
+    /// The logical shape (256, 300, 300) is never in memory: one step, no temporary.
+    /// ```
+    /// use tensor_core::plan::Plan;
+    /// use tensor_core::{Executor, Host, Tensor};
+    ///
+    /// let x = Tensor::from_vec(&[256, 300], vec![0.5_f32; 256 * 300]);
+    /// let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0);
+    /// let (plan, _inputs) = Plan::of(&[&near.sum(0)], &Host::new().target())?;
+    /// assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
+    /// println!("{}", plan.explain());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    pub fn of(tensors: &[&Tensor], target: &Target) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
+        /// A plan that still changes after so many rounds is good enough.
+        const MAX_ROUNDS: usize = 6;
+        let graph = Graph::of(tensors)?;
+        let mut kept = BTreeSet::new();
+        for _ in 1..MAX_ROUNDS {
+            let mut draft = Draft::of(&graph, target, &kept);
+            draft.outputs();
+            let more = draft.worth_keeping();
+            if more.is_empty() {
+                break;
+            }
+            kept.extend(more);
+        }
+        let plan = Self::finished(Draft::of(&graph, target, &kept));
+        let data = graph.nodes.iter().filter_map(|node| match &node.op {
+            Op::Data(storage) => Some(Arc::clone(storage)),
+            _ => None,
+        });
+        Ok((plan, data.collect()))
+    }
+
+    fn finished(mut draft: Draft<'_>) -> Self {
+        let outputs = draft.outputs();
+        let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
+        for output in &outputs {
+            if buffers[output.0].kind == Kind::Temporary {
+                buffers[output.0].kind = Kind::Output;
+            }
+        }
+        let mut ready = vec![0; buffers.len()];
+        for step in &mut steps {
+            step.wave = step
+                .inputs
+                .iter()
+                .map(|input| ready[input.0])
+                .max()
+                .unwrap_or(0);
+            ready[step.output.0] = step.wave + 1;
+        }
+        steps.sort_by_key(|step| step.wave);
+        Self {
+            buffers,
+            inputs,
+            outputs,
+            steps,
+        }
+    }
+
+    /// The steps, wave by wave.
+    pub fn waves(&self) -> impl Iterator<Item = &[Step]> {
+        self.steps.chunk_by(|a, b| a.wave == b.wave)
+    }
+
+    /// The last wave that reads a buffer; `None` if no step does.
+    #[must_use]
+    pub fn last_read(&self, buffer: BufferId) -> Option<usize> {
+        let readers = self
+            .steps
+            .iter()
+            .filter(|step| step.inputs.contains(&buffer));
+        readers.map(|step| step.wave).max()
+    }
+
+    /// The most bytes that temporaries take at one time, each living from the wave that writes it to the last
+    /// that reads it.
+    #[must_use]
+    pub fn peak_bytes(&self) -> usize {
+        let mut live = vec![0_usize; self.waves().count()];
+        for step in &self.steps {
+            let buffer = &self.buffers[step.output.0];
+            if buffer.kind == Kind::Temporary {
+                let last = self.last_read(step.output).unwrap_or(step.wave);
+                for bytes in &mut live[step.wave..=last] {
+                    *bytes = bytes.saturating_add(buffer.bytes());
+                }
+            }
+        }
+        live.into_iter().max().unwrap_or(0)
+    }
+
+    /// The plan as text for people: steps with their loops, values, bytes and operations.
+    #[must_use]
+    pub fn explain(&self) -> impl fmt::Display {
+        explain::Explained(self.clone())
+    }
+}

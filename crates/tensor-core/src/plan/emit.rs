@@ -1,0 +1,293 @@
+//! One computation becomes one step: a loop nest in its simplest form.
+//!
+//! Method: the values that the result needs are numbered anew, maps get one stride a loop axis, axes that walk memory
+//! like one are merged, guards that always hold are dropped, and inputs are numbered within the step. A nest that
+//! turns out to be a matrix product is marked; where the target wants plain factors, the others are computed first.
+
+use std::collections::{HashMap, HashSet};
+
+use super::lower::{Draft, Lowered, contiguous};
+use super::{BufferId, Kind, Step};
+use crate::dtype::DType;
+use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::op::{Binary, Reduce};
+
+/// Adds the step that computes an array, and gives its buffer.
+pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) -> BufferId {
+    let mut lowered = lowered.clone();
+    let (mut nest, mut order, mut inputs) = nest_of(draft, &lowered, shape);
+    if !has_room_for_factors(draft, &nest) {
+        nest.contract = None;
+    }
+    while let Some(factor) = unready_factor(draft, &nest, &order) {
+        lowered.value = with_factor_in_memory(draft, &lowered, shape, factor);
+        (nest, order, inputs) = nest_of(draft, &lowered, shape);
+    }
+    let origins = draft.origins(&lowered);
+    let output = draft.buffer(Kind::Temporary, nest.dtype(), shape);
+    draft.steps.push(Step {
+        nest,
+        inputs,
+        output,
+        wave: 0,
+        origins,
+    });
+    output
+}
+
+/// Whether an array would be computed as a matrix product.
+pub(super) fn is_product(draft: &Draft<'_>, lowered: &Lowered, shape: &[usize]) -> bool {
+    nest_of(draft, lowered, shape).0.contract.is_some()
+}
+
+/// The nest of a computation, the arena's id of each of its values, and its inputs.
+fn nest_of(
+    draft: &Draft<'_>,
+    lowered: &Lowered,
+    shape: &[usize],
+) -> (LoopNest, Vec<ValueId>, Vec<BufferId>) {
+    let root = lowered.value;
+    #[cfg(test)]
+    let root = super::fault::result(&draft.arena, root);
+    let order = draft.arena.reachable(root);
+    let place: HashMap<ValueId, ValueId> = order
+        .iter()
+        .enumerate()
+        .map(|(at, &id)| (id, ValueId(at)))
+        .collect();
+    let mut inputs: Vec<BufferId> = Vec::new();
+    let sizes = [shape, &lowered.reduce].concat();
+    let mut values = Vec::with_capacity(order.len());
+    for &id in &order {
+        let mut value = draft.arena.value(id).clone();
+        value.map_operands(|operand| place[&operand]);
+        for map in value.maps_mut() {
+            map.strides.resize(sizes.len(), 0);
+        }
+        drop_needless_guards(&mut value, &sizes);
+        if let Value::Load { input, .. } | Value::Gather { input, .. } = &mut value {
+            let buffer = BufferId(*input);
+            *input = inputs
+                .iter()
+                .position(|&known| known == buffer)
+                .unwrap_or_else(|| {
+                    inputs.push(buffer);
+                    inputs.len() - 1
+                });
+        }
+        values.push(value);
+    }
+    let mut nest = LoopNest {
+        domain: shape.to_vec(),
+        reduce: lowered.reduce.clone(),
+        dtypes: order.iter().map(|&id| draft.arena.dtype(id)).collect(),
+        inputs: inputs
+            .iter()
+            .map(|buffer| draft.buffers[buffer.0].dtype)
+            .collect(),
+        values,
+        contract: None,
+    };
+    merge_axes(&mut nest);
+    nest.contract =
+        find_contract(&nest).filter(|contract| draft.target.is_worth_a_product(&nest, contract));
+    (nest, order, inputs)
+}
+
+/// Drops guards that hold at every point of the loops.
+fn drop_needless_guards(value: &mut Value, sizes: &[usize]) {
+    if sizes.contains(&0) {
+        return;
+    }
+    let needed = |guard: &Guard| {
+        let (low, high) = guard.map.range(sizes);
+        low < 0 || high.unsigned_abs() >= guard.extent
+    };
+    match value {
+        Value::Load { guards, .. } | Value::Gather { guards, .. } | Value::Inside(guards) => {
+            guards.retain(needed);
+        }
+        _ => {}
+    }
+}
+
+/// Merges neighbouring axes that every map walks like one, and drops those of size 1.
+fn merge_axes(nest: &mut LoopNest) {
+    let sizes = nest.sizes();
+    if sizes.contains(&0) {
+        return;
+    }
+    let n_domain = nest.domain.len();
+    // Each new axis is a run of old ones, of which the last gives the stride.
+    let mut runs: Vec<(usize, usize, bool)> = Vec::new();
+    for (axis, &size) in sizes.iter().enumerate() {
+        let reduced = axis >= n_domain;
+        if size == 1 {
+            continue;
+        }
+        if let Some((last, run_size, last_reduced)) = runs.last_mut()
+            && *last_reduced == reduced
+            && nest
+                .values
+                .iter()
+                .flat_map(Value::maps)
+                .all(|map| map.strides[*last] == map.strides[axis].wrapping_mul(size.cast_signed()))
+        {
+            (*last, *run_size) = (axis, *run_size * size);
+        } else {
+            runs.push((axis, size, reduced));
+        }
+    }
+    for map in nest.values.iter_mut().flat_map(Value::maps_mut) {
+        map.strides = runs.iter().map(|&(last, ..)| map.strides[last]).collect();
+    }
+    let of = |reduced: bool| {
+        let same = runs.iter().filter(move |run| run.2 == reduced);
+        same.map(|&(_, size, _)| size).collect()
+    };
+    (nest.domain, nest.reduce) = (of(false), of(true));
+}
+
+/// For each loop axis whether a value depends on it.
+fn dependence(nest: &LoopNest, root: ValueId) -> Vec<bool> {
+    let mut depends = vec![false; nest.sizes().len()];
+    let mut open = vec![root];
+    let mut seen = vec![false; nest.values.len()];
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut seen[id.0], true) {
+            continue;
+        }
+        for map in nest.values[id.0].maps() {
+            for (axis, &stride) in map.strides.iter().enumerate() {
+                depends[axis] |= stride != 0;
+            }
+        }
+        open.extend(nest.values[id.0].operands());
+    }
+    depends
+}
+
+/// Reads a nest as a matrix product, if it is one.
+fn find_contract(nest: &LoopNest) -> Option<Contract> {
+    let is_reduction = |(_, value): &(usize, &Value)| matches!(value, Value::Reduced(..));
+    let mut reductions = nest.values.iter().enumerate().filter(is_reduction);
+    let (sum, &Value::Reduced(Reduce::Sum, product)) = reductions.next()? else {
+        return None;
+    };
+    let Value::Binary(Binary::Mul, lhs, rhs) = nest.values[product.0] else {
+        return None;
+    };
+    if reductions.next().is_some() || !nest.dtypes[sum].is_float() {
+        return None;
+    }
+    let (left, right) = (dependence(nest, lhs), dependence(nest, rhs));
+    let n_domain = nest.domain.len();
+    let axes = |want: (bool, bool)| -> Vec<usize> {
+        (0..n_domain)
+            .filter(|&axis| (left[axis], right[axis]) == want)
+            .collect()
+    };
+    let inner_is_shared = (n_domain..left.len()).all(|axis| left[axis] && right[axis]);
+    inner_is_shared.then(|| Contract {
+        batch: [axes((true, true)), axes((false, false))].concat(),
+        rows: axes((true, false)),
+        cols: axes((false, true)),
+        lhs,
+        rhs,
+        sum: ValueId(sum),
+    })
+}
+
+/// A factor of the nest's product that the target does not take as it is, by its id in the arena.
+fn unready_factor(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Option<ValueId> {
+    let contract = nest.contract.as_ref()?;
+    if draft.target.computes_factors {
+        return None;
+    }
+    [contract.lhs, contract.rhs]
+        .into_iter()
+        .find(|factor| !matches!(nest.values[factor.0], Value::Load { .. }))
+        .map(|factor| order[factor.0])
+}
+
+/// Whether the inputs stay within the target's cap once the factors that it does not take are read from memory.
+fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
+    let Some(contract) = nest
+        .contract
+        .as_ref()
+        .filter(|_| !draft.target.computes_factors)
+    else {
+        return true;
+    };
+    let mut seen = HashSet::from([contract.lhs, contract.rhs]);
+    let mut open = vec![nest.result()];
+    let mut read = HashSet::new();
+    while let Some(id) = open.pop() {
+        if let Value::Load { input, .. } | Value::Gather { input, .. } = nest.values[id.0] {
+            read.insert(input);
+        }
+        open.extend(
+            nest.values[id.0]
+                .operands()
+                .filter(|&operand| seen.insert(operand)),
+        );
+    }
+    // Each factor is one input more: the buffer that it goes into, or the one that it reads already.
+    read.len() + 2 <= draft.target.max_inputs
+}
+
+/// Computes a factor over the axes that it depends on, and gives the computation that reads it from there.
+fn with_factor_in_memory(
+    draft: &mut Draft<'_>,
+    lowered: &Lowered,
+    shape: &[usize],
+    factor: ValueId,
+) -> ValueId {
+    let sizes = [shape, &lowered.reduce].concat();
+    let mut depends = vec![false; sizes.len()];
+    for id in draft.arena.reachable(factor) {
+        for map in draft.arena.value(id).maps() {
+            for (axis, &stride) in map.strides.iter().enumerate() {
+                depends[axis] |= stride != 0;
+            }
+        }
+    }
+    let axes: Vec<usize> = (0..sizes.len())
+        .filter(|&axis| depends[axis] && sizes[axis] > 1)
+        .collect();
+    let own: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
+    let packed = draft.arena.remapped(factor, |map| {
+        Some(IndexMap {
+            offset: map.offset,
+            strides: axes.iter().map(|&axis| map.stride(axis)).collect(),
+        })
+    });
+    let computation = Lowered {
+        value: packed.unwrap_or(factor),
+        reduce: Vec::new(),
+        nodes: lowered
+            .nodes
+            .iter()
+            .filter(|(_, inside)| **inside)
+            .map(|(&node, _)| (node, false))
+            .collect(),
+    };
+    let buffer = draft.compute(&computation, &own);
+    let mut map = IndexMap {
+        offset: 0,
+        strides: vec![0; sizes.len()],
+    };
+    for (&axis, &stride) in axes.iter().zip(&contiguous(&own).strides) {
+        map.strides[axis] = stride;
+    }
+    let dtype: DType = draft.arena.dtype(factor);
+    let load = draft.arena.intern(
+        Value::Load {
+            input: buffer.0,
+            map,
+            guards: Vec::new(),
+        },
+        dtype,
+    );
+    draft.arena.replaced(lowered.value, factor, load)
+}

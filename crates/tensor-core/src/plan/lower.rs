@@ -1,0 +1,469 @@
+//! From nodes to steps: what is fused, and what is put into memory.
+//!
+//! Role: the partitioner. Method: nodes are visited operands first, and each becomes a computation over its own
+//! shape: a scalar value whose leaves are reads of buffers, perhaps with one level of reductions in it. Element by
+//! element operations, views, padding and gathers extend such a value; nothing is computed for an array of its own
+//! unless there is a reason:
+//! - it is asked for;
+//! - a reduction would stand inside another, or be repeated by a view that grows its array;
+//! - no strides describe a reshape of what it reads;
+//! - a gather or a matrix product needs a plain array, or the computation outgrows the target's cap;
+//! - it was seen to be computed again so often that memory is cheaper (`worth_keeping`).
+//!
+//! The last reason needs the finished steps, so the plan is made again with what was found, until nothing is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::arena::Arena;
+use super::emit;
+use super::graph::Graph;
+use super::{Buffer, BufferId, Kind, Origin, Step, Target};
+use crate::dtype::{DType, Scalar};
+use crate::ir::{IndexMap, Value, ValueId};
+use crate::shape::row_major_strides;
+use crate::tensor::Op;
+
+/// An array as a computation.
+#[derive(Clone)]
+pub(super) struct Lowered {
+    /// Its element, over the axes of the array; reductions in it are over `reduce`.
+    pub(super) value: ValueId,
+    pub(super) reduce: Vec<usize>,
+    /// The nodes it computes, and whether inside a reduction.
+    pub(super) nodes: BTreeMap<usize, bool>,
+}
+
+/// A plan in the making.
+pub(super) struct Draft<'g> {
+    graph: &'g Graph<'g>,
+    pub(super) target: &'g Target,
+    /// Nodes that go into memory because recomputing them was found to be dearer.
+    kept: &'g BTreeSet<usize>,
+    pub(super) arena: Arena,
+    lowered: Vec<Lowered>,
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) inputs: Vec<BufferId>,
+    pub(super) steps: Vec<Step>,
+    /// Arrays that were computed already.
+    computed: HashMap<(ValueId, Vec<usize>, Vec<usize>), BufferId>,
+    /// How often each node is evaluated, over all steps, and in how many.
+    evaluations: BTreeMap<usize, f64>,
+    costs: Vec<f64>,
+}
+
+impl<'g> Draft<'g> {
+    pub(super) fn of(graph: &'g Graph<'g>, target: &'g Target, kept: &'g BTreeSet<usize>) -> Self {
+        let mut draft = Self {
+            graph,
+            target,
+            kept,
+            arena: Arena::default(),
+            lowered: Vec::with_capacity(graph.nodes.len()),
+            buffers: Vec::new(),
+            inputs: Vec::new(),
+            steps: Vec::new(),
+            computed: HashMap::new(),
+            evaluations: BTreeMap::new(),
+            costs: Vec::with_capacity(graph.nodes.len()),
+        };
+        for node in 0..graph.nodes.len() {
+            let mut lowered = draft.lower(node);
+            if !draft.fits(&lowered) {
+                for &input in &graph.inputs[node] {
+                    draft.materialise(input);
+                }
+                lowered = draft.lower(node);
+            }
+            draft.costs.push(draft.cost(&lowered));
+            draft.lowered.push(lowered);
+            if kept.contains(&node) || graph.outputs.contains(&node) {
+                draft.materialise(node);
+            }
+        }
+        draft
+    }
+
+    /// The buffers of the nodes asked for.
+    pub(super) fn outputs(&mut self) -> Vec<BufferId> {
+        let outputs = self.graph.outputs.clone();
+        outputs
+            .into_iter()
+            .map(|node| self.materialise(node))
+            .collect()
+    }
+
+    /// Nodes that are evaluated so much more often than they have elements that memory would have been cheaper.
+    pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
+        /// Writing an element and finding room for it, in additions.
+        const WRITE: f64 = 64.0;
+        /// Reading it back, in additions.
+        const READ: f64 = 4.0;
+        /// How much cheaper memory must look, the estimate being what it is.
+        const MARGIN: f64 = 2.0;
+        let dearer = |(&node, &evaluations): (&usize, &f64)| {
+            let elements = self.graph.nodes[node].shape.iter().product::<usize>() as f64;
+            let saved = self.costs[node] * (evaluations - elements);
+            let price = WRITE * elements + READ * evaluations;
+            (saved > MARGIN * price && !self.kept.contains(&node)).then_some(node)
+        };
+        self.evaluations.iter().filter_map(dearer).collect()
+    }
+
+    fn shape(&self, node: usize) -> &'g [usize] {
+        &self.graph.nodes[node].shape
+    }
+
+    /// What one element of an array costs to compute, in additions.
+    fn cost(&self, lowered: &Lowered) -> f64 {
+        let reachable = self.arena.reachable(lowered.value);
+        let total: usize = reachable
+            .iter()
+            .map(|&id| self.arena.value(id).cost())
+            .sum();
+        total as f64 * lowered.reduce.iter().product::<usize>() as f64
+    }
+
+    fn lower(&mut self, node: usize) -> Lowered {
+        let graph = self.graph;
+        let this = graph.nodes[node];
+        let inputs = &graph.inputs[node];
+        match &this.op {
+            Op::Error(_) => unreachable!("a graph has no error nodes"),
+            Op::Data(_) => {
+                let buffer = self.buffer(Kind::Input, this.dtype, &this.shape);
+                self.inputs.push(buffer);
+                self.load(buffer, &this.shape)
+            }
+            Op::Const(scalar) => self.leaf(|arena| arena.constant(*scalar)),
+            Op::Index => self.leaf(|arena| {
+                let map = IndexMap {
+                    offset: 0,
+                    strides: vec![1],
+                };
+                arena.intern(Value::Index(map), DType::U32)
+            }),
+            Op::Random { key, stream } => self.combined(node, inputs, |arena, ids| {
+                let (key, stream, at) = (*key, *stream, ids[0]);
+                arena.intern(Value::Random { key, stream, at }, DType::U32)
+            }),
+            Op::Unary(op) => self.combined(node, inputs, |arena, ids| arena.unary(*op, ids[0])),
+            Op::Binary(op) => {
+                self.combined(node, inputs, |arena, ids| arena.binary(*op, ids[0], ids[1]))
+            }
+            Op::Compare(op) => self.combined(node, inputs, |arena, ids| {
+                arena.compare(*op, ids[0], ids[1])
+            }),
+            Op::Select => self.combined(node, inputs, |arena, ids| {
+                arena.select(ids[0], ids[1], ids[2])
+            }),
+            Op::Cast => self.combined(node, inputs, |arena, ids| arena.cast(this.dtype, ids[0])),
+            Op::Move { rows, .. } => {
+                let grows = len(&this.shape) > len(self.shape(inputs[0]));
+                if grows && !self.lowered[inputs[0]].reduce.is_empty() {
+                    self.materialise(inputs[0]);
+                }
+                let source = self.lowered[inputs[0]].clone();
+                let value = self.arena.moved(source.value, rows, this.shape.len());
+                Lowered { value, ..source }
+            }
+            Op::Reshape => self.reshape(inputs[0], &this.shape),
+            Op::Pad { before, fill } => {
+                if !self.lowered[inputs[0]].reduce.is_empty() {
+                    self.materialise(inputs[0]);
+                }
+                let source = self.lowered[inputs[0]].clone();
+                let from = self.shape(inputs[0]);
+                let value = self
+                    .arena
+                    .padded(source.value, from, &this.shape, before, *fill);
+                Lowered { value, ..source }
+            }
+            Op::Gather { axis, rows } => self.gather(node, inputs[0], inputs[1], *axis, rows),
+            Op::Reduce { op, n_reduced } => {
+                let (input, reduced) = (graph.nodes[inputs[0]], this.shape.len()..);
+                if input.shape[reduced].contains(&0) {
+                    // An extreme of nothing has no elements either, so what stands for them is never read.
+                    let nothing = op
+                        .identity(input.dtype)
+                        .unwrap_or_else(|| Scalar::zero(this.dtype));
+                    return self.leaf(|arena| arena.constant(nothing));
+                }
+                if !self.lowered[inputs[0]].reduce.is_empty() {
+                    self.materialise(inputs[0]);
+                }
+                let source = self.lowered[inputs[0]].clone();
+                if *n_reduced == 0 {
+                    let value = self.arena.cast(this.dtype, source.value);
+                    return Lowered { value, ..source };
+                }
+                let mut nodes: BTreeMap<usize, bool> =
+                    source.nodes.keys().map(|&inner| (inner, true)).collect();
+                nodes.insert(node, false);
+                Lowered {
+                    value: self.arena.reduced(*op, source.value),
+                    reduce: self.shape(inputs[0])[this.shape.len()..].to_vec(),
+                    nodes,
+                }
+            }
+        }
+    }
+
+    fn leaf(&mut self, make: impl FnOnce(&mut Arena) -> ValueId) -> Lowered {
+        Lowered {
+            value: make(&mut self.arena),
+            reduce: Vec::new(),
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    /// The computation that reads a whole buffer.
+    fn load(&mut self, buffer: BufferId, shape: &[usize]) -> Lowered {
+        let dtype = self.buffers[buffer.0].dtype;
+        let value = Value::Load {
+            input: buffer.0,
+            map: contiguous(shape),
+            guards: Vec::new(),
+        };
+        self.leaf(|arena| arena.intern(value, dtype))
+    }
+
+    /// Joins the computations of inputs of one shape; those that do not fit together go into memory.
+    fn combined(
+        &mut self,
+        node: usize,
+        inputs: &[usize],
+        make: impl Fn(&mut Arena, &[ValueId]) -> ValueId,
+    ) -> Lowered {
+        self.separate_reductions(inputs);
+        loop {
+            let ids: Vec<ValueId> = inputs
+                .iter()
+                .map(|&input| self.lowered[input].value)
+                .collect();
+            let value = make(&mut self.arena, &ids);
+            let joined = self.joined(node, inputs, value);
+            // The largest goes first; a reduction before anything else, since its result is small.
+            let size = |&&input: &&usize| {
+                let lowered = &self.lowered[input];
+                (
+                    !lowered.reduce.is_empty(),
+                    self.arena.reachable(lowered.value).len(),
+                )
+            };
+            let largest = inputs
+                .iter()
+                .filter(|&&input| !self.is_plain(input))
+                .max_by_key(size);
+            match largest {
+                Some(&input) if !self.fits(&joined) => self.materialise(input),
+                _ => return joined,
+            };
+        }
+    }
+
+    /// Puts reductions into memory that cannot share one nest: those over other loops than the first, and matrix
+    /// products, which a library does better alone (and at the same time).
+    fn separate_reductions(&mut self, inputs: &[usize]) {
+        let mut reduced: Vec<usize> = inputs
+            .iter()
+            .copied()
+            .filter(|&input| !self.lowered[input].reduce.is_empty())
+            .collect();
+        reduced.sort_unstable();
+        reduced.dedup();
+        if reduced.len() < 2 {
+            return;
+        }
+        for &input in &reduced {
+            if emit::is_product(self, &self.lowered[input], self.shape(input)) {
+                self.materialise(input);
+            }
+        }
+        reduced.retain(|&input| !self.lowered[input].reduce.is_empty());
+        for &input in reduced.iter().skip(1) {
+            if self.lowered[input].reduce != self.lowered[reduced[0]].reduce {
+                self.materialise(input);
+            }
+        }
+    }
+
+    /// The computation of a node whose value was made from those of its inputs.
+    fn joined(&self, node: usize, inputs: &[usize], value: ValueId) -> Lowered {
+        let reachable = self.arena.reachable(value);
+        if let [only] = reachable[..]
+            && matches!(self.arena.value(only), Value::Const(_))
+        {
+            return Lowered {
+                value,
+                reduce: Vec::new(),
+                nodes: BTreeMap::new(),
+            };
+        }
+        let is_reduction = |id: &ValueId| matches!(self.arena.value(*id), Value::Reduced(..));
+        let mut reduces = inputs
+            .iter()
+            .map(|&input| &self.lowered[input].reduce)
+            .filter(|_| reachable.iter().any(is_reduction));
+        let reduce = reduces
+            .find(|reduce| !reduce.is_empty())
+            .cloned()
+            .unwrap_or_default();
+        let mut nodes = BTreeMap::from([(node, false)]);
+        for &input in inputs {
+            for (&inner, &inside) in &self.lowered[input].nodes {
+                *nodes.entry(inner).or_default() |= inside;
+            }
+        }
+        Lowered {
+            value,
+            reduce,
+            nodes,
+        }
+    }
+
+    /// Whether a computation stays within the target's cap.
+    fn fits(&self, lowered: &Lowered) -> bool {
+        let reachable = self.arena.reachable(lowered.value);
+        let mut read = BTreeSet::new();
+        for &id in &reachable {
+            if let Value::Load { input, .. } | Value::Gather { input, .. } = self.arena.value(id) {
+                read.insert(*input);
+            }
+        }
+        let most = self.target.max_values;
+        reachable.len() <= most
+            && lowered.nodes.len() <= most
+            && read.len() <= self.target.max_inputs
+    }
+
+    /// Whether a node is read from memory, or needs none.
+    fn is_plain(&self, node: usize) -> bool {
+        let value = self.arena.value(self.lowered[node].value);
+        matches!(
+            value,
+            Value::Load { .. } | Value::Const(_) | Value::Index(_)
+        )
+    }
+
+    fn reshape(&mut self, input: usize, to: &[usize]) -> Lowered {
+        let from = self.shape(input);
+        let source = self.lowered[input].clone();
+        if let Some(value) = self.arena.reshaped(source.value, from, to) {
+            return Lowered { value, ..source };
+        }
+        let buffer = self.materialise(input);
+        self.load(buffer, to)
+    }
+
+    fn gather(
+        &mut self,
+        node: usize,
+        table: usize,
+        index: usize,
+        axis: usize,
+        rows: &[IndexMap],
+    ) -> Lowered {
+        let guarded =
+            |value: &Value| !matches!(value, Value::Load { guards, .. } if guards.is_empty());
+        if guarded(self.arena.value(self.lowered[table].value)) {
+            let buffer = self.materialise(table);
+            self.lowered[table] = self.load(buffer, self.shape(table));
+        }
+        if !self.lowered[index].reduce.is_empty() {
+            self.materialise(index);
+        }
+        let Value::Load { input, map, .. } = self.arena.value(self.lowered[table].value).clone()
+        else {
+            unreachable!("what was materialised is read by a load");
+        };
+        let rank = self.shape(node).len();
+        let source = self.lowered[index].clone();
+        let (stride, extent) = (map.stride(axis), self.shape(table)[axis]);
+        let dtype = self.graph.nodes[node].dtype;
+        let value = Value::Gather {
+            input,
+            map: super::arena::moved_map(&map, rows, rank),
+            guards: Vec::new(),
+            at: source.value,
+            stride,
+            extent,
+        };
+        let mut nodes = source.nodes;
+        nodes.insert(node, false);
+        Lowered {
+            value: self.arena.intern(value, dtype),
+            reduce: Vec::new(),
+            nodes,
+        }
+    }
+
+    /// Puts a node into memory, if it is not there already, and gives its buffer.
+    fn materialise(&mut self, node: usize) -> BufferId {
+        let shape = self.shape(node);
+        let lowered = self.lowered[node].clone();
+        let buffer = self.compute(&lowered, shape);
+        self.lowered[node] = self.load(buffer, shape);
+        buffer
+    }
+
+    /// Gives the buffer that holds an array, computing it in a step of its own if there is none.
+    pub(super) fn compute(&mut self, lowered: &Lowered, shape: &[usize]) -> BufferId {
+        if let Value::Load { input, map, guards } = self.arena.value(lowered.value)
+            && guards.is_empty()
+            && trimmed(&contiguous(shape)) == *map
+            && self.buffers[*input].len() == len(shape)
+        {
+            return BufferId(*input);
+        }
+        let key = (lowered.value, shape.to_vec(), lowered.reduce.clone());
+        if let Some(&buffer) = self.computed.get(&key) {
+            return buffer;
+        }
+        let buffer = emit::step(self, lowered, shape);
+        self.computed.insert(key, buffer);
+        let outputs = len(shape) as f64;
+        let points = outputs * lowered.reduce.iter().product::<usize>() as f64;
+        for (&node, &inside) in &lowered.nodes {
+            *self.evaluations.entry(node).or_default() += if inside { points } else { outputs };
+        }
+        buffer
+    }
+
+    pub(super) fn buffer(&mut self, kind: Kind, dtype: DType, shape: &[usize]) -> BufferId {
+        self.buffers.push(Buffer {
+            kind,
+            dtype,
+            shape: shape.to_vec(),
+        });
+        BufferId(self.buffers.len() - 1)
+    }
+
+    /// Where the nodes of a computation come from, in the order of the program.
+    pub(super) fn origins(&self, lowered: &Lowered) -> Vec<Origin> {
+        let origin = |&node: &usize| Origin {
+            op: self.graph.nodes[node].op.name(),
+            location: self.graph.nodes[node].location,
+        };
+        lowered.nodes.keys().map(origin).collect()
+    }
+}
+
+fn len(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
+/// The map of a whole buffer in row-major order.
+pub(crate) fn contiguous(shape: &[usize]) -> IndexMap {
+    IndexMap {
+        offset: 0,
+        strides: row_major_strides("plan", shape).unwrap_or_default(),
+    }
+}
+
+fn trimmed(map: &IndexMap) -> IndexMap {
+    let used = map.strides.iter().rposition(|&stride| stride != 0);
+    IndexMap {
+        offset: map.offset,
+        strides: map.strides[..used.map_or(0, |last| last + 1)].to_vec(),
+    }
+}

@@ -1,0 +1,210 @@
+//! Programs evaluated node by node, without a plan.
+//!
+//! Role: the oracle of the property test. It knows nodes and the definitions of [`crate::op`], and nothing of fusion,
+//! index maps of buffers or executors.
+//! Method: every node becomes an array of scalars, each with a bound on the error that an executor may make there
+//! (see `exec::analysis`), carried through the whole program. Float sums and products are taken in f64, in order.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::dtype::{DType, Scalar};
+use crate::exec::analysis::{self, Approximate, FoldError};
+use crate::ir::IndexMap;
+use crate::op::Reduce;
+use crate::rng::philox4x32_10;
+use crate::tensor::{Node, Op, Tensor};
+
+/// The elements of one tensor, row-major.
+pub(super) type Array = Vec<Approximate>;
+
+/// The arrays that are known already, by the address of their node; the tensors must outlive it.
+#[derive(Default)]
+pub(super) struct Oracle {
+    known: HashMap<usize, Rc<Array>>,
+}
+
+impl Oracle {
+    /// The elements of a tensor.
+    pub(super) fn array(&mut self, tensor: &Tensor) -> Rc<Array> {
+        if let Some(known) = self.known.get(&tensor.address()) {
+            return Rc::clone(known);
+        }
+        let node = tensor.node();
+        let inputs: Vec<Rc<Array>> = node.inputs.iter().map(|input| self.array(input)).collect();
+        let array = Rc::new(evaluated(node, &inputs));
+        assert_eq!(
+            array.len(),
+            node.shape.iter().product::<usize>(),
+            "{tensor:?}"
+        );
+        self.known.insert(tensor.address(), Rc::clone(&array));
+        array
+    }
+}
+
+fn evaluated(node: &Node, inputs: &[Rc<Array>]) -> Array {
+    let each = |f: &dyn Fn(usize) -> Approximate| (0..inputs[0].len()).map(f).collect();
+    let from_input = |number: usize, at: usize| inputs[number][at];
+    match &node.op {
+        Op::Error(error) => panic!("an error node: {error}"),
+        Op::Data(storage) => {
+            let data = pollster::block_on(Arc::clone(storage).read()).unwrap();
+            (0..data.len())
+                .map(|at| exact(data.get(at).unwrap()))
+                .collect()
+        }
+        Op::Const(scalar) => vec![exact(*scalar)],
+        Op::Index => (0..)
+            .take(node.shape[0])
+            .map(|at| exact(Scalar::U32(at)))
+            .collect(),
+        Op::Random { key, stream } => each(&|at| random(*key, *stream, from_input(0, at))),
+        Op::Unary(op) => each(&|at| {
+            let x = from_input(0, at);
+            let value = op.eval(x.value);
+            with_error(value, analysis::unary(*op, x, value))
+        }),
+        Op::Binary(op) => each(&|at| {
+            let (a, b) = (from_input(0, at), from_input(1, at));
+            let value = op.eval(a.value, b.value);
+            with_error(value, analysis::binary(*op, a, b, value))
+        }),
+        Op::Compare(op) => each(&|at| {
+            let (a, b) = (from_input(0, at), from_input(1, at));
+            with_error(
+                Scalar::Bool(op.eval(a.value, b.value)),
+                analysis::compare(*op, a, b),
+            )
+        }),
+        Op::Select => each(&|at| {
+            let (condition, yes, no) = (from_input(0, at), from_input(1, at), from_input(2, at));
+            let is_yes = condition.value == Scalar::Bool(true);
+            let (taken, other) = if is_yes { (yes, no) } else { (no, yes) };
+            with_error(taken.value, analysis::select(condition, taken, other))
+        }),
+        Op::Cast => each(&|at| {
+            let x = from_input(0, at);
+            let value = x.value.cast(node.dtype);
+            with_error(value, analysis::cast(x, value))
+        }),
+        Op::Reshape => inputs[0].to_vec(),
+        Op::Move { rows, .. } => moved(node, rows, &inputs[0]),
+        Op::Pad { before, fill } => padded(node, before, *fill, &inputs[0]),
+        Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
+        Op::Reduce { op, .. } => {
+            let lines: usize = node.shape.iter().product();
+            let len = inputs[0].len().checked_div(lines).unwrap_or(0);
+            let line = |at: usize| folded(*op, node, &inputs[0][at * len..(at + 1) * len]);
+            (0..lines).map(line).collect()
+        }
+    }
+}
+
+fn exact(value: Scalar) -> Approximate {
+    with_error(value, 0.0)
+}
+
+fn with_error(value: Scalar, error: f64) -> Approximate {
+    Approximate { value, error }
+}
+
+fn random(key: [u32; 2], stream: [u32; 2], at: Approximate) -> Approximate {
+    let Scalar::U32(word) = at.value else {
+        panic!("a random word at a {}", at.value.dtype());
+    };
+    let block = philox4x32_10([word / 4, 0, stream[0], stream[1]], key);
+    with_error(Scalar::U32(block[word as usize % 4]), at.error)
+}
+
+/// All indices of a shape in row-major order.
+fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+    let len: usize = shape.iter().product();
+    (0..len).map(move |mut at| {
+        let mut index = vec![0; shape.len()];
+        for (place, &size) in index.iter_mut().zip(shape).rev() {
+            (*place, at) = (at % size, at / size);
+        }
+        index
+    })
+}
+
+/// The place of an index in row-major order; `None` if one of its coordinates lies outside.
+fn place(shape: &[usize], index: impl Iterator<Item = isize>) -> Option<usize> {
+    shape
+        .iter()
+        .zip(index)
+        .try_fold(0, |at, (&size, coordinate)| {
+            let coordinate = usize::try_from(coordinate).ok()?;
+            (coordinate < size).then_some(at * size + coordinate)
+        })
+}
+
+fn moved(node: &Node, rows: &[IndexMap], source: &Array) -> Array {
+    let from = &node.inputs[0].node().shape;
+    let read = |index: Vec<usize>| {
+        let at = place(from, rows.iter().map(|row| row.at(&index)));
+        source[at.expect("a view stays inside its source")]
+    };
+    indices(&node.shape).map(read).collect()
+}
+
+fn padded(node: &Node, before: &[usize], fill: Scalar, source: &Array) -> Array {
+    let from = &node.inputs[0].node().shape;
+    let read = |index: Vec<usize>| {
+        let inner = index
+            .iter()
+            .zip(before)
+            .map(|(&at, &before)| at.cast_signed() - before.cast_signed());
+        place(from, inner).map_or(exact(fill), |at| source[at])
+    };
+    indices(&node.shape).map(read).collect()
+}
+
+fn gathered(
+    node: &Node,
+    axis: usize,
+    rows: &[IndexMap],
+    table: &Array,
+    positions: &Array,
+) -> Array {
+    let from = &node.inputs[0].node().shape;
+    let read = |(index, position): (Vec<usize>, &Approximate)| {
+        let mut coordinates: Vec<isize> = rows.iter().map(|row| row.at(&index)).collect();
+        let shift = match position.value {
+            Scalar::I32(at) if at < 0 => at as isize + from[axis].cast_signed(),
+            Scalar::I32(at) => at as isize,
+            Scalar::U32(at) => at as isize,
+            other => panic!("a position of type {}", other.dtype()),
+        };
+        coordinates[axis] += shift;
+        let at =
+            place(from, coordinates.into_iter()).expect("the program's positions were made to fit");
+        let error = if position.error == 0.0 {
+            table[at].error
+        } else {
+            f64::INFINITY
+        };
+        with_error(table[at].value, error)
+    };
+    indices(&node.shape).zip(positions).map(read).collect()
+}
+
+fn folded(op: Reduce, node: &Node, line: &[Approximate]) -> Approximate {
+    let wide = node.dtype.is_float() && matches!(op, Reduce::Sum | Reduce::Prod);
+    let within = if wide { DType::F64 } else { node.dtype };
+    let mut error = FoldError::new(op);
+    let mut so_far: Option<Scalar> = None;
+    for element in line {
+        error.push(*element);
+        let next = element.value.cast(within);
+        so_far = Some(so_far.map_or(next, |so_far| op.binary().eval(so_far, next)));
+    }
+    let source = node.inputs[0].node().dtype;
+    let result = so_far
+        .or_else(|| op.identity(source))
+        .expect("an extreme of nothing is refused");
+    let result = result.cast(node.dtype);
+    with_error(result, error.finish(result))
+}

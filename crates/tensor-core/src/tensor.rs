@@ -1,0 +1,323 @@
+//! The tensor: a cheaply cloned handle on a node of a lazy program.
+//!
+//! Role: what a program is built from. Methods describe work and never fail or compute; `plan` turns the nodes
+//! behind some tensors into steps, and an executor runs those.
+//! Method: nodes are immutable and shared, so a program is a directed acyclic graph. Every view is one kind of node,
+//! the affine coordinates that it reads its source at; matrix products, means and softmaxes are written in terms of
+//! a few primitive nodes, so that the planner knows a dozen operations.
+//! Errors: a bad operation becomes an error node, which every later operation hands on; [`Tensor::shape`],
+//! [`Tensor::eval`] and [`Tensor::realize`] return it, with the source line that made it.
+
+use std::hash::{Hash, Hasher};
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::exec::Storage;
+use crate::ir::IndexMap;
+use crate::op::{Binary, Compare, Reduce, Unary};
+
+pub use axes::Axes;
+pub use einsum::einsum;
+pub use elementwise::Choice;
+pub use operand::Operand;
+
+mod axes;
+mod create;
+mod einsum;
+mod elementwise;
+mod evaluate;
+mod gather;
+mod operand;
+mod products;
+mod reduce;
+mod views;
+
+/// The value of a `Result`, or a return from the method with the error node of what went wrong. A closure would lose the
+/// caller's line.
+macro_rules! or_error_node {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(error) => return Tensor::error(error),
+        }
+    };
+}
+use or_error_node;
+
+/// An array that will be computed when it is asked for.
+///
+/// A clone is another handle on the same node. `Tensor` is neither compared with `==` nor ordered:
+/// [`eq`](Tensor::eq) and [`lt`](Tensor::lt) are operations with a tensor of `bool` as their result.
+///
+/// # Examples
+/// ```
+/// use tensor_core::{Host, Tensor};
+/// use tensor_core::ndarray::array;
+///
+/// let x = Tensor::from_array(array![[1.0_f32, 2.0], [3.0, 4.0]]);
+/// let y = (&x * 10.0 + &x.t()).sum(0);
+/// assert_eq!(y.eval::<f32>(&Host::new())?, array![43.0, 67.0].into_dyn());
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor(Arc<Node>);
+
+/// One operation on some tensors.
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) dtype: DType,
+    pub(crate) location: &'static Location<'static>,
+}
+
+/// What a node does with its inputs.
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    /// Nothing: the operation that made it was wrong.
+    Error(Error),
+    /// Elements in memory, row-major and contiguous.
+    Data(Arc<dyn Storage>),
+    /// One element, without axes.
+    Const(Scalar),
+    /// The positions of one axis, as `u32`.
+    Index,
+    /// Words of a random stream, at the positions that the input gives.
+    Random { key: [u32; 2], stream: [u32; 2] },
+    /// Element by element.
+    Unary(Unary),
+    /// Element by element, of two inputs of one shape.
+    Binary(Binary),
+    /// Element by element, of two inputs of one shape.
+    Compare(Compare),
+    /// Element by element, of three inputs of one shape.
+    Select,
+    /// Element by element, into the type of the node.
+    Cast,
+    /// A view: the source is read at affine coordinates, one map for each of its axes.
+    Move {
+        name: &'static str,
+        rows: Vec<IndexMap>,
+    },
+    /// The elements in row-major order under another shape.
+    Reshape,
+    /// The source with `before[axis]` elements of `fill` before it, and as many after as the shape says.
+    Pad { before: Vec<usize>, fill: Scalar },
+    /// The first input read at affine coordinates, one map for each axis, to which the second input adds
+    /// its elements along `axis`.
+    Gather { axis: usize, rows: Vec<IndexMap> },
+    /// The last `n_reduced` axes are folded away.
+    Reduce { op: Reduce, n_reduced: usize },
+}
+
+impl Op {
+    /// Its name, as in a program.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Error(_) => "error",
+            Self::Data(_) => "data",
+            Self::Const(_) => "const",
+            Self::Index => "arange",
+            Self::Random { .. } => "random",
+            Self::Unary(op) => op.name(),
+            Self::Binary(op) => op.name(),
+            Self::Compare(op) => op.name(),
+            Self::Select => "select",
+            Self::Cast => "cast",
+            Self::Move { name, .. } => name,
+            Self::Reshape => "reshape",
+            Self::Pad { .. } => "pad",
+            Self::Gather { .. } => "gather",
+            Self::Reduce { op, .. } => op.name(),
+        }
+    }
+}
+
+impl PartialEq for Op {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Data(a), Self::Data(b)) => Arc::ptr_eq(a, b),
+            (Self::Const(a), Self::Const(b)) => a == b,
+            (Self::Index, Self::Index)
+            | (Self::Select, Self::Select)
+            | (Self::Cast, Self::Cast)
+            | (Self::Reshape, Self::Reshape) => true,
+            (
+                Self::Random { key, stream },
+                Self::Random {
+                    key: other_key,
+                    stream: other_stream,
+                },
+            ) => (key, stream) == (other_key, other_stream),
+            (Self::Unary(a), Self::Unary(b)) => a == b,
+            (Self::Binary(a), Self::Binary(b)) => a == b,
+            (Self::Compare(a), Self::Compare(b)) => a == b,
+            (Self::Move { rows: a, .. }, Self::Move { rows: b, .. }) => a == b,
+            (
+                Self::Pad { before, fill },
+                Self::Pad {
+                    before: other_before,
+                    fill: other_fill,
+                },
+            ) => (before, fill) == (other_before, other_fill),
+            (
+                Self::Gather { axis, rows },
+                Self::Gather {
+                    axis: other_axis,
+                    rows: other_rows,
+                },
+            ) => (axis, rows) == (other_axis, other_rows),
+            (
+                Self::Reduce { op, n_reduced },
+                Self::Reduce {
+                    op: other_op,
+                    n_reduced: other_n,
+                },
+            ) => (op, n_reduced) == (other_op, other_n),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Op {}
+
+impl Hash for Op {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Self::Error(_) | Self::Index | Self::Select | Self::Cast | Self::Reshape => {}
+            Self::Data(storage) => Arc::as_ptr(storage).cast::<()>().hash(state),
+            Self::Const(scalar) => scalar.hash(state),
+            Self::Random { key, stream } => (key, stream).hash(state),
+            Self::Unary(op) => op.hash(state),
+            Self::Binary(op) => op.hash(state),
+            Self::Compare(op) => op.hash(state),
+            Self::Move { rows, .. } => rows.hash(state),
+            Self::Pad { before, fill } => (before, fill).hash(state),
+            Self::Gather { axis, rows } => (axis, rows).hash(state),
+            Self::Reduce { op, n_reduced } => (op, n_reduced).hash(state),
+        }
+    }
+}
+
+impl Tensor {
+    /// The size of each axis.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the way to this tensor.
+    pub fn shape(&self) -> Result<&[usize]> {
+        self.check()?;
+        Ok(&self.0.shape)
+    }
+
+    /// The type of the elements.
+    ///
+    /// # Errors
+    /// Whatever went wrong on the way to this tensor.
+    pub fn dtype(&self) -> Result<DType> {
+        self.check()?;
+        Ok(self.0.dtype)
+    }
+
+    /// The error that this tensor stands for, if any.
+    fn check(&self) -> Result<()> {
+        match &self.0.op {
+            Op::Error(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.0
+    }
+
+    /// What tells one node from another while both live.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Makes a node, or hands on the error of the first input that has one.
+    #[track_caller]
+    pub(crate) fn new(op: Op, inputs: Vec<Self>, shape: Vec<usize>, dtype: DType) -> Self {
+        if let Some(error) = inputs.iter().find(|input| input.check().is_err()) {
+            return error.clone();
+        }
+        Self(Arc::new(Node {
+            op,
+            inputs,
+            shape,
+            dtype,
+            location: Location::caller(),
+        }))
+    }
+
+    /// Makes an error node.
+    #[track_caller]
+    pub(crate) fn error(error: Error) -> Self {
+        let location = Location::caller();
+        Self(Arc::new(Node {
+            op: Op::Error(error.at(location)),
+            inputs: Vec::new(),
+            shape: Vec::new(),
+            dtype: DType::F32,
+            location,
+        }))
+    }
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0.op {
+            Op::Error(error) => write!(f, "Tensor(error: {error})"),
+            op => write!(
+                f,
+                "Tensor({} {} {:?})",
+                op.name(),
+                self.0.dtype,
+                self.0.shape
+            ),
+        }
+    }
+}
+
+impl Drop for Node {
+    /// Unlinks a long chain one node at a time: the compiler's own drop would recurse through it.
+    fn drop(&mut self) {
+        let mut orphans = std::mem::take(&mut self.inputs);
+        while let Some(tensor) = orphans.pop() {
+            if let Some(mut node) = Arc::into_inner(tensor.0) {
+                orphans.append(&mut node.inputs);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_a_hundred_thousand_nodes_is_dropped_without_recursion() {
+        let mut x = Tensor::scalar(1.0_f32);
+        for _ in 0..100_000 {
+            x = x + 1.0;
+        }
+        drop(x);
+    }
+
+    #[test]
+    fn an_error_node_says_what_and_where_and_is_handed_on() {
+        let x = Tensor::from_vec(&[2, 3], vec![0.0_f32; 6]);
+        let line = line!() + 1;
+        let bad = &x + &x.t();
+        let error = (bad.exp() * 2.0).sum(..).shape().unwrap_err();
+        assert!(
+            matches!(error.root(), Error::BroadcastMismatch { op: "add", .. }),
+            "{error}"
+        );
+        let location = error.location().unwrap();
+        assert_eq!((location.file(), location.line()), (file!(), line));
+    }
+}

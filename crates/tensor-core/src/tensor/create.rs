@@ -1,0 +1,167 @@
+//! Tensors from data, constants, positions and random streams.
+
+use std::f32::consts::TAU;
+use std::sync::Arc;
+
+use ndarray::{Array, Dimension};
+
+use super::{Op, Tensor, or_error_node};
+use crate::dtype::{DType, Element, Scalar};
+use crate::error::{Error, Result};
+use crate::exec::HostStorage;
+use crate::rng::Philox;
+use crate::shape::{allocatable_count, element_count};
+
+impl Tensor {
+    /// Takes an `ndarray`; no copy if it is contiguous and row-major.
+    #[track_caller]
+    #[must_use]
+    pub fn from_array<T: Element, D: Dimension>(array: Array<T, D>) -> Self {
+        let shape = array.shape().to_vec();
+        let data = if array.is_standard_layout() {
+            match array.into_raw_vec_and_offset() {
+                (data, None | Some(0)) => data,
+                (data, Some(offset)) => data[offset..].to_vec(),
+            }
+        } else {
+            array.iter().copied().collect()
+        };
+        Self::from_vec(&shape, data)
+    }
+
+    /// Takes the elements of an array of `shape` in row-major order.
+    ///
+    /// The error node of [`Error::LengthMismatch`] or [`Error::TooLarge`] if they do not fit.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tensor_core::Tensor;
+    /// let error = Tensor::from_vec(&[2, 2], vec![1.0_f32, 2.0]).shape().unwrap_err();
+    /// assert_eq!(error.root().to_string(), "from_vec: shape [2, 2] holds 4 elements, the data 2");
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn from_vec<T: Element>(shape: &[usize], data: Vec<T>) -> Self {
+        let op = "from_vec";
+        let expected = or_error_node!(allocatable_count::<T>(op, shape));
+        if data.len() != expected {
+            return Self::error(Error::LengthMismatch {
+                op,
+                shape: shape.to_vec(),
+                expected,
+                actual: data.len(),
+            });
+        }
+        let storage = Arc::new(HostStorage::foreign(T::into_host(data)));
+        Self::new(Op::Data(storage), Vec::new(), shape.to_vec(), T::DTYPE)
+    }
+
+    /// A tensor without axes that holds one element.
+    #[track_caller]
+    #[must_use]
+    pub fn scalar<T: Element>(value: T) -> Self {
+        Self::constant(value.into_scalar())
+    }
+
+    #[track_caller]
+    pub(crate) fn constant(value: Scalar) -> Self {
+        Self::new(Op::Const(value), Vec::new(), Vec::new(), value.dtype())
+    }
+
+    /// A tensor of `shape` that holds one value everywhere and takes no memory.
+    #[track_caller]
+    #[must_use]
+    pub fn full<T: Element>(shape: &[usize], value: T) -> Self {
+        Self::scalar(value).broadcast_to(shape)
+    }
+
+    /// The positions `0, 1, …, len - 1` as `i32`; takes no memory.
+    ///
+    /// The error node of [`Error::TooLarge`] for more than 2^31 positions.
+    #[track_caller]
+    #[must_use]
+    pub fn arange(len: usize) -> Self {
+        Self::index("arange", len, 1 << 31).cast(DType::I32)
+    }
+
+    /// The positions of one axis as `u32`.
+    #[track_caller]
+    pub(super) fn index(op: &'static str, len: usize, limit: usize) -> Self {
+        if len <= limit {
+            Self::new(Op::Index, Vec::new(), vec![len], DType::U32)
+        } else {
+            Self::error(Error::TooLarge {
+                op,
+                shape: vec![len],
+                element_bytes: size_of::<u32>(),
+            })
+        }
+    }
+
+    /// Uniform random `f32`s in [0, 1): element `i`, counted in row-major order, is
+    /// [`Philox::uniform_f32`]`(i)` of the stream, on every executor.
+    ///
+    /// Takes no memory: each use computes them again. The error node of [`Error::TooLarge`] for more than 2^32.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::rng::Philox;
+    /// use tensor_core::{Host, Tensor};
+    /// let stream = Philox::new(7).stream(3);
+    /// let x = Tensor::rand(stream, &[2, 3]).eval::<f32>(&Host::new())?;
+    /// assert_eq!(x[[1, 2]], stream.uniform_f32(5));
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn rand(stream: Philox, shape: &[usize]) -> Self {
+        let words = or_error_node!(words("rand", stream, shape, 1, 0));
+        uniform(&words).reshape(shape)
+    }
+
+    /// Standard normal random `f32`s by the method of Box and Muller.
+    ///
+    /// Element `i` is `sqrt(-2 ln(1 - u)) cos(2π v)` in `f32`, where `u` and `v` are [`Philox::uniform_f32`] of
+    /// `2 i` and `2 i + 1`; so no element exceeds 5.78 in size, and executors agree up to the errors of their
+    /// logarithm and cosine. Takes no memory: each use computes them again. The error node of
+    /// [`Error::TooLarge`] for more than 2^31. [`Philox::normal`] has longer tails, on the host.
+    #[track_caller]
+    #[must_use]
+    pub fn randn(stream: Philox, shape: &[usize]) -> Self {
+        let op = "randn";
+        let u = or_error_node!(words(op, stream, shape, 2, 0));
+        let v = or_error_node!(words(op, stream, shape, 2, 1));
+        let radius = ((1.0 - uniform(&u)).ln() * -2.0).sqrt();
+        let angle = uniform(&v) * TAU;
+        (radius * angle.cos()).reshape(shape)
+    }
+}
+
+/// Word `stride * i + first` of a stream for each element `i` of a shape, in one row.
+#[track_caller]
+fn words(
+    op: &'static str,
+    stream: Philox,
+    shape: &[usize],
+    stride: u32,
+    first: u32,
+) -> Result<Tensor> {
+    let len = element_count(op, shape)?;
+    let index = Tensor::index(op, len, (1 << 32) / stride as usize);
+    let at = index * stride + first;
+    let (key, stream) = (stream.key(), stream.counter_high());
+    Ok(Tensor::new(
+        Op::Random { key, stream },
+        vec![at],
+        vec![len],
+        DType::U32,
+    ))
+}
+
+/// The upper 24 bits of random words as numbers in [0, 1).
+#[track_caller]
+fn uniform(words: &Tensor) -> Tensor {
+    const LOW_BITS: u32 = 8;
+    const UNIT: f32 = 1.0 / (1 << 24) as f32;
+    words.shr(LOW_BITS).cast(DType::F32) * UNIT
+}

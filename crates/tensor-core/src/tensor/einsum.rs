@@ -1,0 +1,151 @@
+//! Einstein summation of tensors.
+//!
+//! Role: lowers each step of a contraction's path to a view, a product and a sum; a product of two tensors comes out as
+//! a (batched) matrix product wherever there are rows, columns and an inner index.
+
+use super::{Op, Tensor, or_error_node};
+use crate::dtype::DType;
+use crate::einsum::{EinsumSpec, Label, Slot, Step};
+use crate::error::{Error, Result};
+use crate::ir::IndexMap;
+use crate::op::Reduce;
+use crate::shape::element_count;
+
+/// Multiplies tensors label by label and sums over the labels that the output lacks, as `numpy.einsum` does.
+///
+/// `"ik,kj->ij"` is `C[i, j] = Σ_k A[i, k] · B[k, j]`. Without `->` the output consists of the labels that occur once, in
+/// alphabetical order. A label that repeats in one operand walks its diagonal. An ellipsis stands for the axes that
+/// have no label; axes of size 1 broadcast. Many operands are multiplied two at a time, in the order that
+/// [`Contraction::path`](crate::einsum::Contraction::path) finds.
+///
+/// The error node of [`Error::Einsum`] if the specification is malformed or does not fit;
+/// [`Error::DTypeMismatch`] if the types differ; [`Error::DTypeUnsupported`] for `bool`.
+///
+/// # Examples
+/// ```
+/// use tensor_core::ndarray::{Array2, array};
+/// use tensor_core::{Host, Tensor, einsum};
+///
+/// let a = Tensor::from_array(array![[1.0_f32, 2.0], [3.0, 4.0]]);
+/// let b = Tensor::from_array(array![[5.0_f32, 6.0], [7.0, 8.0]]);
+/// let product = einsum("ik,kj->ij", &[&a, &b]);
+/// assert_eq!(product.eval::<f32>(&Host::new())?, array![[19.0, 22.0], [43.0, 50.0]].into_dyn());
+///
+/// let wrong = Tensor::from_array(Array2::<f32>::ones((3, 3)));
+/// assert_eq!(
+///     einsum("ik,kj->ij", &[&a, &wrong]).shape().unwrap_err().root().to_string(),
+///     "einsum \"ik,kj->ij\": index 'k' has size 2 in operand 0 of shape [2, 2] \
+///      and size 3 in operand 1 of shape [3, 3]"
+/// );
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[track_caller]
+#[must_use]
+pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
+    let (mut slots, steps) = or_error_node!(prepared(spec, tensors));
+    for step in steps {
+        let made = match step {
+            Step::Reduce { input, output } => {
+                let tensor = &slots[input.id];
+                let mut labels = output.clone();
+                let only_here = input.labels.iter().filter(|label| !output.contains(label));
+                only_here.for_each(|label| {
+                    if !labels.contains(label) {
+                        labels.push(*label)
+                    }
+                });
+                let sizes = sizes_of(&labels, &[(&input, tensor)]);
+                let view = or_error_node!(tensor.labelled(&input, &labels, &sizes));
+                view.sum_last(labels.len() - output.len())
+            }
+            Step::Product(product) => {
+                let inner = product.groups().inner;
+                let labels = [&product.output[..], &inner].concat();
+                let (left, right) = (&slots[product.left.id], &slots[product.right.id]);
+                let sizes = sizes_of(&labels, &[(&product.left, left), (&product.right, right)]);
+                let left = or_error_node!(left.labelled(&product.left, &labels, &sizes));
+                let right = or_error_node!(right.labelled(&product.right, &labels, &sizes));
+                (left * right).sum_last(inner.len())
+            }
+        };
+        slots.push(made);
+    }
+    match slots.pop() {
+        Some(result) => result,
+        None => unreachable!("a specification has an operand"),
+    }
+}
+
+/// The operands, and the steps of their contraction.
+fn prepared(spec: &str, tensors: &[&Tensor]) -> Result<(Vec<Tensor>, Vec<Step>)> {
+    let spec = EinsumSpec::parse(spec)?;
+    let mut shapes = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        shapes.push(tensor.shape()?);
+        let (op, dtype) = ("einsum", tensor.0.dtype);
+        if dtype != tensors[0].0.dtype {
+            let (left, right) = (tensors[0].0.dtype, dtype);
+            return Err(Error::DTypeMismatch { op, left, right });
+        }
+        if !(dtype.is_float() || dtype.is_integer()) {
+            return Err(Error::DTypeUnsupported { op, dtype });
+        }
+    }
+    let contraction = spec.resolve(&shapes)?;
+    element_count("einsum", &contraction.out_shape())?;
+    let slots = tensors.iter().map(|&tensor| tensor.clone()).collect();
+    Ok((slots, contraction.path()))
+}
+
+/// The size of each label, as the first tensor that has it says.
+fn sizes_of(labels: &[Label], tensors: &[(&Slot, &Tensor)]) -> Vec<usize> {
+    let size = |label: &Label| {
+        let mut sizes = tensors.iter().filter_map(|(slot, tensor)| {
+            let axis = slot.labels.iter().position(|own| own == label)?;
+            Some(tensor.0.shape[axis])
+        });
+        sizes.next().unwrap_or(1)
+    };
+    labels.iter().map(size).collect()
+}
+
+impl Tensor {
+    /// The tensor over one axis for each label: those it lacks repeat it, one that it has twice walks its diagonal.
+    #[track_caller]
+    fn labelled(&self, slot: &Slot, labels: &[Label], sizes: &[usize]) -> Result<Self> {
+        element_count("einsum", sizes)?;
+        let row = |label: &Label| IndexMap {
+            offset: 0,
+            strides: labels
+                .iter()
+                .map(|other| isize::from(other == label))
+                .collect(),
+        };
+        let rows = slot.labels.iter().map(row).collect();
+        let op = Op::Move {
+            name: "einsum",
+            rows,
+        };
+        Ok(Self::new(
+            op,
+            vec![self.clone()],
+            sizes.to_vec(),
+            self.0.dtype,
+        ))
+    }
+
+    /// The sum over the last `n` axes.
+    #[track_caller]
+    fn sum_last(self, n: usize) -> Self {
+        if n == 0 || self.check().is_err() {
+            return self;
+        }
+        let shape = self.0.shape[..self.0.shape.len() - n].to_vec();
+        let dtype: DType = self.0.dtype;
+        let op = Op::Reduce {
+            op: Reduce::Sum,
+            n_reduced: n,
+        };
+        Self::new(op, vec![self], shape, dtype)
+    }
+}

@@ -1,0 +1,353 @@
+//! Element by element: arithmetic, functions, comparisons, selection, conversion.
+//!
+//! Role: the methods and operators; what each computes, its NaN and its infinities stand in [`crate::op`].
+//! Shapes: operands broadcast against each other by `NumPy`'s rules.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::{Op, Operand, Tensor, or_error_node};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::{Binary, Compare, Unary};
+use crate::shape::broadcast_all;
+
+impl Tensor {
+    #[track_caller]
+    pub(crate) fn unary(&self, op: Unary) -> Self {
+        let dtype = self.0.dtype;
+        if self.check().is_ok() && !op.accepts(dtype) {
+            return Self::error(Error::DTypeUnsupported {
+                op: op.name(),
+                dtype,
+            });
+        }
+        let shape = self.0.shape.clone();
+        Self::new(Op::Unary(op), vec![self.clone()], shape, op.result(dtype))
+    }
+
+    /// Broadcasts operands of one type, which `accepts` must take, to one shape.
+    #[track_caller]
+    fn aligned<const N: usize>(
+        name: &'static str,
+        operands: [Self; N],
+        accepts: impl Fn(DType) -> bool,
+    ) -> Result<[Self; N]> {
+        for operand in &operands {
+            operand.check()?;
+        }
+        let dtype = operands[0].0.dtype;
+        if let Some(other) = operands.iter().find(|operand| operand.0.dtype != dtype) {
+            return Err(Error::DTypeMismatch {
+                op: name,
+                left: dtype,
+                right: other.0.dtype,
+            });
+        }
+        if !accepts(dtype) {
+            return Err(Error::DTypeUnsupported { op: name, dtype });
+        }
+        let shapes: Vec<&[usize]> = operands
+            .iter()
+            .map(|operand| &operand.0.shape[..])
+            .collect();
+        let shape = broadcast_all(name, &shapes)?;
+        Ok(operands.map(|operand| operand.broadcast_to(&shape)))
+    }
+
+    #[track_caller]
+    pub(crate) fn binary(&self, op: Binary, other: impl Operand) -> Self {
+        let other = other.operand(op.name(), self.0.dtype);
+        Self::binary_of(op, self.clone(), other)
+    }
+
+    #[track_caller]
+    fn binary_of(op: Binary, a: Self, b: Self) -> Self {
+        let aligned = Self::aligned(op.name(), [a, b], |dtype| op.accepts(dtype));
+        let operands = or_error_node!(aligned);
+        let (shape, dtype) = (operands[0].0.shape.clone(), operands[0].0.dtype);
+        Self::new(Op::Binary(op), operands.to_vec(), shape, dtype)
+    }
+
+    #[track_caller]
+    pub(crate) fn compared(op: Compare, a: Self, b: Self) -> Self {
+        let aligned = Self::aligned(op.name(), [a, b], |dtype| op.accepts(dtype));
+        let operands = or_error_node!(aligned);
+        let shape = operands[0].0.shape.clone();
+        Self::new(Op::Compare(op), operands.to_vec(), shape, DType::Bool)
+    }
+
+    /// `max(x, 0)`; NaN stays NaN.
+    #[track_caller]
+    #[must_use]
+    pub fn relu(&self) -> Self {
+        self.maximum(0)
+    }
+
+    /// `x * x`.
+    #[track_caller]
+    #[must_use]
+    pub fn square(&self) -> Self {
+        self * self
+    }
+
+    /// Whether `self > other`: [`lt`](Tensor::lt) the other way round.
+    #[track_caller]
+    #[must_use]
+    pub fn gt(&self, other: impl Operand) -> Self {
+        Self::compared(Compare::Lt, other.operand("gt", self.0.dtype), self.clone())
+    }
+
+    /// Whether `self >= other`: [`le`](Tensor::le) the other way round.
+    #[track_caller]
+    #[must_use]
+    pub fn ge(&self, other: impl Operand) -> Self {
+        Self::compared(Compare::Le, other.operand("ge", self.0.dtype), self.clone())
+    }
+
+    /// Where this tensor of `bool` is true, the element of `yes`, else that of `no`. The other one may be anything, NaN
+    /// too; but both are computed, so a [`gather`](Tensor::gather) in either must stay in range.
+    ///
+    /// A number takes the type of the other choice; two numbers take `f32`, as far as they fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// let x = Tensor::from_array(array![-4.0_f32, 9.0]);
+    /// let root = x.lt(0.0).select(0.0, x.sqrt());
+    /// assert_eq!(root.eval::<f32>(&Host::new())?, array![0.0, 3.0].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn select(&self, yes: impl Choice, no: impl Choice) -> Self {
+        let name = "select";
+        let dtype = yes.dtype().or(no.dtype()).unwrap_or(DType::F32);
+        let (yes, no) = (yes.operand(name, dtype), no.operand(name, dtype));
+        if self.check().is_ok() && self.0.dtype != DType::Bool {
+            return Self::error(Error::DTypeUnsupported {
+                op: name,
+                dtype: self.0.dtype,
+            });
+        }
+        let aligned = Self::aligned(name, [yes, no], |_| true).and_then(|[yes, no]| {
+            self.check()?;
+            let shape = broadcast_all(name, &[&self.0.shape, &yes.0.shape])?;
+            Ok([self, &yes, &no].map(|operand| operand.broadcast_to(&shape)))
+        });
+        let operands = or_error_node!(aligned);
+        let (shape, dtype) = (operands[1].0.shape.clone(), operands[1].0.dtype);
+        Self::new(Op::Select, operands.to_vec(), shape, dtype)
+    }
+
+    /// Converts the elements, as [`Scalar::cast`](crate::Scalar::cast) does: rounds to nearest, truncates and saturates
+    /// towards integers (NaN becomes 0), wraps between integers; `bool` asks for "not 0".
+    #[track_caller]
+    #[must_use]
+    pub fn cast(&self, dtype: DType) -> Self {
+        if self.0.dtype == dtype {
+            return self.clone();
+        }
+        Self::new(Op::Cast, vec![self.clone()], self.0.shape.clone(), dtype)
+    }
+}
+
+/// A choice of [`Tensor::select`]: an operand that knows its type if it is a tensor.
+pub trait Choice: Operand {
+    /// The type of a tensor; `None` for a number.
+    fn dtype(&self) -> Option<DType>;
+}
+
+impl Choice for Tensor {
+    fn dtype(&self) -> Option<DType> {
+        Some(self.0.dtype)
+    }
+}
+
+impl Choice for &Tensor {
+    fn dtype(&self) -> Option<DType> {
+        Some(self.0.dtype)
+    }
+}
+
+macro_rules! number_choices {
+    ($($type:ty)*) => {$(
+        impl Choice for $type {
+            fn dtype(&self) -> Option<DType> {
+                None
+            }
+        }
+    )*};
+}
+number_choices! { f32 f64 i32 u32 bool }
+
+macro_rules! unary_methods {
+    ($($(#[$doc:meta])* $method:ident $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            ///
+            /// Element by element; see
+            #[doc = concat!("[`Unary::", stringify!($op), "`](crate::op::Unary::", stringify!($op), ").")]
+            #[track_caller]
+            #[must_use]
+            pub fn $method(&self) -> Self {
+                self.unary(Unary::$op)
+            }
+        )*}
+    };
+}
+unary_methods! {
+    /// The absolute value.
+    abs Abs;
+    /// The largest integer not above.
+    floor Floor;
+    /// The smallest integer not below.
+    ceil Ceil;
+    /// The nearest integer, ties to even.
+    round Round;
+    /// The integer part.
+    trunc Trunc;
+    /// The square root.
+    sqrt Sqrt;
+    /// One over it.
+    recip Recip;
+    /// The exponential function.
+    exp Exp;
+    /// The natural logarithm.
+    ln Ln;
+    /// The sine.
+    sin Sin;
+    /// The cosine.
+    cos Cos;
+    /// The hyperbolic tangent.
+    tanh Tanh;
+    /// The logistic function.
+    sigmoid Sigmoid;
+    /// Whether it is NaN.
+    is_nan IsNan;
+    /// The complement.
+    not Not;
+}
+
+macro_rules! binary_methods {
+    ($($(#[$doc:meta])* $method:ident $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            ///
+            /// Element by element, broadcast; see
+            #[doc = concat!("[`Binary::", stringify!($op), "`](crate::op::Binary::", stringify!($op), ").")]
+            #[track_caller]
+            #[must_use]
+            pub fn $method(&self, other: impl Operand) -> Self {
+                self.binary(Binary::$op, other)
+            }
+        )*}
+    };
+}
+binary_methods! {
+    /// The quotient rounded down.
+    floor_div FloorDiv;
+    /// What [`floor_div`](Tensor::floor_div) leaves, with the sign of the divisor.
+    rem Rem;
+    /// This tensor to the power of another.
+    pow Pow;
+    /// The larger one.
+    maximum Maximum;
+    /// The smaller one.
+    minimum Minimum;
+    /// Both.
+    and And;
+    /// Either or both.
+    or Or;
+    /// Either but not both.
+    xor Xor;
+    /// The bits moved up.
+    shl Shl;
+    /// The bits moved down.
+    shr Shr;
+}
+
+macro_rules! compare_methods {
+    ($($(#[$doc:meta])* $method:ident $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[$doc])*
+            /// Element by element, broadcast; the result is `bool`. Comparing with NaN gives false, except `ne`.
+            #[track_caller]
+            #[must_use]
+            pub fn $method(&self, other: impl Operand) -> Self {
+                let other = other.operand(stringify!($method), self.0.dtype);
+                Self::compared(Compare::$op, self.clone(), other)
+            }
+        )*}
+    };
+}
+compare_methods! {
+    /// Whether `self < other`.
+    lt Lt;
+    /// Whether `self <= other`.
+    le Le;
+    /// Whether `self == other`.
+    eq Eq;
+    /// Whether `self != other`.
+    ne Ne;
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident;)*) => {$(
+        impl<O: Operand> $trait<O> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: O) -> Tensor {
+                self.binary(Binary::$trait, other)
+            }
+        }
+        impl<O: Operand> $trait<O> for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: O) -> Tensor {
+                self.binary(Binary::$trait, other)
+            }
+        }
+        // One type each for literals with and without a point, so that `1.0 - &x` needs no annotation.
+        operators! { @numbers $trait $method f64 i32 }
+    )*};
+    (@numbers $trait:ident $method:ident $($number:ty)*) => {$(
+        impl $trait<&Tensor> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, tensor: &Tensor) -> Tensor {
+                let number = self.operand(Binary::$trait.name(), tensor.0.dtype);
+                Tensor::binary_of(Binary::$trait, number, tensor.clone())
+            }
+        }
+        impl $trait<Tensor> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, tensor: Tensor) -> Tensor {
+                self.$method(&tensor)
+            }
+        }
+    )*};
+}
+operators! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+}
+
+impl Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        self.unary(Unary::Neg)
+    }
+}
+
+impl Neg for Tensor {
+    type Output = Self;
+    #[track_caller]
+    fn neg(self) -> Self {
+        self.unary(Unary::Neg)
+    }
+}

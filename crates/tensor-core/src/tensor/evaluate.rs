@@ -1,0 +1,123 @@
+//! Computing tensors.
+
+use std::sync::Arc;
+
+use ndarray::{ArrayD, IxDyn};
+
+use super::{Op, Tensor};
+use crate::array::from_checked;
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::exec::{self, Executor, Storage};
+use crate::plan::Plan;
+
+impl Tensor {
+    /// Computes the tensor and gives its elements as an array.
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`] if `T` is not the type of the elements; whatever went wrong while the tensor was built;
+    /// what the executor meets.
+    pub fn eval<T: Element>(&self, executor: &dyn Executor) -> Result<ArrayD<T>> {
+        self.expect::<T>("eval")?;
+        let [storage] = computed([self], executor)?;
+        // This is the only handle on the result, so reading it copies nothing.
+        read("eval", &self.node().shape, storage)
+    }
+
+    /// Computes the tensor and keeps the result where the executor has it. A tensor made from host data is brought there
+    /// once, instead of at every evaluation.
+    ///
+    /// # Errors
+    /// As [`eval`](Tensor::eval).
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// let host = Host::new();
+    /// let weights = Tensor::arange(3).realize(&host)?;
+    /// assert_eq!((&weights * 2).eval::<i32>(&host)?, array![0, 2, 4].into_dyn());
+    /// assert_eq!(weights.to_host::<i32>()?, array![0, 1, 2].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    pub fn realize(&self, executor: &dyn Executor) -> Result<Self> {
+        let [tensor] = Self::realize_all([self], executor)?;
+        Ok(tensor)
+    }
+
+    /// Computes several tensors together; what they share is computed once.
+    ///
+    /// # Errors
+    /// As [`eval`](Tensor::eval).
+    #[track_caller]
+    pub fn realize_all<const N: usize>(
+        tensors: [&Self; N],
+        executor: &dyn Executor,
+    ) -> Result<[Self; N]> {
+        let mut storages = computed(tensors, executor)?.into_iter();
+        Ok(tensors.map(|tensor| match storages.next() {
+            Some(storage) => {
+                let node = tensor.node();
+                Self::new(
+                    Op::Data(storage),
+                    Vec::new(),
+                    node.shape.clone(),
+                    node.dtype,
+                )
+            }
+            None => unreachable!("there are as many results as tensors"),
+        }))
+    }
+
+    /// Gives the elements of a tensor that is in memory already: made from data, or by [`realize`](Tensor::realize).
+    ///
+    /// # Errors
+    /// [`Error::NotRealized`] if it would have to be computed; [`Error::DTypeMismatch`] if `T` is not the type of the
+    /// elements; what the device meets.
+    pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
+        self.expect::<T>("to_host")?;
+        let Op::Data(storage) = &self.node().op else {
+            return Err(Error::NotRealized);
+        };
+        read("to_host", &self.node().shape, Arc::clone(storage))
+    }
+
+    fn expect<T: Element>(&self, op: &'static str) -> Result<()> {
+        let dtype = self.dtype()?;
+        if dtype == T::DTYPE {
+            return Ok(());
+        }
+        Err(Error::DTypeMismatch {
+            op,
+            left: T::DTYPE,
+            right: dtype,
+        })
+    }
+}
+
+/// The results of some tensors, where the executor has them.
+fn computed<const N: usize>(
+    tensors: [&Tensor; N],
+    executor: &dyn Executor,
+) -> Result<[Arc<dyn Storage>; N]> {
+    let (plan, data) = Plan::of(&tensors, &executor.target())?;
+    let storages = pollster::block_on(exec::run(executor, &plan, &data))?;
+    match storages.try_into() {
+        Ok(storages) => Ok(storages),
+        Err(_) => unreachable!("a plan has as many outputs as tensors were asked for"),
+    }
+}
+
+fn read<T: Element>(
+    op: &'static str,
+    shape: &[usize],
+    storage: Arc<dyn Storage>,
+) -> Result<ArrayD<T>> {
+    let data = pollster::block_on(storage.read())?;
+    let data = T::from_host(data).map_err(|other| Error::DTypeMismatch {
+        op,
+        left: T::DTYPE,
+        right: other.dtype(),
+    })?;
+    from_checked(op, IxDyn(shape), data)
+}

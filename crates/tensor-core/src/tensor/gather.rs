@@ -1,0 +1,112 @@
+//! Reading a tensor at positions that another tensor holds.
+
+use super::views::coordinates;
+use super::{Op, Tensor, or_error_node};
+use crate::error::{Error, Result};
+use crate::ir::IndexMap;
+use crate::shape::{element_count, resolve_axis};
+
+impl Tensor {
+    /// Picks elements along `axis` by an integer tensor of any shape, as `numpy.take` does: the shape of `index` takes
+    /// the place of the axis. Negative positions count from the end.
+    ///
+    /// A position outside the axis is found when the tensor is computed: [`Error::IndexOutOfRange`].
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// let table = Tensor::from_array(array![[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    /// let rows = table.gather(&Tensor::from_array(array![2, -3]), 0);
+    /// assert_eq!(rows.eval::<f32>(&Host::new())?, array![[5.0, 6.0], [1.0, 2.0]].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn gather(&self, index: &Self, axis: isize) -> Self {
+        or_error_node!(self.gathered("gather", index, axis, |shape, at| {
+            let n_index = index.0.shape.len();
+            let out = [&shape[..at], &index.0.shape, &shape[at + 1..]].concat();
+            // Axes before the picked one keep their number, those after it move by what takes its place.
+            let place = |source: usize| {
+                if source < at {
+                    source
+                } else {
+                    source + n_index - 1
+                }
+            };
+            let rows = (0..shape.len()).map(|source| {
+                let mut strides = vec![0; out.len()];
+                if source != at {
+                    strides[place(source)] = 1;
+                }
+                IndexMap { offset: 0, strides }
+            });
+            let mut line = vec![1; out.len()];
+            line[at..at + n_index].copy_from_slice(&index.0.shape);
+            Ok((
+                rows.collect(),
+                out.clone(),
+                index.reshape(&line).broadcast_to(&out),
+            ))
+        }))
+    }
+
+    /// Picks one element along `axis` for each element of an integer tensor, as `numpy.take_along_axis` does: `index` has
+    /// this tensor's rank, and its other axes broadcast.
+    ///
+    /// A position outside the axis is found when the tensor is computed: [`Error::IndexOutOfRange`].
+    #[track_caller]
+    #[must_use]
+    pub fn take_along_axis(&self, index: &Self, axis: isize) -> Self {
+        or_error_node!(self.gathered("take_along_axis", index, axis, |shape, at| {
+            let mut out = shape.to_vec();
+            out[at] = index.0.shape.get(at).copied().unwrap_or(1);
+            let index = index.broadcast_to(&out);
+            index.check()?;
+            // The picked axis itself is read through the index alone.
+            let mut line = shape.to_vec();
+            line[at] = 1;
+            let mut rows = coordinates(&line, |view| view.broadcast_to(&out))?;
+            rows[at] = IndexMap {
+                offset: 0,
+                strides: vec![0; out.len()],
+            };
+            Ok((rows, out, index))
+        }))
+    }
+
+    #[track_caller]
+    fn gathered(
+        &self,
+        op: &'static str,
+        index: &Self,
+        axis: isize,
+        plan: impl FnOnce(&[usize], usize) -> Result<(Vec<IndexMap>, Vec<usize>, Self)>,
+    ) -> Result<Self> {
+        let shape = self.shape()?;
+        let at = resolve_axis(op, axis, shape)?;
+        index.check()?;
+        if !index.0.dtype.is_integer() {
+            return Err(Error::DTypeUnsupported {
+                op,
+                dtype: index.0.dtype,
+            });
+        }
+        let (rows, out, index) = plan(shape, at)?;
+        element_count(op, &out)?;
+        if shape[at] == 0 && !out.contains(&0) {
+            return Err(Error::EmptyReduction {
+                op,
+                shape: shape.to_vec(),
+            });
+        }
+        let operation = Op::Gather { axis: at, rows };
+        Ok(Self::new(
+            operation,
+            vec![self.clone(), index],
+            out,
+            self.0.dtype,
+        ))
+    }
+}

@@ -1,0 +1,52 @@
+//! The other side of an operation: a tensor, or a number that takes the tensor's type.
+
+use super::Tensor;
+use crate::dtype::{DType, Scalar};
+use crate::error::Error;
+
+/// What stands beside a tensor in an operation: a `Tensor`, a `&Tensor`, or a number.
+///
+/// A number takes the type of the tensor, as in `NumPy` 2: integers fit any numeric type that can hold them,
+/// floats fit floats, `bool`s fit `bool`. Two tensors must be of one type; nothing else is converted without a
+/// [`cast`](Tensor::cast).
+pub trait Operand {
+    /// Gives the operand as a tensor of type `dtype`, if it is a number; as it is, if it is a tensor.
+    #[track_caller]
+    fn operand(self, op: &'static str, dtype: DType) -> Tensor;
+}
+
+impl Operand for Tensor {
+    fn operand(self, _: &'static str, _: DType) -> Tensor {
+        self
+    }
+}
+
+impl Operand for &Tensor {
+    fn operand(self, _: &'static str, _: DType) -> Tensor {
+        self.clone()
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty, $fits:expr;)*) => {$(
+        impl Operand for $type {
+            #[track_caller]
+            fn operand(self, op: &'static str, dtype: DType) -> Tensor {
+                let scalar = crate::Element::into_scalar(self);
+                let fits: fn(Scalar, DType) -> bool = $fits;
+                if fits(scalar, dtype) {
+                    Tensor::constant(scalar.cast(dtype))
+                } else {
+                    Tensor::error(Error::Unrepresentable { op, value: scalar.to_string(), dtype })
+                }
+            }
+        }
+    )*};
+}
+numbers! {
+    f32, |_, dtype| dtype.is_float();
+    f64, |_, dtype| dtype.is_float();
+    bool, |_, dtype| dtype == DType::Bool;
+    i32, |value, dtype| dtype.is_float() || dtype == DType::I32 || (dtype == DType::U32 && value.to_f64() >= 0.0);
+    u32, |value, dtype| dtype.is_float() || dtype == DType::U32 || (dtype == DType::I32 && value.to_f64() <= f64::from(i32::MAX));
+}

@@ -1,0 +1,68 @@
+//! Products of matrices, written as a product and a sum; the planner sees what they are.
+
+use super::Tensor;
+use crate::error::{Error, Result};
+use crate::shape::broadcast;
+
+impl Tensor {
+    /// The matrix product over the last two axes, with the axes before them broadcast, as `numpy.matmul` does: a
+    /// vector on the left is a row, on the right a column, and its axis disappears again.
+    ///
+    /// The error node of [`Error::InnerMismatch`] if the inner sizes differ or a scalar takes part.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::Tensor;
+    /// let a = Tensor::from_vec(&[7, 1, 2, 3], vec![1.0_f32; 42]);
+    /// let b = Tensor::from_vec(&[5, 3, 4], vec![1.0_f32; 60]);
+    /// assert_eq!(a.matmul(&b).shape()?, [7, 5, 2, 4]);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn matmul(&self, other: &Self) -> Self {
+        if let Err(error) = self.inner_size(other) {
+            return Self::error(error);
+        }
+        let (left_is_row, right_is_column) = (self.0.shape.len() == 1, other.0.shape.len() == 1);
+        let a = if left_is_row {
+            self.expand_dims(0)
+        } else {
+            self.clone()
+        };
+        let b = if right_is_column {
+            other.expand_dims(-1)
+        } else {
+            other.clone()
+        };
+        let product = a.expand_dims(-1) * b.expand_dims(-3);
+        let mut sum = product.sum(-2);
+        if right_is_column {
+            sum = sum.squeeze(-1);
+        }
+        if left_is_row {
+            let axis = if right_is_column { -1 } else { -2 };
+            sum = sum.squeeze(axis);
+        }
+        sum
+    }
+
+    fn inner_size(&self, other: &Self) -> Result<()> {
+        let (left, right) = (self.shape()?, other.shape()?);
+        let inner = |shape: &[usize], from_end: usize| {
+            let back = from_end.min(shape.len());
+            (back > 0).then(|| shape[shape.len() - back])
+        };
+        let mismatch = || Error::InnerMismatch {
+            op: "matmul",
+            left: left.to_vec(),
+            right: right.to_vec(),
+        };
+        let (a, b) = (inner(left, 1), inner(right, 2));
+        if a.is_none() || a != b {
+            return Err(mismatch());
+        }
+        let batch = |shape: &[usize]| shape[..shape.len().saturating_sub(2)].to_vec();
+        broadcast("matmul", &batch(left), &batch(right)).map(drop)
+    }
+}

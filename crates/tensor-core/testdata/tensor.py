@@ -1,0 +1,438 @@
+"""Writes tensor.txt: what NumPy gives for the programs below, one a line."""
+
+import warnings
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+np.seterr(all="ignore")
+warnings.simplefilter("ignore")
+
+F32, F64, F16, I32, U32 = np.float32, np.float64, np.float16, np.int32, np.uint32
+NAMES = {F32: "f32", F64: "f64", F16: "f16", I32: "i32", U32: "u32", np.bool_: "bool"}
+INF, NAN = np.inf, np.nan
+
+# Values that are special, or that show which way a result is rounded.
+FLOATS = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, -7.25, 1e30]
+SIGNED = [-(2**31), -8, -7, -1, 0, 1, 2, 3, 33, 2**31 - 1]
+UNSIGNED = [0, 1, 2, 3, 7, 31, 32, 33, 2**31, 2**32 - 1]
+
+
+def iota(shape, dtype=I32):
+    """Small integers in no order, with ties."""
+    n = int(np.prod(shape, dtype=int))
+    return ((np.arange(n) * 7) % 11 - 5).astype(dtype).reshape(shape)
+
+
+def bits(shape):
+    return iota(shape) % 3 == 0
+
+
+def word(value):
+    if isinstance(value, np.bool_ | np.integer):
+        return str(int(value))
+    return str(float(value) if isinstance(value, F16) else value).removesuffix(".0")
+
+
+def written(array):
+    array = np.asarray(array)
+    words = " ".join(word(value) for value in array.ravel())
+    return f"{NAMES[array.dtype.type]}{list(array.shape)} {words}".replace(", ", ",").strip()
+
+
+def softmax_of(x, axis=0):
+    wide = x.astype(F64)
+    powers = np.exp(wide - wide.max(axis=axis, keepdims=True))
+    return (powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype)
+
+
+LINES = []
+
+
+def case(program, function, *operands, refused=None):
+    """One line: the program, its operands, and what NumPy gives, or the error of ours where it refuses."""
+    operands = [np.asarray(operand) for operand in operands]
+    if refused:
+        try:
+            function(*operands)
+        except (ValueError, IndexError, TypeError):
+            result = f"refused {refused}"
+        else:
+            raise SystemExit(f"NumPy accepts {program}")
+    else:
+        result = written(function(*operands))
+    LINES.append("; ".join([program, *map(written, operands), result]))
+
+
+def elementwise():
+    for dtype in F32, F64:
+        x = np.array(FLOATS, dtype)
+        column = x[:, None]
+        for name, function in [
+            ("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide),
+            ("floor_div", np.floor_divide), ("rem", np.remainder), ("pow", np.power),
+            ("maximum", np.maximum), ("minimum", np.minimum),
+            ("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal),
+            ("eq", np.equal), ("ne", np.not_equal),
+        ]:
+            case(name, function, column, x)
+        y = np.array(FLOATS + [0.3, 2.5, 3.5, -0.5, 100.0, -100.0, 1e-30], dtype)
+        for name, function in [
+            ("neg", np.negative), ("abs", np.abs), ("floor", np.floor), ("ceil", np.ceil), ("round", np.rint),
+            ("trunc", np.trunc), ("sqrt", np.sqrt), ("recip", np.reciprocal), ("exp", np.exp), ("ln", np.log),
+            ("tanh", np.tanh), ("is_nan", np.isnan), ("square", np.square),
+            ("relu", lambda y: np.maximum(y, dtype(0))),
+            ("sigmoid", lambda y: (1 / (1 + np.exp(-y.astype(F64)))).astype(dtype)),
+        ]:
+            case(name, function, y)
+        angles = np.array([NAN, INF, -INF, 0.0, -0.0, 0.5, -1.0, 3.0, 22.0, -100.0, 1e4], dtype)
+        case("sin", np.sin, angles)
+        case("cos", np.cos, angles)
+
+    for values, dtype in (SIGNED, I32), (UNSIGNED, U32):
+        x = np.array(values, dtype)
+        column = x[:, None]
+        for name, function in [
+            ("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("floor_div", np.floor_divide),
+            ("rem", np.remainder), ("maximum", np.maximum), ("minimum", np.minimum),
+            ("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor),
+            ("shl", np.left_shift), ("shr", np.right_shift),
+            ("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal),
+            ("eq", np.equal), ("ne", np.not_equal),
+        ]:
+            case(name, function, column, x)
+        case("not", np.invert, x)
+        case("square", np.square, x)
+        case("relu", lambda x: np.maximum(x, dtype(0)), x)
+    case("neg", np.negative, np.array(SIGNED, I32))
+    case("abs", np.abs, np.array(SIGNED, I32))
+
+    b = np.array([False, True])
+    for name, function in [
+        ("and", np.logical_and), ("or", np.logical_or), ("xor", np.logical_xor), ("eq", np.equal), ("ne", np.not_equal),
+    ]:
+        case(name, function, b[:, None], b)
+    case("not", np.logical_not, b)
+
+    for a, b in [((3, 1), (4,)), ((), (2, 2)), ((2, 1, 3), (4, 1)), ((0,), (1,)), ((0, 1), (1, 3)), ((1,), ())]:
+        case("add", np.add, iota(a), iota(b))
+    for a, b in [((2, 3), (2,)), ((0,), (2,)), ((4, 1), (3, 2))]:
+        case("add", np.add, iota(a), iota(b), refused="BroadcastMismatch")
+
+
+def conversion():
+    def to(dtype):
+        return lambda x: x.astype(dtype)
+
+    special = [NAN, INF, -INF, 0.0, -0.0, 0.1, -0.9]
+    in_range = [0.0, -0.0, 0.99, -0.99, 2.5, -2.5, 7.999, -8.5, 65504.0]
+    for source in F32, F64, F16:
+        for target in F32, F64, F16, np.bool_:
+            if source != target:
+                case(f"cast {NAMES[target]}", to(target), np.array(special + in_range + [6e-8, 65519.0, 65520.0], source))
+        case("cast i32", to(I32), np.array(in_range, source))
+        case("cast u32", to(U32), np.array([0.0, 0.99, 2.5, 7.999, 65504.0], source))
+    for source, values in (I32, SIGNED), (U32, UNSIGNED):
+        x = np.array(values + [2**24 + 1, 2**24 + 3, 65519, 65520], source)
+        for target in F32, F64, F16, I32, U32, np.bool_:
+            if source != target:
+                case(f"cast {NAMES[target]}", to(target), x)
+    for target in F32, F64, F16, I32, U32:
+        case(f"cast {NAMES[target]}", to(target), np.array([False, True]))
+
+
+def selection():
+    x, y = np.array([NAN, 1.0, -0.0, INF], F32), np.array([1.0, NAN, 0.0, -INF], F32)
+    case("select", np.where, np.array([True, False, True, False]), x, y)
+    case("select", np.where, x > 0, x, y)
+    case("select", np.where, bits((2, 1, 3)), iota((4, 1)), iota((3,)))
+    case("select", np.where, np.True_, iota((2, 2), U32), iota((1,), U32))
+    case("select", np.where, bits((0,)), iota((1,)), iota((), I32))
+    case("select", np.where, bits((3,)), bits((2, 1)), ~bits((3,)))
+    case("select", np.where, bits((2,)), iota((3,)), iota((1,)), refused="BroadcastMismatch")
+
+
+def views():
+    x, line = iota((2, 3, 4)), np.arange(7, dtype=I32)
+
+    def sliced(axis, start, stop, step):
+        def function(x):
+            index = [slice(None)] * x.ndim
+            index[axis] = slice(start, stop, step)
+            return x[tuple(index)]
+
+        return f"slice {axis} {start} {stop} {step}".replace("None", "_"), function
+
+    for start in None, 0, 2, 6, 7, 100, -1, -7, -100:
+        for stop in None, 0, 5, 100, -2, -100:
+            case(*sliced(0, start, stop, 2), line)
+            case(*sliced(0, start, stop, -3), line)
+    for axis, start, stop, step in [(0, 1, None, 1), (1, -2, None, 1), (2, None, None, -1), (-1, 3, 0, -2), (-2, 5, 9, 1)]:
+        case(*sliced(axis, start, stop, step), x)
+    case(*sliced(0, None, None, 0), line, refused="ZeroStep")
+    case(*sliced(0, 1, 2, 1), iota(()), refused="AxisOutOfRange")
+
+    for axis in 0, 1, 2, -1, -3:
+        case(f"flip {axis}", lambda x: np.flip(x, axis), x)
+    case("flip 3", lambda x: np.flip(x, 3), x, refused="AxisOutOfRange")
+    for axes in [(0, 1, 2), (2, 0, 1), (1, 0, 2), (-1, -2, -3), (0, 2, -2)]:
+        case(f"permute {' '.join(map(str, axes))}", lambda x: np.transpose(x, axes), x)
+    case("permute 0 0 1", lambda x: np.transpose(x, (0, 0, 1)), x, refused="NotAPermutation")
+    case("permute 0 1", lambda x: np.transpose(x, (0, 1)), x, refused="NotAPermutation")
+    for shape in [(2, 3, 4), (2, 3), (3,), (), (0, 2)]:
+        case("t", np.transpose, iota(shape))
+    for axis in 0, 1, 2, -1, -2, -3:
+        case(f"expand_dims {axis}", lambda x: np.expand_dims(x, axis), iota((2, 3)))
+    case("expand_dims 3", lambda x: np.expand_dims(x, 3), iota((2, 3)), refused="AxisOutOfRange")
+    case("expand_dims -4", lambda x: np.expand_dims(x, -4), iota((2, 3)), refused="AxisOutOfRange")
+    for axis in 0, 2, -1, -3:
+        case(f"squeeze {axis}", lambda x: np.squeeze(x, axis), iota((1, 3, 1)))
+    case("squeeze 1", lambda x: np.squeeze(x, 1), iota((1, 3, 1)), refused="NotSizeOne")
+
+    def broadcast(shape):
+        return f"broadcast_to {' '.join(map(str, shape))}".strip(), lambda x: np.broadcast_to(x, shape)
+
+    for source, shape in [((3,), (2, 3)), ((3, 1), (3, 2)), ((), (2, 2)), ((1,), (0,)), ((2, 1, 3), (2, 2, 3)), ((), ())]:
+        case(*broadcast(shape), iota(source))
+    for source, shape in [((3,), (3, 2)), ((2, 3), (3,)), ((0,), (2,)), ((2,), (1,))]:
+        case(*broadcast(shape), iota(source), refused="NotBroadcastable")
+
+    for source, shape in [((2, 3), (3, 2)), ((2, 3), (6,)), ((6,), (1, 2, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (2, 0))]:
+        case(f"reshape {' '.join(map(str, shape))}".strip(), lambda x: np.reshape(x, shape), iota(source))
+    case("reshape 4", lambda x: np.reshape(x, (4,)), iota((2, 3)), refused="ElementCount")
+    # A transposed matrix and a flipped one have no strides for these shapes.
+    case("t | reshape 3 4", lambda x: np.reshape(x.T, (3, 4)), iota((2, 6)))
+    case("flip 0 | reshape 12", lambda x: np.reshape(np.flip(x, 0), (12,)), iota((3, 4)))
+    case("t | flatten", lambda x: x.T.flatten(), iota((2, 3)))
+
+    def window(axis, size, step):
+        def function(x):
+            every = [slice(None)] * x.ndim
+            every[axis] = slice(None, None, step)
+            return sliding_window_view(x, size, axis)[tuple(every) + (slice(None),)]
+
+        return f"window {axis} {size} {step}", function
+
+    for axis, size, step in [(0, 3, 1), (0, 2, 3), (0, 7, 1), (0, 1, 2), (-1, 4, 2)]:
+        case(*window(axis, size, step), line)
+    for axis, size, step in [(0, 2, 1), (1, 2, 1), (2, 3, 1), (-1, 2, 2)]:
+        case(*window(axis, size, step), x)
+    case(*window(0, 8, 1), line, refused="WindowSize")
+
+    def pad(axis, before, after, fill):
+        def function(x):
+            widths = [(0, 0)] * x.ndim
+            widths[axis] = (before, after)
+            return np.pad(x, widths, constant_values=fill)
+
+        return f"pad {axis} {before} {after} {fill}", function
+
+    for axis, before, after, fill in [(0, 1, 2, 0), (1, 0, 1, -7), (-1, 2, 0, 9), (0, 0, 0, 1)]:
+        case(*pad(axis, before, after, fill), x)
+    case(*pad(0, 2, 1, 4), iota((0,)))
+    case(*pad(0, 1, 1, 4), iota((0, 2)))
+    case(*pad(1, 1, 1, 4), iota((0, 2)))
+
+
+def joining():
+    def concat(axis):
+        return f"concat {axis}", lambda *parts: np.concatenate(parts, axis)
+
+    def stack(axis):
+        return f"stack {axis}", lambda *parts: np.stack(parts, axis)
+
+    case(*concat(0), iota((2, 3)), iota((1, 3)) + I32(20), iota((0, 3)), iota((2, 3)) + I32(40))
+    case(*concat(1), iota((2, 1), F32), iota((2, 3), F32) / F32(2))
+    case(*concat(-1), bits((2, 2)), ~bits((2, 1)))
+    case(*concat(0), iota((3,), F16), np.array([NAN, -0.0, 0.1], F16))
+    case(*concat(-2), iota((0, 2)), iota((0, 2)))
+    case(*concat(0), iota((2,)))
+    case(*concat(0), iota((2, 3)), iota((2, 2)), refused="ConcatMismatch")
+    case(*concat(0), iota((2, 3)), iota((3,)), refused="ConcatMismatch")
+    case(*concat(0), iota(()), iota(()), refused="AxisOutOfRange")
+    case(*concat(2), iota((2, 3)), iota((2, 3)), refused="AxisOutOfRange")
+    for axis in 0, 1, 2, -1, -2:
+        case(*stack(axis), iota((2, 3)), -iota((2, 3)))
+    case(*stack(0), iota(()), iota(()), iota(()))
+    case(*stack(0), iota((2,)), iota((3,)), refused="ConcatMismatch")
+
+
+def reductions():
+    sums = {"sum": np.sum, "prod": np.prod}
+    extremes = {"max": np.max, "min": np.min}
+
+    def program(name, axes, keep):
+        which = ".." if axes is None else " ".join(map(str, axes))
+        return f"{name}{'_keep' if keep else ''} {which}".strip()
+
+    def both(name, function, x, axes, keep=False, refused=None):
+        case(program(name, axes, keep), lambda x: function(x, axes, keep), x, refused=refused)
+
+    def folded(name, x, axes, keep=False, refused=None):
+        if name in sums:
+            dtype = U32 if x.dtype == np.bool_ else x.dtype
+            both(name, lambda x, a, k: sums[name](x, axis=a, keepdims=k, dtype=dtype), x, axes, keep, refused)
+        elif name in extremes:
+            both(name, lambda x, a, k: extremes[name](x, axis=a, keepdims=k), x, axes, keep, refused)
+        elif name == "mean":
+            dtype = x.dtype if x.dtype in (F32, F64) else F32
+            both(name, lambda x, a, k: np.mean(x, axis=a, keepdims=k, dtype=dtype), x, axes, keep, refused)
+        elif name == "count":
+            both(name, lambda x, a, k: U32(np.count_nonzero(x, axis=a, keepdims=k)), x, axes, keep, refused)
+        else:
+            function = {"all": np.all, "any": np.any}[name]
+            both(name, lambda x, a, k: function(x, axis=a, keepdims=k), x, axes, keep, refused)
+
+    sets = [None, (0,), (1,), (-1,), (0, 2), (-1, 0), (2, 0, 1), ()]
+    halves = iota((2, 3, 4), F32) / F32(2)
+    for axes in sets:
+        for keep in False, True:
+            for name in "sum", "prod", "max", "min", "mean":
+                folded(name, halves, axes, keep)
+            for name in "all", "any", "sum":
+                folded(name, bits((2, 3, 4)), axes, keep)
+    for dtype in F64, I32, U32:
+        for name in "sum", "prod", "max", "min", "mean", "count":
+            folded(name, iota((3, 4), dtype), (0,))
+            folded(name, iota((3, 4), dtype), None)
+    extreme = np.array([[2**31 - 1, 1, 2**31 - 1], [-(2**31), -1, 5]], I32)
+    for name in "sum", "prod", "max", "min":
+        folded(name, extreme, (1,))
+        folded(name, extreme.view(U32), (1,))
+
+    special = np.array([[1, NAN, 3], [INF, 1, -INF], [INF, INF, 2], [-0.0, -0.0, -0.0], [NAN, NAN, NAN], [-INF, 2, 2]], F32)
+    for dtype in F32, F64:
+        for name in "sum", "prod", "max", "min", "mean", "count":
+            folded(name, special.astype(dtype), (1,))
+
+    for name in "sum", "prod", "max", "min":
+        folded(name, iota((2, 3), F32), (2,), refused="AxisOutOfRange")
+        folded(name, iota((2, 3), F32), (0, -2), refused="RepeatedAxis")
+        folded(name, iota((), F32), None)
+
+    # Nothing has a sum, but no largest element.
+    for name in "sum", "prod", "mean", "count", "max", "min":
+        for shape, axes in [((0,), None), ((0, 3), (0,)), ((0, 3), (1,)), ((0, 3), None), ((3, 0), (0,)), ((3, 0), (1,)),
+                            ((0, 0), (0,)), ((0, 0), (1,)), ((0, 0), None), ((2, 0, 3), (1,)), ((2, 0, 3), (0, 2)), ((0, 3), ())]:
+            x = iota(shape, F32)
+            folds_nothing = any(shape[axis] == 0 for axis in (range(len(shape)) if axes is None else axes))
+            refused = "EmptyReduction" if name in extremes and folds_nothing else None
+            folded(name, x, axes, refused=refused)
+    for name in "all", "any", "sum":
+        folded(name, bits((0, 2)), (0,))
+        folded(name, bits((0, 2)), (1,))
+        folded(name, bits((0,)), None)
+
+    def position(name, x, axis, refused=None):
+        function = {"argmax": np.argmax, "argmin": np.argmin}[name]
+        case(f"{name} {axis}", lambda x: U32(function(x, axis)), x, refused=refused)
+
+    for name in "argmax", "argmin":
+        for axis in 0, 1, 2, -1:
+            position(name, iota((2, 3, 4), F32), axis)
+        for dtype in F64, I32, U32:
+            position(name, iota((3, 4), dtype), -1)
+        position(name, extreme, 1)
+        for dtype in F32, F64:
+            position(name, special.astype(dtype), 1)
+            position(name, special.astype(dtype), 0)
+        position(name, np.array([0.0, -0.0, 0.0, -0.0], F32), 0)
+        position(name, np.array([INF, INF], F32), 0)
+        position(name, iota((3, 0), F32), 0)
+        position(name, iota((3, 0), F32), 1, refused="EmptyReduction")
+        position(name, iota((0,), F32), 0, refused="EmptyReduction")
+        position(name, iota((0, 0), F32), 0, refused="EmptyReduction")
+        position(name, iota((2,), F32), 1, refused="AxisOutOfRange")
+
+    def softmax(axis):
+        return f"softmax {axis}", lambda x: softmax_of(x, axis)
+
+    for dtype in F32, F64:
+        case(*softmax(0), iota((3, 4), dtype))
+        case(*softmax(-1), iota((2, 3, 4), dtype) * dtype(100))
+    case(*softmax(0), np.array([[1000.0, -INF, NAN, INF], [999.0, 0.0, 1.0, INF]], F32))
+    case(*softmax(1), iota((0, 3), F32))
+    case(*softmax(0), iota((0, 3), F32), refused="EmptyReduction")
+
+
+def picking():
+    def take(axis):
+        return f"gather {axis}", lambda x, index: np.take(x, index.astype(np.int64), axis)
+
+    x = iota((3, 4), F32)
+    case(*take(0), x, np.array([2, 0, -1, -3], I32))
+    case(*take(1), x, np.array([[3, -4], [0, 1]], I32))
+    case(*take(-1), x, np.array(1, I32))
+    case(*take(0), x, np.array([2, 1], U32))
+    case(*take(1), iota((2, 3, 2)), np.array([[[0, 2]]], I32))
+    case(*take(0), bits((5,)), np.array([4, 4, 0], I32))
+    case(*take(0), np.array([0.1, NAN, -0.0], F16), np.array([2, 1, 0], I32))
+    case(*take(0), x, np.zeros((0,), I32))
+    case(*take(0), iota((0, 2)), np.zeros((0,), I32))
+    case(*take(1), iota((0, 2)), np.array([1, -1], I32))
+    case(*take(0), x, np.array([0, 3], I32), refused="IndexOutOfRange")
+    case(*take(0), x, np.array([0, -4], I32), refused="IndexOutOfRange")
+    case(*take(0), x, np.array([2**32 - 1], U32), refused="IndexOutOfRange")
+    case(*take(1), x, np.array(4, I32), refused="IndexOutOfRange")
+    case(*take(0), iota((0, 2)), np.array([0], I32), refused="EmptyReduction")
+    case(*take(2), x, np.array([0], I32), refused="AxisOutOfRange")
+
+    def along(axis):
+        return f"take_along_axis {axis}", lambda x, index: np.take_along_axis(x, index.astype(np.int64), axis)
+
+    case(*along(1), x, np.array([[3, -4, 0], [1, 1, -1], [0, 2, 2]], I32))
+    case(*along(0), x, np.array([[0, 1, 2, -1]], I32))
+    case(*along(-1), x, np.array([[0], [1], [3]], U32))
+    case(*along(1), x, np.array([[-1, 0]], I32))
+    case(*along(1), x, np.zeros((3, 0), I32))
+    case(*along(0), iota((4,)), np.array([3, -3, 0, 0, 1], I32))
+    case(*along(1), x, np.array([[4], [0], [0]], I32), refused="IndexOutOfRange")
+    case(*along(1), x, np.array([[0], [0], [-5]], I32), refused="IndexOutOfRange")
+
+
+def products():
+    shapes = [
+        ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((1, 1), (1, 1)), ((3,), (2, 3, 2)),
+        ((2, 2, 3), (3,)), ((2, 2, 3), (3, 2)), ((2, 3), (2, 3, 2)), ((2, 2, 3), (2, 3, 2)), ((2, 1, 2, 3), (3, 3, 2)),
+        ((1, 2, 3), (2, 3, 1)), ((2, 1, 1, 2), (3, 2, 1)), ((0,), (0,)), ((2, 0), (0, 3)), ((0, 3), (3, 2)),
+        ((0, 2, 3), (3, 2)), ((0, 2, 3), (1, 3, 2)), ((9, 17), (17, 10)), ((16, 8), (8, 16)),
+    ]
+    for dtype in F32, I32:
+        for a, b in shapes:
+            case("matmul", np.matmul, iota(a, dtype), iota(b, dtype))
+    case("matmul", np.matmul, iota((2, 3), F64), iota((3, 2), F64))
+    case("matmul", np.matmul, iota((2, 3), U32), iota((3, 2), U32))
+    case("matmul", np.matmul, np.array([[INF, 1], [NAN, 0]], F32), np.array([[0, 1], [1, 2]], F32))
+    for a, b in [((3,), (2,)), ((2, 3), (2, 3)), ((), (3,)), ((2, 2), ()), ((3,), (2, 3))]:
+        case("matmul", np.matmul, iota(a, F32), iota(b, F32), refused="InnerMismatch")
+    case("matmul", np.matmul, iota((2, 2, 3), F32), iota((3, 3, 2), F32), refused="BroadcastMismatch")
+
+
+def chains():
+    """Several steps, where a planner has something to get wrong."""
+    line, x = iota((9,), F32), iota((4, 6), F32)
+    case("window 0 3 1 | mean -1", lambda x: sliding_window_view(x, 3).mean(-1), line)
+    case("window 0 4 2 | flip 1 | max -1 | flip 0", lambda x: np.flip(sliding_window_view(x, 4)[::2, ::-1].max(-1)), line)
+    case("window 0 2 1 | window 1 3 2 | sum -1 -2", lambda x: sliding_window_view(x, (2, 3))[:, ::2].sum((-1, -2)), x)
+    case("slice 0 _ _ -2 | pad 0 1 2 7 | slice 0 0 _ 2", lambda x: np.pad(x[::-2], (1, 2), constant_values=7)[::2], line)
+    case("pad 0 1 1 -100 | window 0 3 1 | argmin -1", lambda x: U32(sliding_window_view(np.pad(x, 1, constant_values=-100), 3).argmin(-1)), line)
+    case("pad 1 2 0 1 | t | reshape 4 8 | prod 1", lambda x: np.pad(x, [(0, 0), (2, 0)], constant_values=1).T.reshape(4, 8).prod(1), x)
+    case("concat 0 | flip 0 | t | sum_keep 1", lambda a, b: np.flip(np.concatenate([a, b]), 0).T.sum(1, keepdims=True), x, -x)
+    case("sub | abs | lt_1 | sum 0", lambda a, b: (abs(a - b) < 1).sum(0, dtype=U32), x[:, :, None], x[:, None, :])
+    case("sub | abs | lt_1 | all 0", lambda a, b: (abs(a - b) < 1).all(0), x[:, :, None], x[:, None, :])
+    case("gather 1 | permute 1 0 2 | max 0", lambda x, i: np.take(x, i, 1).max(1), x, np.array([[0, -1], [3, 3]], I32))
+    case("sum 1 | expand_dims 1 | broadcast_to 4 3 | prod 0", lambda x: np.broadcast_to(x.sum(1)[:, None], (4, 3)).prod(0), x)
+    case("matmul | relu | max 1 | softmax 0", lambda a, b: softmax_of(np.maximum(a @ b, 0).max(1)), x, x.T)
+
+
+elementwise()
+conversion()
+selection()
+views()
+joining()
+reductions()
+picking()
+products()
+chains()
+with open("tensor.txt", "w", encoding="ascii") as file:
+    file.write("\n".join(LINES) + "\n")

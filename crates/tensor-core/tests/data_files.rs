@@ -1,0 +1,413 @@
+//! NPY and safetensors files: what others wrote, what we write, and what nobody should have written.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ::safetensors::tensor::{Dtype, TensorView};
+use half::f16;
+use proptest::prelude::*;
+use tensor_core::compare::{self, Bound, assert_close};
+use tensor_core::data::{DataError, npy, safetensors};
+use tensor_core::ndarray::{ArrayD, array};
+use tensor_core::{DType, Element, Error, Host, Tensor};
+
+/// A folder that is gone after the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tensor-core-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/npy")
+        .join(name)
+}
+
+/// The elements of a tensor, which must be in memory.
+fn host<T: Element>(tensor: &Tensor) -> ArrayD<T> {
+    tensor.to_host().unwrap()
+}
+
+fn assert_holds<T: Element + compare::Element>(tensor: &Tensor, expected: &ArrayD<T>) {
+    assert_close(host::<T>(tensor), expected, Bound::bits().allow_empty());
+}
+
+/// Two rows of floats that every float type holds, with those that show how bytes were read.
+fn six() -> ArrayD<f32> {
+    array![[1.5, -0.0, f32::INFINITY], [f32::NAN, 1.0 / 1024.0, -2.0]].into_dyn()
+}
+
+#[test]
+fn files_of_numpy_are_read_in_every_type_byte_order_and_layout() {
+    let read = |name: &str| npy::read(golden(name)).unwrap();
+    let double = six().mapv(f64::from);
+    for name in ["f64_column_major.npy", "f64_big_endian_column_major.npy"] {
+        assert_holds(&read(name), &double);
+    }
+    for name in ["f32.npy", "f32_version_2.npy", "f32_version_3.npy"] {
+        assert_holds(&read(name), &six());
+    }
+    let bits = host::<f16>(&read("f16.npy")).mapv(f16::to_bits);
+    assert_close(
+        bits,
+        six().mapv(|x| f16::from_f32(x).to_bits()),
+        Bound::exact(),
+    );
+    assert_holds(
+        &read("i32_big_endian.npy"),
+        &array![[[1], [-2]], [[3], [i32::MAX]], [[5], [i32::MIN]]].into_dyn(),
+    );
+    assert_holds(
+        &read("u32_scalar.npy"),
+        &ArrayD::from_elem(vec![], u32::MAX),
+    );
+    assert_holds(
+        &read("bool_line.npy"),
+        &array![true, false, true].into_dyn(),
+    );
+    assert_holds(&read("f32_empty.npy"), &ArrayD::<f32>::zeros(vec![2, 0, 3]));
+}
+
+#[test]
+fn what_numpy_wrote_in_row_major_order_is_written_byte_for_byte() {
+    for name in [
+        "f32.npy",
+        "f16.npy",
+        "u32_scalar.npy",
+        "bool_line.npy",
+        "f32_empty.npy",
+    ] {
+        let expected = fs::read(golden(name)).unwrap();
+        let mut actual = Vec::new();
+        npy::write_to(&mut actual, &npy::read_from(&expected[..]).unwrap()).unwrap();
+        assert_close(actual, expected, Bound::exact());
+    }
+}
+
+#[test]
+fn types_that_tensors_lack_are_refused_by_name() {
+    let error = npy::read(golden("i64.npy")).unwrap_err();
+    assert!(
+        matches!(error.root(), DataError::UnsupportedDType { dtype, shape, .. } if dtype == "<i8" && shape == &[3]),
+        "{error}"
+    );
+    assert!(error.to_string().contains("i64.npy"), "{error}");
+    let error = npy::read(golden("record.npy")).unwrap_err();
+    assert!(
+        error.to_string().contains("('a', '<f4'), ('b', '<i4')"),
+        "{error}"
+    );
+}
+
+/// A tensor of each type and of several shapes; one is longer than a chunk.
+fn all_sorts() -> BTreeMap<String, Tensor> {
+    let floats: Vec<f32> = six().into_iter().collect();
+    let mut tensors = BTreeMap::new();
+    let mut add = |name: &str, tensor: Tensor| tensors.insert(name.to_owned(), tensor);
+    add("f32", Tensor::from_vec(&[3, 2], floats.clone()));
+    add(
+        "f64",
+        Tensor::from_vec(&[1, 6, 1], floats.iter().copied().map(f64::from).collect()),
+    );
+    add(
+        "f16",
+        Tensor::from_vec(&[6], floats.iter().copied().map(f16::from_f32).collect()),
+    );
+    add(
+        "i32",
+        Tensor::from_vec(&[2, 2], vec![i32::MIN, -1, 0, i32::MAX]),
+    );
+    add(
+        "u32 \"long\"\n",
+        Tensor::from_vec(&[7, 5003], (0..7 * 5003_u32).collect()),
+    );
+    add("bool", Tensor::from_vec(&[2, 1], vec![true, false]));
+    add("scalar", Tensor::from_vec(&[], vec![0.1_f64]));
+    add("empty", Tensor::from_vec(&[4, 0], Vec::<u32>::new()));
+    tensors
+}
+
+/// Compares type, shape and bits.
+fn assert_same(actual: &Tensor, expected: &Tensor) {
+    assert_eq!(actual.dtype().unwrap(), expected.dtype().unwrap());
+    match expected.dtype().unwrap() {
+        DType::F32 => assert_holds(actual, &host::<f32>(expected)),
+        DType::F64 => assert_holds(actual, &host::<f64>(expected)),
+        DType::I32 => assert_holds(actual, &host::<i32>(expected)),
+        DType::U32 => assert_holds(actual, &host::<u32>(expected)),
+        DType::Bool => assert_holds(actual, &host::<bool>(expected)),
+        DType::F16 => assert_close(
+            host::<f16>(actual).mapv(f16::to_bits),
+            host::<f16>(expected).mapv(f16::to_bits),
+            Bound::exact(),
+        ),
+    }
+}
+
+#[test]
+fn every_type_and_shape_comes_back_from_a_file() {
+    let folder = Folder::new("round-trip");
+    let tensors = all_sorts();
+    for tensor in tensors.values() {
+        npy::write(folder.file("x.npy"), tensor).unwrap();
+        assert_same(&npy::read(folder.file("x.npy")).unwrap(), tensor);
+    }
+    let named: Vec<(&str, &Tensor)> = tensors
+        .iter()
+        .map(|(name, tensor)| (&name[..], tensor))
+        .collect();
+    safetensors::write(folder.file("x.safetensors"), &named).unwrap();
+    let back = safetensors::read(folder.file("x.safetensors")).unwrap();
+    assert!(back.keys().eq(tensors.keys()));
+    for (name, tensor) in &tensors {
+        assert_same(&back[name], tensor);
+    }
+    let mut names = folder.names();
+    names.sort();
+    assert_eq!(names, ["x.npy", "x.safetensors"]);
+}
+
+#[test]
+fn the_crate_of_the_format_reads_what_we_write_and_the_other_way_round() {
+    let tensors = all_sorts();
+    let named: Vec<(&str, &Tensor)> = tensors
+        .iter()
+        .map(|(name, tensor)| (&name[..], tensor))
+        .collect();
+    let mut ours = Vec::new();
+    safetensors::write_to(&mut ours, &named).unwrap();
+    let views = ::safetensors::SafeTensors::deserialize(&ours).unwrap();
+    assert_eq!(views.len(), tensors.len());
+    let long = views.tensor("u32 \"long\"\n").unwrap();
+    assert_eq!((long.dtype(), long.shape()), (Dtype::U32, &[7, 5003][..]));
+    let expected: Vec<u8> = (0..7 * 5003_u32).flat_map(u32::to_le_bytes).collect();
+    assert_close(long.data(), expected, Bound::exact());
+
+    let theirs = ::safetensors::serialize(views.iter(), None).unwrap();
+    let back = safetensors::read_from(&theirs[..]).unwrap();
+    for (name, tensor) in &tensors {
+        assert_same(&back[name], tensor);
+    }
+}
+
+#[test]
+fn a_type_that_a_tensor_lacks_is_refused_with_the_tensors_name() {
+    let view = TensorView::new(Dtype::BF16, vec![2], &[0; 4]).unwrap();
+    let file = ::safetensors::serialize([("layer.weight", view)], None).unwrap();
+    let error = safetensors::read_from(&file[..]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "safetensors: elements of type BF16 and shape [2] are not supported, in tensor \"layer.weight\""
+    );
+}
+
+#[test]
+fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
+    let folder = Folder::new("failed-write");
+    let x = Tensor::from_array(array![1.0_f32, 2.0]);
+    npy::write(folder.file("x.npy"), &x).unwrap();
+    safetensors::write(folder.file("x.safetensors"), &[("x", &x)]).unwrap();
+
+    let lazy = &x + 1.0;
+    assert!(matches!(
+        npy::write(folder.file("x.npy"), &lazy),
+        Err(Error::NotRealized)
+    ));
+    let pair: &[(&str, &Tensor)] = &[("x", &x), ("y", &lazy)];
+    assert!(matches!(
+        safetensors::write(folder.file("x.safetensors"), pair),
+        Err(Error::NotRealized)
+    ));
+    let wrong = x.reshape(&[3]);
+    let error = npy::write(folder.file("x.npy"), &wrong).unwrap_err();
+    assert!(
+        matches!(error.root(), Error::ElementCount { .. }),
+        "{error}"
+    );
+    for names in [["x", "x"], ["x", "__metadata__"]] {
+        let error = safetensors::write(folder.file("x.safetensors"), &names.map(|name| (name, &x)))
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Data(fault) if matches!(fault.root(), DataError::Unwritable { .. })),
+            "{error}"
+        );
+    }
+
+    let mut names = folder.names();
+    names.sort();
+    assert_eq!(names, ["x.npy", "x.safetensors"]);
+    assert_same(&npy::read(folder.file("x.npy")).unwrap(), &x);
+    assert_same(
+        &safetensors::read(folder.file("x.safetensors")).unwrap()["x"],
+        &x,
+    );
+    let realized = lazy.realize(&Host::new()).unwrap();
+    npy::write(folder.file("x.npy"), &realized).unwrap();
+    assert_holds(
+        &npy::read(folder.file("x.npy")).unwrap(),
+        &array![2.0_f32, 3.0].into_dyn(),
+    );
+}
+
+#[test]
+fn errors_name_the_file() {
+    let folder = Folder::new("errors");
+    let missing = folder.file("missing.npy");
+    for error in [
+        npy::read(&missing).unwrap_err(),
+        safetensors::read(&missing).unwrap_err(),
+    ] {
+        assert!(matches!(error.root(), DataError::Io { .. }), "{error}");
+        assert!(error.to_string().ends_with("missing.npy"), "{error}");
+    }
+    let nowhere = folder.file("no/such/folder.npy");
+    let error = npy::write(
+        &nowhere,
+        &Tensor::scalar(1.0_f32).realize(&Host::new()).unwrap(),
+    )
+    .unwrap_err();
+    assert!(error.to_string().ends_with("no/such/folder.npy"), "{error}");
+
+    let mut bytes = fs::read(golden("f32.npy")).unwrap();
+    bytes.push(0);
+    fs::write(folder.file("long.npy"), &bytes).unwrap();
+    let error = npy::read(folder.file("long.npy")).unwrap_err();
+    assert!(
+        matches!(error.root(), DataError::TrailingBytes { .. }),
+        "{error}"
+    );
+    fs::write(folder.file("short.npy"), &bytes[..bytes.len() - 2]).unwrap();
+    let error = npy::read(folder.file("short.npy")).unwrap_err().to_string();
+    let what = "npy: f32 elements of shape [2, 3] take 24 bytes, the file ends after 23, in ";
+    assert!(
+        error.starts_with(what) && error.ends_with("short.npy"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_bool_that_is_neither_is_refused() {
+    let mut bytes = fs::read(golden("bool_line.npy")).unwrap();
+    *bytes.last_mut().unwrap() = 2;
+    let error = npy::read_from(&bytes[..]).unwrap_err();
+    assert!(
+        matches!(error, DataError::NotABool { byte: 2, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn offsets_whose_sum_overflows_are_refused() {
+    // The last tensor ends at the end of the address space, and the header has yet to be added.
+    let (size, mut start, mut entries) = (usize::MAX >> 1, 0_usize, Vec::new());
+    for number in 0..2 {
+        let end = start + size;
+        entries.push(format!(
+            r#""{number}":{{"dtype":"BOOL","shape":[{size}],"data_offsets":[{start},{end}]}}"#
+        ));
+        start = end;
+    }
+    let text = format!("{{{}}}", entries.join(","));
+    let file = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let error = safetensors::read_from(&file[..]).unwrap_err();
+    assert!(
+        matches!(
+            error.root(),
+            DataError::Truncated {
+                actual_bytes: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+/// A small file of each format.
+fn small_files() -> [Vec<u8>; 2] {
+    let x = Tensor::from_array(array![[1.0_f32, 2.0], [3.0, 4.0]]);
+    let mut safetensors = Vec::new();
+    safetensors::write_to(
+        &mut safetensors,
+        &[("a", &x), ("b", &Tensor::from_array(array![true]))],
+    )
+    .unwrap();
+    let mut npy = Vec::new();
+    npy::write_to(&mut npy, &x).unwrap();
+    [npy, safetensors]
+}
+
+#[test]
+fn a_file_that_ends_anywhere_is_refused() {
+    let [npy, safetensors] = small_files();
+    for end in 0..npy.len() {
+        assert!(npy::read_from(&npy[..end]).is_err(), "{end}");
+    }
+    for end in 0..safetensors.len() {
+        assert!(
+            safetensors::read_from(&safetensors[..end]).is_err(),
+            "{end}"
+        );
+    }
+    assert!(npy::read_from(&npy[..]).is_ok() && safetensors::read_from(&safetensors[..]).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2048, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_file_is_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let [mut npy, mut safetensors] = small_files();
+        for file in [&mut npy, &mut safetensors] {
+            for (at, byte) in &changes {
+                let at = at.index(file.len());
+                file[at] = *byte;
+            }
+            if let Some(cut) = cut {
+                file.drain(..cut.index(file.len()));
+            }
+        }
+        // Whatever they give, they give it without a panic.
+        let _ = (npy::read_from(&npy[..]), safetensors::read_from(&safetensors[..]));
+    }
+
+    #[test]
+    fn any_header_is_read_or_refused(
+        text in prop_oneof!["[\\[\\](){}'\",: 0-9a-z\\\\]{0,80}", any::<String>()],
+        version in 0_u8..4,
+    ) {
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        let npy = [b"\x93NUMPY", &[version, 0][..], &length.to_le_bytes(), text.as_bytes(), &[1; 64]].concat();
+        let safetensors = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &[1; 64]].concat();
+        let _ = (npy::read_from(&npy[..]), safetensors::read_from(&safetensors[..]));
+    }
+}

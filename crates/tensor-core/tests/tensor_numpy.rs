@@ -1,0 +1,549 @@
+//! Programs on tensors give what `NumPy` gives, on every executor of this crate.
+//!
+//! Role: reads `testdata/tensor.txt`, which `NumPy` wrote, and states where tensors differ from it on purpose.
+//! Method: a line holds a program (steps joined by `|`, each a name and numbers), its operands, and the result or
+//! the error that must come instead. Equal means equal: NaN where NaN is, an infinity where one is, the sign of
+//! zeros too; only functions that nobody rounds correctly have a bound.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use half::f16;
+use tensor_core::compare::{self, Bound, Mismatch, assert_close, compare};
+use tensor_core::ndarray::{ArrayD, array};
+use tensor_core::view::Slice;
+use tensor_core::{Axes, DType, Element, Executor, Host, Reference, Tensor, array};
+
+/// The lines of `tensor.txt`: a file that lost some would pass for less.
+const N_LINES: usize = 767;
+
+/// Epsilons that a function may be off: `NumPy` and the executors have up to four each.
+const FUNCTION_EPSILONS: usize = 8;
+
+fn executors() -> [Box<dyn Executor>; 2] {
+    [Box::new(Host::new()), Box::new(Reference)]
+}
+
+/// One step of a program.
+struct Step<'a> {
+    name: &'a str,
+    arguments: Vec<&'a str>,
+}
+
+impl<'a> Step<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut words = text.split_whitespace();
+        Self {
+            name: words.next().unwrap(),
+            arguments: words.collect(),
+        }
+    }
+
+    fn number<T: FromStr<Err: Debug>>(&self, at: usize) -> T {
+        self.arguments[at].parse().unwrap()
+    }
+
+    fn numbers<T: FromStr<Err: Debug>>(&self) -> Vec<T> {
+        (0..self.arguments.len())
+            .map(|at| self.number(at))
+            .collect()
+    }
+
+    fn slice(&self) -> Slice {
+        let bound = |at: usize| (self.arguments[at] != "_").then(|| self.number(at));
+        Slice {
+            start: bound(1),
+            stop: bound(2),
+            step: self.number(3),
+        }
+    }
+
+    fn axes(&self) -> Axes {
+        let axes = if self.arguments == [".."] {
+            Axes::from(..)
+        } else {
+            Axes::from(&self.numbers::<isize>()[..])
+        };
+        if self.name.ends_with("_keep") {
+            Axes::keep(axes)
+        } else {
+            axes
+        }
+    }
+
+    fn apply(&self, operands: &[Tensor]) -> Tensor {
+        let borrowed: Vec<&Tensor> = operands.iter().collect();
+        match (self.name, operands) {
+            ("select", [condition, yes, no]) => condition.select(yes, no),
+            ("concat", _) => Tensor::concat(&borrowed, self.number(0)),
+            ("stack", _) => Tensor::stack(&borrowed, self.number(0)),
+            (_, [a]) => self
+                .unary(a)
+                .or_else(|| self.view(a))
+                .or_else(|| self.reduction(a))
+                .unwrap(),
+            (_, [a, b]) => self.binary(a, b).unwrap(),
+            _ => panic!("{} of {} operands", self.name, operands.len()),
+        }
+    }
+
+    fn unary(&self, x: &Tensor) -> Option<Tensor> {
+        Some(match self.name {
+            "neg" => -x,
+            "abs" => x.abs(),
+            "floor" => x.floor(),
+            "ceil" => x.ceil(),
+            "round" => x.round(),
+            "trunc" => x.trunc(),
+            "sqrt" => x.sqrt(),
+            "recip" => x.recip(),
+            "exp" => x.exp(),
+            "ln" => x.ln(),
+            "sin" => x.sin(),
+            "cos" => x.cos(),
+            "tanh" => x.tanh(),
+            "sigmoid" => x.sigmoid(),
+            "is_nan" => x.is_nan(),
+            "not" => x.not(),
+            "square" => x.square(),
+            "relu" => x.relu(),
+            "lt_1" => x.lt(1),
+            "cast" => x.cast(dtype(self.arguments[0])),
+            _ => return None,
+        })
+    }
+
+    fn binary(&self, a: &Tensor, b: &Tensor) -> Option<Tensor> {
+        Some(match self.name {
+            "add" => a + b,
+            "sub" => a - b,
+            "mul" => a * b,
+            "div" => a / b,
+            "floor_div" => a.floor_div(b),
+            "rem" => a.rem(b),
+            "pow" => a.pow(b),
+            "maximum" => a.maximum(b),
+            "minimum" => a.minimum(b),
+            "and" => a.and(b),
+            "or" => a.or(b),
+            "xor" => a.xor(b),
+            "shl" => a.shl(b),
+            "shr" => a.shr(b),
+            "lt" => a.lt(b),
+            "le" => a.le(b),
+            "gt" => a.gt(b),
+            "ge" => a.ge(b),
+            "eq" => a.eq(b),
+            "ne" => a.ne(b),
+            "matmul" => a.matmul(b),
+            "gather" => a.gather(b, self.number(0)),
+            "take_along_axis" => a.take_along_axis(b, self.number(0)),
+            _ => return None,
+        })
+    }
+
+    fn view(&self, x: &Tensor) -> Option<Tensor> {
+        Some(match self.name {
+            "reshape" => x.reshape(&self.numbers::<usize>()),
+            "flatten" => x.flatten(),
+            "permute" => x.permute(&self.numbers::<isize>()),
+            "t" => x.t(),
+            "expand_dims" => x.expand_dims(self.number(0)),
+            "squeeze" => x.squeeze(self.number(0)),
+            "broadcast_to" => x.broadcast_to(&self.numbers::<usize>()),
+            "slice" => x.slice(self.number(0), self.slice()),
+            "flip" => x.flip(self.number(0)),
+            "window" => x.window(self.number(0), self.number(1), self.number(2)),
+            "pad" => x.pad(
+                self.number(0),
+                self.number(1),
+                self.number(2),
+                self.number::<i32>(3),
+            ),
+            _ => return None,
+        })
+    }
+
+    fn reduction(&self, x: &Tensor) -> Option<Tensor> {
+        Some(match self.name.trim_end_matches("_keep") {
+            "sum" => x.sum(self.axes()),
+            "prod" => x.prod(self.axes()),
+            "max" => x.max(self.axes()),
+            "min" => x.min(self.axes()),
+            "all" => x.all(self.axes()),
+            "any" => x.any(self.axes()),
+            "count" => x.count(self.axes()),
+            "mean" => x.mean(self.axes()),
+            "argmax" => x.argmax(self.number(0)),
+            "argmin" => x.argmin(self.number(0)),
+            "softmax" => x.softmax(self.number(0)),
+            _ => return None,
+        })
+    }
+
+    /// How far a result may lie from that of `NumPy`, in epsilons.
+    fn epsilons(&self) -> usize {
+        match self.name {
+            "exp" | "ln" | "sin" | "cos" | "tanh" | "sigmoid" | "pow" | "softmax" => {
+                FUNCTION_EPSILONS
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it is settled which zero the result is: not which of two equal zeros is the larger, nor what a sum of
+    /// nothing but negative zeros begins with.
+    fn zeros_have_a_sign(&self) -> bool {
+        let open = ["maximum", "minimum", "max", "min", "relu", "sum", "mean"];
+        !open.contains(&self.name.trim_end_matches("_keep"))
+    }
+}
+
+fn dtype(name: &str) -> DType {
+    let all = [
+        DType::F32,
+        DType::F64,
+        DType::I32,
+        DType::U32,
+        DType::Bool,
+        DType::F16,
+    ];
+    all.into_iter()
+        .find(|dtype| dtype.to_string() == name)
+        .unwrap()
+}
+
+/// Splits `f32[2,3] 1 2 …` into type, shape and elements.
+fn parts(text: &str) -> (DType, Vec<usize>, Vec<&str>) {
+    let (name, rest) = text.split_once('[').unwrap();
+    let (shape, words) = rest.split_once(']').unwrap();
+    let shape = shape
+        .split(',')
+        .filter(|size| !size.is_empty())
+        .map(|size| size.parse().unwrap());
+    (
+        dtype(name),
+        shape.collect(),
+        words.split_whitespace().collect(),
+    )
+}
+
+fn parsed<T: FromStr<Err: Debug>>(words: &[&str]) -> Vec<T> {
+    words.iter().map(|word| word.parse().unwrap()).collect()
+}
+
+fn flags(words: &[&str]) -> Vec<bool> {
+    words.iter().map(|&word| word == "1").collect()
+}
+
+fn tensor(text: &str) -> Tensor {
+    let (dtype, shape, words) = parts(text);
+    match dtype {
+        DType::F32 => Tensor::from_vec(&shape, parsed::<f32>(&words)),
+        DType::F64 => Tensor::from_vec(&shape, parsed::<f64>(&words)),
+        DType::I32 => Tensor::from_vec(&shape, parsed::<i32>(&words)),
+        DType::U32 => Tensor::from_vec(&shape, parsed::<u32>(&words)),
+        DType::Bool => Tensor::from_vec(&shape, flags(&words)),
+        DType::F16 => Tensor::from_vec(&shape, parsed::<f16>(&words)),
+    }
+}
+
+/// Compares floats, and which of their zeros are negative if that is settled.
+fn check_floats<T>(
+    actual: &ArrayD<T>,
+    shape: &[usize],
+    words: &[&str],
+    program: &[Step<'_>],
+) -> Result<(), Mismatch>
+where
+    T: Element + compare::Element + FromStr<Err: Debug> + Into<f64>,
+{
+    let expected = array::from_vec(shape, parsed::<T>(words)).unwrap();
+    let epsilons = program.iter().map(Step::epsilons).max().unwrap();
+    compare(actual, &expected, &Bound::relative(epsilons).allow_empty())?;
+    if program.iter().all(Step::zeros_have_a_sign) {
+        let is_negative_zero = |&x: &T| 1.0 / x.into() == f64::NEG_INFINITY;
+        let (actual, expected) = (actual.map(is_negative_zero), expected.map(is_negative_zero));
+        compare(actual, expected, &Bound::exact().allow_empty())?;
+    }
+    Ok(())
+}
+
+fn check_exact<T: Element + compare::Element>(
+    actual: &ArrayD<T>,
+    shape: &[usize],
+    expected: Vec<T>,
+) -> Result<(), Mismatch> {
+    let expected = array::from_vec(shape, expected).unwrap();
+    compare(actual, expected, &Bound::exact().allow_empty()).map(drop)
+}
+
+fn check(
+    result: &Tensor,
+    expected: &str,
+    program: &[Step<'_>],
+    executor: &dyn Executor,
+) -> Result<(), String> {
+    let (dtype, shape, words) = parts(expected);
+    let actual = (result.dtype().map_err(text)?, result.shape().map_err(text)?);
+    if actual != (dtype, &shape) {
+        return Err(format!("got {actual:?}"));
+    }
+    let floats = match dtype {
+        DType::F32 => check_floats(
+            &result.eval::<f32>(executor).map_err(text)?,
+            &shape,
+            &words,
+            program,
+        ),
+        DType::F64 => check_floats(
+            &result.eval::<f64>(executor).map_err(text)?,
+            &shape,
+            &words,
+            program,
+        ),
+        DType::I32 => check_exact(
+            &result.eval::<i32>(executor).map_err(text)?,
+            &shape,
+            parsed(&words),
+        ),
+        DType::U32 => check_exact(
+            &result.eval::<u32>(executor).map_err(text)?,
+            &shape,
+            parsed(&words),
+        ),
+        DType::Bool => check_exact(
+            &result.eval::<bool>(executor).map_err(text)?,
+            &shape,
+            flags(&words),
+        ),
+        DType::F16 => {
+            // The comparator has no half precision; every f16 is an f32.
+            let wide = result.eval::<f16>(executor).map_err(text)?.mapv(f32::from);
+            check_floats(&wide, &shape, &words, program)
+        }
+    };
+    floats.map_err(text)
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// The name of the error that a tensor has from the start, or meets when it is computed.
+fn refusal(result: &Tensor, executor: &dyn Executor) -> String {
+    match result.realize(executor) {
+        Ok(_) => "nothing".to_owned(),
+        Err(error) => {
+            let text = format!("{:?}", error.root());
+            text.split(|letter: char| !letter.is_alphanumeric())
+                .next()
+                .unwrap()
+                .to_owned()
+        }
+    }
+}
+
+fn run(line: &str, executor: &dyn Executor) -> Result<(), String> {
+    let fields: Vec<&str> = line.split("; ").collect();
+    let [program, operands @ .., expected] = &fields[..] else {
+        panic!("a line has a program and a result");
+    };
+    let operands: Vec<Tensor> = operands.iter().map(|text| tensor(text)).collect();
+    let program: Vec<Step<'_>> = program.split('|').map(Step::new).collect();
+    let (first, rest) = program.split_first().unwrap();
+    let start = first.apply(&operands);
+    let result = rest.iter().fold(start, |x, step| step.apply(&[x]));
+    let Some(expected) = expected.strip_prefix("refused ") else {
+        return check(&result, expected, &program, executor);
+    };
+    let actual = refusal(&result, executor);
+    if actual == expected {
+        Ok(())
+    } else {
+        Err(format!("{actual} is refused"))
+    }
+}
+
+#[test]
+fn numpy_gives_the_same() {
+    let lines: Vec<&str> = include_str!("../testdata/tensor.txt").lines().collect();
+    assert_eq!(lines.len(), N_LINES);
+    let mut failed = Vec::new();
+    for executor in executors() {
+        for line in &lines {
+            if let Err(why) = run(line, executor.as_ref()) {
+                failed.push(format!("{}: {line}\n  {why}", executor.name()));
+            }
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} lines differ:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+}
+
+/// Asserts that every executor refuses a tensor with an error of this name.
+#[track_caller]
+fn assert_refused(tensor: &Tensor, expected: &str) {
+    for executor in executors() {
+        assert_eq!(refusal(tensor, executor.as_ref()), expected);
+    }
+}
+
+/// Asserts that every executor computes exactly these elements.
+#[track_caller]
+fn assert_gives<T: Element + compare::Element, const N: usize>(tensor: &Tensor, expected: [T; N]) {
+    for executor in executors() {
+        let actual = tensor.eval::<T>(executor.as_ref()).unwrap();
+        assert_close(actual.flatten(), expected, Bound::exact());
+    }
+}
+
+// What follows is where tensors differ from NumPy on purpose.
+
+#[test]
+fn two_types_meet_only_after_a_cast() {
+    let (i, f) = (
+        Tensor::from_array(array![1, 2]),
+        Tensor::from_array(array![0.5_f32, 0.5]),
+    );
+    assert_refused(&(&i + &f), "DTypeMismatch");
+    assert_refused(&f.gt(f.cast(DType::F64)), "DTypeMismatch");
+    assert_refused(&i.matmul(&f), "DTypeMismatch");
+    assert_refused(&Tensor::concat(&[&i, &f], 0), "DTypeMismatch");
+    assert_gives(&(i.cast(DType::F32) + &f), [1.5_f32, 2.5]);
+}
+
+#[test]
+fn a_number_takes_the_type_of_the_tensor_or_is_refused() {
+    let (i, u) = (
+        Tensor::from_array(array![1, 2]),
+        Tensor::from_array(array![1_u32, 2]),
+    );
+    assert_gives(&(&u * 2), [2_u32, 4]);
+    assert_gives(&(2 * i.cast(DType::F32)), [2.0_f32, 4.0]);
+    assert_refused(&(&i + 0.5), "Unrepresentable");
+    assert_refused(&(&u + -1), "Unrepresentable");
+    assert_refused(&i.eq(true), "Unrepresentable");
+    assert_refused(&i.maximum(u32::MAX), "Unrepresentable");
+}
+
+#[test]
+fn functions_of_real_numbers_are_refused_on_integers() {
+    let i = Tensor::from_array(array![4, 9]);
+    assert_refused(&(&i / 2), "DTypeUnsupported");
+    for refused in [
+        i.sqrt(),
+        i.exp(),
+        i.recip(),
+        i.pow(2),
+        i.round(),
+        i.is_nan(),
+        i.softmax(0),
+    ] {
+        assert_refused(&refused, "DTypeUnsupported");
+    }
+    assert_gives(&i.floor_div(2), [2, 4]);
+}
+
+#[test]
+fn unsigned_integers_have_no_sign_to_change() {
+    let u = Tensor::from_array(array![1_u32]);
+    assert_refused(&-&u, "DTypeUnsupported");
+    assert_refused(&u.abs(), "DTypeUnsupported");
+    assert_gives(&(0 - &u), [u32::MAX]);
+}
+
+#[test]
+fn truth_values_are_no_numbers_until_they_are_counted() {
+    let b = Tensor::from_array(array![true, false, true]);
+    for refused in [
+        &b + &b,
+        &b * &b,
+        b.maximum(&b),
+        b.max(0),
+        b.prod(0),
+        b.argmax(0),
+        b.lt(&b),
+        b.matmul(&b),
+    ] {
+        assert_refused(&refused, "DTypeUnsupported");
+    }
+    assert_gives(&b.sum(..), [2_u32]);
+    assert_gives(&b.mean(..), [2.0_f32 / 3.0]);
+    let f = Tensor::from_array(array![1.0_f32, f32::NAN]);
+    assert_refused(&f.all(..), "DTypeUnsupported");
+    assert_refused(&f.and(&f), "DTypeUnsupported");
+    assert_gives(&f.count(..), [2_u32]);
+}
+
+#[test]
+fn half_precision_is_stored_and_converted_only() {
+    let h = Tensor::from_array(array![f16::ONE, f16::NEG_ONE]);
+    for refused in [&h + &h, h.exp(), h.eq(&h), h.sum(..), h.max(..), h.mean(..)] {
+        assert_refused(&refused, "DTypeUnsupported");
+    }
+    assert_gives(&h.flip(0).cast(DType::F32), [-1.0_f32, 1.0]);
+}
+
+#[test]
+fn integers_are_summed_in_their_own_type_and_wrap() {
+    let i = Tensor::from_array(array![i32::MAX, 1]);
+    assert_gives(&i.sum(..), [i32::MIN]);
+    assert_gives(&(&i * 2).prod(..), [-4]);
+    assert_gives(&i.cast(DType::U32).sum(..), [1_u32 << 31]);
+    // A mean is one of f32s.
+    assert_gives(&i.mean(..), [1_073_741_824.0_f32]);
+}
+
+#[test]
+fn floats_saturate_when_they_become_integers() {
+    let f = Tensor::from_array(array![
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        3e9,
+        -3e9,
+        -1.0
+    ]);
+    assert_gives(
+        &f.cast(DType::I32),
+        [0, i32::MAX, i32::MIN, i32::MAX, i32::MIN, -1],
+    );
+    assert_gives(&f.cast(DType::U32), [0, u32::MAX, 0, 3_000_000_000, 0, 0]);
+    assert_gives(
+        &f.cast(DType::F64).cast(DType::I32),
+        [0, i32::MAX, i32::MIN, i32::MAX, i32::MIN, -1],
+    );
+}
+
+#[test]
+fn positions_and_counts_are_u32_and_ranges_are_i32() {
+    let x = Tensor::from_array(array![1.0_f32, 3.0]);
+    assert_gives(&x.argmax(0), [1_u32]);
+    assert_gives(&x.gt(0.0).count(..), [2_u32]);
+    assert_gives(&Tensor::arange(3), [0, 1, 2]);
+}
+
+#[test]
+fn the_oracle_adds_floats_in_f64() {
+    let x = Tensor::from_array(array![1e8_f32, 1.0, -1e8]);
+    assert_close(
+        x.sum(..).eval::<f32>(&Reference).unwrap().flatten(),
+        [1.0_f32],
+        Bound::exact(),
+    );
+}
+
+#[test]
+fn nothing_is_not_joined() {
+    assert_refused(&Tensor::concat(&[], 0), "ConcatMismatch");
+    assert_refused(&Tensor::stack(&[], 0), "ConcatMismatch");
+}
