@@ -11,10 +11,10 @@
     reason = "two of the libraries take raw pointers and strides"
 )]
 
-use benches::matmul::{Case, Product};
 use benches::measure::{SETTLE, Timing, wall};
 use benches::mnist;
 use benches::workload::Part;
+use benches::workloads::matmul::{Case, Product};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ fn main() -> anyhow::Result<()> {
 
 fn rates(product: &Product) -> anyhow::Result<Vec<f64>> {
     let [rows, _, cols] = product.shape;
-    let whole = Part { rows, of: rows };
+    let whole = Part::whole(rows);
     let mut c = vec![0.0; rows * cols];
     let mut samples = vec![Vec::new(); LIBRARIES.len()];
     for _ in 0..N_ROUNDS {

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are those of each rung's own timer.
 
-use benches::matmul::{self, Product};
-use benches::workload::Workload;
+use benches::workload::{Problem, Workload};
+use benches::workloads::matmul::Product;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use gpu_wgsl::{Gpu, Select};
@@ -21,7 +21,7 @@ fn main() {
         })
         .collect();
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
-    let workload = matmul::workload(&product, &gpus);
+    let workload = product.workload(&gpus);
     let mut group = criterion.benchmark_group(workload.name);
     bench(&mut group, workload);
     group.finish();
@@ -35,11 +35,11 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
             clippy::cast_sign_loss,
             reason = "a count, far below 2^53"
         )]
-        let operations = rung.operations as u64;
+        let operations = rung.extent.operations as u64;
         let mut contestant = (rung.start)().expect("the rung starts");
         contestant.run(1).expect("the rung runs");
         let result = contestant.result().expect("the rung has a result");
-        (workload.check)(&result, rung.part).expect("the rung is right");
+        (workload.check)(&result, rung.extent.part).expect("the rung is right");
         group.throughput(Throughput::Elements(operations));
         let adapter = rung.adapter.as_deref().unwrap_or("CPU");
         let id = BenchmarkId::new(format!("{} on {adapter}", rung.executor), &workload.size);

@@ -3,14 +3,23 @@
 A rival says one line when it is ready, {"name", "version", "threads"}, or {"missing": why} and
 ends. Then it answers requests, one line each:
   {"run": k}        runs the work k times         -> {"seconds": [...]}
-  {"result": path}  writes the last result there  -> {"written": bytes}
+  {"memory": true}  runs the work once            -> {"peak_extra_bytes": n or null}
+  {"result": path}  writes the last result there  -> {"written": bytes, "dtype": "f32"}
   {"quit": true}    ends
+A script gives the work in NumPy, PyTorch and JAX to `rival`; `serve` is for anything else.
 """
 
+import argparse
+import ctypes
+import importlib
 import json
 import os
 import sys
 import time
+
+LIBRARIES = ["numpy", "torch", "torch-compile", "jax"]
+# Little-endian, as NumPy names them.
+DTYPES = {"f32": "<f4", "u32": "<u4", "bool": "|b1"}
 
 
 def start():
@@ -38,10 +47,97 @@ def missing(say, error):
     sys.exit(0)
 
 
-def serve(say, name, version, threads, work, as_bytes):
+def rival(inputs, numpy, torch, jax, dtype="f32", blas=False):
+    """Serves one work in the library that the command line names.
+
+    `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
+    the command line under these names. Each function takes its library and the arrays, in order;
+    PyTorch's is also the one that `torch.compile` gets. `dtype` is that of the result. `blas`
+    says that NumPy hands the work to its BLAS and so to all cores; else it runs on one.
+    """
+    say = start()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", choices=LIBRARIES, required=True)
+    for name in inputs:
+        parser.add_argument(f"--{name}", required=True)
+    for size in sorted({size for shape in inputs.values() for size in shape}):
+        parser.add_argument(f"--{size}", type=int, required=True)
+    args = parser.parse_args()
+    prepare = {"numpy": in_numpy, "jax": in_jax}.get(args.library, in_torch)
+    work = {"numpy": numpy, "jax": jax}.get(args.library, torch)
+    try:
+        np = importlib.import_module("numpy")
+        library = importlib.import_module(args.library.removesuffix("-compile"))
+    except ImportError as error:
+        missing(say, error)
+
+    def read(name):
+        shape = [getattr(args, size) for size in inputs[name]]
+        return np.fromfile(getattr(args, name), dtype="<f4").reshape(shape)
+
+    run, threads = prepare(library, work, [read(name) for name in inputs], args.library)
+    threads = threads if blas or args.library != "numpy" else 1
+
+    def as_bytes(result):
+        return np.ascontiguousarray(result).astype(DTYPES[dtype]).tobytes()
+
+    serve(say, args.library, library.__version__, threads, run, as_bytes, dtype)
+
+
+def in_numpy(numpy, work, arrays, _):
+    return lambda: work(numpy, *arrays), available_cores()
+
+
+def in_torch(torch, work, arrays, name):
+    torch.set_grad_enabled(False)
+    arrays = [torch.from_numpy(array) for array in arrays]
+
+    def eager(*arrays):
+        return work(torch, *arrays)
+
+    if name == "torch-compile":
+        # A cache that outlives the process would hide what the first call compiles.
+        folder = os.path.dirname(os.path.abspath(__file__))
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+        eager = torch.compile(eager)
+    return lambda: eager(*arrays), torch.get_num_threads()
+
+
+def in_jax(jax, work, arrays, _):
+    # The peers are compared on the CPU, whatever else is there.
+    jax.config.update("jax_platforms", "cpu")
+    # Inputs are arguments: what a compiled function closes over is folded as a constant.
+    compiled = jax.jit(lambda *arrays: work(jax, *arrays))
+    arrays = [jax.device_put(array) for array in arrays]
+    return lambda: compiled(*arrays).block_until_ready(), available_cores()
+
+
+def peak_extra_bytes(work):
+    """Runs the work and gives its result and the most memory it held beyond inputs and result.
+
+    That is the growth of resident memory, as Linux counts it; None where there is no such count.
+    """
+    try:
+        # What the allocator kept of earlier runs would be taken again without showing.
+        ctypes.CDLL(None).malloc_trim(0)
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+        before = resident_kib("VmRSS")
+    except (AttributeError, OSError, TypeError):
+        return work(), None
+    result = work()
+    return result, max(1024 * (resident_kib("VmHWM") - before) - result.nbytes, 0)
+
+
+def resident_kib(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key))
+
+
+def serve(say, name, version, threads, work, as_bytes, dtype="f32"):
     """Answers requests until told to quit or the other end is gone.
 
-    `work()` gives a finished result, `as_bytes(result)` its raw little-endian f32.
+    `work()` gives a finished result, `as_bytes(result)` its raw little-endian elements of `dtype`.
     """
     say(name=name, version=version, threads=threads)
     last = None
@@ -57,10 +153,14 @@ def serve(say, name, version, threads, work, as_bytes):
                 last = result
                 del result
             say(seconds=seconds)
+        elif "memory" in request:
+            last = None
+            last, extra = peak_extra_bytes(work)
+            say(peak_extra_bytes=extra)
         elif "result" in request:
             raw = as_bytes(work() if last is None else last)
             with open(request["result"], "wb") as file:
                 file.write(raw)
-            say(written=len(raw))
+            say(written=len(raw), dtype=dtype)
         else:
             break

@@ -6,19 +6,26 @@
 //! value below it. Each claim also states the verdict that was found when it was entered: a run in which another
 //! comes out has found a fault, of ours or of the earlier reading, and `verify` fails.
 
-use crate::mnist;
+use crate::workloads::{matmul_pair, matmul_scale, similarity};
+use crate::{memory, mnist};
 use anyhow::Result;
 use serde::Serialize;
 use shaders::params::MatmulParams;
 use shaders::{layout, twin};
 use tensor_core::ndarray::{Array2, array};
+use tensor_core::plan::{Plan, Step};
 use tensor_core::rng::{Philox, WichmannHill};
-use tensor_core::{View, array as arrays, einsum, gemm};
+use tensor_core::{Executor, Host, Tensor, View, array as arrays, einsum, gemm};
 
 /// Decimals of a number that a source prints in full f64 precision.
 const ALL_DECIMALS: i32 = 15;
 /// Seed that S3 shows.
 const S3_SEED: u64 = 457_428_938_475;
+
+/// Bytes that count as none beside the 4.1 GB of an intermediate `(256, 2000, 2000)` in f32.
+const NO_INTERMEDIATE: f64 = 4e6;
+/// Side of the matrices in S2's programs.
+const S2_SIDE: usize = 1000;
 
 /// What a comparison of claim and measurement says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -69,6 +76,50 @@ struct Claim {
 }
 
 const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "s0.similarity.memory",
+        claim: "fused, the similarity of 2000 columns over 256 rows holds no intermediate (n, d, d): bytes beyond the result",
+        claimed: &[NO_INTERMEDIATE],
+        reading: Reading::Below,
+        expected: Verdict::Holds,
+        measure: || {
+            let (host, x) = (Host::new(), normal(&similarity::SHAPE));
+            let (counts, peak) =
+                memory::peak_extra_bytes(|| similarity::alike(&x).sum(0).eval::<u32>(&host));
+            Ok(Some(vec![
+                peak as f64 - (counts?.len() * size_of::<u32>()) as f64,
+            ]))
+        },
+    },
+    Claim {
+        id: "s2.fusion",
+        claim: "(x y) 100 + 10 needs one step and no array between the product and its scale and shift",
+        claimed: &[1.0, 0.0],
+        reading: Reading::Printed(0),
+        expected: Verdict::Holds,
+        measure: || {
+            let [x, y, _] = s2_matrices();
+            let plan = on_host(&matmul_scale::expression(&x, &y))?;
+            Ok(Some(vec![
+                plan.steps.len() as f64,
+                plan.peak_bytes() as f64,
+            ]))
+        },
+    },
+    Claim {
+        id: "s2.out-of-order",
+        claim: "of (x y + 100) + (x z + 1000), both products may run at once: so many products in each wave",
+        claimed: &[2.0, 0.0],
+        reading: Reading::Printed(0),
+        expected: Verdict::Holds,
+        measure: || {
+            let [x, y, z] = s2_matrices();
+            let plan = on_host(&matmul_pair::expression(&x, &y, &z))?;
+            let is_product = |step: &&Step| step.nest.contract.is_some();
+            let n_products = |wave: &[Step]| wave.iter().filter(is_product).count() as f64;
+            Ok(Some(plan.waves().map(n_products).collect()))
+        },
+    },
     Claim {
         id: "s3.wichmann-hill.state",
         claim: "Wichmann-Hill seeded with 457428938475 stands at (4976, 20238, 499)",
@@ -139,7 +190,7 @@ const CLAIMS: &[Claim] = &[
         measure: || {
             let m = Array2::from_shape_fn((3, 3), |(i, j)| (3 * i + j + 1) as f64);
             Ok(Some(
-                einsum("ij,ij->", &[&m, &m])?
+                einsum::oracle("ij,ij->", &[&m, &m])?
                     .iter()
                     .map(|square| square.sqrt())
                     .collect(),
@@ -183,7 +234,7 @@ const CLAIMS: &[Claim] = &[
                 Philox::new(S3_SEED).uniform_f32((10 * i + j) as u64) - 0.5
             });
             let library = gemm::matmul(pixels.view(), weights.view())?.into_dyn();
-            let difference = einsum("ik,kj->ij", &[&pixels, &weights])? - library;
+            let difference = einsum::oracle("ik,kj->ij", &[&pixels, &weights])? - library;
             Ok(Some(vec![
                 difference
                     .iter()
@@ -193,6 +244,23 @@ const CLAIMS: &[Claim] = &[
         },
     },
 ];
+
+/// Normal numbers, as a tensor.
+fn normal(shape: &[usize]) -> Tensor {
+    let mut x = vec![0.0; shape.iter().product()];
+    Philox::new(S3_SEED).fill_normal_f32(0, &mut x);
+    Tensor::from_vec(shape, x)
+}
+
+/// Matrices to plan with; a plan does not depend on their elements.
+fn s2_matrices() -> [Tensor; 3] {
+    [(); 3].map(|()| Tensor::from_vec(&[S2_SIDE; 2], vec![0.0_f32; S2_SIDE * S2_SIDE]))
+}
+
+fn on_host(tensor: &Tensor) -> Result<Plan> {
+    let (plan, _) = Plan::of(&[tensor], &Host::new().target())?;
+    Ok(plan)
+}
 
 /// Measures every claim.
 ///

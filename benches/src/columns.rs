@@ -70,6 +70,14 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
             "Time of the first call, compilation included.",
             |line| line.first_call_s.map(units::seconds),
         ),
+        column(
+            "memory",
+            "Most memory held beyond inputs and result.",
+            |line| {
+                line.peak_extra_bytes
+                    .map(|bytes| units::bytes(bytes as f64))
+            },
+        ),
     ]
 }
 

@@ -47,6 +47,8 @@ pub struct Line {
     pub share_of_peak: Option<f64>,
     /// 10⁹ bytes per second.
     pub gb_per_s: Option<f64>,
+    /// Most memory held beyond inputs and result, in bytes.
+    pub peak_extra_bytes: Option<u64>,
     /// Operations per byte.
     pub intensity: Option<f64>,
     /// What must be said beside the numbers.
@@ -195,6 +197,7 @@ fn our_line(row: &Row) -> Line {
         speedup_over_first: positive(row.speedup_over_first),
         share_of_peak: positive(row.share_of_peak),
         gb_per_s: positive(row.gb_per_s),
+        peak_extra_bytes: row.peak_extra_bytes,
         intensity: intensity(row),
         note: joined(row.note.clone(), &around(row)),
     }
@@ -212,6 +215,7 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
         speedup_over_first: positive(timing.speedup_over_first),
         share_of_peak: positive(timing.share_of_peak),
         gb_per_s: positive(timing.gb_per_s),
+        peak_extra_bytes: timing.peak_extra_bytes,
         intensity: intensity_of(timing.rate, timing.gb_per_s),
         note: comparison(&row.executor, timing),
     }

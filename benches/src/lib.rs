@@ -1,7 +1,7 @@
 //! Workloads, the runner behind the bench command, records and the report.
 //!
-//! Role: a workload ([`workload`], so far [`matmul`]) says what is computed and what is right; [`run`] times it
-//! beside its rivals; [`record`] keeps what came out, and table and report show it.
+//! Role: a workload ([`workload`]; [`workloads`] lists them) says what is computed and what is right; [`run`] times
+//! it beside its rivals; [`record`] keeps what came out, and table and report show it.
 
 pub mod claims;
 pub mod columns;
@@ -9,19 +9,22 @@ pub mod date;
 pub mod doctor;
 pub mod ladder;
 pub mod machine;
-pub mod matmul;
 pub mod measure;
+pub mod memory;
 pub mod mnist;
 pub mod nvml;
+mod on_cpu;
 pub mod output;
 pub mod peak;
 pub mod record;
 pub mod report;
 pub mod rivals;
+pub mod roundings;
 pub mod run;
 pub mod table;
 pub mod units;
 pub mod workload;
+pub mod workloads;
 
 /// The README's snippets, compiled and run as doc tests.
 #[cfg(doctest)]

@@ -105,6 +105,8 @@ pub struct RivalTiming {
     pub high_s: Option<f64>,
     /// Time of its first call in seconds.
     pub first_call_s: Option<f64>,
+    /// Most memory held beyond inputs and result, in bytes.
+    pub peak_extra_bytes: Option<u64>,
     /// Work per second at the median, in the row's `rate_unit`.
     pub rate: Option<f64>,
     /// Bytes of inputs and outputs per second at the median, in 10⁹ bytes.

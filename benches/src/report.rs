@@ -1,7 +1,7 @@
 //! Records as one HTML page that needs nothing but a browser.
 //!
-//! Role: the picture of a run: facts of the machine, the ladders as bars and tables, the
-//! roofline, and what was left out. Every number comes from the record.
+//! Role: the picture of a run: facts of the machine, an overview, the ladders as bars and tables,
+//! a roofline where there are several sizes, and what was left out. Every number comes from the record.
 //! Method: plain strings; whatever a record holds is escaped on its way into the page, and
 //! plots are SVG inside it whose colours the style sheet sets for light and dark.
 //! Limits: about 15 kB per ladder; the page stays far below 500 kB for some thirty of them.
@@ -18,6 +18,7 @@ mod axis;
 mod bars;
 mod facts;
 mod ink;
+mod overview;
 mod roofline;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -78,6 +79,7 @@ fn article(record: &Record) -> String {
     html += &facts::summary(record);
     html += &alarm(&ladders);
     html += &facts::machine(record, &adapters);
+    html += &overview::table(record, &adapters);
     if ladders.is_empty() {
         html.push_str("<p>Nothing was measured in this run.</p>\n");
     }
@@ -131,8 +133,12 @@ fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[Strin
     } else {
         format!(" <small>{}</small>", escape(source))
     };
-    let mut html = format!("<section>\n<h2>{}{source}</h2>\n", escape(workload));
-    match roofline::draw(sizes, &record.machine, adapters) {
+    let workload = escape(workload);
+    let mut html = format!("<section id=\"{workload}\">\n<h2>{workload}{source}</h2>\n");
+    // A roofline of one size is one column of points; the bars show the same with its limit.
+    let several = sizes.len() > 1;
+    let roofline = several.then(|| roofline::draw(sizes, &record.machine, adapters));
+    match roofline.unwrap_or(Ok(None)) {
         Ok(Some(svg)) => {
             html += &figure(
                 &svg,

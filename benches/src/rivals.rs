@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::machine::temporary_folder;
 use crate::record::NotRun;
+use crate::workload::Output;
 
 /// Names the Python to use before any on the search path.
 pub const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
@@ -30,12 +31,6 @@ pub const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Time in which a rival must have loaded its library and inputs; a first import from a slow
 /// disk takes tens of seconds.
 pub const START_PATIENCE: Duration = Duration::from_secs(120);
-
-/// The matrix product in `NumPy` or `PyTorch`.
-pub const MATMUL: Script = Script {
-    name: "matmul.py",
-    text: include_str!("../rivals/matmul.py"),
-};
 
 const PROTOCOL: Script = Script {
     name: "protocol.py",
@@ -179,28 +174,67 @@ impl Rival {
         Ok(seconds)
     }
 
+    /// Runs the work once and gives the most memory it held beyond inputs and result, in bytes; `None` where its
+    /// system does not tell.
+    ///
+    /// # Errors
+    /// As [`Rival::run`].
+    pub fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
+        let answer = self
+            .process
+            .ask(&json!({ "memory": true }), self.patience)?;
+        field(&answer, "peak_extra_bytes")
+    }
+
     /// Gives the last result, or that of one more run if there was none.
     ///
     /// # Errors
-    /// As [`Rival::run`], or the file it wrote can't be read as f32.
-    pub fn result(&mut self) -> Result<Vec<f32>> {
-        let path = self.folder.0.join("result.f32");
-        self.process
+    /// As [`Rival::run`], or the file it wrote can't be read as elements of the type that it names.
+    pub fn result(&mut self) -> Result<Output> {
+        let path = self.folder.0.join("result");
+        let answer = self
+            .process
             .ask(&json!({ "result": path }), self.patience)?;
+        let dtype: String = field(&answer, "dtype")?;
         let raw = fs::read(&path).with_context(|| format!("{} wrote no result", self.name))?;
         let _ = fs::remove_file(&path);
-        let (numbers, rest) = raw.as_chunks::<4>();
-        ensure!(
-            rest.is_empty(),
-            "{} wrote {} bytes, which are no f32",
-            self.name,
-            raw.len()
-        );
-        Ok(numbers
-            .iter()
-            .map(|number| f32::from_le_bytes(*number))
-            .collect())
+        decode(&dtype, &raw).with_context(|| {
+            format!(
+                "{} wrote {} bytes, which are no {dtype}",
+                self.name,
+                raw.len()
+            )
+        })
     }
+}
+
+/// Reads raw little-endian elements; `None` where they are not of that type.
+fn decode(dtype: &str, raw: &[u8]) -> Option<Output> {
+    let words = || {
+        let (words, rest) = raw.as_chunks::<4>();
+        rest.is_empty().then_some(words)
+    };
+    let bit = |byte: &u8| match byte {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    };
+    Some(match dtype {
+        "f32" => Output::F32(
+            words()?
+                .iter()
+                .map(|word| f32::from_le_bytes(*word))
+                .collect(),
+        ),
+        "u32" => Output::U32(
+            words()?
+                .iter()
+                .map(|word| u32::from_le_bytes(*word))
+                .collect(),
+        ),
+        "bool" => Output::Bool(raw.iter().map(bit).collect::<Option<_>>()?),
+        _ => return None,
+    })
 }
 
 #[derive(Deserialize)]
@@ -428,6 +462,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::matmul;
 
     const SHORT: Duration = Duration::from_millis(300);
 
@@ -560,6 +595,27 @@ mod tests {
         assert_eq!(rival.run(2).unwrap(), [0.5, 0.25]);
     }
 
+    #[test]
+    fn results_are_read_in_their_type_or_not_at_all() {
+        assert_eq!(decode("u32", &[1, 1, 0, 0]), Some(Output::U32(vec![257])));
+        assert_eq!(
+            decode("f32", &[0, 0, 128, 63]),
+            Some(Output::F32(vec![1.0]))
+        );
+        assert_eq!(
+            decode("bool", &[0, 1]),
+            Some(Output::Bool(vec![false, true]))
+        );
+        for (dtype, raw) in [
+            ("f32", &[0; 5][..]),
+            ("u32", &[0; 3]),
+            ("bool", &[2]),
+            ("i64", &[0; 8]),
+        ] {
+            assert_eq!(decode(dtype, raw), None, "{dtype}");
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_talkative_rival_does_not_block() {
@@ -609,9 +665,10 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
         };
         let mut rival = Rival::start(&python, &job).unwrap();
         assert_eq!((rival.name.as_str(), rival.threads), ("doubles", 1));
-        assert_eq!(rival.result().unwrap(), [3.0, -4.0, 0.5]);
+        let doubled = Output::F32(vec![3.0, -4.0, 0.5]);
+        assert_eq!(rival.result().unwrap(), doubled);
         assert_eq!(rival.run(4).unwrap().len(), 4);
-        assert_eq!(rival.result().unwrap(), [3.0, -4.0, 0.5]);
+        assert_eq!(rival.result().unwrap(), doubled);
     }
 
     #[test]
@@ -619,10 +676,10 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
         let Ok(python) = python() else {
             return gpu_wgsl::check::skip("no Python on this machine");
         };
-        for library in ["numpy", "torch"] {
+        for library in ["numpy", "torch", "torch-compile", "jax"] {
             let job = Job {
                 library,
-                script: MATMUL,
+                script: matmul::SCRIPT,
                 sizes: &[("m", 2), ("k", 3), ("n", 1)],
                 arrays: &[
                     ("a", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
@@ -634,7 +691,7 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
                 Ok(mut rival) => {
                     assert_eq!(rival.name, library);
                     assert_eq!(rival.run(3).unwrap().len(), 3);
-                    assert_eq!(rival.result().unwrap(), [-1.0, 0.5]);
+                    assert_eq!(rival.result().unwrap(), Output::F32(vec![-1.0, 0.5]));
                 }
                 Err(missing) => {
                     assert!(missing.why.contains("No module"), "{}", missing.why);

@@ -11,21 +11,14 @@ mod entry;
 
 use crate::measure::SETTLE;
 use crate::record::{NotRun, RivalTiming, Row};
-use crate::rivals::{Job, Rival};
-use crate::workload::{Contestant, RivalWork, Rung, Workload};
-use anyhow::Result;
+use crate::workload::{Contestant, Rung, Workload};
 use entry::Entry;
 use std::path::Path;
-use std::time::Duration;
 
 /// Rounds in which contestants take turns.
 const N_ROUNDS: usize = 9;
 /// Rounds of a contestant whose single run is much longer than a turn: the fewest with an interval of 95 %.
 const N_SLOW_ROUNDS: usize = 6;
-/// Longest wait for one answer of a rival.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Executors that stand for what a user gets; rivals are set beside these.
-const COMPARED: [&str; 2] = ["host", "wgsl"];
 
 /// What the rows of one workload need to know of the run around them.
 #[allow(
@@ -63,7 +56,7 @@ struct Identity {
 /// Shares of peak are left to [`crate::record::Record::fill_shares`].
 pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     let say =
-        |what: &str| (setting.progress)(&format!("{} {}: {what}", workload.name, workload.size));
+        |what: &str| (setting.progress)(&format!("{}/{}: {what}", workload.name, workload.size));
     let mut outcome = Outcome::default();
     let rungs = std::mem::take(&mut workload.rungs);
     let mut rows: Vec<Row> = rungs.iter().map(|rung| row_of(&workload, rung)).collect();
@@ -73,8 +66,12 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
             return outcome;
         }
         say(&format!("checking {}", rung.executor));
-        let compared = COMPARED.contains(&rung.executor);
-        entries.push(Entry::new(rung.part, compared, rung.start, &workload));
+        entries.push(Entry::new(
+            rung.extent.part,
+            stands_for_us(rung.executor),
+            rung.start,
+            &workload,
+        ));
     }
     let mut identities = Vec::new();
     for (rival, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
@@ -82,7 +79,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
             return outcome;
         }
         say(&format!("checking {}", rival.library));
-        match start_rival(rival, python) {
+        match rival.start(python) {
             Ok(rival) => {
                 let (name, version, threads) =
                     (rival.name.clone(), rival.version.clone(), rival.threads);
@@ -92,7 +89,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
                     threads,
                 });
                 let start = || Ok(Box::new(rival) as Box<dyn Contestant>);
-                entries.push(Entry::new(workload.whole, false, start, &workload));
+                entries.push(Entry::new(workload.whole.part, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
         }
@@ -114,7 +111,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         .and_then(|first| Some(first.timing()?.median / first.part.share()));
     for (row, entry) in rows.iter_mut().zip(rungs) {
         fill(row, entry, first);
-        if COMPARED.contains(&row.executor.as_str()) {
+        if stands_for_us(&row.executor) {
             let beside = rivals.iter().zip(&identities);
             row.rivals = beside
                 .map(|(rival, identity)| {
@@ -130,6 +127,11 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     outcome
 }
 
+/// Tells whether an executor stands for what a user gets; rivals are set beside such a one.
+pub(crate) fn stands_for_us(executor: &str) -> bool {
+    matches!(executor, "host" | "wgsl")
+}
+
 /// Gives the row of a rung before anything is measured.
 fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
     Row {
@@ -139,22 +141,11 @@ fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
         executor: rung.executor.to_owned(),
         adapter: rung.adapter.clone(),
         timer: rung.timer,
-        operations: Some(rung.operations),
-        bytes: Some(rung.bytes),
-        note: rung.part.note(),
+        operations: Some(rung.extent.operations),
+        bytes: Some(rung.extent.bytes),
+        note: rung.extent.part.note(),
         ..Row::default()
     }
-}
-
-fn start_rival(rival: &RivalWork<'_>, python: &Path) -> Result<Rival, NotRun> {
-    let job = Job {
-        library: rival.library,
-        script: rival.script,
-        sizes: &rival.sizes,
-        arrays: &rival.arrays,
-        patience: PATIENCE,
-    };
-    Rival::start(python, &job)
 }
 
 /// Lets every contestant run its turn of a round; every other round goes backwards, so that a drift cancels.
@@ -176,6 +167,7 @@ fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     row.first_call_s = entry.first_call_s;
     row.read_back_s = entry.read_back_s;
     row.wall_s = entry.wall_s();
+    row.peak_extra_bytes = entry.peak_extra_bytes;
     let Some(timing) = entry.timing() else { return };
     row.median_s = Some(timing.median);
     row.low_s = Some(timing.low);
@@ -206,8 +198,9 @@ fn timing_of(
         low_s: timing.map(|timing| timing.low),
         high_s: timing.map(|timing| timing.high),
         first_call_s: rival.first_call_s,
-        rate: median_s.map(|seconds| workload.operations / seconds * 1e-9),
-        gb_per_s: median_s.map(|seconds| workload.bytes / seconds * 1e-9),
+        peak_extra_bytes: rival.peak_extra_bytes,
+        rate: median_s.map(|seconds| workload.whole.operations / seconds * 1e-9),
+        gb_per_s: median_s.map(|seconds| workload.whole.bytes / seconds * 1e-9),
         speedup_over_first: first_s
             .zip(median_s)
             .map(|(first, seconds)| first / seconds),

@@ -4,7 +4,7 @@
 //! Method: one block per ladder, columns padded to their widest cell; written by hand because
 //! alignment is ten lines and a table library would bring its own idea of borders.
 //! Limits: plain text without colours; remarks are wrapped at 120 columns, rows of numbers
-//! take what they need (about 110).
+//! take what they need (about 125).
 
 use std::fmt::Write;
 
@@ -129,7 +129,7 @@ fn row(line: &Line, name_width: usize, columns: &[Column], widths: &[usize]) -> 
         let _ = write!(text, " {}", aligned(cells, widths));
     }
     let remark = line.remark();
-    if length(&text) + GAP.len() + length(&remark) <= WIDTH {
+    if remark.is_empty() || length(&text) + GAP.len() + length(&remark) <= WIDTH {
         format!("{}\n", format!("{text}{GAP}{remark}").trim_end())
     } else {
         format!(

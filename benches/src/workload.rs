@@ -2,13 +2,77 @@
 //!
 //! Role: the one way to describe work to the runner, to criterion and to the report. A workload knows no clock of
 //! its own choosing and no table; `run` times it and `record` keeps the numbers.
-//! Method: rungs and rivals are [`Contestant`]s alike, so they take turns under the same rules and pass the same
-//! check.
+//! Method: a [`Task`] is a name and a size, cheap to list; it makes a [`Problem`], which owns inputs and truth, and of
+//! which a [`Workload`] borrows. Rungs and rivals are [`Contestant`]s alike, so they take turns under the same rules
+//! and pass the same check.
 
-use crate::record::Timer;
-use crate::rivals::{Rival, Script};
-use anyhow::Result;
-use tensor_core::compare::Mismatch;
+use crate::mnist::Images;
+use crate::on_cpu::OnCpu;
+use crate::record::{NotRun, Timer};
+use crate::rivals::{Job, Rival, Script};
+use anyhow::{Result, bail};
+use gpu_wgsl::Gpu;
+use std::path::Path;
+use std::time::Duration;
+use tensor_core::compare::Element;
+use tensor_core::{Executor, Tensor};
+
+/// Longest wait for one answer of a rival.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A result, row-major, in the type that the workload asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Floats.
+    F32(Vec<f32>),
+    /// Counts.
+    U32(Vec<u32>),
+    /// Answers.
+    Bool(Vec<bool>),
+}
+
+impl Output {
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::F32(_) => "f32",
+            Self::U32(_) => "u32",
+            Self::Bool(_) => "bool",
+        }
+    }
+}
+
+/// A type of which results are.
+pub trait OutputElement: Element {
+    /// Wraps a result.
+    fn wrap(elements: Vec<Self>) -> Output;
+
+    /// Gives the elements of a result of this type.
+    ///
+    /// # Errors
+    /// The result is of another type.
+    fn of(output: &Output) -> Result<&[Self]>;
+}
+
+macro_rules! output_element {
+    ($type:ty, $variant:ident) => {
+        impl OutputElement for $type {
+            fn wrap(elements: Vec<Self>) -> Output {
+                Output::$variant(elements)
+            }
+
+            fn of(output: &Output) -> Result<&[Self]> {
+                match output {
+                    Output::$variant(elements) => Ok(elements),
+                    other => bail!("the result is {}, not {}", other.type_name(), Self::NAME),
+                }
+            }
+        }
+    };
+}
+
+output_element!(f32, F32);
+output_element!(u32, U32);
+output_element!(bool, Bool);
 
 /// Something that does the work of a workload again and again, and shows its result.
 pub trait Contestant {
@@ -27,11 +91,20 @@ pub trait Contestant {
         Ok(None)
     }
 
+    /// Does the work once and gives the most memory it held beyond inputs and result, in bytes; `None` where nothing
+    /// counts it.
+    ///
+    /// # Errors
+    /// As [`Contestant::run`].
+    fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Gives the result of the last run, row-major.
     ///
     /// # Errors
     /// Whatever keeps it from being read.
-    fn result(&mut self) -> Result<Vec<f32>>;
+    fn result(&mut self) -> Result<Output>;
 }
 
 impl Contestant for Rival {
@@ -39,7 +112,11 @@ impl Contestant for Rival {
         Self::run(self, times)
     }
 
-    fn result(&mut self) -> Result<Vec<f32>> {
+    fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
+        Self::peak_extra_bytes(self)
+    }
+
+    fn result(&mut self) -> Result<Output> {
         Self::result(self)
     }
 }
@@ -54,6 +131,12 @@ pub struct Part {
 }
 
 impl Part {
+    /// Gives the whole of so many rows.
+    #[must_use]
+    pub fn whole(rows: usize) -> Self {
+        Self { rows, of: rows }
+    }
+
     /// Gives the share of the whole work, 1 where there is none.
     #[must_use]
     pub fn share(self) -> f64 {
@@ -75,6 +158,17 @@ impl Part {
     }
 }
 
+/// How much of the work is done, and what that takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extent {
+    /// Rows of the result.
+    pub part: Part,
+    /// Arithmetic operations, comparisons and selections included.
+    pub operations: f64,
+    /// Bytes of inputs and outputs, each counted once.
+    pub bytes: f64,
+}
+
 /// One way to do the work.
 #[allow(
     missing_debug_implementations,
@@ -87,12 +181,8 @@ pub struct Rung<'a> {
     pub adapter: Option<String>,
     /// What measures its time.
     pub timer: Timer,
-    /// How much of the work it does.
-    pub part: Part,
-    /// Floating-point operations of that part.
-    pub operations: f64,
-    /// Bytes of inputs and outputs of that part, each counted once.
-    pub bytes: f64,
+    /// What it does.
+    pub extent: Extent,
     /// Makes it ready: memory and inputs, not compilation, which the first run pays.
     #[allow(
         clippy::type_complexity,
@@ -101,10 +191,44 @@ pub struct Rung<'a> {
     pub start: Box<dyn FnOnce() -> Result<Box<dyn Contestant + 'a>> + 'a>,
 }
 
+impl<'a> Rung<'a> {
+    /// Gives a rung on this machine's CPU: `work` fills, or replaces, a result of `len` elements.
+    pub fn on_cpu<T: OutputElement + 'a>(
+        executor: &'static str,
+        extent: Extent,
+        len: usize,
+        work: impl FnMut(&mut Vec<T>) -> Result<()> + 'a,
+    ) -> Self {
+        Self {
+            executor,
+            adapter: None,
+            timer: Timer::Wall,
+            extent,
+            start: Box::new(move || Ok(Box::new(OnCpu::new(len, work)))),
+        }
+    }
+
+    /// Gives the rung of an executor of tensors on the CPU: each run builds the expression and evaluates it, as a
+    /// user's program does; the tensors it is built from are made before.
+    pub fn evaluated<T: OutputElement + tensor_core::Element + 'a>(
+        name: &'static str,
+        executor: impl Executor + 'a,
+        extent: Extent,
+        expression: impl Fn() -> Tensor + 'a,
+    ) -> Self {
+        // No length: the executor brings the result, and it is taken without a copy.
+        Self::on_cpu(name, extent, 0, move |result: &mut Vec<T>| {
+            let array = expression().eval::<T>(&executor)?;
+            (*result, _) = array.into_raw_vec_and_offset();
+            Ok(())
+        })
+    }
+}
+
 /// A rival that does the same work from the same inputs.
 #[derive(Clone, Debug)]
 pub struct RivalWork<'a> {
-    /// Library, as its package is called.
+    /// Library, as its package is called, or a way to use it.
     pub library: &'static str,
     /// Script that runs it.
     pub script: Script,
@@ -112,6 +236,39 @@ pub struct RivalWork<'a> {
     pub sizes: Vec<(&'static str, usize)>,
     /// Inputs, likewise.
     pub arrays: Vec<(&'static str, &'a [f32])>,
+}
+
+impl<'a> RivalWork<'a> {
+    /// Gives the rivals that run one script with these libraries.
+    pub fn of(
+        libraries: &[&'static str],
+        script: Script,
+        sizes: &[(&'static str, usize)],
+        arrays: &[(&'static str, &'a [f32])],
+    ) -> Vec<Self> {
+        let rival = |&library| Self {
+            library,
+            script,
+            sizes: sizes.to_vec(),
+            arrays: arrays.to_vec(),
+        };
+        libraries.iter().map(rival).collect()
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The library is missing, or the start failed in any way; the error says why.
+    pub fn start(&self, python: &Path) -> Result<Rival, NotRun> {
+        let job = Job {
+            library: self.library,
+            script: self.script,
+            sizes: &self.sizes,
+            arrays: &self.arrays,
+            patience: PATIENCE,
+        };
+        Rival::start(python, &job)
+    }
 }
 
 /// One piece of work at one size.
@@ -126,12 +283,8 @@ pub struct Workload<'a> {
     pub source: &'static str,
     /// Size in one word.
     pub size: String,
-    /// Floating-point operations of the whole.
-    pub operations: f64,
-    /// Bytes of inputs and outputs, each counted once.
-    pub bytes: f64,
-    /// All of its rows.
-    pub whole: Part,
+    /// All of the work.
+    pub whole: Extent,
     /// The rungs, slowest idea first.
     pub rungs: Vec<Rung<'a>>,
     /// The rivals.
@@ -141,5 +294,50 @@ pub struct Workload<'a> {
         clippy::type_complexity,
         reason = "a closure in a box; an alias would hide it"
     )]
-    pub check: Box<dyn Fn(&[f32], Part) -> Result<(), Mismatch> + 'a>,
+    pub check: Box<dyn Fn(&Output, Part) -> Result<()> + 'a>,
+}
+
+/// Inputs of a piece of work, with the truth about it.
+pub trait Problem {
+    /// Describes the work: the CPU's rungs, then those of each device.
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a>;
+}
+
+/// A workload at one size, before its inputs are made.
+#[allow(
+    missing_debug_implementations,
+    reason = "a closure has nothing to show"
+)]
+pub struct Task {
+    /// Name of the workload.
+    pub name: &'static str,
+    /// Size in one word.
+    pub size: String,
+    /// Makes the inputs, from real images or at random, and computes the truth about them.
+    #[allow(
+        clippy::type_complexity,
+        reason = "a constructor in a box; an alias would hide it"
+    )]
+    pub prepare: Box<dyn Fn(&Images) -> Result<Box<dyn Problem>>>,
+}
+
+impl Task {
+    /// Gives a task whose inputs are random.
+    pub fn random<P: Problem + 'static>(
+        name: &'static str,
+        size: String,
+        prepare: impl Fn() -> Result<P> + 'static,
+    ) -> Self {
+        Self {
+            name,
+            size,
+            prepare: Box::new(move |_| Ok(Box::new(prepare()?))),
+        }
+    }
+
+    /// Gives what the command line calls it: `matmul/512x512x512`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.name, self.size)
+    }
 }

@@ -14,11 +14,12 @@ use serde_json::json;
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
-Creates a Python environment with NumPy and PyTorch, whose rows then stand in the
-table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
+Creates a Python environment with NumPy, PyTorch and JAX, whose rows then stand in the
+table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA. Its
+compiled rival also needs a C++ compiler.
 
   --venv DIR        where (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
-  --packages LIST   what to install, by spaces (default: \"numpy torch\"; may be empty)
+  --packages LIST   what to install, by spaces (default: \"numpy torch jax\"; may be empty)
   --json            one JSON object instead of text
   --                what follows goes to `pip install`, an index for instance
 ";
@@ -27,7 +28,7 @@ table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Name of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
-const PACKAGES: &str = "numpy torch";
+const PACKAGES: &str = "numpy torch jax";
 
 struct Options {
     venv: PathBuf,

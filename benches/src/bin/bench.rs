@@ -4,12 +4,12 @@
 
 use anyhow::{Context, Result};
 use benches::machine;
-use benches::matmul::{self, Case, Product};
 use benches::mnist::{self, Images};
 use benches::output::print;
 use benches::record::{AdapterFacts, Check, Machine, NotRun, Record};
 use benches::run::{self, Setting};
-use benches::{peak, report, rivals, table};
+use benches::workload::{Problem, Task};
+use benches::{peak, report, rivals, table, workloads};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -24,11 +24,11 @@ bench: run every workload on every executor found, check it, time it, report it
 
 usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
 
-  --only PATTERN  only workloads whose `name size` contains PATTERN
-  --list          print `name size` of the workloads and stop
+  --only PATTERN  only workloads whose `name/size` contains PATTERN
+  --list          print `name/size` of the workloads and stop
   --data DIR      read the images from DIR: at least 50000 of 28 x 28 bytes, IDX, in a file named
                   train-images-idx3-ubyte or train-images-idx3-ubyte.gz
-  --no-rivals     do not start NumPy and PyTorch
+  --no-rivals     do not start NumPy, PyTorch and JAX
   --record        also add the record to benches/record/
   --out DIR       put bench/<date>.json and report/index.html under DIR (default: target)
   --json          print one JSON object per row instead of the table
@@ -102,25 +102,19 @@ fn bench(options: &Options) -> Result<ExitCode> {
     let real_gpu = adapters
         .iter()
         .any(|adapter| adapter.device_type != DeviceType::Cpu);
-    let name = |case: &Case| format!("matmul {}", case.size());
-    let wanted = |case: &Case| {
-        options
-            .only
-            .as_ref()
-            .is_none_or(|only| name(case).contains(only))
-    };
-    let cases: Vec<Case> = Case::all(real_gpu).filter(wanted).collect();
+    let pattern = options.only.as_deref().unwrap_or("");
+    let mut tasks = workloads::all(real_gpu);
+    tasks.retain(|task| task.id().contains(pattern));
     if options.list {
         print(
-            &cases
+            &tasks
                 .iter()
-                .map(|case| name(case) + "\n")
+                .map(|task| task.id() + "\n")
                 .collect::<String>(),
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    if cases.is_empty() {
-        let pattern = options.only.as_deref().unwrap_or("");
+    if tasks.is_empty() {
         eprintln!("bench: no workload contains {pattern:?}; --list prints them");
         return Ok(ExitCode::from(USAGE));
     }
@@ -129,15 +123,15 @@ fn bench(options: &Options) -> Result<ExitCode> {
     let interrupted = on_interrupt()?;
     progress.say("measuring the limits of this machine");
     let mut campaign = Campaign::start(options, &images, adapters)?;
-    for case in cases {
+    for task in tasks {
         if interrupted.load(Ordering::Relaxed) {
-            campaign.leave_out(given_up(&name(&case)));
+            campaign.leave_out(given_up(&task));
             continue;
         }
-        progress.say(&format!("{}: computing the oracle in f64", name(&case)));
-        let finished = campaign.run(&case.product(&images.pixels)?, &interrupted, &progress)?;
-        if !finished {
-            campaign.leave_out(given_up(&name(&case)));
+        progress.say(&format!("{}: computing the oracle", task.id()));
+        let problem = (task.prepare)(&images).with_context(|| task.id())?;
+        if !campaign.run(problem.as_ref(), &interrupted, &progress)? {
+            campaign.leave_out(given_up(&task));
         }
     }
     if !interrupted.load(Ordering::Relaxed) {
@@ -268,7 +262,7 @@ impl Campaign {
     /// Runs one workload and writes the record; false where it was given up.
     fn run(
         &mut self,
-        product: &Product,
+        problem: &dyn Problem,
         interrupted: &AtomicBool,
         progress: &Progress,
     ) -> Result<bool> {
@@ -279,7 +273,7 @@ impl Campaign {
             interrupted: &|| interrupted.load(Ordering::Relaxed),
             progress: &|message| progress.say(message),
         };
-        let outcome = run::run(matmul::workload(product, &gpus), &setting);
+        let outcome = run::run(problem.workload(&gpus), &setting);
         let finished = !outcome.rows.is_empty();
         self.record.rows.extend(outcome.rows);
         outcome
@@ -323,9 +317,9 @@ impl Campaign {
     }
 }
 
-fn given_up(workload: &str) -> NotRun {
+fn given_up(task: &Task) -> NotRun {
     NotRun {
-        what: workload.to_owned(),
+        what: task.id(),
         why: "interrupted".to_owned(),
         how: "run bench again".to_owned(),
     }
@@ -333,7 +327,7 @@ fn given_up(workload: &str) -> NotRun {
 
 fn no_rivals(why: &str, how: &str) -> NotRun {
     NotRun {
-        what: "rivals NumPy and PyTorch".to_owned(),
+        what: "rivals NumPy, PyTorch and JAX".to_owned(),
         why: why.to_owned(),
         how: how.to_owned(),
     }

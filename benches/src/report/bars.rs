@@ -1,9 +1,9 @@
 //! A ladder as bars on a logarithmic scale.
 //!
-//! Role: shows at one look how far each rung climbs and how far the measured peak still is.
+//! Role: shows at one look how far each rung climbs and how far the measured limit still is.
 //! Method: one bar per line, by its rate; where no line has a rate, by its time. A thin line
-//! spans first to third quartile; a vertical line per device marks its measured peak. A line
-//! without a number shows its reason in the place of the bar.
+//! spans first to third quartile; a vertical line per device marks its measured limit, the roof of
+//! the roofline at this work. A line without a number shows its reason in the place of the bar.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -17,7 +17,7 @@ use crate::units;
 
 const WIDTH: u32 = 960;
 const ROW: u32 = 24;
-const PEAK_ROW: u32 = 17;
+const LIMIT_ROW: u32 = 17;
 const FOOT: u32 = 46;
 const NAMES: u32 = 250;
 const VALUES: u32 = 190;
@@ -38,6 +38,15 @@ enum Entry<'a> {
     Bar(&'a Line),
 }
 
+/// What a device could reach.
+#[derive(Debug, PartialEq)]
+struct Limit {
+    place: Place,
+    rate: f64,
+    /// Whether its memory sets it, not its arithmetic.
+    by_memory: bool,
+}
+
 /// Draws the ladder as SVG.
 pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> Result<String> {
     let entries = entries(ladder);
@@ -47,9 +56,9 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
     } else {
         "seconds"
     };
-    let peaks = peak_lines(ladder, machine);
+    let limits = limits(ladder, machine);
     let rows = u32::try_from(entries.len()).unwrap_or(u32::MAX / ROW / 2);
-    let head = PEAK_ROW * u32::try_from(peaks.len()).unwrap_or(0);
+    let head = LIMIT_ROW * u32::try_from(limits.len()).unwrap_or(0);
     let size = (WIDTH, head + rows * ROW + FOOT);
     let label = format!("{} {} by {unit}", ladder.workload, ladder.size);
     picture(size, &label, |canvas| {
@@ -58,7 +67,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
             .iter()
             .filter_map(|line| span(line, by_rate))
             .flatten();
-        let axis = log_axis(spans.chain(peaks.iter().map(|(_, peak)| *peak)));
+        let axis = log_axis(spans.chain(limits.iter().map(|limit| limit.rate)));
         let left = axis.bold_points().first().copied().unwrap_or(1.0);
         let mut chart = ChartBuilder::on(canvas)
             .margin_top(head)
@@ -96,13 +105,14 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
                 .draw_series([PathElement::new(whisker, Ink::Text.line(1))])
                 .map_err(drawing)?;
         }
-        for (idx, (place, peak)) in peaks.iter().enumerate() {
-            let ink = Ink::of(place, adapters);
-            let line = PathElement::new([(*peak, 0.0), (*peak, f64::from(rows))], ink.line(1));
+        for (idx, limit) in limits.iter().enumerate() {
+            let ink = Ink::of(&limit.place, adapters);
+            let ends = [(limit.rate, 0.0), (limit.rate, f64::from(rows))];
+            let line = PathElement::new(ends, ink.line(1));
             chart.draw_series([line]).map_err(drawing)?;
-            let (x, bottom) = chart.backend_coord(&(*peak, 0.0));
-            let y = bottom - px(PEAK_ROW) * (px_of(peaks.len()) - px_of(idx));
-            peak_label(canvas, place, (x, y), bottom, ink)?;
+            let (x, bottom) = chart.backend_coord(&ends[0]);
+            let y = bottom - px(LIMIT_ROW) * (px_of(limits.len()) - px_of(idx));
+            limit_label(canvas, limit, (x, y), bottom, ink)?;
         }
         for (row, entry) in entries.iter().enumerate() {
             let (_, y) = chart.backend_coord(&(left, row as f64 + 0.5));
@@ -140,21 +150,35 @@ fn span(line: &Line, by_rate: bool) -> Option<[f64; 3]> {
     }
 }
 
-/// Gives the peaks of the devices in this ladder, in the unit of its rates if that is GFLOP/s.
-fn peak_lines(ladder: &Ladder, machine: &Machine) -> Vec<(Place, f64)> {
+/// Gives the limits of the devices in this ladder, in the unit of its rates if that is GFLOP/s: the measured peak or,
+/// where that is less, what the measured copy bandwidth allows.
+fn limits(ladder: &Ladder, machine: &Machine) -> Vec<Limit> {
     if ladder.rate_unit != "GFLOP/s" {
         return Vec::new();
     }
     let here = |place: &Place| ladder.lines.iter().any(|line| line.place == *place);
-    let mut lines: Vec<(Place, f64)> = peaks(machine)
+    // Rungs that did a part read shared inputs for it; the whole work does most for a byte.
+    let intensities = ladder.lines.iter().filter_map(|line| line.intensity);
+    let intensity = intensities.fold(0.0, f64::max);
+    let mut limits: Vec<Limit> = peaks(machine)
         .into_iter()
         .filter(|(place, _)| here(place))
-        .filter_map(|(place, peaks)| Some((place, peaks.flops? / 1e9)))
+        .filter_map(|(place, peaks)| {
+            let peak = peaks.flops? / 1e9;
+            let bandwidth = peaks.copy_bytes_per_s.map(|bytes| bytes / 1e9);
+            let by_memory = bandwidth.map(|bandwidth| bandwidth * intensity);
+            let by_memory = by_memory.filter(|&rate| rate > 0.0 && rate < peak);
+            Some(Limit {
+                place,
+                rate: by_memory.unwrap_or(peak),
+                by_memory: by_memory.is_some(),
+            })
+        })
         .collect();
-    // The highest peak gets the upper lane: its label, to the left of its line, then passes
+    // The highest limit gets the upper lane: its label, to the left of its line, then passes
     // above the lines of all others.
-    lines.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    lines
+    limits.sort_by(|one, other| other.rate.total_cmp(&one.rate));
+    limits
 }
 
 fn bar_ink(line: &Line, adapters: &[String]) -> Ink {
@@ -164,18 +188,20 @@ fn bar_ink(line: &Line, adapters: &[String]) -> Ink {
     }
 }
 
-/// Writes whose peak a line is, to the side of it that has room.
-fn peak_label(
+/// Writes whose limit a line is, to the side of it that has room.
+fn limit_label(
     canvas: &Canvas<'_>,
-    place: &Place,
+    limit: &Limit,
     (x, y): (i32, i32),
     bottom: i32,
     ink: Ink,
 ) -> Result<()> {
-    let text = format!(
-        "measured peak, {}",
-        shortened(place.heading(), LONGEST_NAME)
-    );
+    let whose = shortened(limit.place.heading(), LONGEST_NAME);
+    let text = if limit.by_memory {
+        format!("what measured copying allows, {whose}")
+    } else {
+        format!("measured peak, {whose}")
+    };
     let style = ink.text(SMALL, HPos::Right, VPos::Top);
     canvas
         .draw(&PathElement::new([(x, y), (x, bottom)], ink.line(1)))
@@ -258,4 +284,42 @@ fn px(length: u32) -> i32 {
 
 fn px_of(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::ladders;
+    use crate::record::{Peaks, Record, Row};
+
+    #[test]
+    fn the_limit_is_memory_below_the_ridge_and_arithmetic_above() {
+        let machine = Machine {
+            peaks: Peaks {
+                cpu_flops: Some(100e9),
+                cpu_copy_bytes_per_s: Some(10e9),
+                ..Peaks::default()
+            },
+            ..Machine::default()
+        };
+        for (intensity, rate, by_memory) in [(2.0, 20.0, true), (20.0, 100.0, false)] {
+            let row = Row {
+                operations: Some(intensity),
+                bytes: Some(1.0),
+                rate: Some(1.0),
+                rate_unit: "GFLOP/s".into(),
+                ..Row::default()
+            };
+            let record = Record {
+                rows: vec![row],
+                ..Record::default()
+            };
+            let limit = Limit {
+                place: Place::Cpu,
+                rate,
+                by_memory,
+            };
+            assert_eq!(limits(&ladders(&record)[0], &machine), [limit]);
+        }
+    }
 }

@@ -122,6 +122,7 @@ fn rival(version: &str, speedup: f64, ours: &Row) -> RivalTiming {
         low_s: scaled(ours.median_s, 0.97 * speedup),
         high_s: scaled(ours.median_s, 1.04 * speedup),
         first_call_s: scaled(ours.first_call_s, speedup),
+        peak_extra_bytes: Some(1 << 22),
         rate: scaled(ours.rate, 1.0 / speedup),
         gb_per_s: scaled(ours.gb_per_s, 1.0 / speedup),
         speedup_over_first: scaled(ours.speedup_over_first, 1.0 / speedup),

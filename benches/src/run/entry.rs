@@ -23,6 +23,7 @@ pub(super) struct Entry<'a> {
     pub(super) first_call_s: Option<f64>,
     /// Time to bring the result back.
     pub(super) read_back_s: Option<f64>,
+    pub(super) peak_extra_bytes: Option<u64>,
     /// Whether rivals are set beside it, which takes its time by the host's clock.
     compared: bool,
     contestant: Option<Box<dyn Contestant + 'a>>,
@@ -49,6 +50,7 @@ impl<'a> Entry<'a> {
             upload_s: None,
             first_call_s: None,
             read_back_s: None,
+            peak_extra_bytes: None,
             compared,
             contestant: None,
             runs_per_turn: 0,
@@ -87,6 +89,7 @@ impl<'a> Entry<'a> {
             self.upload_s = Some(upload_s);
             self.read_back_s = Some(read_back_s);
         }
+        self.peak_extra_bytes = contestant.peak_extra_bytes()?;
         self.runs_per_turn = runs_per_turn(seconds);
         self.n_rounds = if seconds > SLOW_TURNS * TURN_S {
             N_SLOW_ROUNDS
@@ -132,7 +135,7 @@ impl<'a> Entry<'a> {
         let part = self.part;
         let checked = contestant
             .result()
-            .and_then(|result| Ok((workload.check)(&result, part)?));
+            .and_then(|result| (workload.check)(&result, part));
         if let Err(error) = checked.context("after the last round") {
             self.fail(&error);
         }
@@ -143,6 +146,7 @@ impl<'a> Entry<'a> {
         self.check = Check::Failed(format!("{error:#}"));
         self.contestant = None;
         (self.upload_s, self.first_call_s, self.read_back_s) = (None, None, None);
+        self.peak_extra_bytes = None;
         self.rounds.clear();
         self.wall_rounds.clear();
     }
@@ -195,6 +199,7 @@ fn runs_per_turn(seconds: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::{Extent, Output, OutputElement};
     use anyhow::bail;
     use tensor_core::compare::{Bound, compare};
 
@@ -215,12 +220,9 @@ mod tests {
             Ok(vec![self.seconds; times])
         }
 
-        fn result(&mut self) -> Result<Vec<f32>> {
-            Ok(vec![if self.lasts < self.spoils {
-                -1.0
-            } else {
-                self.result
-            }])
+        fn result(&mut self) -> Result<Output> {
+            let spoilt = self.lasts < self.spoils;
+            Ok(Output::F32(vec![if spoilt { -1.0 } else { self.result }]))
         }
     }
 
@@ -230,17 +232,22 @@ mod tests {
         [lasts, spoils]: [usize; 2],
         share: usize,
     ) -> Entry<'static> {
-        let whole = Part { rows: 10, of: 10 };
+        let whole = Extent {
+            part: Part::whole(10),
+            operations: 1.0,
+            bytes: 1.0,
+        };
         let workload = Workload {
             name: "fake",
             source: "none",
             size: "1".to_owned(),
-            operations: 1.0,
-            bytes: 1.0,
             whole,
             rungs: vec![],
             rivals: vec![],
-            check: Box::new(|result, _| compare(result, [4.0_f32], &Bound::exact()).map(drop)),
+            check: Box::new(|result, _| {
+                compare(f32::of(result)?, [4.0_f32], &Bound::exact())?;
+                Ok(())
+            }),
         };
         let start = || {
             Ok(Box::new(Fake {

@@ -3,16 +3,13 @@
 //! Each function computes the leading rows of `c = a · b` into `c`; the number of rows is that of `c`.
 
 use super::Product;
-use crate::record::Timer;
-use crate::workload::{Contestant, Part, Rung};
+use crate::workload::{Part, Rung};
 use anyhow::Result;
 use shaders::params::MatmulParams;
 use shaders::{layout, twin};
 use std::hint::black_box;
-use std::time::Instant;
-use tensor_core::compare::sentinel_filled;
 use tensor_core::ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis};
-use tensor_core::{einsum::einsum, gemm};
+use tensor_core::{Host, Reference, Tensor, einsum, gemm};
 
 /// Operations that any rung does in about a second; the whole product of the images fits.
 const PLAIN_OPERATIONS: f64 = 0.8e9;
@@ -20,6 +17,8 @@ const PLAIN_OPERATIONS: f64 = 0.8e9;
 const STRIDING_OPERATIONS: f64 = 0.2e9;
 /// Elements of a B that stays near a core: 1 MiB.
 const NEAR_LEN: usize = 1 << 18;
+/// Operations of the reference executor, which asks anew at every value what is to be done.
+const REFERENCE_OPERATIONS: f64 = 3e6;
 /// Operations of the rungs that walk along rows.
 const STREAMING_OPERATIONS: f64 = 20e9;
 
@@ -91,7 +90,7 @@ pub fn einstein(
     b: ArrayView2<'_, f32>,
     mut c: ArrayViewMut2<'_, f32>,
 ) -> Result<()> {
-    c.assign(&einsum("ik,kj->ij", &[&a, &b])?);
+    c.assign(&einsum::oracle("ik,kj->ij", &[&a, &b])?);
     Ok(())
 }
 
@@ -117,11 +116,11 @@ pub fn simulator(
     Ok(())
 }
 
-/// The CPU's best: the GEMM library behind [`gemm::matmul_into`], all threads.
+/// The GEMM library behind [`gemm::matmul_into`], all threads, into memory that is there already.
 ///
 /// # Errors
 /// Shapes that do not multiply.
-pub fn host(
+pub fn library(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
     c: ArrayViewMut2<'_, f32>,
@@ -142,61 +141,40 @@ pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
         ("row-broadcast", row_broadcast, STREAMING_OPERATIONS),
         ("einsum", einstein, STREAMING_OPERATIONS),
         ("simulator", simulator, striding),
-        ("host", host, f64::INFINITY),
+        ("gemm", library, f64::INFINITY),
     ];
     let rung = |(executor, compute, operations)| {
         let part = product.part(operations);
-        Rung {
-            executor,
-            adapter: None,
-            timer: Timer::Wall,
-            part,
-            operations: product.operations(part),
-            bytes: product.bytes(part),
-            start: Box::new(move || Ok(Box::new(OnCpu::new(product, part, compute)))),
-        }
+        let len = part.rows * product.shape[2];
+        Rung::on_cpu(executor, product.extent(part), len, move |c| {
+            multiply(product, part, compute, c)
+        })
     };
-    plain.map(rung).into()
+    let mut rungs: Vec<Rung<'_>> = plain.map(rung).into();
+    rungs.extend(tensors(product));
+    rungs
 }
 
-/// A rung that runs on this machine's CPU.
-struct OnCpu<'a> {
-    product: &'a Product,
-    part: Part,
-    compute: Compute,
-    c: Vec<f32>,
+/// The lazy tensor's product, on the executor that is the oracle of the others and on the one that users take.
+fn tensors(product: &Product) -> [Rung<'_>; 2] {
+    let [rows, inner, cols] = product.shape;
+    let a = Tensor::from_vec(&[rows, inner], product.a.clone());
+    let b = Tensor::from_vec(&[inner, cols], product.b.clone());
+    let part = product.part(REFERENCE_OPERATIONS);
+    let (few, weights) = (a.slice(0, ..part.rows.cast_signed()), b.clone());
+    let (part, whole) = (product.extent(part), product.extent(product.whole()));
+    [
+        Rung::evaluated::<f32>("reference", Reference, part, move || few.matmul(&weights)),
+        Rung::evaluated::<f32>("host", Host::new(), whole, move || a.matmul(&b)),
+    ]
 }
 
-impl<'a> OnCpu<'a> {
-    fn new(product: &'a Product, part: Part, compute: Compute) -> Self {
-        Self {
-            product,
-            part,
-            compute,
-            c: sentinel_filled(part.rows * product.shape[2]),
-        }
-    }
-
-    fn run_once(&mut self) -> Result<f64> {
-        let [rows, inner, cols] = self.product.shape;
-        let a = ArrayView2::from_shape((rows, inner), &self.product.a[..])?;
-        let (a, _) = a.split_at(Axis(0), self.part.rows);
-        let b = ArrayView2::from_shape((inner, cols), &self.product.b[..])?;
-        let c = ArrayViewMut2::from_shape((self.part.rows, cols), &mut self.c[..])?;
-        let start = Instant::now();
-        (self.compute)(black_box(a), black_box(b), c)?;
-        let elapsed = start.elapsed().as_secs_f64();
-        black_box(&self.c);
-        Ok(elapsed)
-    }
-}
-
-impl Contestant for OnCpu<'_> {
-    fn run(&mut self, times: usize) -> Result<Vec<f64>> {
-        (0..times).map(|_| self.run_once()).collect()
-    }
-
-    fn result(&mut self) -> Result<Vec<f32>> {
-        Ok(self.c.clone())
-    }
+/// Computes the rows of `part` into `c`.
+fn multiply(product: &Product, part: Part, compute: Compute, c: &mut [f32]) -> Result<()> {
+    let [rows, inner, cols] = product.shape;
+    let a = ArrayView2::from_shape((rows, inner), &product.a[..])?;
+    let (a, _) = a.split_at(Axis(0), part.rows);
+    let b = ArrayView2::from_shape((inner, cols), &product.b[..])?;
+    let c = ArrayViewMut2::from_shape((part.rows, cols), c)?;
+    compute(black_box(a), black_box(b), c)
 }

@@ -11,15 +11,21 @@
 pub mod cpu;
 pub mod wgsl;
 
-use crate::workload::{Part, RivalWork, Rung, Workload};
-use crate::{mnist, rivals};
+use super::SEED;
+use crate::rivals::Script;
+use crate::workload::{Extent, OutputElement, Part, Problem, RivalWork, Rung, Task, Workload};
+use crate::{mnist, roundings};
 use gpu_wgsl::Gpu;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::gemm;
 use tensor_core::rng::Philox;
 
-/// Seed of the weights and of the square matrices.
-const SEED: u64 = 457_428_938_475;
+const NAME: &str = "matmul";
+/// What its rivals run.
+pub const SCRIPT: Script = Script {
+    name: "matmul.py",
+    text: include_str!("../../rivals/matmul.py"),
+};
 /// Sides of the square products.
 const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
 /// The largest side where no GPU is but a driver that computes on the CPU: twice that would take it minutes.
@@ -71,14 +77,7 @@ impl Product {
     /// # Errors
     /// As [`Product::new`].
     pub fn square(side: usize) -> anyhow::Result<Self> {
-        let random = Philox::new(SEED);
-        let uniform = |stream| -> Vec<f32> {
-            let random = random.stream(stream);
-            (0..(side * side) as u64)
-                .map(|i| 2.0 * random.uniform_f32(i) - 1.0)
-                .collect()
-        };
-        Self::new([side; 3], uniform(1), uniform(2))
+        Self::new([side; 3], square(side, 1), square(side, 2))
     }
 
     /// Gives the bytes of both operands and the result, where `part` of the rows is done; B is read whole.
@@ -117,10 +116,19 @@ impl Product {
         }
     }
 
-    fn whole(&self) -> Part {
-        Part {
-            rows: self.shape[0],
-            of: self.shape[0],
+    /// Gives all of its rows.
+    #[must_use]
+    pub fn whole(&self) -> Part {
+        Part::whole(self.shape[0])
+    }
+
+    /// Gives what `part` takes.
+    #[must_use]
+    pub fn extent(&self, part: Part) -> Extent {
+        Extent {
+            part,
+            operations: self.operations(part),
+            bytes: self.bytes(part),
         }
     }
 
@@ -132,25 +140,17 @@ impl Product {
         let [_, inner, cols] = self.shape;
         let len = part.rows * cols;
         let magnitudes = self.oracle.magnitudes[..len].iter().copied();
-        let bound = Bound::relative(n_epsilons(inner)).scaled_by(magnitudes);
+        let bound = Bound::relative(roundings::of_sum(inner)).scaled_by(magnitudes);
         compare(result, &self.oracle.product[..len], &bound).map(drop)
     }
 }
 
-/// Gives the bound's number of epsilons for sums of `inner` terms: the smaller of the worst case, `inner / 2 + 1`, and
-/// six standard deviations of independent roundings, `6 · √inner / 2 + 1`.
-///
-/// The worst case alone would not tell f32 from formats with 10 bits of mantissa, which some hardware computes in.
-/// Source: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis".
-fn n_epsilons(inner: usize) -> usize {
-    let deviations = (3.0 * (inner as f64).sqrt()).ceil();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "far below 2^53 and not negative"
-    )]
-    let deviations = deviations as usize;
-    (inner / 2).min(deviations) + 1
+/// Gives the elements of a square matrix, uniform in [-1, 1), from one stream of the seed.
+pub(super) fn square(side: usize, stream: u64) -> Vec<f32> {
+    let random = Philox::new(SEED).stream(stream);
+    (0..(side * side) as u64)
+        .map(|i| 2.0 * random.uniform_f32(i) - 1.0)
+        .collect()
 }
 
 /// One size of the workload, before its inputs are made.
@@ -197,28 +197,35 @@ fn size([rows, inner, cols]: [usize; 3]) -> String {
     format!("{rows}x{inner}x{cols}")
 }
 
-/// Describes one product as a workload: the CPU's rungs, then those of each device.
-#[must_use]
-pub fn workload<'a>(product: &'a Product, gpus: &'a [Gpu]) -> Workload<'a> {
-    let [rows, inner, cols] = product.shape;
-    let mut rungs: Vec<Rung<'a>> = cpu::rungs(product);
-    rungs.extend(gpus.iter().flat_map(|gpu| wgsl::rungs(product, gpu)));
-    let rivals = ["numpy", "torch"].map(|library| RivalWork {
-        library,
-        script: rivals::MATMUL,
-        sizes: vec![("m", rows), ("k", inner), ("n", cols)],
-        arrays: vec![("a", &product.a), ("b", &product.b)],
-    });
-    Workload {
-        name: "matmul",
-        source: "S3",
-        size: size(product.shape),
-        operations: product.operations(product.whole()),
-        bytes: product.bytes(product.whole()),
-        whole: product.whole(),
-        rungs,
-        rivals: rivals.to_vec(),
-        check: Box::new(|result, part| product.check(result, part)),
+/// Gives the tasks of this workload.
+pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
+    Case::all(real_gpu).map(|case| Task {
+        name: NAME,
+        size: case.size(),
+        prepare: Box::new(move |images| Ok(Box::new(case.product(&images.pixels)?))),
+    })
+}
+
+impl Problem for Product {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
+        let [rows, inner, cols] = self.shape;
+        let mut rungs: Vec<Rung<'a>> = cpu::rungs(self);
+        rungs.extend(gpus.iter().flat_map(|gpu| wgsl::rungs(self, gpu)));
+        Workload {
+            name: NAME,
+            source: "S3",
+            size: size(self.shape),
+            whole: self.extent(self.whole()),
+            rungs,
+            // Compiled, a single product is the library's call that it was before.
+            rivals: RivalWork::of(
+                &["numpy", "torch", "jax"],
+                SCRIPT,
+                &[("m", rows), ("k", inner), ("n", cols)],
+                &[("a", &self.a), ("b", &self.b)],
+            ),
+            check: Box::new(|result, part| Ok(self.check(f32::of(result)?, part)?)),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Product;
 use crate::record::Timer;
-use crate::workload::{Contestant, Part, Rung};
+use crate::workload::{Contestant, Output, Part, Rung};
 use anyhow::Result;
 use gpu_wgsl::{Buffer, DeviceType, Gpu, gemm};
 use shaders::params::MatmulParams;
@@ -41,9 +41,7 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
                 executor,
                 adapter: Some(gpu.adapter().name.clone()),
                 timer: timer(gpu),
-                part,
-                operations: product.operations(part),
-                bytes: product.bytes(part),
+                extent: product.extent(part),
                 start: Box::new(move || Ok(Box::new(OnGpu::new(product, part, gpu, kernel?)?))),
             }
         })
@@ -121,7 +119,7 @@ impl Contestant for OnGpu<'_> {
         (0..times).map(once).collect::<Result<_>>().map(Some)
     }
 
-    fn result(&mut self) -> Result<Vec<f32>> {
-        Ok(self.gpu.read(&self.c)?)
+    fn result(&mut self) -> Result<Output> {
+        Ok(Output::F32(self.gpu.read(&self.c)?))
     }
 }

@@ -1,0 +1,74 @@
+//! The memory that a piece of work holds while it runs.
+//!
+//! Role: what a rung on the CPU reports as its extra memory. Rivals count for themselves, by the growth of resident
+//! memory (`rivals/protocol.py`).
+//! Method: the allocator of every program of this crate is the system's, with two counters beside it: bytes that live,
+//! and the most that lived since it was last asked. Resident memory would not do here: an allocator keeps what was
+//! freed and gives it again, so that a second run seems to need nothing.
+//! Limits: one measurement at a time, since the whole process is counted; what Rust allocates, on all threads, as it
+//! was asked for and not rounded up; not what a driver, or code that maps pages itself, takes from the system.
+
+#![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Gives what `work` gives, and the most bytes that lived during it beyond those that lived before.
+pub fn peak_extra_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = LIVE.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let result = work();
+    let peak = PEAK.load(Ordering::Relaxed);
+    (result, peak.saturating_sub(before))
+}
+
+/// The system's allocator, counted.
+struct Counting;
+
+fn taken(bytes: usize) {
+    let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK.fetch_max(live, Ordering::Relaxed);
+}
+
+fn given_back(bytes: usize) {
+    LIVE.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes to `System` as it came; counting touches no memory that is handed out.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System` too.
+        let memory = unsafe { System.alloc(layout) };
+        taken(if memory.is_null() { 0 } else { layout.size() });
+        memory
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        taken(if memory.is_null() { 0 } else { layout.size() });
+        memory
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        let moved = unsafe { System.realloc(memory, layout, size) };
+        if !moved.is_null() {
+            taken(size);
+            given_back(layout.size());
+        }
+        moved
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) };
+        given_back(layout.size());
+    }
+}

@@ -1,0 +1,155 @@
+//! All workloads at one look: what a user gets from each, and how rivals compare.
+//!
+//! Role: the table that a reader of many workloads starts from; each line leads to its section.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::escape;
+use super::ink::Ink;
+use crate::ladder::Place;
+use crate::record::{Check, Record, RivalTiming, Row};
+use crate::run::stands_for_us;
+use crate::units;
+
+/// Gives the table, a line for each executor that a user gets; nothing where there are no such lines.
+pub(super) fn table(record: &Record, adapters: &[String]) -> String {
+    let ours = || {
+        record
+            .rows
+            .iter()
+            .filter(|row| stands_for_us(&row.executor))
+    };
+    if ours().next().is_none() {
+        return String::new();
+    }
+    let rivals: BTreeSet<&str> = ours()
+        .flat_map(|row| row.rivals.keys())
+        .map(String::as_str)
+        .collect();
+    let mut head = String::from(
+        "<th scope=\"col\">workload</th><th scope=\"col\">size</th><th scope=\"col\">executor</th>\
+         <th scope=\"col\" class=\"number\">median</th><th scope=\"col\" class=\"number\">memory</th>",
+    );
+    for rival in &rivals {
+        let _ = write!(
+            head,
+            "<th scope=\"col\" class=\"number\">{}</th>",
+            escape(rival)
+        );
+    }
+    let body: String = ours().map(|row| line(row, &rivals, adapters)).collect();
+    let about = if rivals.is_empty() {
+        ""
+    } else {
+        " Under a rival: its time over ours, above 1 where we are faster; hover for the interval."
+    };
+    format!(
+        "<section>\n<h2>Overview</h2>\n<p class=\"muted\">What a user gets.{about}</p>\n\
+         <div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n\
+         </section>\n"
+    )
+}
+
+fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
+    let [workload, size, executor] =
+        [&row.workload, &row.size, &row.executor].map(|text| escape(text));
+    let place = row.adapter.clone().map_or(Place::Cpu, Place::Adapter);
+    let ink = Ink::of(&place, adapters).name();
+    let class = if matches!(row.check, Check::Failed(_)) {
+        "failed"
+    } else {
+        ""
+    };
+    let median = match &row.check {
+        Check::Failed(_) => "FAILED".to_owned(),
+        _ => row
+            .median_s
+            .map_or(units::ABSENT.to_owned(), units::seconds),
+    };
+    let memory = row
+        .peak_extra_bytes
+        .map_or(units::ABSENT.to_owned(), |bytes| units::bytes(bytes as f64));
+    let mut html = format!(
+        "<tr class=\"{class}\"><th scope=\"row\"><a href=\"#{workload}\">{workload}</a></th><td>{size}</td>\
+         <td><i class=\"swatch swatch-{ink}\"></i>{executor}</td>\
+         <td class=\"number\">{median}</td><td class=\"number\">{memory}</td>"
+    );
+    for rival in rivals {
+        html += &ratio(row.rivals.get(*rival));
+    }
+    html + "</tr>\n"
+}
+
+/// Gives the cell of a rival: its time over ours.
+fn ratio(timing: Option<&RivalTiming>) -> String {
+    let Some(timing) = timing else {
+        return format!("<td class=\"number\">{}</td>", units::ABSENT);
+    };
+    if matches!(timing.check, Check::Failed(_)) {
+        return "<td class=\"number failed\">FAILED</td>".to_owned();
+    }
+    let interval = timing
+        .low
+        .zip(timing.high)
+        .map_or(String::new(), |(low, high)| {
+            format!("{}–{}", units::digits(low), units::digits(high))
+        });
+    let speedup = timing
+        .speedup
+        .map_or(units::ABSENT.to_owned(), units::times);
+    format!("<td class=\"number\" title=\"{interval}\">{speedup}</td>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(executor: &str, speedup: f64) -> Row {
+        let timing = RivalTiming {
+            speedup: Some(speedup),
+            low: Some(0.9 * speedup),
+            high: Some(1.1 * speedup),
+            ..RivalTiming::default()
+        };
+        Row {
+            workload: "chain".into(),
+            executor: executor.into(),
+            rivals: [("jax".to_owned(), timing)].into(),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn only_what_a_user_gets_stands_in_the_overview() {
+        let record = Record {
+            rows: vec![row("loops", 7.0), row("host", 3.0)],
+            ..Record::default()
+        };
+        let html = table(&record, &[]);
+        assert!(
+            html.contains("href=\"#chain\"") && html.contains(">3.00×<"),
+            "{html}"
+        );
+        assert!(
+            !html.contains("7.00") && html.contains("2.70–3.30"),
+            "{html}"
+        );
+        assert_eq!(table(&Record::default(), &[]), "");
+    }
+
+    #[test]
+    fn a_failed_rival_has_no_ratio() {
+        let mut failed = row("host", 3.0);
+        failed
+            .rivals
+            .values_mut()
+            .for_each(|timing| timing.check = Check::Failed("off".into()));
+        let record = Record {
+            rows: vec![failed],
+            ..Record::default()
+        };
+        let html = table(&record, &[]);
+        assert!(html.contains("FAILED") && !html.contains("3.00"), "{html}");
+    }
+}

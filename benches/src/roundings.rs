@@ -1,0 +1,31 @@
+//! How far sums in f32 may lie from the truth.
+//!
+//! Role: the part of every workload's bound that grows with the number of terms.
+//! Source: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis".
+
+/// Gives the bound's number of epsilons for sums of `n_terms`: the smaller of the worst case, `n_terms / 2 + 1`, and
+/// six standard deviations of independent roundings, `6 · √n_terms / 2 + 1`.
+///
+/// The worst case alone would not tell f32 from formats with 10 bits of mantissa, which some hardware computes in.
+#[must_use]
+pub fn of_sum(n_terms: usize) -> usize {
+    let deviations = (3.0 * (n_terms as f64).sqrt()).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "far below 2^53 and not negative"
+    )]
+    let deviations = deviations as usize;
+    (n_terms / 2).min(deviations) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_sums_have_the_worst_case_and_long_ones_the_likely_one() {
+        assert_eq!([0, 1, 10, 36].map(of_sum), [1, 1, 6, 19]);
+        assert_eq!(of_sum(10_000), 301);
+    }
+}

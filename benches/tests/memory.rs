@@ -1,0 +1,46 @@
+//! The count of extra memory; the only test of its process, since all threads of a process count together.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use anyhow::Result;
+use benches::workload::{Extent, Part, Rung};
+use std::hint::black_box;
+
+/// Bytes of a result; what the test harness allocates meanwhile is far below.
+const LEN: usize = 64 << 20;
+
+fn extra_bytes(work: impl FnMut(&mut Vec<bool>) -> Result<()>) -> u64 {
+    let extent = Extent {
+        part: Part::whole(1),
+        operations: 1.0,
+        bytes: 1.0,
+    };
+    let rung = Rung::on_cpu("counted", extent, LEN, work);
+    let mut contestant = (rung.start)().unwrap();
+    contestant.run(2).unwrap();
+    contestant.peak_extra_bytes().unwrap().unwrap()
+}
+
+#[test]
+fn scratch_counts_every_time_and_a_result_never() {
+    for n_scratch in [0, 1, 3] {
+        let filling = extra_bytes(|_| {
+            drop(black_box(vec![true; n_scratch * LEN]));
+            drop(black_box(vec![true; n_scratch * LEN / 2]));
+            Ok(())
+        });
+        let replacing = extra_bytes(|result| {
+            drop(black_box(vec![true; n_scratch * LEN]));
+            *result = black_box(vec![true; LEN]);
+            Ok(())
+        });
+        let scratch = (n_scratch * LEN) as u64;
+        assert!((scratch..scratch + 4096).contains(&filling), "{filling}");
+        // The new result may lie where the scratch lay before.
+        let replaced = scratch.saturating_sub(LEN as u64);
+        assert!(
+            (replaced..scratch + 4096).contains(&replacing),
+            "{replacing}"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Every workload at a small size: its rungs and rivals are right, and its check refuses what is not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use benches::rivals::python;
+use benches::workload::{Contestant, Output, Problem, Workload};
+use benches::workloads::chain::Chain;
+use benches::workloads::conv::{Conv, Shape};
+use benches::workloads::matmul::Product;
+use benches::workloads::matmul_pair::Pair;
+use benches::workloads::matmul_scale::Scaled;
+use benches::workloads::similarity::{Reduction, Similarity};
+use benches::workloads::softmax::Softmax;
+use gpu_wgsl::check::skip;
+
+/// One problem of every workload; sizes are no multiples of what a vector or a block holds.
+fn problems() -> Vec<Box<dyn Problem>> {
+    // Few rows, so that some pairs are alike in all of them.
+    let pairs = [3, 37];
+    let shape = Shape {
+        batch: 2,
+        channels: 3,
+        height: 7,
+        width: 9,
+        outputs: 5,
+        taps: 3,
+    };
+    vec![
+        Box::new(Product::square(19).unwrap()),
+        Box::new(Scaled::new(19).unwrap()),
+        Box::new(Pair::new(19).unwrap()),
+        Box::new(Similarity::new(Reduction::Sum, pairs)),
+        Box::new(Similarity::new(Reduction::All, pairs)),
+        Box::new(Chain::new([11, 23])),
+        Box::new(Softmax::new([11, 23])),
+        Box::new(Conv::new(shape)),
+    ]
+}
+
+/// Changes one element by a hundredth, or by the least there is.
+fn spoil(result: &mut Output) {
+    match result {
+        Output::F32(elements) => elements[0] = elements[0] * 1.01 + 0.01,
+        Output::U32(elements) => elements[0] += 1,
+        Output::Bool(elements) => elements[0] = !elements[0],
+    }
+}
+
+fn run_and_check(workload: &Workload<'_>, rival: &mut dyn Contestant) {
+    assert_eq!(rival.run(2).unwrap().len(), 2);
+    let result = rival.result().unwrap();
+    (workload.check)(&result, workload.whole.part).unwrap();
+    rival.peak_extra_bytes().unwrap();
+    (workload.check)(&rival.result().unwrap(), workload.whole.part).unwrap();
+}
+
+#[test]
+fn every_rung_meets_the_oracle_and_tells_its_memory() {
+    for problem in problems() {
+        let mut workload = problem.workload(&[]);
+        for rung in std::mem::take(&mut workload.rungs) {
+            let mut contestant = (rung.start)().unwrap();
+            run_and_check(&workload, contestant.as_mut());
+        }
+    }
+}
+
+#[test]
+fn one_wrong_element_is_refused_and_so_are_other_lengths_and_types() {
+    for problem in problems() {
+        let mut workload = problem.workload(&[]);
+        let part = workload.whole.part;
+        let rung = workload.rungs.pop().unwrap();
+        let mut contestant = (rung.start)().unwrap();
+        contestant.run(1).unwrap();
+        let mut result = contestant.result().unwrap();
+        (workload.check)(&result, part).unwrap();
+        spoil(&mut result);
+        (workload.check)(&result, part).expect_err(workload.name);
+        for other in [
+            Output::F32(vec![]),
+            Output::U32(vec![0; 4]),
+            Output::Bool(vec![true; 4]),
+        ] {
+            (workload.check)(&other, part).expect_err(workload.name);
+        }
+    }
+}
+
+#[test]
+fn operations_and_bytes_are_positive_and_rates_of_parts_stay_comparable() {
+    for problem in problems() {
+        let workload = problem.workload(&[]);
+        for rung in &workload.rungs {
+            let extent = rung.extent;
+            assert!(extent.operations > 0.0 && extent.operations <= workload.whole.operations);
+            assert!(extent.bytes > 0.0 && extent.bytes <= workload.whole.bytes);
+        }
+    }
+}
+
+/// Starts the rivals in one library and checks them, or says what is missing.
+fn check_rivals(library: &str, problems: &[Box<dyn Problem>]) {
+    let Ok(python) = python() else {
+        return skip("no Python on this machine");
+    };
+    for problem in problems {
+        let workload = problem.workload(&[]);
+        let works = workload.rivals.iter();
+        for work in works.filter(|work| work.library == library) {
+            match work.start(&python) {
+                Ok(mut rival) => run_and_check(&workload, &mut rival),
+                Err(missing) => {
+                    assert!(missing.why.contains("No module"), "{}", missing.why);
+                    return skip(&missing.why);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rivals_in_numpy_meet_every_oracle() {
+    check_rivals("numpy", &problems());
+}
+
+/// One problem of each type of result: a process that loads PyTorch or JAX takes seconds to start, and `bench` checks
+/// every rival of every workload before it times it.
+fn one_of_each_type() -> [Box<dyn Problem>; 3] {
+    [
+        Box::new(Similarity::new(Reduction::Sum, [3, 37])),
+        Box::new(Similarity::new(Reduction::All, [3, 37])),
+        Box::new(Softmax::new([11, 23])),
+    ]
+}
+
+#[test]
+fn rivals_in_torch_meet_the_oracles() {
+    check_rivals("torch", &one_of_each_type());
+}
+
+#[test]
+fn rivals_in_jax_meet_the_oracles() {
+    check_rivals("jax", &one_of_each_type());
+}
+
+#[test]
+fn a_rival_that_torch_compiles_meets_its_oracle() {
+    check_rivals("torch-compile", &[Box::new(Chain::new([11, 23]))]);
+}
