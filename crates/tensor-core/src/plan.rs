@@ -210,25 +210,28 @@ impl Plan {
         self.steps.chunk_by(|a, b| a.wave == b.wave)
     }
 
-    /// The last wave that reads a buffer; `None` if no step does.
+    /// For each buffer the last wave that reads it; `None` if no step does.
     #[must_use]
-    pub fn last_read(&self, buffer: BufferId) -> Option<usize> {
-        let readers = self
-            .steps
-            .iter()
-            .filter(|step| step.inputs.contains(&buffer));
-        readers.map(|step| step.wave).max()
+    pub fn last_reads(&self) -> Vec<Option<usize>> {
+        let mut last = vec![None; self.buffers.len()];
+        for step in &self.steps {
+            for input in &step.inputs {
+                last[input.0] = last[input.0].max(Some(step.wave));
+            }
+        }
+        last
     }
 
     /// The most bytes that temporaries take at one time, each living from the wave that writes it to the last
     /// that reads it.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
+        let last_reads = self.last_reads();
         let mut live = vec![0_usize; self.waves().count()];
         for step in &self.steps {
             let buffer = &self.buffers[step.output.0];
             if buffer.kind == Kind::Temporary {
-                let last = self.last_read(step.output).unwrap_or(step.wave);
+                let last = last_reads[step.output.0].unwrap_or(step.wave);
                 for bytes in &mut live[step.wave..=last] {
                     *bytes = bytes.saturating_add(buffer.bytes());
                 }

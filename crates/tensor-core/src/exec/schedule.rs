@@ -52,6 +52,7 @@ pub async fn run_with(
 ) -> Result<Vec<Arc<dyn Storage>>> {
     check_inputs(plan, data)?;
     let host = Host::new();
+    let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
     for (&input, storage) in plan.inputs.iter().zip(data) {
         arrays[input.0].push(Arc::clone(storage));
@@ -96,7 +97,7 @@ pub async fn run_with(
         for input in wave.iter().flat_map(|step| &step.inputs) {
             let over = wave.first().map(|step| step.wave);
             let temporary = plan.buffers[input.0].kind == Kind::Temporary;
-            if temporary && plan.last_read(*input) <= over {
+            if temporary && last_reads[input.0] <= over {
                 arrays[input.0].clear();
             }
         }

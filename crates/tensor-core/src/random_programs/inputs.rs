@@ -129,6 +129,3 @@ impl Input {
         }
     }
 }
-pub(super) fn tmp() -> Vec<Input> {
-    vec![Input{shape:vec![2,1023],dtype:DType::F32,values:Values::Wild,seed:32}, Input{shape:vec![1,2,2,2],dtype:DType::I32,values:Values::Wild,seed:0}]
-}

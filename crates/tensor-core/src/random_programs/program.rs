@@ -624,12 +624,3 @@ fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     let points = shape_of(&product).iter().product::<usize>() * inner.cast_unsigned();
     (points <= MAX_ELEMENTS).then_some(product)
 }
-pub(super) fn tmp() -> Program {
-    use Instruction as I;
-    let t = || Target { max_values: 7, max_inputs: 2, min_product: Some(1), computes_factors: true };
-    Program { inputs: super::inputs::tmp(), instructions: vec![
-        I::Matmul(0,11), I::View(View::Transpose,2), I::Matmul(1,1), I::Unary(Unary::Sqrt,0), I::Unary(Unary::Round,1),
-        I::Reduce{fold:Fold::Plain(Reduce::Sum),x:0,axes:119,keep:true}, I::Full(vec![3,1,3,2,6],3.0),
-        I::Reduce{fold:Fold::Mean,x:7,axes:159,keep:false}, I::View(View::Squeeze(2),0), I::Select(0,5,10), I::Binary(Binary::Xor,0,3), I::Unary(Unary::Ln,0),
-        I::Concat{parts:vec![0,1],axis:0}, I::Along{extreme:Extreme::Softmax,x:2,axis:1}], outputs: (0..16).collect(), target: t() }
-}

@@ -192,18 +192,19 @@ fn ceil_div(a: i128, b: i128) -> i128 {
     -((-a).div_euclid(b))
 }
 
-/// Copies the elements along one axis that begin at an index; zero where a guard fails.
+/// Copies the elements along one axis (or the only one) that begin at an index; zero where a guard fails.
 pub(super) fn copy_guarded<T: Stored>(
     data: &[T],
     map: &IndexMap,
     guards: &[Guard],
     index: &[usize],
-    axis: usize,
+    axis: Option<usize>,
     out: &mut [T::Lane],
 ) {
     let all = || std::iter::once(map).chain(guards.iter().map(|guard| &guard.map));
     let positions: Vec<isize> = all().map(|map| map.at(index)).collect();
-    let strides: Vec<isize> = all().map(|map| map.strides[axis]).collect();
+    let stride = |map: &IndexMap| axis.map_or(0, |axis| map.strides[axis]);
+    let strides: Vec<isize> = all().map(stride).collect();
     copy_run(data, guards, &positions, &strides, out);
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::op::Reduce;
 
 use super::lanes::{Lane, Stored, View};
-use super::pairs;
+use super::pairs::{self, Pairs};
 use super::program::Program;
 use super::register::{Register, with_lane};
 
@@ -196,7 +196,13 @@ impl<'p> Machine<'p> {
 
     /// The rows that the loop over pairs takes, and those that the interpreter does.
     fn split_rows<'r>(&self, rows: &'r mut [Row]) -> (&'r mut [Row], &'r mut [Row]) {
-        let takes_any = self.program.pairs.is_some() && self.len >= pairs::LANES;
+        // In another batch, a row would meet other lanes.
+        let one_batch = |pairs: &Pairs| {
+            let lane = self.program.accesses[pairs.lane].maps.start;
+            rows.iter().all(|row| row.distances[lane] == 0)
+        };
+        let takes_any =
+            self.len >= pairs::LANES && self.program.pairs.as_ref().is_some_and(one_batch);
         let n_paired = if takes_any {
             rows.len() / pairs::ROWS * pairs::ROWS
         } else {

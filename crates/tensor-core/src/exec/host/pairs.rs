@@ -276,13 +276,26 @@ impl Machine<'_> {
                     #[inline(always)]
                     |tile: &Tile<'_, f32>| tile.numbers(op),
                 ),
-                (_, Fold::Compared(op, compare, bound)) => {
+                (_, Fold::Compared(Reduce::Sum, compare, bound)) => {
                     let bound = self.registers[bound].lanes::<f32>()[0];
                     self.fold_tiles(
                         &pairs,
                         rows,
                         #[inline(always)]
-                        |tile: &Tile<'_, f32>| tile.compared(op, compare, bound),
+                        |tile: &Tile<'_, f32>| tile.compared(Reduce::Sum, compare, bound),
+                    );
+                }
+                (_, Fold::Compared(op, compare, bound)) => {
+                    let bound = self.registers[bound].lanes::<f32>()[0];
+                    self.fold_tiles(
+                        &pairs,
+                        rows,
+                        // Flags are as wide as what is compared only while they are folded.
+                        #[inline(always)]
+                        |tile: &Tile<'_, f32>| {
+                            let flags = tile.compared(op, compare, bound);
+                            flags.map(|row| row.map(|flag| u8::from(flag != 0)))
+                        },
                     );
                 }
             },

@@ -12,6 +12,7 @@ use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use std::sync::Arc;
 
+use super::fetch::copy_guarded;
 use super::lanes::Stored;
 use super::machine::Machine;
 use super::program::Program;
@@ -102,6 +103,20 @@ fn set_index(index: &mut [usize], axes: &[usize], sizes: &[usize], mut flat: usi
     for &axis in axes.iter().rev() {
         index[axis] = flat % sizes[axis];
         flat /= sizes[axis];
+    }
+}
+
+/// The same, counted from an index that some of the axes begin at.
+fn set_index_from(
+    index: &mut [usize],
+    base: &[usize],
+    axes: &[usize],
+    sizes: &[usize],
+    flat: usize,
+) {
+    set_index(index, axes, sizes, flat);
+    for &axis in axes {
+        index[axis] += base[axis];
     }
 }
 
@@ -370,25 +385,43 @@ impl<'n> Ranges<'n> {
         let product = self.max_rows() * n;
         let mut sums = vec![T::ZERO; product * len_of(&self.batch, &self.sizes)];
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
+        let (rows_an_index, indices) = self.rows_at_once(n_rows);
         for (number, sums) in sums.chunks_mut(product).enumerate() {
             set_index(index, &self.batch, &self.sizes, number);
-            let a = self.matrix_of(
-                &a,
-                index,
-                (&self.rows, n_rows),
-                (&self.inner, k),
-                &mut packed_a,
-            );
             let b = self.matrix_of(&b, index, (&self.inner, k), (&self.cols, n), &mut packed_b);
-            let Ok(c) = ArrayViewMut2::from_shape([n_rows, n], &mut sums[..n_rows * n]) else {
-                unreachable!("the slice has as many elements as the shape");
-            };
-            gemm::multiply_into(a, b, c, false)?;
+            let pieces = sums[..n_rows * n].chunks_mut(indices * rows_an_index * n);
+            for (piece, sums) in pieces.enumerate() {
+                if let (None, Some(&axis)) = (self.cut, self.rows.first()) {
+                    index[axis] = piece * indices;
+                }
+                let m = sums.len() / n;
+                let a = self.matrix_of(&a, index, (&self.rows, m), (&self.inner, k), &mut packed_a);
+                let Ok(c) = ArrayViewMut2::from_shape([m, n], sums) else {
+                    unreachable!("the slice has as many elements as the shape");
+                };
+                gemm::multiply_into(a, b, c, false)?;
+            }
         }
         let bytes = (sums.len() + packed_a.len() + packed_b.len()) * size_of::<T>();
         meter.add(bytes);
         meter.sub(bytes);
         Ok(sums)
+    }
+
+    /// How many rows one index of their first axis has, and how many such indices are packed and multiplied at once, so
+    /// that what is packed stays in the second-level cache.
+    fn rows_at_once(&self, n_rows: usize) -> (usize, usize) {
+        const ROWS: usize = 512;
+        match (self.cut, self.rows.first()) {
+            (None, Some(&axis)) => {
+                let rows_an_index = n_rows / self.sizes[axis];
+                (
+                    rows_an_index,
+                    (ROWS / rows_an_index).clamp(1, self.sizes[axis]),
+                )
+            }
+            _ => (n_rows, 1),
+        }
     }
 
     /// A factor at an index as a matrix over two groups of axes: as it lies, or else packed.
@@ -416,20 +449,11 @@ impl<'n> Ranges<'n> {
             ((col_axes, n_cols), (row_axes, n_rows))
         };
         packed.resize(n_rows * n_cols, T::ZERO);
-        let mut index = index.to_vec();
-        let starts: Vec<usize> = slow
-            .0
-            .iter()
-            .chain(fast.0)
-            .map(|&axis| index[axis])
-            .collect();
+        // Axes that are cut begin where the range does.
+        let (base, mut index) = (index, index.to_vec());
         for (line, out) in packed.chunks_mut(fast.1.max(1)).enumerate() {
-            // The cut axis starts where the range does.
-            set_index(&mut index, slow.0, &self.sizes, line);
-            for (&axis, &start) in slow.0.iter().zip(&starts) {
-                index[axis] += start;
-            }
-            self.pack_line(factor, &mut index, fast.0, out);
+            set_index_from(&mut index, base, slow.0, &self.sizes, line);
+            self.pack_line(factor, &mut index, base, fast.0, out);
         }
         let strides = if by_row { [n_cols, 1] } else { [1, n_rows] };
         match ArrayView2::from_shape(shape.strides(strides), &packed[..]) {
@@ -438,24 +462,31 @@ impl<'n> Ranges<'n> {
         }
     }
 
-    /// Copies a factor along some axes, which begin at the index.
+    /// Copies a factor along some axes, which begin at `base`.
     fn pack_line<T: Stored<Lane = T>>(
         &self,
         factor: &Factor<'_, T>,
         index: &mut [usize],
+        base: &[usize],
         axes: &[usize],
         out: &mut [T],
     ) {
         let Some((&last, before)) = axes.split_last() else {
+            copy_guarded(factor.data, factor.map, factor.guards, index, None, out);
             return;
         };
         let run = self.sizes[last].min(out.len().max(1));
-        let start = index[last];
         for (number, out) in out.chunks_mut(run).enumerate() {
-            set_index(index, before, &self.sizes, number);
-            index[last] = start;
-            super::fetch::copy_guarded(factor.data, factor.map, factor.guards, index, last, out);
+            set_index_from(index, base, before, &self.sizes, number);
+            index[last] = base[last];
+            copy_guarded(
+                factor.data,
+                factor.map,
+                factor.guards,
+                index,
+                Some(last),
+                out,
+            );
         }
-        index[last] = start;
     }
 }
