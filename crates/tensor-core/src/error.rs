@@ -274,6 +274,19 @@ pub enum Error {
         /// The type and length of the array.
         actual: (DType, usize),
     },
+    /// A plan is to run on no executor.
+    #[error("run: no executor is given")]
+    NoExecutor,
+    /// An array does not fit the memory that is left.
+    #[error("{executor}: no memory for {len} elements of {dtype}")]
+    OutOfMemory {
+        /// The executor.
+        executor: &'static str,
+        /// The number of elements.
+        len: usize,
+        /// Their type.
+        dtype: DType,
+    },
     /// A step breaks a rule of the intermediate representation.
     #[error("run: {what}")]
     BadStep {

@@ -365,11 +365,14 @@ impl LoopNest {
         if self.reduce.contains(&0) {
             return Err("a reduced axis has size 0".to_owned());
         }
-        let (body, epilogue) = (self.body(), self.epilogue());
         for (id, value) in self.values.iter().enumerate() {
             if value.operands().any(|operand| operand.0 >= id) {
                 return wrong(id, "an operand comes after its use");
             }
+        }
+        self.check_contract()?;
+        let (body, epilogue) = (self.body(), self.epilogue());
+        for (id, value) in self.values.iter().enumerate() {
             if value.maps().any(|map| map.strides.len() != sizes.len()) {
                 return wrong(id, "a map has not one stride a loop axis");
             }
@@ -397,6 +400,26 @@ impl LoopNest {
             }
         }
         Ok(())
+    }
+
+    fn check_contract(&self) -> Result<(), String> {
+        let Some(contract) = &self.contract else {
+            return Ok(());
+        };
+        let value = |id: ValueId| self.values.get(id.0);
+        let sums_a_product = match value(contract.sum) {
+            Some(Value::Reduced(Reduce::Sum, product)) => {
+                value(*product) == Some(&Value::Binary(Binary::Mul, contract.lhs, contract.rhs))
+            }
+            _ => false,
+        };
+        let mut axes = [&contract.batch[..], &contract.rows, &contract.cols].concat();
+        axes.sort_unstable();
+        if sums_a_product && axes.into_iter().eq(0..self.domain.len()) {
+            Ok(())
+        } else {
+            Err("the contract does not describe the nest".to_owned())
+        }
     }
 
     fn check_types(&self, id: usize) -> Result<(), String> {

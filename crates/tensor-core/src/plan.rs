@@ -13,9 +13,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exec::Storage;
 use crate::ir::{Contract, LoopNest};
+use crate::shape::count_in_bytes;
 use crate::tensor::{Op, Tensor};
 use graph::Graph;
 use lower::Draft;
@@ -141,7 +142,7 @@ impl Plan {
     /// Plans the computation of some tensors, and gives the data that its inputs stand for.
     ///
     /// # Errors
-    /// Whatever went wrong while one of the tensors was built.
+    /// Whatever went wrong while one of the tensors was built; [`Error::TooLarge`] for an array that no memory holds.
     ///
     /// # Examples
     /// The logical shape (256, 300, 300) is never in memory: one step, no temporary.
@@ -171,6 +172,16 @@ impl Plan {
             kept.extend(more);
         }
         let plan = Self::finished(Draft::of(&graph, target, &kept));
+        for buffer in &plan.buffers {
+            let (shape, element_bytes) = (&buffer.shape, buffer.dtype.bytes());
+            if count_in_bytes(shape, element_bytes).is_none() {
+                return Err(Error::TooLarge {
+                    op: "plan",
+                    shape: shape.clone(),
+                    element_bytes,
+                });
+            }
+        }
         let data = graph.nodes.iter().filter_map(|node| match &node.op {
             Op::Data(storage) => Some(Arc::clone(storage)),
             _ => None,

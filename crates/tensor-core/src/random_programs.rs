@@ -25,6 +25,7 @@ use crate::{Axes, Host, Reference};
 use oracle::{Array, Oracle};
 use program::programs;
 
+mod apply;
 mod inputs;
 mod oracle;
 mod program;

@@ -4,7 +4,7 @@
     reason = "a setup that fails is a test that fails"
 )]
 
-use tensor_core::compare::{Bound, assert_close};
+use tensor_core::compare::{Bound, compare};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Reference, Tensor, einsum};
 
@@ -24,8 +24,9 @@ fn same(name: &str, tensor: &Tensor) {
     let as_f64 = tensor.cast(DType::F64);
     let host = as_f64.eval::<f64>(&Host::new()).unwrap();
     let oracle = as_f64.eval::<f64>(&Reference).unwrap();
-    println!("{name}");
-    assert_close(host, oracle, Bound::exact());
+    if let Err(mismatch) = compare(host, oracle, &Bound::exact()) {
+        panic!("{name}: {mismatch}");
+    }
 }
 
 #[test]
@@ -69,6 +70,38 @@ fn rows_of_several_batches_meet_their_own_lanes() {
     let near = (x.expand_dims(3) - y.expand_dims(2)).abs().lt(2.0);
     same("batched count", &near.sum(1));
     same("batched all", &near.all(1));
+}
+
+#[test]
+fn instructions_of_two_operations_nest_in_every_way() {
+    let shape = [7, 300];
+    let [a, b, c, d] = [1, 2, 3, 4].map(|stream| whole(&shape, stream, DType::F32));
+    let product = &a * &b;
+    let values = [
+        ("|ab - c|", (&product - &c).abs()),
+        ("|ab + c| d", (&product + &c).abs() * &d),
+        ("|ab - c| d + c", (&product - &c).abs() * &d + &c),
+        ("|(a - b) c - d|", ((&a - &b) * &c - &d).abs()),
+        ("|ab - ab|", (&product - &product).abs()),
+        (
+            "||a - b| - |c - d||",
+            ((&a - &b).abs() - (&c - &d).abs()).abs(),
+        ),
+        ("ab cd + a", &product * (&c * &d) + &a),
+    ];
+    for (name, value) in &values {
+        same(name, value);
+        for axis in [0, 1] {
+            same(name, &value.sum(axis));
+            same(name, &value.max(axis));
+            same(name, &value.lt(3).sum(axis));
+            same(name, &value.le(&c).any(axis));
+            same(
+                name,
+                &(value.lt(3).sum(axis).cast(DType::F32) * 2.0 - value.max(axis)).abs(),
+            );
+        }
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
     let table = random(&[2000, 1200]);
     let line = random(&[1_000_000]);
     // Each with the bytes that its largest shape would take.
-    let cases: [(&str, Tensor, usize); 13] = [
+    let cases: [(&str, Tensor, usize); 15] = [
         ("count of pairs", near.sum(0), 64 * 600 * 600),
         ("all of pairs", near.all(0), 64 * 600 * 600),
         ("any of pairs along both", near.any([0, 1]), 64 * 600 * 600),
@@ -125,6 +125,20 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
             "variance",
             (&table - table.mean(Axes::keep(1))).square().mean(1),
             4 * 2000 * 1200,
+        ),
+        (
+            "a factor that appears on the way",
+            pairs(&x)
+                .abs()
+                .lt(1.0)
+                .cast(DType::F32)
+                .matmul(&random(&[600, 2])),
+            4 * 64 * 600 * 600,
+        ),
+        (
+            "dear pairs that two sums read",
+            pairs(&x).exp().sum(0).sum(0) + pairs(&x).exp().sum(1).sum(0),
+            4 * 64 * 600 * 600,
         ),
         (
             "random numbers",

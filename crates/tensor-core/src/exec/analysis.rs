@@ -107,7 +107,7 @@ pub(crate) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if op == Unary::IsNan {
         return certain_if(x.error.is_finite());
     }
-    if !x.value.dtype().is_float() {
+    if !x.value.dtype().is_float() || x.error.is_infinite() {
         return certain_if(x.error == 0.0);
     }
     if x.has_open_sign() {
@@ -157,14 +157,21 @@ pub(crate) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
     let exact = a.error == 0.0 && b.error == 0.0;
     let (x, y) = (a.float().abs(), b.float().abs());
     let own = BASIC_ULPS * spacing(result.dtype(), result.to_f64());
+    // To the power of 0 even NaN gives 1.
+    let hands_on_nan = (x.is_nan() || y.is_nan())
+        && a.error.is_finite()
+        && b.error.is_finite()
+        && op != Binary::Pow;
     let overflows = result.to_f64().is_infinite() && x.is_finite() && y.is_finite();
     settled(
         result,
         match op {
+            _ if hands_on_nan => 0.0,
             // A fused or reordered neighbour might not overflow.
             Binary::Add | Binary::Sub | Binary::Mul | Binary::Pow if overflows => f64::INFINITY,
             Binary::Add | Binary::Sub | Binary::Mul if exact && is_exact(op, a, b, result) => 0.0,
             Binary::Add | Binary::Sub => a.error + b.error + own,
+            Binary::Mul if exact => own,
             Binary::Mul => x * b.error + y * a.error + a.error * b.error + own,
             Binary::Div if exact => own,
             Binary::Div if y <= b.error => f64::INFINITY,
@@ -238,6 +245,10 @@ pub(crate) fn cast(x: Approximate, result: Scalar) -> f64 {
     }
     if is_any_float(result) && is_any_float(x.value) {
         return settled(result, x.error + rounding);
+    }
+    if result.dtype() == DType::Bool && x.float().abs() <= x.error {
+        // Both ends of the interval are true, and 0 lies between them.
+        return f64::INFINITY;
     }
     let moved = |shift: f64| Scalar::F64(x.float() + shift).cast(result.dtype());
     certain_if(x.error.is_finite() && moved(x.error) == result && moved(-x.error) == result)
@@ -407,6 +418,29 @@ mod tests {
         assert_eq!(of_unary(Unary::Sqrt, approximate(-1.0, 0.5)), 0.0);
         let power = of_binary(Binary::Pow, approximate(-2.0, 0.0), approximate(3.0, 1e-6));
         assert_eq!(power, f64::INFINITY);
+    }
+
+    #[test]
+    fn nan_is_certain_only_where_it_came_for_certain() {
+        let (maybe, surely) = (
+            approximate(f32::NAN, f64::INFINITY),
+            approximate(f32::NAN, 0.0),
+        );
+        assert_eq!(of_unary(Unary::Sigmoid, maybe), f64::INFINITY);
+        assert_eq!(of_unary(Unary::Sigmoid, surely), 0.0);
+        let near_one = approximate(1.0, 1e-7);
+        assert_eq!(of_binary(Binary::Mul, surely, near_one), 0.0);
+        assert_eq!(of_binary(Binary::Mul, maybe, near_one), f64::INFINITY);
+        assert_eq!(compare(Compare::Lt, surely, near_one), 0.0);
+        assert_eq!(compare(Compare::Lt, maybe, near_one), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_number_that_may_be_zero_has_an_uncertain_truth() {
+        let truth = |x: Approximate| cast(x, x.value.cast(DType::Bool));
+        assert_eq!(truth(approximate(1.0, 2.0)), f64::INFINITY);
+        assert_eq!(truth(approximate(1.0, 0.5)), 0.0);
+        assert_eq!(truth(approximate(0.0, 0.0)), 0.0);
     }
 
     #[test]

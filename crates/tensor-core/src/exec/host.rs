@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::reference::host_inputs;
-use super::storage::Meter;
+use super::storage::{Meter, zeros};
 use super::{Executor, HostStorage, Storage};
 use crate::dtype::{Element, HostData, with_element};
 use crate::error::{Error, Result};
@@ -100,16 +100,20 @@ impl Executor for Host {
         let nest = &step.nest;
         let lens: Vec<usize> = data.iter().map(|data| data.len()).collect();
         nest.check(&lens).map_err(|what| Error::BadStep { what })?;
+        let held = self
+            .meter
+            .hold(nest.output_len().saturating_mul(nest.dtype().bytes()));
         let output = match &nest.contract {
-            Some(contract) if !nest.sizes().contains(&0) => {
+            Some(contract) if product::takes(nest, contract) => {
                 product::multiply(nest, contract, &data, &self.meter)?
             }
             _ => with_element!(nest.dtype(), T => {
-                let mut out = vec![T::default(); nest.output_len()];
+                let mut out = zeros::<T>("host", nest.output_len())?;
                 split::fill(nest, &data, &mut out)?;
                 T::into_host(out)
             }),
         };
+        drop(held);
         Ok(Arc::new(HostStorage::counted(output, &self.meter)))
     }
 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::analysis::{self, Approximate, FoldError};
+use super::storage::zeros;
 use super::{Executor, HostStorage, Storage};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
@@ -75,7 +76,8 @@ pub(super) fn evaluate(
 ) -> Result<(HostData, Vec<f64>)> {
     let len = nest.output_len();
     with_element!(nest.dtype(), T => {
-        let mut out: Vec<T> = Vec::with_capacity(len);
+        let mut out: Vec<T> = zeros("reference", len)?;
+        out.clear();
         let mut errors = Vec::new();
         let mut point = Point::new(nest, inputs, with_errors);
         for _ in 0..len {

@@ -51,6 +51,9 @@ pub async fn run_with(
     place: impl Fn(usize, &Step) -> usize,
 ) -> Result<Vec<Arc<dyn Storage>>> {
     check_inputs(plan, data)?;
+    if executors.is_empty() {
+        return Err(Error::NoExecutor);
+    }
     let host = Host::new();
     let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Pending, Storage};
-use crate::dtype::{DType, HostData};
-use crate::error::Result;
+use crate::dtype::{DType, Element, HostData};
+use crate::error::{Error, Result};
 
 /// Counts the bytes of arrays that live at one time.
 #[derive(Debug, Default)]
@@ -38,6 +38,40 @@ impl Meter {
     }
 }
 
+/// Bytes that are counted as long as it lives.
+#[derive(Debug)]
+pub(super) struct Held<'m> {
+    meter: &'m Meter,
+    bytes: usize,
+}
+
+impl Meter {
+    /// Counts bytes that are about to be allocated.
+    pub(super) fn hold(&self, bytes: usize) -> Held<'_> {
+        self.add(bytes);
+        Held { meter: self, bytes }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.meter.sub(self.bytes);
+    }
+}
+
+/// Zeros in new memory, if there is enough.
+pub(super) fn zeros<T: Element>(executor: &'static str, len: usize) -> Result<Vec<T>> {
+    // Asked for twice: only this way of asking can be refused, only the other gives pages that are zero already.
+    if Vec::<T>::new().try_reserve_exact(len).is_err() {
+        return Err(Error::OutOfMemory {
+            executor,
+            len,
+            dtype: T::DTYPE,
+        });
+    }
+    Ok(vec![T::default(); len])
+}
+
 /// Elements in host memory.
 #[derive(Debug)]
 pub struct HostStorage {
@@ -53,7 +87,7 @@ impl HostStorage {
         Self { data, meter: None }
     }
 
-    /// Takes data that was computed; `meter` has counted it already and is told when it goes.
+    /// Takes data that was computed; `meter` counts it until it goes.
     pub(super) fn counted(data: HostData, meter: &Arc<Meter>) -> Self {
         meter.add(bytes(&data));
         Self {

@@ -20,6 +20,11 @@ pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) ->
         nest.contract = None;
     }
     while let Some(factor) = unready_factor(draft, &nest, &order) {
+        if grows(draft, factor, &[shape, &lowered.reduce].concat()) {
+            // Better a slower product than an array that only appears on the way.
+            nest.contract = None;
+            break;
+        }
         lowered.value = with_factor_in_memory(draft, &lowered, shape, factor);
         (nest, order, inputs) = nest_of(draft, &lowered, shape);
     }
@@ -236,6 +241,28 @@ fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
     read.len() + 2 <= draft.target.max_inputs
 }
 
+/// Whether a factor over the axes that it depends on is larger than all that it reads.
+fn grows(draft: &Draft<'_>, factor: ValueId, sizes: &[usize]) -> bool {
+    let axes = axes_of(draft, factor, sizes);
+    let len: usize = axes.iter().map(|&axis| sizes[axis]).product();
+    len > draft.read_len(factor)
+}
+
+/// The loop axes that a value depends on, without those of size 1.
+fn axes_of(draft: &Draft<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
+    let mut depends = vec![false; sizes.len()];
+    for id in draft.arena.reachable(root) {
+        for map in draft.arena.value(id).maps() {
+            for (axis, &stride) in map.strides.iter().enumerate() {
+                depends[axis] |= stride != 0;
+            }
+        }
+    }
+    (0..sizes.len())
+        .filter(|&axis| depends[axis] && sizes[axis] > 1)
+        .collect()
+}
+
 /// Computes a factor over the axes that it depends on, and gives the computation that reads it from there.
 fn with_factor_in_memory(
     draft: &mut Draft<'_>,
@@ -244,17 +271,7 @@ fn with_factor_in_memory(
     factor: ValueId,
 ) -> ValueId {
     let sizes = [shape, &lowered.reduce].concat();
-    let mut depends = vec![false; sizes.len()];
-    for id in draft.arena.reachable(factor) {
-        for map in draft.arena.value(id).maps() {
-            for (axis, &stride) in map.strides.iter().enumerate() {
-                depends[axis] |= stride != 0;
-            }
-        }
-    }
-    let axes: Vec<usize> = (0..sizes.len())
-        .filter(|&axis| depends[axis] && sizes[axis] > 1)
-        .collect();
+    let axes = axes_of(draft, factor, &sizes);
     let own: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
     let packed = draft.arena.remapped(factor, |map| {
         Some(IndexMap {

@@ -49,6 +49,8 @@ pub(super) struct Draft<'g> {
     /// How often each node is evaluated, over all steps, and in how many.
     evaluations: BTreeMap<usize, f64>,
     costs: Vec<f64>,
+    /// For each node whether it is larger than all that it is computed from, without a reduction.
+    grown: Vec<bool>,
 }
 
 impl<'g> Draft<'g> {
@@ -65,6 +67,7 @@ impl<'g> Draft<'g> {
             computed: HashMap::new(),
             evaluations: BTreeMap::new(),
             costs: Vec::with_capacity(graph.nodes.len()),
+            grown: Vec::with_capacity(graph.nodes.len()),
         };
         for node in 0..graph.nodes.len() {
             let mut lowered = draft.lower(node);
@@ -75,6 +78,9 @@ impl<'g> Draft<'g> {
                 lowered = draft.lower(node);
             }
             draft.costs.push(draft.cost(&lowered));
+            let grown =
+                lowered.reduce.is_empty() && len(draft.shape(node)) > draft.read_len(lowered.value);
+            draft.grown.push(grown);
             draft.lowered.push(lowered);
             if kept.contains(&node) || graph.outputs.contains(&node) {
                 draft.materialise(node);
@@ -104,9 +110,24 @@ impl<'g> Draft<'g> {
             let elements = self.graph.nodes[node].shape.iter().product::<usize>() as f64;
             let saved = self.costs[node] * (evaluations - elements);
             let price = WRITE * elements + READ * evaluations;
-            (saved > MARGIN * price && !self.kept.contains(&node)).then_some(node)
+            // An array that only appears on the way stays out of memory at any price.
+            let may_keep = !self.grown[node] && !self.kept.contains(&node);
+            (saved > MARGIN * price && may_keep).then_some(node)
         };
         self.evaluations.iter().filter_map(dearer).collect()
+    }
+
+    /// The number of elements of all buffers that a value is computed from.
+    pub(super) fn read_len(&self, value: ValueId) -> usize {
+        let mut read = BTreeSet::new();
+        for id in self.arena.reachable(value) {
+            if let Value::Load { input, .. } | Value::Gather { input, .. } = self.arena.value(id) {
+                read.insert(*input);
+            }
+        }
+        read.into_iter()
+            .map(|input| self.buffers[input].len())
+            .sum()
     }
 
     fn shape(&self, node: usize) -> &'g [usize] {

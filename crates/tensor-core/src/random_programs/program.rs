@@ -1,23 +1,23 @@
-//! Random programs, and the tensors that they build.
+//! Random programs, as lists of instructions.
 //!
-//! Method: an instruction names the tensors that it works on by how long ago they were made, its axes and sizes modulo
-//! what those tensors have; whatever does not fit is converted, cut or broadcast until it does. So every list of
-//! instructions is a valid program, and one that fails can be shrunk by leaving instructions out.
+//! Method: an instruction names the tensors that it works on by how long ago they were made, and `apply` makes whatever
+//! it asks for fit them. So every list of instructions is a valid program, and one that fails can be shrunk by leaving
+//! instructions out.
 //! Limits: tensors of more than [`MAX_ELEMENTS`] or of more than [`MAX_RANK`] axes are not made.
 
 use proptest::prelude::*;
 
+use super::apply::is_small;
 use super::inputs::{Input, inputs, shape};
-use crate::dtype::{DType, Scalar};
+use crate::Tensor;
+use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::plan::Target;
-use crate::rng::Philox;
 use crate::view::Slice;
-use crate::{Axes, Tensor};
 
 /// The most elements that a tensor of a program has, and the most multiplications of a matrix product.
-const MAX_ELEMENTS: usize = 1 << 14;
-const MAX_RANK: usize = 6;
+pub(super) const MAX_ELEMENTS: usize = 1 << 14;
+pub(super) const MAX_RANK: usize = 6;
 
 /// A program, and one more target to plan it for.
 #[derive(Debug, Clone)]
@@ -30,10 +30,10 @@ pub(super) struct Program {
 }
 
 /// A tensor by how many were made after it, modulo how many there are.
-type Pick = usize;
+pub(super) type Pick = usize;
 
 #[derive(Debug, Clone)]
-enum Instruction {
+pub(super) enum Instruction {
     Arange(usize),
     Full(Vec<usize>, f64),
     Rand {
@@ -84,7 +84,7 @@ enum Instruction {
 }
 
 #[derive(Debug, Clone)]
-enum View {
+pub(super) enum View {
     Permute(usize),
     Transpose,
     ExpandDims(isize),
@@ -110,14 +110,14 @@ enum View {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Fold {
+pub(super) enum Fold {
     Plain(Reduce),
     Count,
     Mean,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Extreme {
+pub(super) enum Extreme {
     Argmax,
     Argmin,
     Softmax,
@@ -265,362 +265,4 @@ impl Program {
         let asked = self.outputs.iter().map(|pick| last - pick % made.len());
         asked.chain([last]).map(|at| made[at].clone()).collect()
     }
-}
-
-fn is_small(tensor: &Tensor) -> bool {
-    let shape = shape_of(tensor);
-    shape.len() <= MAX_RANK && shape.iter().product::<usize>() <= MAX_ELEMENTS
-}
-
-fn shape_of(tensor: &Tensor) -> Vec<usize> {
-    match tensor.shape() {
-        Ok(shape) => shape.to_vec(),
-        Err(error) => panic!("a valid operation was refused: {error}"),
-    }
-}
-
-fn dtype_of(tensor: &Tensor) -> DType {
-    tensor.node().dtype
-}
-
-impl Instruction {
-    /// The tensor that it makes; `None` where nothing can be made of what it picks.
-    fn apply(&self, pick: &dyn Fn(&Pick) -> Tensor) -> Option<Tensor> {
-        Some(match self {
-            Self::Arange(len) => Tensor::arange(*len),
-            Self::Full(shape, number) => Tensor::full(shape, *number),
-            Self::Rand {
-                normal: true,
-                shape,
-            } => Tensor::randn(Philox::new(1), shape),
-            Self::Rand {
-                normal: false,
-                shape,
-            } => Tensor::rand(Philox::new(2).stream(3), shape),
-            Self::Unary(op, x) => accepted(&pick(x), |dtype| op.accepts(dtype)).unary(*op),
-            Self::Binary(op, a, b) => {
-                let (a, b) = broadcastable(pick(a), pick(b))?;
-                let (a, b) = of_one_type(&a, &b, |dtype| op.accepts(dtype));
-                a.binary(*op, b)
-            }
-            Self::Outer(op, a, b) => {
-                let (a, b) = of_one_type(&pick(a).expand_dims(-1), &pick(b).flatten(), |dtype| {
-                    op.accepts(dtype)
-                });
-                a.binary(*op, b)
-            }
-            Self::WithNumber {
-                op,
-                x,
-                number,
-                reversed,
-            } => {
-                let x = accepted(&pick(x), |dtype| op.accepts(dtype));
-                let number = constant(*number, dtype_of(&x));
-                if *reversed {
-                    number.binary(*op, x)
-                } else {
-                    x.binary(*op, number)
-                }
-            }
-            Self::Compare(op, a, b) => {
-                let (a, b) = broadcastable(pick(a), pick(b))?;
-                let (a, b) = of_one_type(&a, &b, |dtype| op.accepts(dtype));
-                Tensor::compared(*op, a, b)
-            }
-            Self::Select(condition, a, b) => {
-                let (a, b) = broadcastable(pick(a), pick(b))?;
-                let (a, b) = of_one_type(&a, &b, |_| true);
-                let (condition, a) = broadcastable(pick(condition).cast(DType::Bool), a)?;
-                let (condition, b) = broadcastable(condition, b)?;
-                let (a, b) = broadcastable(a, b)?;
-                condition.select(a, b)
-            }
-            Self::Cast(dtype, x) => pick(x).cast(*dtype),
-            Self::View(view, x) => view.apply(&pick(x))?,
-            Self::Concat { parts, axis } => concat(parts.iter().map(pick).collect(), *axis)?,
-            Self::Gather {
-                table,
-                index,
-                axis,
-                from_end,
-            } => gather(&pick(table), &pick(index), *axis, *from_end)?,
-            Self::TakeAlongAxis { table, index, axis } => {
-                take_along_axis(&pick(table), &pick(index), *axis)?
-            }
-            Self::Reduce {
-                fold,
-                x,
-                axes,
-                keep,
-            } => reduce(*fold, &pick(x), *axes, *keep)?,
-            Self::Along { extreme, x, axis } => extreme.apply(&pick(x), *axis)?,
-            Self::Matmul(a, b) => matmul(&pick(a), &pick(b))?,
-        })
-    }
-}
-
-impl View {
-    fn apply(&self, x: &Tensor) -> Option<Tensor> {
-        let shape = shape_of(x);
-        let axis = |axis: isize| axis_in(axis, shape.len());
-        Some(match self {
-            Self::Permute(code) => x.permute(&permutation(*code, shape.len())),
-            Self::Transpose => x.t(),
-            Self::ExpandDims(axis) => x.expand_dims(axis_in(*axis, shape.len() + 1)?),
-            Self::Squeeze(skip) => {
-                let ones: Vec<isize> = (0..)
-                    .zip(&shape)
-                    .filter(|(_, size)| **size == 1)
-                    .map(|(at, _)| at)
-                    .collect();
-                x.squeeze(*ones.get(skip % ones.len().max(1))?)
-            }
-            Self::Slice(at, slice) => x.slice(axis(*at)?, *slice),
-            Self::Flip(at) => x.flip(axis(*at)?),
-            Self::Window {
-                axis: at,
-                size,
-                step,
-            } => {
-                let size = (*size).min(size_of_axis(x, axis(*at)?));
-                (size > 0).then(|| axis(*at).map(|at| x.window(at, size, *step)))??
-            }
-            Self::Pad {
-                axis: at,
-                before,
-                after,
-                fill,
-            } => x.pad(axis(*at)?, *before, *after, constant(*fill, dtype_of(x))),
-            Self::Broadcast { times, new_axis } => {
-                let mut to: Vec<usize> = shape
-                    .iter()
-                    .map(|&size| if size == 1 { *times } else { size })
-                    .collect();
-                if *new_axis {
-                    to.insert(0, *times);
-                }
-                x.broadcast_to(&to)
-            }
-            Self::Reshape(code) => x.reshape(&reshaped(&shape, *code)),
-        })
-    }
-}
-
-impl Extreme {
-    fn apply(self, x: &Tensor, axis: isize) -> Option<Tensor> {
-        let axis = axis_in(axis, shape_of(x).len())?;
-        if size_of_axis(x, axis) == 0 {
-            return None;
-        }
-        let numeric = accepted(x, |dtype| Reduce::Max.accepts(dtype));
-        Some(match self {
-            Self::Argmax => numeric.argmax(axis),
-            Self::Argmin => numeric.argmin(axis),
-            Self::Softmax => accepted(x, DType::is_float).softmax(axis),
-        })
-    }
-}
-
-/// An axis modulo the rank, still negative if it was; `None` if there is none.
-fn axis_in(axis: isize, rank: usize) -> Option<isize> {
-    let rank = rank.cast_signed();
-    (rank > 0).then(|| {
-        if axis < 0 {
-            axis.rem_euclid(rank) - rank
-        } else {
-            axis % rank
-        }
-    })
-}
-
-fn size_of_axis(x: &Tensor, axis: isize) -> usize {
-    let shape = shape_of(x);
-    shape[axis.rem_euclid(shape.len().cast_signed()).cast_unsigned()]
-}
-
-fn permutation(mut code: usize, rank: usize) -> Vec<isize> {
-    let mut left: Vec<isize> = (0..rank.cast_signed()).collect();
-    let mut axes = Vec::with_capacity(rank);
-    while !left.is_empty() {
-        axes.push(left.remove(code % left.len()));
-        code /= left.len() + 1;
-    }
-    axes
-}
-
-/// Another shape of as many elements: flat, or with two axes merged, or with one split.
-fn reshaped(shape: &[usize], code: usize) -> Vec<usize> {
-    let len: usize = shape.iter().product();
-    let mut all = vec![vec![len], vec![1, len, 1]];
-    for at in 1..shape.len() {
-        let merged = shape[at - 1] * shape[at];
-        all.push([&shape[..at - 1], &[merged], &shape[at + 1..]].concat());
-    }
-    for factor in (2..6).filter(|factor| len.is_multiple_of(*factor)) {
-        all.push(vec![len / factor, factor]);
-        for (at, &size) in shape
-            .iter()
-            .enumerate()
-            .filter(|(_, size)| *size % factor == 0)
-        {
-            all.push([&shape[..at], &[factor, size / factor], &shape[at + 1..]].concat());
-        }
-    }
-    all.swap_remove(code % all.len())
-}
-
-fn constant(number: f64, dtype: DType) -> Tensor {
-    Tensor::constant(Scalar::F64(number).cast(dtype))
-}
-
-/// The tensor in its own type or in the first one that an operation takes.
-fn accepted(x: &Tensor, accepts: impl Fn(DType) -> bool) -> Tensor {
-    let types = [dtype_of(x), DType::F32, DType::I32, DType::Bool];
-    let dtype = types.into_iter().find(|&dtype| accepts(dtype));
-    x.cast(dtype.expect("every operation takes one of these types"))
-}
-
-fn of_one_type(a: &Tensor, b: &Tensor, accepts: impl Fn(DType) -> bool) -> (Tensor, Tensor) {
-    let a = accepted(a, accepts);
-    let b = b.cast(dtype_of(&a));
-    (a, b)
-}
-
-/// The tensors cut so that they broadcast; `None` where an axis without elements meets a longer one.
-fn broadcastable(a: Tensor, b: Tensor) -> Option<(Tensor, Tensor)> {
-    let (mut a, mut b) = (a, b);
-    let common = shape_of(&a).len().min(shape_of(&b).len());
-    for axis in (1..=common).map(|back| -back.cast_signed()) {
-        let (left, right) = (size_of_axis(&a, axis), size_of_axis(&b, axis));
-        let cut = |x: Tensor, from: usize, to: usize| match (from, to) {
-            (_, 1) | (1, _) => Some(x),
-            (from, to) if from == to => Some(x),
-            (0, _) => None,
-            (from, to) if from > to && to > 0 => Some(x.slice(axis, ..to.cast_signed())),
-            _ => Some(x.slice(axis, ..1)),
-        };
-        if left >= right {
-            a = cut(a, left, right)?;
-        } else {
-            b = cut(b, right, left)?;
-        }
-    }
-    Some((a, b))
-}
-
-fn concat(parts: Vec<Tensor>, axis: isize) -> Option<Tensor> {
-    let first = parts[0].clone();
-    let axis = axis_in(axis, shape_of(&first).len())?;
-    let (mut joined, dtype) = (vec![first.clone()], dtype_of(&first));
-    for part in &parts[1..] {
-        let fits = |part: &Tensor| {
-            let (mut a, mut b) = (shape_of(&first), shape_of(part));
-            let at = axis.rem_euclid(a.len().cast_signed()).cast_unsigned();
-            a.len() == b.len() && {
-                (a[at], b[at]) = (0, 0);
-                a == b
-            }
-        };
-        let part = part.cast(dtype);
-        joined.push(if fits(&part) { part } else { first.flip(axis) });
-    }
-    Some(Tensor::concat(&joined.iter().collect::<Vec<_>>(), axis))
-}
-
-/// An integer tensor with every element in an axis, counted from its end if asked.
-fn positions(index: &Tensor, extent: usize, from_end: bool) -> Tensor {
-    let extent = i32::try_from(extent).expect("programs are small");
-    if from_end {
-        index.cast(DType::I32).rem(extent) + -extent
-    } else if dtype_of(index) == DType::U32 {
-        index.rem(extent)
-    } else {
-        index.cast(DType::I32).rem(extent)
-    }
-}
-
-fn gather(table: &Tensor, index: &Tensor, axis: isize, from_end: bool) -> Option<Tensor> {
-    let axis = axis_in(axis, shape_of(table).len())?;
-    let extent = size_of_axis(table, axis);
-    let fits = extent > 0 && shape_of(index).len() <= 2;
-    fits.then(|| table.gather(&positions(index, extent, from_end), axis))
-}
-
-fn take_along_axis(table: &Tensor, index: &Tensor, axis: isize) -> Option<Tensor> {
-    let shape = shape_of(table);
-    let axis = axis_in(axis, shape.len())?;
-    let mut index = if shape_of(index).len() == shape.len() {
-        index.clone()
-    } else {
-        table.clone()
-    };
-    for (other, &size) in (0..).zip(&shape) {
-        let own = size_of_axis(&index, other);
-        let is_picked = other == axis.rem_euclid(shape.len().cast_signed());
-        if !is_picked && own != size && own != 1 {
-            index = index.slice(other, ..1);
-            if own == 0 {
-                return None;
-            }
-        }
-    }
-    let extent = size_of_axis(table, axis);
-    (extent > 0).then(|| table.take_along_axis(&positions(&index, extent, false), axis))
-}
-
-fn reduce(fold: Fold, x: &Tensor, axes: u8, keep: bool) -> Option<Tensor> {
-    let shape = shape_of(x);
-    let folded: Vec<isize> = (0..)
-        .take(shape.len())
-        .filter(|axis| axes >> axis & 1 == 1)
-        .collect();
-    let is_extreme = matches!(fold, Fold::Plain(Reduce::Max | Reduce::Min));
-    if is_extreme && shape.contains(&0) {
-        return None;
-    }
-    let axes = || {
-        if keep {
-            Axes::keep(&folded[..])
-        } else {
-            Axes::from(&folded[..])
-        }
-    };
-    Some(match fold {
-        Fold::Plain(op) => accepted(x, |dtype| op.accepts(dtype)).reduced(op, &axes()),
-        Fold::Count => x.count(axes()),
-        Fold::Mean => accepted(x, |dtype| dtype != DType::F16).mean(axes()),
-    })
-}
-
-fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
-    let (a, b) = of_one_type(a, b, |dtype| Binary::Mul.accepts(dtype));
-    let (a_rank, mut b_rank) = (shape_of(&a).len(), shape_of(&b).len());
-    if a_rank == 0 || b_rank == 0 {
-        return None;
-    }
-    let mut b = b;
-    if a_rank > 1 && (b_rank == 1 || size_of_axis(&b, -2) == 1) {
-        // A product that is one: what was picked has no second axis to sum over.
-        let mut axes: Vec<isize> = (0..a_rank.cast_signed()).collect();
-        axes.swap(a_rank - 1, a_rank - 2);
-        (b, b_rank) = (a.permute(&axes), a_rank);
-    }
-    let b_axis = if b_rank == 1 { -1 } else { -2 };
-    let inner = size_of_axis(&a, -1)
-        .min(size_of_axis(&b, b_axis))
-        .cast_signed();
-    let (a, mut b) = (a.slice(-1, ..inner), b.slice(b_axis, ..inner));
-    for axis in (3..=a_rank.min(b_rank)).map(|back| -back.cast_signed()) {
-        let (left, right) = (size_of_axis(&a, axis), size_of_axis(&b, axis));
-        if left != right && left != 1 && right != 1 {
-            if right == 0 {
-                return None;
-            }
-            b = b.slice(axis, ..1);
-        }
-    }
-    let product = a.matmul(&b);
-    let points = shape_of(&product).iter().product::<usize>() * inner.cast_unsigned();
-    (points <= MAX_ELEMENTS).then_some(product)
 }

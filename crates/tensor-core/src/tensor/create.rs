@@ -18,10 +18,14 @@ impl Tensor {
     #[must_use]
     pub fn from_array<T: Element, D: Dimension>(array: Array<T, D>) -> Self {
         let shape = array.shape().to_vec();
+        let len = array.len();
         let data = if array.is_standard_layout() {
             match array.into_raw_vec_and_offset() {
-                (data, None | Some(0)) => data,
-                (data, Some(offset)) => data[offset..].to_vec(),
+                (data, None | Some(0)) if data.len() == len => data,
+                (data, offset) => {
+                    let first = offset.unwrap_or(0);
+                    data[first..first + len].to_vec()
+                }
             }
         } else {
             array.iter().copied().collect()

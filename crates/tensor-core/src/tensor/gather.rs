@@ -60,6 +60,13 @@ impl Tensor {
     #[must_use]
     pub fn take_along_axis(&self, index: &Self, axis: isize) -> Self {
         or_error_node!(self.gathered("take_along_axis", index, axis, |shape, at| {
+            if index.0.shape.len() != shape.len() {
+                return Err(Error::NotBroadcastable {
+                    op: "take_along_axis",
+                    from: index.0.shape.clone(),
+                    to: shape.to_vec(),
+                });
+            }
             let mut out = shape.to_vec();
             out[at] = index.0.shape.get(at).copied().unwrap_or(1);
             let index = index.broadcast_to(&out);

@@ -6,8 +6,8 @@ use crate::error::Error;
 
 /// What stands beside a tensor in an operation: a `Tensor`, a `&Tensor`, or a number.
 ///
-/// A number takes the type of the tensor, as in `NumPy` 2: integers fit any numeric type that can hold them,
-/// floats fit floats, `bool`s fit `bool`. Two tensors must be of one type; nothing else is converted without a
+/// A number takes the type of the tensor, as in `NumPy` 2: integers fit integer types that can hold them and floats,
+/// floats fit floats (both are rounded to them), `bool`s fit `bool`. Two tensors must be of one type; nothing else is converted without a
 /// [`cast`](Tensor::cast).
 pub trait Operand {
     /// Gives the operand as a tensor of type `dtype`, if it is a number; as it is, if it is a tensor.

@@ -32,8 +32,7 @@ impl Tensor {
         )
     }
 
-    /// Gives the same elements, in row-major order, another shape. One size may be left to be found: see
-    /// [`flatten`](Tensor::flatten).
+    /// Gives the same elements, in row-major order, another shape.
     ///
     /// Nothing is copied where strides can describe the new shape; else the tensor is computed into memory first.
     /// The error node of [`Error::ElementCount`] if the number of elements changes.

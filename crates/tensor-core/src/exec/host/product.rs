@@ -18,13 +18,19 @@ use super::machine::Machine;
 use super::program::Program;
 use crate::dtype::{DType, Element, HostData};
 use crate::error::Result;
-use crate::exec::storage::Meter;
+use crate::exec::storage::{Held, Meter, zeros};
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 
 /// Multiplications of one task.
 const TASK_PRODUCTS: usize = 1 << 24;
+
+/// Whether a nest is a product that this module can compute: factors in memory, and nothing empty.
+pub(super) fn takes(nest: &LoopNest, contract: &Contract) -> bool {
+    let is_plain = |factor: ValueId| matches!(nest.values[factor.0], Value::Load { .. });
+    is_plain(contract.lhs) && is_plain(contract.rhs) && !nest.sizes().contains(&0)
+}
 
 /// Computes a product with its epilogue.
 pub(super) fn multiply(
@@ -46,13 +52,13 @@ fn multiply_as<T: Float + Stored<Lane = T>>(
     meter: &Arc<Meter>,
 ) -> Result<HostData> {
     if contract.sum == nest.result() {
-        let mut out = vec![T::ZERO; nest.output_len()];
+        let mut out = zeros::<T>("host", nest.output_len())?;
         if multiply_in_place(nest, contract, inputs, &mut out)? {
             return Ok(T::into_host(out));
         }
     }
     crate::dtype::with_element!(nest.dtype(), R => {
-        let mut out = vec![R::default(); nest.output_len()];
+        let mut out = zeros::<R>("host", nest.output_len())?;
         Ranges::of(nest, contract).multiply::<T, R>(inputs, &mut out, meter)?;
         Ok(R::into_host(out))
     })
@@ -353,7 +359,7 @@ impl<'n> Ranges<'n> {
                             index[axis] = number * rows;
                             n_rows = rows.min(self.sizes[axis] - index[axis]);
                         }
-                        let sums = self.sums::<T>(inputs, &mut index, n_rows, meter)?;
+                        let (sums, _held) = self.sums::<T>(inputs, &mut index, n_rows, meter)?;
                         let sums = T::into_host(sums);
                         let mut with_sums = inputs.to_vec();
                         with_sums.push(&sums);
@@ -368,13 +374,13 @@ impl<'n> Ranges<'n> {
     }
 
     /// The sums of one range.
-    fn sums<T: Float + Stored<Lane = T>>(
+    fn sums<'m, T: Float + Stored<Lane = T>>(
         &self,
         inputs: &[&HostData],
         index: &mut [usize],
         n_rows: usize,
-        meter: &Arc<Meter>,
-    ) -> Result<Vec<T>> {
+        meter: &'m Meter,
+    ) -> Result<(Vec<T>, Held<'m>)> {
         let [a, b] = self
             .factors
             .map(|factor| Factor::<T>::of(self.nest, factor, inputs));
@@ -383,7 +389,9 @@ impl<'n> Ranges<'n> {
             len_of(&self.cols, &self.sizes),
         );
         let product = self.max_rows() * n;
-        let mut sums = vec![T::ZERO; product * len_of(&self.batch, &self.sizes)];
+        let len = product * len_of(&self.batch, &self.sizes);
+        let held = meter.hold(len * size_of::<T>());
+        let mut sums = zeros::<T>("host", len)?;
         let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
         let (rows_an_index, indices) = self.rows_at_once(n_rows);
         for (number, sums) in sums.chunks_mut(product).enumerate() {
@@ -402,10 +410,9 @@ impl<'n> Ranges<'n> {
                 gemm::multiply_into(a, b, c, false)?;
             }
         }
-        let bytes = (sums.len() + packed_a.len() + packed_b.len()) * size_of::<T>();
-        meter.add(bytes);
-        meter.sub(bytes);
-        Ok(sums)
+        // What was packed lived until here, beside the sums.
+        drop(meter.hold((packed_a.len() + packed_b.len()) * size_of::<T>()));
+        Ok((sums, held))
     }
 
     /// How many rows one index of their first axis has, and how many such indices are packed and multiplied at once, so

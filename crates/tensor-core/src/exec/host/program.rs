@@ -361,7 +361,10 @@ impl<'n> Compiler<'n> {
                 } else {
                     reader
                 };
-                let alone = uses[at] == 1 && self.phases[at] == Some(phase) && self.varies[at];
+                // What computes another value along with itself cannot be computed along with its reader.
+                let is_single = !nest.values[at].operands().any(|inner| self.merged[inner.0]);
+                let is_only_here = uses[at] == 1 && self.phases[at] == Some(phase);
+                let alone = is_single && is_only_here && self.varies[at];
                 self.merged[at] = alone
                     && match (value, &nest.values[at]) {
                         (Value::Unary(Unary::Abs, _), Value::Binary(Binary::Sub, ..)) => {
