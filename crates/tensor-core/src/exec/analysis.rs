@@ -352,7 +352,10 @@ impl FoldError {
                 OPEN_SIGN
             };
         }
-        self.errors + (self.n + 1.0) * (unit * size + spacing(dtype, 0.0))
+        // In units of the last place: half a unit each, but no more than six standard deviations of independent ones
+        // (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
+        let roundings = (self.n / 2.0).min(3.0 * self.n.sqrt()) + 2.0;
+        self.errors + roundings * unit * size + (self.n + 1.0) * spacing(dtype, 0.0)
     }
 
     /// Any order of n multiplications; what underflows on the way may grow again.
