@@ -34,6 +34,7 @@
 
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::shape::element_count;
 use std::fmt;
 
 /// An affine map from loop indices to a position: `offset + Σ strides[axis] * index[axis]`.
@@ -352,11 +353,11 @@ impl LoopNest {
         total
     }
 
-    /// Tests the invariants of the module's page against inputs of the lengths given.
+    /// Tests the invariants of the module's page against inputs of the types and lengths given.
     ///
     /// # Errors
     /// A sentence that names the value and what is wrong with it.
-    pub fn check(&self, input_lens: &[usize]) -> Result<(), String> {
+    pub fn check(&self, inputs: &[(DType, usize)]) -> Result<(), String> {
         let sizes = self.sizes();
         let wrong = |id: usize, what: &str| Err(format!("value {id}: {what}"));
         if self.values.is_empty() || self.values.len() != self.dtypes.len() {
@@ -364,6 +365,19 @@ impl LoopNest {
         }
         if self.reduce.contains(&0) {
             return Err("a reduced axis has size 0".to_owned());
+        }
+        if !inputs
+            .iter()
+            .map(|&(dtype, _)| dtype)
+            .eq(self.inputs.iter().copied())
+        {
+            return Err(format!(
+                "inputs of types {:?} instead of {:?}",
+                inputs, self.inputs
+            ));
+        }
+        if element_count("run", &sizes).is_err() {
+            return Err(format!("loops {sizes:?} that nobody can count"));
         }
         for (id, value) in self.values.iter().enumerate() {
             if value.operands().any(|operand| operand.0 >= id) {
@@ -393,7 +407,7 @@ impl LoopNest {
                 && guards.is_empty()
             {
                 let (low, high) = map.range(&sizes);
-                let len = input_lens.get(*input).copied().unwrap_or(0);
+                let len = inputs.get(*input).map_or(0, |&(_, len)| len);
                 if low < 0 || high.unsigned_abs() >= len {
                     return wrong(id, "a load leaves its input");
                 }

@@ -3,7 +3,8 @@
 //! **The model in one screen.** A [`Tensor`] is a handle on a program that has not run: methods describe work, and nothing
 //! is computed or fails before [`eval`](Tensor::eval) or [`realize`](Tensor::realize). Then the program is planned as a
 //! whole ([`plan`]): what is element by element, broadcast, viewed, padded or selected is merged into the loops that need
-//! it, so a shape that only appears on the way is never in memory. An [`Executor`] runs the plan's steps: [`Host`] on all
+//! it, so a shape that only appears between a broadcast and its reduction is never in memory (one level of reductions at a
+//! time: what a second reduction reads is an array). An [`Executor`] runs the plan's steps: [`Host`] on all
 //! cores of this machine; [`Reference`] plainly, one element at a time, as the oracle; devices in crates of their own. With
 //! `TENSOR_VERIFY=1` every step is compared with the oracle as it runs.
 //!

@@ -216,6 +216,44 @@ impl Plan {
         }
     }
 
+    /// Tests that a plan, perhaps changed by hand, can run: every step reads only inputs and what earlier waves wrote.
+    ///
+    /// # Errors
+    /// A sentence that names the step or the output.
+    pub fn check(&self) -> Result<(), String> {
+        let mut written = vec![None; self.buffers.len()];
+        let mut write = |buffer: BufferId, wave: usize| {
+            let place = written.get_mut(buffer.0).ok_or("there is no such buffer")?;
+            *place = Some(wave);
+            Ok::<(), &str>(())
+        };
+        for &input in &self.inputs {
+            write(input, 0).map_err(|what| format!("an input: {what}"))?;
+        }
+        for (number, step) in self.steps.iter().enumerate() {
+            write(step.output, step.wave + 1).map_err(|what| format!("step {number}: {what}"))?;
+        }
+        let is_ready = |buffer: &BufferId, wave: usize| matches!(written.get(buffer.0), Some(Some(ready)) if *ready <= wave);
+        for (number, step) in self.steps.iter().enumerate() {
+            if !step.inputs.iter().all(|input| is_ready(input, step.wave)) {
+                return Err(format!("step {number} reads what no earlier wave writes"));
+            }
+            if number > 0 && self.steps[number - 1].wave > step.wave {
+                return Err(format!(
+                    "step {number} belongs to an earlier wave than the one before"
+                ));
+            }
+        }
+        match self
+            .outputs
+            .iter()
+            .find(|output| !is_ready(output, usize::MAX))
+        {
+            Some(output) => Err(format!("nothing writes output buffer {}", output.0)),
+            None => Ok(()),
+        }
+    }
+
     /// The steps, wave by wave.
     pub fn waves(&self) -> impl Iterator<Item = &[Step]> {
         self.steps.chunk_by(|a, b| a.wave == b.wave)

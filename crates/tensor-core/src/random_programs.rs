@@ -19,7 +19,7 @@ use crate::compare::{Bound, compare};
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Executor, Storage, verify};
 use crate::plan::fault::{self, Fault};
-use crate::plan::{Plan, Target};
+use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
 use crate::{Axes, Host, Reference};
 use oracle::{Array, Oracle};
@@ -118,13 +118,10 @@ fn within_limits(target: &Target, own: &Target) -> Target {
 /// Every step must be valid, and keep to the target's caps.
 fn check_plan(plan: &Plan, target: &Target) -> Result<(), String> {
     for (number, step) in plan.steps.iter().enumerate() {
-        let lens: Vec<usize> = step
-            .inputs
-            .iter()
-            .map(|input| plan.buffers[input.0].len())
-            .collect();
+        let of = |input: &BufferId| (plan.buffers[input.0].dtype, plan.buffers[input.0].len());
+        let inputs: Vec<(DType, usize)> = step.inputs.iter().map(of).collect();
         step.nest
-            .check(&lens)
+            .check(&inputs)
             .map_err(|what| format!("step {number} is invalid: {what}"))?;
         let (n_values, n_inputs) = (step.nest.values.len(), step.inputs.len());
         if n_values > target.max_values.max(LEAST_VALUES)

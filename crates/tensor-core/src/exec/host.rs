@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
-use super::reference::host_inputs;
+use super::reference::{checked, host_inputs};
 use super::storage::{Meter, zeros};
 use super::{Executor, HostStorage, Storage};
 use crate::dtype::{Element, HostData, with_element};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::{Step, Target};
 
 mod fetch;
@@ -98,8 +98,7 @@ impl Executor for Host {
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let data = host_inputs(inputs)?;
         let nest = &step.nest;
-        let lens: Vec<usize> = data.iter().map(|data| data.len()).collect();
-        nest.check(&lens).map_err(|what| Error::BadStep { what })?;
+        checked(nest, &data)?;
         let held = self
             .meter
             .hold(nest.output_len().saturating_mul(nest.dtype().bytes()));

@@ -59,6 +59,15 @@ impl Executor for Reference {
     }
 }
 
+/// Refuses a nest that breaks a rule of the intermediate representation.
+pub(super) fn checked(nest: &LoopNest, inputs: &[&HostData]) -> Result<()> {
+    let inputs: Vec<(DType, usize)> = inputs
+        .iter()
+        .map(|data| (data.dtype(), data.len()))
+        .collect();
+    nest.check(&inputs).map_err(|what| Error::BadStep { what })
+}
+
 /// The data of inputs that lie in host memory.
 pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>> {
     let foreign = || Error::ForeignStorage;
@@ -74,6 +83,7 @@ pub(super) fn evaluate(
     inputs: &[&HostData],
     with_errors: bool,
 ) -> Result<(HostData, Vec<f64>)> {
+    checked(nest, inputs)?;
     let len = nest.output_len();
     with_element!(nest.dtype(), T => {
         let mut out: Vec<T> = zeros("reference", len)?;

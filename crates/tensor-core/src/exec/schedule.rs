@@ -144,6 +144,7 @@ impl Job<'_> {
 }
 
 fn check_inputs(plan: &Plan, data: &[Arc<dyn Storage>]) -> Result<()> {
+    plan.check().map_err(|what| Error::BadStep { what })?;
     if plan.inputs.len() != data.len() {
         return Err(Error::InputCount {
             expected: plan.inputs.len(),

@@ -245,7 +245,7 @@ fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
 fn grows(draft: &Draft<'_>, factor: ValueId, sizes: &[usize]) -> bool {
     let axes = axes_of(draft, factor, sizes);
     let len: usize = axes.iter().map(|&axis| sizes[axis]).product();
-    len > draft.read_len(factor)
+    draft.outgrows(factor, len)
 }
 
 /// The loop axes that a value depends on, without those of size 1.

@@ -78,9 +78,8 @@ impl<'g> Draft<'g> {
                 lowered = draft.lower(node);
             }
             draft.costs.push(draft.cost(&lowered));
-            let grown =
-                lowered.reduce.is_empty() && len(draft.shape(node)) > draft.read_len(lowered.value);
-            draft.grown.push(grown);
+            let grown = draft.outgrows(lowered.value, len(draft.shape(node)));
+            draft.grown.push(grown && lowered.reduce.is_empty());
             draft.lowered.push(lowered);
             if kept.contains(&node) || graph.outputs.contains(&node) {
                 draft.materialise(node);
@@ -117,17 +116,16 @@ impl<'g> Draft<'g> {
         self.evaluations.iter().filter_map(dearer).collect()
     }
 
-    /// The number of elements of all buffers that a value is computed from.
-    pub(super) fn read_len(&self, value: ValueId) -> usize {
+    /// Whether an array is larger than all the buffers that it is computed from; one that reads none is not.
+    pub(super) fn outgrows(&self, value: ValueId, len: usize) -> bool {
         let mut read = BTreeSet::new();
         for id in self.arena.reachable(value) {
             if let Value::Load { input, .. } | Value::Gather { input, .. } = self.arena.value(id) {
                 read.insert(*input);
             }
         }
-        read.into_iter()
-            .map(|input| self.buffers[input].len())
-            .sum()
+        let read_len: usize = read.iter().map(|&input| self.buffers[input].len()).sum();
+        !read.is_empty() && len > read_len
     }
 
     fn shape(&self, node: usize) -> &'g [usize] {

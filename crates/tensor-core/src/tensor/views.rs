@@ -377,5 +377,13 @@ fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usi
     let mut out = first.0.shape.clone();
     out[at] = total;
     element_count(op, &out)?;
+    // Which tensor an element comes from is told by its position, a u32.
+    if total > 1 << 32 {
+        return Err(Error::TooLarge {
+            op,
+            shape: out,
+            element_bytes: first.0.dtype.bytes(),
+        });
+    }
     Ok(at)
 }

@@ -19,6 +19,8 @@ use crate::ir::LoopNest;
 const TASK_VALUES: usize = 1 << 17;
 /// Tasks that keep any machine busy; fewer, and folding is cut too.
 const ENOUGH_TASKS: usize = 32;
+/// Values of one block of lanes for which it pays to fold them in parts.
+const WORTH_PARTS: usize = 8 * TASK_VALUES;
 /// Parts that folding is cut into at most.
 const MAX_PARTS: usize = 64;
 
@@ -68,11 +70,17 @@ fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize
         .len()
         .saturating_mul(n_elements)
         .saturating_mul(nest.reduce_len());
+    let lanes = if program.lanes.reduced {
+        1
+    } else {
+        program.lanes.len.min(program.block)
+    };
+    let values_a_block = values / n_elements.div_ceil(lanes.max(1));
     let units = program.reduce_units();
-    if nest.reduce.is_empty() || n_tasks >= ENOUGH_TASKS || values < 2 * TASK_VALUES {
+    if nest.reduce.is_empty() || n_tasks >= ENOUGH_TASKS || values_a_block < WORTH_PARTS {
         return 1;
     }
-    (values / TASK_VALUES).min(MAX_PARTS).min(units)
+    (values_a_block / TASK_VALUES).min(MAX_PARTS).min(units)
 }
 
 /// Computes all output elements, folding in parts.

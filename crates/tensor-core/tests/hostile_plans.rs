@@ -1,0 +1,101 @@
+//! Plans and nests made or changed by hand are refused, never a panic; and plans keep what is dear to make again.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use std::sync::Arc;
+
+use tensor_core::exec::{self, Executor, HostStorage, Storage};
+use tensor_core::ir::{Guard, IndexMap, Value, ValueId};
+use tensor_core::plan::{BufferId, Plan};
+use tensor_core::rng::Philox;
+use tensor_core::{Error, Host, HostData, Reference, Tensor};
+
+fn planned() -> (Plan, Vec<Arc<dyn Storage>>) {
+    let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
+    let sum = (&x * 2.0).sum(1).expand_dims(1) + x.max(0).exp().sum(0);
+    Plan::of(&[&sum], &Host::new().target()).unwrap()
+}
+
+fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
+    for executor in [&Host::new() as &dyn Executor, &Reference] {
+        let error = pollster::block_on(exec::run(executor, plan, data)).unwrap_err();
+        assert!(matches!(error.root(), Error::BadStep { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_plan_that_names_what_is_not_there_is_refused() {
+    let (plan, data) = planned();
+    let changes: [fn(&mut Plan); 6] = [
+        |plan| plan.inputs[0] = BufferId(99),
+        |plan| plan.outputs[0] = BufferId(99),
+        |plan| plan.steps[0].output = BufferId(99),
+        |plan| plan.steps[0].inputs[0] = BufferId(99),
+        |plan| drop(plan.steps.remove(0)),
+        |plan| plan.steps.reverse(),
+    ];
+    for change in changes {
+        let mut changed = plan.clone();
+        change(&mut changed);
+        refused(&changed, &data);
+    }
+    let none = pollster::block_on(exec::run_with(&[], &plan, &data, |_, _| 0));
+    assert!(matches!(none.unwrap_err(), Error::NoExecutor));
+}
+
+#[test]
+fn a_nest_that_breaks_a_rule_is_refused() {
+    let (plan, data) = planned();
+    let nowhere = |n_axes: usize| IndexMap {
+        offset: 0,
+        strides: vec![0; n_axes],
+    };
+    let changes: [&dyn Fn(&mut Plan); 6] = [
+        &|plan| plan.steps[0].nest.values.clear(),
+        &|plan| plan.steps[0].nest.values[0] = Value::Cast(tensor_core::DType::F32, ValueId(7)),
+        &|plan| plan.steps[0].nest.inputs[0] = tensor_core::DType::F64,
+        &|plan| plan.steps[0].nest.domain = vec![1 << 40, 1 << 40],
+        &|plan| plan.steps[0].nest.reduce = vec![0],
+        &|plan| {
+            let n_axes = plan.steps[0].nest.sizes().len();
+            plan.steps[0].nest.values[0] = Value::Load {
+                input: 5,
+                map: nowhere(n_axes),
+                guards: vec![Guard {
+                    map: nowhere(n_axes),
+                    extent: 1,
+                }],
+            };
+        },
+    ];
+    for change in changes {
+        let mut changed = plan.clone();
+        change(&mut changed);
+        refused(&changed, &data);
+    }
+    let other: Arc<dyn Storage> = Arc::new(HostStorage::foreign(HostData::F64(vec![1.0; 20])));
+    let error = pollster::block_on(exec::run(&Host::new(), &plan, &[other])).unwrap_err();
+    assert!(matches!(error, Error::InputMismatch { .. }), "{error}");
+}
+
+#[test]
+fn what_is_generated_is_kept_where_many_read_it() {
+    let x = Tensor::randn(Philox::new(1), &[300, 300]);
+    let (plan, _) = Plan::of(&[&x.matmul(&x)], &Host::new().target()).unwrap();
+    assert!(
+        plan.steps.iter().any(|step| step.nest.contract.is_some()),
+        "{}",
+        plan.explain()
+    );
+}
+
+#[test]
+fn a_join_too_long_to_count_is_an_error() {
+    let piece = |value: f32| Tensor::full(&[1 << 31], value);
+    let pieces = [piece(1.0), piece(2.0), piece(3.0)];
+    let joined = Tensor::concat(&pieces.iter().collect::<Vec<_>>(), 0);
+    let error = joined.shape().unwrap_err();
+    assert!(matches!(error.root(), Error::TooLarge { .. }), "{error}");
+}
