@@ -23,6 +23,16 @@ pub enum DType {
 }
 
 impl DType {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::F32,
+        Self::F64,
+        Self::I32,
+        Self::U32,
+        Self::Bool,
+        Self::F16,
+    ];
+
     /// The size of one element in memory, in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
@@ -352,14 +362,7 @@ impl HostData {
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        match self {
-            Self::F32(data) => data.len(),
-            Self::F64(data) => data.len(),
-            Self::I32(data) => data.len(),
-            Self::U32(data) => data.len(),
-            Self::Bool(data) => data.len(),
-            Self::F16(data) => data.len(),
-        }
+        with_element!(self.dtype(), T => T::slice(self).map_or(0, <[T]>::len))
     }
 
     /// Whether there are no elements.

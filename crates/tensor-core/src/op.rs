@@ -5,7 +5,8 @@
 //! Method: a float operation is defined in f64 and rounded to its type, so a result in f32 is the correctly
 //! rounded one (up to the rounding of f64 functions); an integer operation is defined modulo 2^32.
 //! Accuracy: an executor may be off by one unit in the last place in `+ - * /`, square root and reciprocal, by four in the
-//! other functions, and by what any order of additions gives in a sum; it keeps subnormals. All else is exact.
+//! other functions and in quotients rounded down, and by what any order of additions gives in a sum; it keeps
+//! subnormals. All else is exact.
 //! NaN: arithmetic, `maximum`, `minimum` and every function but `is_nan` give NaN for NaN; comparisons with NaN are
 //! false, except `ne`. Infinity follows IEEE 754 everywhere.
 //! Source: `NumPy` 2 for everything that IEEE 754 leaves open.

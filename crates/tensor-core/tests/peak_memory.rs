@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     reason = "a setup that fails is a test that fails"
 )]
-#![allow(unsafe_code, reason = "a global allocator is an unsafe trait")]
+#![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -204,15 +204,8 @@ impl<'a> Step<'a> {
 }
 
 fn dtype(name: &str) -> DType {
-    let all = [
-        DType::F32,
-        DType::F64,
-        DType::I32,
-        DType::U32,
-        DType::Bool,
-        DType::F16,
-    ];
-    all.into_iter()
+    DType::ALL
+        .into_iter()
         .find(|dtype| dtype.to_string() == name)
         .unwrap()
 }

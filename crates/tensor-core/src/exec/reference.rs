@@ -303,12 +303,13 @@ pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
 }
 
+/// A position as the value of an index.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "positions are u32 modulo 2^32 by definition"
 )]
-fn low_bits(position: isize) -> u32 {
+pub(super) fn low_bits(position: isize) -> u32 {
     position as u32
 }
 

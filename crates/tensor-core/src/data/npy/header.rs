@@ -129,18 +129,9 @@ fn element(descr: &str, shape: &[usize]) -> Result<(ByteOrder, DType), DataError
         Some(("|", "b1")) => (ByteOrder::Little, "b1"),
         _ => return Err(unsupported()),
     };
-    let dtype = ALL.into_iter().find(|&dtype| code(dtype) == name);
+    let dtype = DType::ALL.into_iter().find(|&dtype| code(dtype) == name);
     Ok((order, dtype.ok_or_else(unsupported)?))
 }
-
-const ALL: [DType; 6] = [
-    DType::F32,
-    DType::F64,
-    DType::I32,
-    DType::U32,
-    DType::Bool,
-    DType::F16,
-];
 
 fn code(dtype: DType) -> &'static str {
     match dtype {

@@ -99,7 +99,7 @@ impl Claim {
             shape,
             place: [from, to],
         } = self;
-        let Some(dtype) = ALL.into_iter().find(|&known| code(known) == dtype) else {
+        let Some(dtype) = DType::ALL.into_iter().find(|&known| code(known) == dtype) else {
             return Err(DataError::UnsupportedDType {
                 format: FORMAT,
                 dtype,
@@ -228,15 +228,6 @@ fn unit(scan: &mut Scan<'_>) -> Result<u16, DataError> {
     }
     Ok(unit)
 }
-
-const ALL: [DType; 6] = [
-    DType::F32,
-    DType::F64,
-    DType::I32,
-    DType::U32,
-    DType::Bool,
-    DType::F16,
-];
 
 fn code(dtype: DType) -> &'static str {
     match dtype {

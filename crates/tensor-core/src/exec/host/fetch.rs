@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::dtype::Element;
 use crate::error::Error;
-use crate::exec::reference::gathered_place;
+use crate::exec::reference::{gathered_place, low_bits};
 use crate::ir::{Guard, IndexMap};
 
 use super::lanes::{Lane, Stored, View};
@@ -256,13 +256,4 @@ fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut 
             }
         }
     }
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positions are u32 modulo 2^32 by definition"
-)]
-fn low_bits(position: isize) -> u32 {
-    position as u32
 }

@@ -130,7 +130,8 @@ impl<'p> Machine<'p> {
     fn rows_at(&self, element: usize, most: usize) -> usize {
         let program = self.program;
         let alike = !program.lanes.reduced && program.setup.is_empty();
-        let together = !program.stops || program.pairs.is_some();
+        let stops_together = program.pairs.is_some() && program.lanes.len >= pairs::LANES;
+        let together = !program.stops || stops_together;
         if !alike
             || !together
             || program.accumulators.len() != 1
@@ -173,11 +174,12 @@ impl<'p> Machine<'p> {
             for rows in paired.chunks_exact_mut(pairs::ROWS) {
                 self.fold_pairs(rows);
             }
-            for _ in 0..if single.is_empty() {
+            let units = if single.is_empty() {
                 0
             } else {
                 program.reduce_units()
-            } {
+            };
+            for _ in 0..units {
                 for row in &mut *single {
                     self.swap_row(row, isize::wrapping_add);
                     self.run_phase(Phase::Body);
