@@ -53,9 +53,9 @@ pub struct IndexMap {
 /// instead and discard it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// The position along the guarded axis.
+    /// A position, which grows along some axes.
     pub map: IndexMap,
-    /// The size of that axis.
+    /// How many positions pass.
     pub extent: usize,
 }
 

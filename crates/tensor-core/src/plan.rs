@@ -2,9 +2,10 @@
 //!
 //! Role: between a lazy program and an executor. [`Plan::of`] is a pure function of the program's structure and a
 //! [`Target`]; a plan holds no data and can be run again on other inputs of the same shapes.
-//! Method: `graph` collects the distinct nodes, `lower` decides what is fused and what goes into memory, `emit` gives
-//! each computation the form of a [`LoopNest`], and this module sorts the steps into waves: steps of one wave do not
-//! need each other and may run at the same time, on several executors if wanted.
+//! Method: `graph` collects the distinct nodes, `lower` and `keep` decide what is fused and what goes into memory,
+//! `arena` and `guards` simplify what is computed, `emit` gives each computation the form of a [`LoopNest`], and this
+//! module sorts the steps into waves: steps of one wave do not need each other and may run at the same time, on
+//! several executors if wanted.
 //! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`] is what that comes to.
 
 use std::collections::BTreeSet;
@@ -28,6 +29,8 @@ mod explain;
 #[cfg(test)]
 pub(crate) mod fault;
 mod graph;
+mod guards;
+mod keep;
 mod lower;
 
 /// What an executor can take in one step.

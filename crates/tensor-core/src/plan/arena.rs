@@ -1,6 +1,7 @@
 //! The scalar values of a program while it is being planned.
 //!
-//! Method: values are hash-consed, so equal ones are one, and operations on constants fold as they are made.
+//! Method: values are hash-consed, so equal ones are one; operations on constants fold as they are made, and guards are
+//! brought into their simplest form, in which one that always or never holds is a constant.
 //! While planning, a value belongs to an array whose axes come first in its index maps; axes that a
 //! [`Value::Reduced`] above it folds come after them. Maps are trimmed of trailing zeros: so a value over an array
 //! is also a value over the loops of any nest that has the array's axes first, and the axes of a nest can grow.
@@ -10,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use crate::dtype::{DType, Scalar};
 use crate::ir::{Guard, IndexMap, Value, ValueId};
 use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::plan::guards::simplest;
 use crate::view::reshaped_strides;
 
 /// Values with their types; an operand always comes before its use.
@@ -64,12 +66,12 @@ impl Arena {
     }
 
     pub(super) fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> ValueId {
-        #[cfg(test)]
-        let (a, b) = super::fault::operands(op, a, b);
         match (self.as_constant(a), self.as_constant(b)) {
             (Some(a), Some(b)) => self.constant(op.eval(a, b)),
             (_, Some(b)) if is_right_identity(op, b) => a,
             (Some(a), _) if op == Binary::Mul && is_right_identity(op, a) => b,
+            // An f64 holds the square of any f32, so both have the same bits; of an f64 they need not.
+            (_, Some(Scalar::F32(2.0))) if op == Binary::Pow => self.binary(Binary::Mul, a, a),
             _ => self.intern(Value::Binary(op, a, b), self.dtype(a)),
         }
     }
@@ -120,34 +122,52 @@ impl Arena {
         all
     }
 
-    /// The same computation with every index map changed by `f`; `None` if that fails for one.
-    pub(super) fn remapped(
-        &mut self,
-        root: ValueId,
-        f: impl Fn(&IndexMap) -> Option<IndexMap>,
-    ) -> Option<ValueId> {
-        self.rewritten(root, |_, value| {
-            for map in value.maps_mut() {
-                *map = f(map)?;
-            }
-            Some(())
-        })
+    /// The value that an operation gives, once its operands are known.
+    fn folded(&mut self, value: Value, dtype: DType) -> ValueId {
+        match value {
+            Value::Unary(op, a) => self.unary(op, a),
+            Value::Binary(op, a, b) => self.binary(op, a, b),
+            Value::Compare(op, a, b) => self.compare(op, a, b),
+            Value::Select(condition, yes, no) => self.select(condition, yes, no),
+            Value::Cast(to, a) => self.cast(to, a),
+            value => self.intern(value, dtype),
+        }
     }
 
-    /// The same computation with `f` applied to each value after its operands.
-    pub(super) fn rewritten(
+    /// The same computation with `f` applied to each value after its operands; its maps are then over loops of the
+    /// sizes given. `None` if `f` fails for one.
+    fn rewritten(
         &mut self,
         root: ValueId,
-        f: impl Fn(ValueId, &mut Value) -> Option<()>,
+        sizes: &[usize],
+        f: impl Fn(&mut Value) -> Option<()>,
     ) -> Option<ValueId> {
         let mut new: HashMap<ValueId, ValueId> = HashMap::new();
         for id in self.reachable(root) {
             let mut value = self.value(id).clone();
             value.map_operands(|operand| new[&operand]);
-            f(id, &mut value)?;
-            new.insert(id, self.intern(value, self.dtype(id)));
+            f(&mut value)?;
+            let dtype = self.dtype(id);
+            let value = simply_guarded(value, dtype, sizes);
+            new.insert(id, self.folded(value, dtype));
         }
         Some(new[&root])
+    }
+
+    /// The same computation with every index map changed by `f`, over loops of the sizes given; `None` if `f` fails
+    /// for one.
+    pub(super) fn remapped(
+        &mut self,
+        root: ValueId,
+        sizes: &[usize],
+        f: impl Fn(&IndexMap) -> Option<IndexMap>,
+    ) -> Option<ValueId> {
+        self.rewritten(root, sizes, |value| {
+            for map in value.maps_mut() {
+                *map = f(map)?;
+            }
+            Some(())
+        })
     }
 
     /// The same computation with one value in the place of another.
@@ -158,17 +178,25 @@ impl Arena {
                 let mut value = self.value(id).clone();
                 value.map_operands(|operand| known[&operand]);
                 let dtype = self.dtype(id);
-                known.insert(id, self.intern(value, dtype));
+                known.insert(id, self.folded(value, dtype));
             }
         }
         known[&root]
     }
 
-    /// The computation read through a view: coordinate `a` of its array, of which there are `rows.len()`, is given by
-    /// `rows[a]` over the `rank` axes of the view.
-    pub(super) fn moved(&mut self, root: ValueId, rows: &[IndexMap], rank: usize) -> ValueId {
-        self.remapped(root, |map| Some(moved_map(map, rows, rank)))
-            .unwrap_or(root)
+    /// The computation read through a view of the shape `to`: coordinate `a` of its array, of which there are
+    /// `rows.len()`, is given by `rows[a]`. The axes that it reduces are `reduce`.
+    pub(super) fn moved(
+        &mut self,
+        root: ValueId,
+        rows: &[IndexMap],
+        to: &[usize],
+        reduce: &[usize],
+    ) -> ValueId {
+        self.remapped(root, &[to, reduce].concat(), |map| {
+            Some(moved_map(map, rows, to.len()))
+        })
+        .unwrap_or(root)
     }
 
     /// The computation of an array of shape `from` under the shape `to`; `None` where no strides describe that.
@@ -177,8 +205,9 @@ impl Arena {
         root: ValueId,
         from: &[usize],
         to: &[usize],
+        reduce: &[usize],
     ) -> Option<ValueId> {
-        self.remapped(root, |map| {
+        self.remapped(root, &[to, reduce].concat(), |map| {
             let strides: Vec<isize> = (0..from.len()).map(|axis| map.stride(axis)).collect();
             let mut strides = reshaped_strides(from, &strides, to)?;
             strides.extend(map.strides.iter().skip(from.len()));
@@ -189,45 +218,65 @@ impl Arena {
         })
     }
 
-    /// The computation of an array padded: `before[axis]` elements of `fill` come first.
+    /// The computation of an array of shape `from` padded to `to`: `before[axis]` elements of `fill` come first.
     pub(super) fn padded(
         &mut self,
         root: ValueId,
-        shape: &[usize],
-        out: &[usize],
+        from: &[usize],
+        to: &[usize],
         before: &[usize],
         fill: Scalar,
     ) -> ValueId {
-        let rows: Vec<IndexMap> = (0..shape.len())
+        let rows: Vec<IndexMap> = (0..from.len())
             .map(|axis| IndexMap {
                 offset: -before[axis].cast_signed(),
-                strides: unit(shape.len(), axis),
+                strides: unit(from.len(), axis),
             })
             .collect();
-        let guards: Vec<Guard> = (0..shape.len())
-            .filter(|&axis| shape[axis] != out[axis])
+        let guards: Vec<Guard> = (0..from.len())
+            .filter(|&axis| from[axis] != to[axis])
             .map(|axis| Guard {
                 map: rows[axis].clone(),
-                extent: shape[axis],
+                extent: from[axis],
             })
             .collect();
-        let moved = self.moved(root, &rows, shape.len());
-        let guarded = self.rewritten(moved, |_, value| {
+        let guarded = self.rewritten(root, to, |value| {
+            for map in value.maps_mut() {
+                *map = moved_map(map, &rows, to.len());
+            }
             if let Value::Load { guards: own, .. } | Value::Gather { guards: own, .. } = value {
                 own.extend(guards.iter().cloned());
             }
             Some(())
         });
-        let inner = guarded.unwrap_or(moved);
+        let inner = guarded.unwrap_or(root);
         if fill == Scalar::zero(fill.dtype())
             && matches!(self.value(inner), Value::Load { .. } | Value::Gather { .. })
         {
             return inner;
         }
-        let inside = self.intern(Value::Inside(guards), DType::Bool);
+        let inside = simply_guarded(Value::Inside(guards), DType::Bool, to);
+        let inside = self.intern(inside, DType::Bool);
         let fill = self.constant(fill);
         self.select(inside, inner, fill)
     }
+}
+
+/// The value over loops of the sizes given, with guards in their simplest form.
+fn simply_guarded(mut value: Value, dtype: DType, sizes: &[usize]) -> Value {
+    let (Value::Load { guards, .. } | Value::Gather { guards, .. } | Value::Inside(guards)) =
+        &mut value
+    else {
+        return value;
+    };
+    match simplest(guards, sizes) {
+        None => return Value::Const(Scalar::zero(dtype)),
+        Some(simple) => *guards = simple,
+    }
+    if value == Value::Inside(Vec::new()) {
+        return Value::Const(Scalar::Bool(true));
+    }
+    value
 }
 
 /// The strides of one coordinate.

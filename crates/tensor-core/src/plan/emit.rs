@@ -1,15 +1,15 @@
 //! One computation becomes one step: a loop nest in its simplest form.
 //!
 //! Method: the values that the result needs are numbered anew, maps get one stride a loop axis, axes that walk memory
-//! like one are merged, guards that always hold are dropped, and inputs are numbered within the step. A nest that
-//! turns out to be a matrix product is marked; where the target wants plain factors, the others are computed first.
+//! like one are merged, and inputs are numbered within the step. A nest that turns out to be a matrix product is marked;
+//! where the target wants plain factors, the others are computed first.
 
 use std::collections::{HashMap, HashSet};
 
 use super::lower::{Draft, Lowered, contiguous};
 use super::{BufferId, Kind, Step};
 use crate::dtype::DType;
-use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Reduce};
 
 /// Adds the step that computes an array, and gives its buffer.
@@ -69,7 +69,6 @@ fn nest_of(
         for map in value.maps_mut() {
             map.strides.resize(sizes.len(), 0);
         }
-        drop_needless_guards(&mut value, &sizes);
         if let Value::Load { input, .. } | Value::Gather { input, .. } = &mut value {
             let buffer = BufferId(*input);
             *input = inputs
@@ -97,23 +96,6 @@ fn nest_of(
     nest.contract =
         find_contract(&nest).filter(|contract| draft.target.is_worth_a_product(&nest, contract));
     (nest, order, inputs)
-}
-
-/// Drops guards that hold at every point of the loops.
-fn drop_needless_guards(value: &mut Value, sizes: &[usize]) {
-    if sizes.contains(&0) {
-        return;
-    }
-    let needed = |guard: &Guard| {
-        let (low, high) = guard.map.range(sizes);
-        low < 0 || high.unsigned_abs() >= guard.extent
-    };
-    match value {
-        Value::Load { guards, .. } | Value::Gather { guards, .. } | Value::Inside(guards) => {
-            guards.retain(needed);
-        }
-        _ => {}
-    }
 }
 
 /// Merges neighbouring axes that every map walks like one, and drops those of size 1.
@@ -273,7 +255,7 @@ fn with_factor_in_memory(
     let sizes = [shape, &lowered.reduce].concat();
     let axes = axes_of(draft, factor, &sizes);
     let own: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
-    let packed = draft.arena.remapped(factor, |map| {
+    let packed = draft.arena.remapped(factor, &own, |map| {
         Some(IndexMap {
             offset: map.offset,
             strides: axes.iter().map(|&axis| map.stride(axis)).collect(),

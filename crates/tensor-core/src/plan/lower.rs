@@ -8,15 +8,14 @@
 //! - a reduction would stand inside another, or be repeated by a view that grows its array;
 //! - no strides describe a reshape of what it reads;
 //! - a gather or a matrix product needs a plain array, or the computation outgrows the target's cap;
-//! - it was seen to be computed again so often that memory is cheaper (`worth_keeping`).
-//!
-//! The last reason needs the finished steps, so the plan is made again with what was found, until nothing is.
+//! - it would be computed again too often (`keep`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::arena::Arena;
 use super::emit;
 use super::graph::Graph;
+use super::keep::Cost;
 use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::ir::{IndexMap, Value, ValueId};
@@ -35,22 +34,23 @@ pub(super) struct Lowered {
 
 /// A plan in the making.
 pub(super) struct Draft<'g> {
-    graph: &'g Graph<'g>,
+    pub(super) graph: &'g Graph<'g>,
     pub(super) target: &'g Target,
     /// Nodes that go into memory because recomputing them was found to be dearer.
-    kept: &'g BTreeSet<usize>,
+    pub(super) kept: &'g BTreeSet<usize>,
     pub(super) arena: Arena,
-    lowered: Vec<Lowered>,
+    pub(super) lowered: Vec<Lowered>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) inputs: Vec<BufferId>,
     pub(super) steps: Vec<Step>,
     /// Arrays that were computed already.
     computed: HashMap<(ValueId, Vec<usize>, Vec<usize>), BufferId>,
     /// How often each node is evaluated, over all steps, and in how many.
-    evaluations: BTreeMap<usize, f64>,
-    costs: Vec<f64>,
+    pub(super) evaluations: BTreeMap<usize, f64>,
+    /// What one element of each node costs to compute.
+    pub(super) costs: Vec<Cost>,
     /// For each node whether it is larger than all that it is computed from, without a reduction.
-    grown: Vec<bool>,
+    pub(super) grown: Vec<bool>,
 }
 
 impl<'g> Draft<'g> {
@@ -81,7 +81,8 @@ impl<'g> Draft<'g> {
             let grown = draft.outgrows(lowered.value, len(draft.shape(node)));
             draft.grown.push(grown && lowered.reduce.is_empty());
             draft.lowered.push(lowered);
-            if kept.contains(&node) || graph.outputs.contains(&node) {
+            let is_asked_for = kept.contains(&node) || graph.outputs.contains(&node);
+            if is_asked_for || draft.is_read_too_often(node) {
                 draft.materialise(node);
             }
         }
@@ -97,49 +98,8 @@ impl<'g> Draft<'g> {
             .collect()
     }
 
-    /// Nodes that are evaluated so much more often than they have elements that memory would have been cheaper.
-    pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
-        /// Writing an element and finding room for it, in additions.
-        const WRITE: f64 = 64.0;
-        /// Reading it back, in additions.
-        const READ: f64 = 4.0;
-        /// How much cheaper memory must look, the estimate being what it is.
-        const MARGIN: f64 = 2.0;
-        let dearer = |(&node, &evaluations): (&usize, &f64)| {
-            let elements = self.graph.nodes[node].shape.iter().product::<usize>() as f64;
-            let saved = self.costs[node] * (evaluations - elements);
-            let price = WRITE * elements + READ * evaluations;
-            // An array that only appears on the way stays out of memory at any price.
-            let may_keep = !self.grown[node] && !self.kept.contains(&node);
-            (saved > MARGIN * price && may_keep).then_some(node)
-        };
-        self.evaluations.iter().filter_map(dearer).collect()
-    }
-
-    /// Whether an array is larger than all the buffers that it is computed from; one that reads none is not.
-    pub(super) fn outgrows(&self, value: ValueId, len: usize) -> bool {
-        let mut read = BTreeSet::new();
-        for id in self.arena.reachable(value) {
-            if let Value::Load { input, .. } | Value::Gather { input, .. } = self.arena.value(id) {
-                read.insert(*input);
-            }
-        }
-        let read_len: usize = read.iter().map(|&input| self.buffers[input].len()).sum();
-        !read.is_empty() && len > read_len
-    }
-
     fn shape(&self, node: usize) -> &'g [usize] {
         &self.graph.nodes[node].shape
-    }
-
-    /// What one element of an array costs to compute, in additions.
-    fn cost(&self, lowered: &Lowered) -> f64 {
-        let reachable = self.arena.reachable(lowered.value);
-        let total: usize = reachable
-            .iter()
-            .map(|&id| self.arena.value(id).cost())
-            .sum();
-        total as f64 * lowered.reduce.iter().product::<usize>() as f64
     }
 
     fn lower(&mut self, node: usize) -> Lowered {
@@ -166,9 +126,12 @@ impl<'g> Draft<'g> {
                 arena.intern(Value::Random { key, stream, at }, DType::U32)
             }),
             Op::Unary(op) => self.combined(node, inputs, |arena, ids| arena.unary(*op, ids[0])),
-            Op::Binary(op) => {
-                self.combined(node, inputs, |arena, ids| arena.binary(*op, ids[0], ids[1]))
-            }
+            Op::Binary(op) => self.combined(node, inputs, |arena, ids| {
+                let (a, b) = (ids[0], ids[1]);
+                #[cfg(test)]
+                let (a, b) = super::fault::operands(*op, a, b);
+                arena.binary(*op, a, b)
+            }),
             Op::Compare(op) => self.combined(node, inputs, |arena, ids| {
                 arena.compare(*op, ids[0], ids[1])
             }),
@@ -182,8 +145,10 @@ impl<'g> Draft<'g> {
                     self.materialise(inputs[0]);
                 }
                 let source = self.lowered[inputs[0]].clone();
-                let value = self.arena.moved(source.value, rows, this.shape.len());
-                Lowered { value, ..source }
+                let value = self
+                    .arena
+                    .moved(source.value, rows, &this.shape, &source.reduce);
+                self.viewed(source, value)
             }
             Op::Reshape => self.reshape(inputs[0], &this.shape),
             Op::Pad { before, fill } => {
@@ -195,7 +160,7 @@ impl<'g> Draft<'g> {
                 let value = self
                     .arena
                     .padded(source.value, from, &this.shape, before, *fill);
-                Lowered { value, ..source }
+                self.viewed(source, value)
             }
             Op::Gather { axis, rows } => self.gather(node, inputs[0], inputs[1], *axis, rows),
             Op::Reduce { op, n_reduced } => {
@@ -340,6 +305,17 @@ impl<'g> Draft<'g> {
         }
     }
 
+    /// A computation read through a view, which may see so little of it that nothing is reduced any more.
+    fn viewed(&self, source: Lowered, value: ValueId) -> Lowered {
+        let is_reduction = |id: &ValueId| matches!(self.arena.value(*id), Value::Reduced(..));
+        let reduces = self.arena.reachable(value).iter().any(is_reduction);
+        Lowered {
+            value,
+            reduce: if reduces { source.reduce } else { Vec::new() },
+            nodes: source.nodes,
+        }
+    }
+
     /// Whether a computation stays within the target's cap.
     fn fits(&self, lowered: &Lowered) -> bool {
         let reachable = self.arena.reachable(lowered.value);
@@ -356,7 +332,7 @@ impl<'g> Draft<'g> {
     }
 
     /// Whether a node is read from memory, or needs none.
-    fn is_plain(&self, node: usize) -> bool {
+    pub(super) fn is_plain(&self, node: usize) -> bool {
         let value = self.arena.value(self.lowered[node].value);
         matches!(
             value,
@@ -367,8 +343,9 @@ impl<'g> Draft<'g> {
     fn reshape(&mut self, input: usize, to: &[usize]) -> Lowered {
         let from = self.shape(input);
         let source = self.lowered[input].clone();
-        if let Some(value) = self.arena.reshaped(source.value, from, to) {
-            return Lowered { value, ..source };
+        let reshaped = self.arena.reshaped(source.value, from, to, &source.reduce);
+        if let Some(value) = reshaped {
+            return self.viewed(source, value);
         }
         let buffer = self.materialise(input);
         self.load(buffer, to)
@@ -467,7 +444,7 @@ impl<'g> Draft<'g> {
     }
 }
 
-fn len(shape: &[usize]) -> usize {
+pub(super) fn len(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 

@@ -267,29 +267,24 @@ impl Tensor {
 
     /// Joins tensors of one type end to end along an axis; all other sizes must agree.
     ///
-    /// The error node of [`Error::ConcatMismatch`] if they do not, or if there is nothing to join.
+    /// Up to eight pieces are one choice by position, without a copy of its own. More are joined in groups, and the groups
+    /// again, so that `n` pieces cost each element `O(log n)` choices and copies. The error node of
+    /// [`Error::ConcatMismatch`] if sizes do not agree, or if there is nothing to join.
     #[track_caller]
     #[must_use]
     pub fn concat(tensors: &[&Self], axis: isize) -> Self {
-        let op = "concat";
-        let at = or_error_node!(concat_axis(op, tensors, axis));
-        let total: usize = tensors.iter().map(|tensor| tensor.0.shape[at]).sum();
-        let padded = |tensor: &Self, before: usize| {
-            let after = total - before - tensor.0.shape[at];
-            tensor.pad(
-                at.cast_signed(),
-                before,
-                after,
-                Self::constant(Scalar::zero(tensor.0.dtype)),
-            )
-        };
-        let mut joined = padded(tensors[0], 0);
-        let mut before = tensors[0].0.shape[at];
-        for tensor in &tensors[1..] {
-            joined = position_below(&joined, at, before).select(joined, padded(tensor, before));
-            before += tensor.0.shape[at];
+        /// The most pieces that an element is chosen from at once.
+        const FAN_IN: usize = 8;
+        let at = or_error_node!(concat_axis("concat", tensors, axis));
+        let mut pieces: Vec<Self> = tensors.iter().map(|&tensor| tensor.clone()).collect();
+        while pieces.len() > FAN_IN {
+            let mut groups = Vec::with_capacity(pieces.len().div_ceil(FAN_IN));
+            for group in pieces.chunks(FAN_IN) {
+                groups.push(joined(group, at));
+            }
+            pieces = groups;
         }
-        joined
+        joined(&pieces, at)
     }
 
     /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the result.
@@ -330,6 +325,28 @@ fn is_identity(rows: &[IndexMap]) -> bool {
             && row.strides.len() == rows.len()
             && row.strides.iter().enumerate().all(own)
     })
+}
+
+/// A few tensors end to end: each element is chosen by its position.
+#[track_caller]
+fn joined(pieces: &[Tensor], axis: usize) -> Tensor {
+    let total = pieces.iter().map(|piece| piece.0.shape[axis]).sum();
+    let mut joined = placed(&pieces[0], axis, 0, total);
+    let mut before = pieces[0].0.shape[axis];
+    for piece in &pieces[1..] {
+        let placed = placed(piece, axis, before, total);
+        joined = position_below(&joined, axis, before).select(joined, placed);
+        before += piece.0.shape[axis];
+    }
+    joined
+}
+
+/// A tensor with zeros around it on `axis`: `before` come first, and there are `total` elements.
+#[track_caller]
+fn placed(tensor: &Tensor, axis: usize, before: usize, total: usize) -> Tensor {
+    let after = total - before - tensor.0.shape[axis];
+    let zero = Tensor::constant(Scalar::zero(tensor.0.dtype));
+    tensor.pad(axis.cast_signed(), before, after, zero)
 }
 
 /// Whether the position on `axis` is below `bound`, in the shape of `like`.

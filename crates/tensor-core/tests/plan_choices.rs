@@ -1,0 +1,299 @@
+//! What the planner keeps in memory and what it computes again, and what it leaves of guards.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::exec::Executor;
+use tensor_core::ir::{Guard, Value};
+use tensor_core::op::{Binary, Unary};
+use tensor_core::plan::{Plan, Step, Target};
+use tensor_core::{DType, Host, Reference, Scalar, Tensor};
+
+fn planned(tensors: &[&Tensor]) -> Plan {
+    Plan::of(tensors, &Host::new().target()).unwrap().0
+}
+
+/// Whole numbers below 23: what the stencils here make of them is exact.
+fn numbers(shape: &[usize]) -> Tensor {
+    let len: usize = shape.iter().product();
+    let data = (0..len).map(|at| f32::from(u8::try_from(at * 7 % 23).unwrap()));
+    Tensor::from_vec(shape, data.collect())
+}
+
+/// The operations of a plan, in additions.
+fn operations(plan: &Plan) -> f64 {
+    plan.steps.iter().map(|step| step.nest.operations()).sum()
+}
+
+fn values(plan: &Plan) -> impl Iterator<Item = &Value> {
+    plan.steps.iter().flat_map(|step| &step.nest.values)
+}
+
+fn guards_of(value: &Value) -> &[Guard] {
+    match value {
+        Value::Load { guards, .. } | Value::Gather { guards, .. } | Value::Inside(guards) => guards,
+        _ => &[],
+    }
+}
+
+fn guards(plan: &Plan) -> Vec<&Guard> {
+    values(plan).flat_map(guards_of).collect()
+}
+
+#[track_caller]
+fn is_same_on_both_executors(tensor: &Tensor) {
+    let [host, reference] = [&Host::new() as &dyn Executor, &Reference]
+        .map(|executor| tensor.eval::<f32>(executor).unwrap());
+    let (host, reference) = (host.as_slice().unwrap(), reference.as_slice().unwrap());
+    assert_close(host, reference, Bound::bits());
+}
+
+/// A dear value: which of its links are kept?
+fn chain(x: &Tensor) -> Tensor {
+    (x.exp() * 2.0 + 1.0).sigmoid()
+}
+
+#[track_caller]
+fn one_step_has_the_whole_chain(plan: &Plan) {
+    let has = |step: &&Step, op: Unary| {
+        let is_it = |value: &Value| matches!(value, Value::Unary(own, _) if *own == op);
+        step.nest.values.iter().any(is_it)
+    };
+    let with = |op: Unary| {
+        let steps: Vec<&Step> = plan.steps.iter().filter(|step| has(step, op)).collect();
+        steps
+    };
+    assert_eq!(with(Unary::Exp).len(), 1, "{}", plan.explain());
+    assert_eq!(with(Unary::Exp), with(Unary::Sigmoid), "{}", plan.explain());
+}
+
+#[test]
+fn of_a_dear_chain_that_pairs_read_only_the_outermost_link_is_kept() {
+    let x = numbers(&[300]);
+    let near = chain(&x).expand_dims(0) - x.expand_dims(1);
+    let plan = planned(&[&near.abs().lt(1.0).sum(0)]);
+    one_step_has_the_whole_chain(&plan);
+    assert_eq!(plan.steps.len(), 2, "{}", plan.explain());
+}
+
+#[test]
+fn of_a_dear_chain_that_many_steps_read_only_the_outermost_link_is_kept() {
+    let y = chain(&numbers(&[30, 40]));
+    let sums: Vec<Tensor> = (1_u8..=8)
+        .map(|times| (&y * f32::from(times)).sum(0))
+        .collect();
+    let plan = planned(&sums.iter().collect::<Vec<_>>());
+    one_step_has_the_whole_chain(&plan);
+    assert_eq!(plan.steps.len(), 1 + sums.len(), "{}", plan.explain());
+}
+
+#[test]
+fn padding_that_a_slice_takes_off_leaves_nothing_behind() {
+    let x = numbers(&[6, 5]);
+    for fill in [0.0, 7.0] {
+        let padded = x.pad(0, 2, 3, fill).pad(1, 1, 1, fill);
+        let plan = planned(&[&(padded.slice(0, 2..8).slice(1, 1..6) + 1.0)]);
+        assert_eq!(values(&plan).count(), 3, "{}", plan.explain());
+        assert!(guards(&plan).is_empty(), "{}", plan.explain());
+        let outside = padded.slice(0, ..2) + 1.0;
+        let plan = planned(&[&outside]);
+        assert!(
+            matches!(plan.steps[0].nest.values[..], [Value::Const(_)]),
+            "{}",
+            plan.explain()
+        );
+        is_same_on_both_executors(&outside);
+    }
+}
+
+#[test]
+fn padding_again_and_again_leaves_one_guard_a_direction() {
+    let x = numbers(&[50]);
+    let mut y = x.clone();
+    for _ in 0..5 {
+        y = y.pad(0, 1, 1, 0.0).slice(0, 2..);
+        y = y.pad(0, 1, 1, 0.0).flip(0);
+    }
+    let plan = planned(&[&(&y + 1.0)]);
+    assert_eq!(guards(&plan).len(), 1, "{}", plan.explain());
+    is_same_on_both_executors(&(y + 1.0));
+}
+
+#[test]
+fn a_view_that_sees_nothing_of_a_reduction_reduces_nothing() {
+    let x = numbers(&[6, 7]);
+    let first = Tensor::full(&[2], true).pad(0, 0, 4, false);
+    let chosen = first.select(x.sum(1), x.slice(1, 3..4).squeeze(1));
+    let rest = chosen.slice(0, 2..) * 2.0;
+    let plan = planned(&[&rest]);
+    assert!(plan.steps[0].nest.reduce.is_empty(), "{}", plan.explain());
+    is_same_on_both_executors(&rest);
+    is_same_on_both_executors(&chosen);
+}
+
+/// The mean of the four neighbours of each inner point.
+fn relaxed_inside(x: &Tensor) -> Tensor {
+    let inner = |axis| x.slice(axis, 1..).slice(axis, ..-1);
+    let (rows, cols) = (inner(1), inner(0));
+    (rows.slice(0, ..-2) + rows.slice(0, 2..) + cols.slice(1, ..-2) + cols.slice(1, 2..)) * 0.25
+}
+
+/// The mean of the four neighbours of each point, with 0 beyond the border.
+fn relaxed(x: &Tensor) -> Tensor {
+    relaxed_inside(&x.pad(0, 1, 1, 0.0).pad(1, 1, 1, 0.0))
+}
+
+#[test]
+fn each_round_of_a_repeated_stencil_is_kept_for_the_next() {
+    const ROUNDS: u8 = 8;
+    let x = numbers(&[100, 120]);
+    for round in [relaxed, relaxed_inside] {
+        let once = operations(&planned(&[&round(&x)]));
+        let mut y = x.clone();
+        for _ in 0..ROUNDS {
+            y = round(&y);
+        }
+        let plan = planned(&[&y]);
+        let all = once * f64::from(ROUNDS);
+        assert!(operations(&plan) <= all, "{}", plan.explain());
+        assert_eq!(plan.steps.len(), usize::from(ROUNDS), "{}", plan.explain());
+        // Quarters of quarters stay exact for eight rounds.
+        is_same_on_both_executors(&y);
+    }
+}
+
+#[test]
+fn narrow_stencils_are_computed_again_a_few_times_at_most() {
+    const ROUNDS: u8 = 30;
+    /// Two rounds in one step cost that of four, and what puts zeros beyond the border.
+    const MOST: f64 = 3.0;
+    let x = numbers(&[5000]);
+    let smooth = |x: &Tensor| {
+        let padded = x.pad(0, 1, 1, 0.0);
+        (padded.slice(0, ..-2) + x + padded.slice(0, 2..)) * 0.5
+    };
+    let once = operations(&planned(&[&smooth(&x)]));
+    let mut y = x.clone();
+    for _ in 0..ROUNDS {
+        y = smooth(&y);
+    }
+    let plan = planned(&[&y]);
+    let all = once * f64::from(ROUNDS);
+    assert!(operations(&plan) <= MOST * all, "{}", plan.explain());
+}
+
+#[test]
+fn a_few_elements_of_a_stencil_do_not_ask_for_all_of_the_one_before() {
+    let x = numbers(&[400, 500]);
+    let corner = relaxed(&relaxed(&x)).slice(0, ..2).slice(1, ..3);
+    let plan = planned(&[&corner]);
+    assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
+    is_same_on_both_executors(&corner);
+}
+
+#[test]
+fn what_is_cheap_to_compute_again_stays_fused() {
+    let x = numbers(&[64, 200]);
+    let scaled = &x * 0.5 + 1.0;
+    let between = (&x + x.flip(1)) * 0.5;
+    let pairs = |x: &Tensor| {
+        let differences = x.expand_dims(2) - x.expand_dims(1);
+        differences.abs().lt(1.0).sum(0)
+    };
+    let mut long = x.clone();
+    for _ in 0..10 {
+        long = (&long * 0.5 + 1.0).abs();
+    }
+    let cases = [
+        ("pairs of something cheap", pairs(&scaled), 1),
+        ("pairs of a sum", pairs(&between), 1),
+        ("chain", long, 1),
+        ("softmax", x.softmax(1), 3),
+        ("window", x.window(1, 5, 1).mean(-1), 1),
+        ("one stencil", relaxed(&x), 1),
+        ("shifted differences", x.slice(1, 1..) - x.slice(1, ..-1), 1),
+        ("halves", x.exp().slice(0, ..32) + x.exp().slice(0, 32..), 1),
+    ];
+    for (name, tensor, n_steps) in &cases {
+        let plan = planned(&[tensor]);
+        assert_eq!(plan.steps.len(), *n_steps, "{name}: {}", plan.explain());
+    }
+}
+
+#[test]
+fn cheap_factors_are_left_to_a_target_that_computes_them() {
+    let target = Target {
+        computes_factors: true,
+        ..Host::new().target()
+    };
+    let weights = (numbers(&[200, 300]) - numbers(&[300])) * numbers(&[300]);
+    let product = numbers(&[100, 200]).matmul(&weights);
+    let (plan, _) = Plan::of(&[&product], &target).unwrap();
+    assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
+    assert!(plan.steps[0].nest.contract.is_some(), "{}", plan.explain());
+}
+
+#[test]
+fn a_thousand_pieces_are_joined_in_a_few_choices_each() {
+    /// Four rounds of eight pieces, each a choice and a comparison.
+    const MOST: f64 = 4.0 * 2.0 * 8.0;
+    let pieces: Vec<Tensor> = (0_u16..1000)
+        .map(|at| Tensor::from_vec(&[10, 10], vec![f32::from(at); 100]))
+        .collect();
+    let pieces: Vec<&Tensor> = pieces.iter().collect();
+    let joined = [
+        Tensor::concat(&pieces, 0),
+        Tensor::concat(&pieces, 1),
+        Tensor::stack(&pieces, 0),
+        Tensor::stack(&pieces, -1),
+    ];
+    for tensor in joined {
+        let plan = planned(&[&tensor]);
+        assert!(operations(&plan) < MOST * 1e5, "{}", operations(&plan));
+        is_same_on_both_executors(&tensor);
+    }
+}
+
+#[test]
+fn joined_pieces_stand_in_their_order_whatever_their_number() {
+    for n_pieces in [1_u16, 2, 7, 8, 9, 63, 64, 65, 200] {
+        let lines: Vec<Vec<f32>> = (0..n_pieces)
+            .map(|at| vec![f32::from(at); usize::from(at % 4)])
+            .collect();
+        let tensors: Vec<Tensor> = lines
+            .iter()
+            .map(|line| Tensor::from_vec(&[line.len()], line.clone()))
+            .collect();
+        let joined = Tensor::concat(&tensors.iter().collect::<Vec<_>>(), 0);
+        let actual = joined.eval::<f32>(&Host::new()).unwrap();
+        let bound = Bound::bits().allow_empty();
+        assert_close(actual.as_slice().unwrap(), lines.concat(), bound);
+        if (2..=8).contains(&n_pieces) {
+            assert_eq!(planned(&[&joined]).steps.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_square_by_pow_is_a_product_where_that_gives_the_same_bits() {
+    let has_pow = |tensor: &Tensor| {
+        let plan = planned(&[tensor]);
+        values(&plan).any(|value| matches!(value, Value::Binary(Binary::Pow, ..)))
+    };
+    let special = [0.0, -0.0, 1.5, -3.0, 1e-30, 3e38, f32::INFINITY, f32::NAN];
+    let odd = (1_u32..2000).map(|at| f32::from_bits(at.wrapping_mul(0x9E37_79B9)));
+    let data: Vec<f32> = special.into_iter().chain(odd).collect();
+    let x = Tensor::from_vec(&[data.len()], data.clone());
+    let square = x.pow(2.0);
+    assert!(!has_pow(&square));
+    assert!(has_pow(&x.cast(DType::F64).pow(2.0)));
+    let two = Scalar::F32(2.0);
+    let by_definition = data.iter().map(|&x| Binary::Pow.eval(Scalar::F32(x), two));
+    let expected: Vec<f64> = by_definition.map(Scalar::to_f64).collect();
+    let actual = square.eval::<f32>(&Reference).unwrap();
+    let actual: Vec<f64> = actual.iter().map(|&square| f64::from(square)).collect();
+    let is_same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+    assert!(actual.iter().zip(&expected).all(is_same));
+}
