@@ -37,6 +37,7 @@ fn every_fold_over_pairs_gives_what_the_oracle_gives() {
         (8, 130, 17),
         (13, 200, 40),
         (5, 63, 5),
+        (33, 600, 7),
     ] {
         for dtype in [DType::F32, DType::F64, DType::I32] {
             let x = whole(&[n, rows], 1, dtype).expand_dims(2);

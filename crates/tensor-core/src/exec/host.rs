@@ -1,8 +1,9 @@
 //! The CPU executor: fused loops over lanes, on all cores.
 //!
-//! Role: runs plans on the host. `program` compiles a nest into instructions on blocks of lanes, `machine` walks the loops,
-//! `step` runs an instruction, `fetch` brings elements into lanes, `lanes` holds the inner loops, `pairs` folds every row
-//! against every lane, `product` hands matrix products to the GEMM library, `split` deals work out to threads.
+//! Role: runs plans on the host. `compile` turns a nest into a `program`: instructions on blocks of lanes, which run along
+//! `lane_axes`. `machine` walks the loops, `step` runs an instruction, `fetch` brings elements into lanes, `lanes` and `loops`
+//! hold the inner loops, `rows` folds several rows of lanes at a time and `pairs` every row against every lane. `product`
+//! hands matrix products to the GEMM library, whole or in `ranges`. `split` deals work out to threads.
 //! Method: an interpreter over blocks of about a thousand lanes, whose inner loops are plain Rust compiled for SSE, AVX2
 //! and AVX-512 and chosen at run time. ARCHITECTURE.md tells why not machine code generated at run time.
 //! Accuracy: the order of a sum depends on the shapes alone, so results have the same bits on any number of threads.
@@ -16,13 +17,20 @@ use crate::dtype::{Element, HostData, with_element};
 use crate::error::Result;
 use crate::plan::{Step, Target};
 
+mod compile;
+mod factor;
 mod fetch;
+mod lane_axes;
 mod lanes;
+mod loops;
 mod machine;
 mod pairs;
+mod prefetch;
 mod product;
 mod program;
+mod ranges;
 mod register;
+mod rows;
 mod split;
 mod step;
 

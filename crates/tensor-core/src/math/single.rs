@@ -67,9 +67,10 @@ impl Math for f32 {
     fn sigmoid(x: Self) -> Self {
         // Of a number up to 1, so that it neither overflows nor loses the digits of a small result. As a difference
         // from 1 or from e the result takes little of the quotient's error; e / (1 + e) itself would exceed 2 ulp.
-        let e = exp_within((-x.abs()).clamp(-104.0, 0.0));
+        let size = -x.abs();
+        let e = exp_within(if size < -104.0 { -104.0 } else { size });
         let base = if x < 0.0 { e } else { 1.0 };
-        base - base * (e / (1.0 + e))
+        (e / (1.0 + e)).mul_add(-base, base)
     }
 
     #[inline(always)]
@@ -111,18 +112,21 @@ fn exp_within(x: f32) -> f32 {
         0.0013814599,
     ];
 
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
+    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
     let r2 = r * r;
     // Pairs of terms first, which shortens the chain of operations that wait for each other (Estrin).
-    let tail = (C[0] + C[1] * r) + r2 * ((C[2] + C[3] * r) + r2 * C[4]);
-    let e_r = 1.0 + (r + r2 * tail);
+    let tail = r2
+        .mul_add(C[4], r.mul_add(C[3], C[2]))
+        .mul_add(r2, r.mul_add(C[1], C[0]));
+    let excess = r2.mul_add(tail, r);
     // 2^n in two factors, each a normal number: n + 254 is the sum of their biased exponents. The shift drops the
     // other bits of `shifted`. The first product is exact, so a subnormal result is rounded once.
     let bits = shifted.to_bits();
     let half = bits >> 1;
-    e_r * f32::from_bits(half << 23) * f32::from_bits((bits - half) << 23)
+    let first = f32::from_bits(half << 23);
+    excess.mul_add(first, first) * f32::from_bits((bits - half) << 23)
 }
 
 /// The natural logarithm of a positive number.

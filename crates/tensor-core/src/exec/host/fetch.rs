@@ -8,12 +8,13 @@ use std::ops::Range;
 use crate::dtype::Element;
 use crate::error::Error;
 use crate::exec::reference::{gathered_place, low_bits};
-use crate::ir::{Guard, IndexMap};
+use crate::ir::Guard;
 
-use super::lanes::{Lane, Stored, View};
+use super::lanes::{Lane, Stored};
+use super::loops::View;
 use super::machine::Machine;
 use super::program::{Access, Place};
-use super::register::Register;
+use super::register::Destination;
 
 impl Machine<'_> {
     /// Cuts the current block into runs along the last lane axis and calls `f` with each: its lanes, and for the map of an
@@ -31,26 +32,37 @@ impl Machine<'_> {
         else {
             return f(0..len, here, &self.no_strides[..here.len()]);
         };
-        let strides = &program.strides[lanes.first + last][maps.clone()];
+        let strides = |axis: usize| &program.strides[lanes.first + axis][maps.clone()];
         let mut positions = here.to_vec();
+        let step = |positions: &mut [isize], axis: usize, steps: isize| {
+            for (position, stride) in positions.iter_mut().zip(strides(axis)) {
+                *position = position.wrapping_add(stride.wrapping_mul(steps));
+            }
+        };
+        // Where the block begins, found by division; from there on, by counting.
+        let mut index = vec![0; last + 1];
+        let mut rest = self.start;
+        for axis in (0..=last).rev() {
+            index[axis] = rest % lanes.sizes[axis];
+            rest /= lanes.sizes[axis];
+            step(&mut positions, axis, index[axis].cast_signed());
+        }
         let mut done = 0;
         while done < len {
-            let mut rest = self.start + done;
-            let in_run = rest % lanes.sizes[last];
-            positions.copy_from_slice(here);
-            for axis in (0..=last).rev() {
-                let at = (rest % lanes.sizes[axis]).cast_signed();
-                rest /= lanes.sizes[axis];
-                for (position, stride) in positions
-                    .iter_mut()
-                    .zip(&program.strides[lanes.first + axis][maps.clone()])
-                {
-                    *position = position.wrapping_add(stride.wrapping_mul(at));
-                }
-            }
-            let n = (lanes.sizes[last] - in_run).min(len - done);
-            f(done..done + n, &positions, strides);
+            let n = (lanes.sizes[last] - index[last]).min(len - done);
+            f(done..done + n, &positions, strides(last));
             done += n;
+            step(&mut positions, last, -index[last].cast_signed());
+            index[last] = 0;
+            for axis in (0..last).rev() {
+                index[axis] += 1;
+                step(&mut positions, axis, 1);
+                if index[axis] < lanes.sizes[axis] {
+                    break;
+                }
+                step(&mut positions, axis, -index[axis].cast_signed());
+                index[axis] = 0;
+            }
         }
     }
 
@@ -59,7 +71,7 @@ impl Machine<'_> {
     pub(super) fn fetch<T: Stored>(
         &self,
         access: usize,
-        destination: &mut Register,
+        destination: &mut Destination<'_>,
         uniform: bool,
     ) {
         let Access {
@@ -82,7 +94,7 @@ impl Machine<'_> {
     pub(super) fn fetch_runs<T: Stored>(
         &self,
         access: usize,
-        destination: &mut Register,
+        destination: &mut Destination<'_>,
         len: usize,
     ) {
         let Access { input, guards, .. } = &self.program.accesses[access];
@@ -123,7 +135,7 @@ impl Machine<'_> {
         at: Place,
         stride: isize,
         extent: usize,
-        destination: &mut Register,
+        destination: &mut Destination<'_>,
         len: usize,
     ) -> Option<Error> {
         let Access { input, guards, .. } = &self.program.accesses[access];
@@ -192,22 +204,6 @@ fn ceil_div(a: i128, b: i128) -> i128 {
     -((-a).div_euclid(b))
 }
 
-/// Copies the elements along one axis (or the only one) that begin at an index; zero where a guard fails.
-pub(super) fn copy_guarded<T: Stored>(
-    data: &[T],
-    map: &IndexMap,
-    guards: &[Guard],
-    index: &[usize],
-    axis: Option<usize>,
-    out: &mut [T::Lane],
-) {
-    let all = || std::iter::once(map).chain(guards.iter().map(|guard| &guard.map));
-    let positions: Vec<isize> = all().map(|map| map.at(index)).collect();
-    let stride = |map: &IndexMap| axis.map_or(0, |axis| map.strides[axis]);
-    let strides: Vec<isize> = all().map(stride).collect();
-    copy_run(data, guards, &positions, &strides, out);
-}
-
 /// Copies a run: `positions` and `strides` are those of the elements, then of each guard.
 fn copy_run<T: Stored>(
     data: &[T],
@@ -231,10 +227,13 @@ fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut 
             let from = data
                 .get(start..start.saturating_add(lanes.len()))
                 .unwrap_or_default();
-            lanes
-                .iter_mut()
-                .zip(from)
-                .for_each(|(lane, &element)| *lane = Stored::load(element));
+            match T::as_lanes(from) {
+                Some(from) if from.len() == lanes.len() => lanes.copy_from_slice(from),
+                _ => lanes
+                    .iter_mut()
+                    .zip(from)
+                    .for_each(|(lane, &element)| *lane = Stored::load(element)),
+            }
         }
         0 => lanes.fill(Stored::load(data.get(start).copied().unwrap_or_default())),
         stride if stride > 1 => {

@@ -1,142 +1,25 @@
-//! Lanes: many elements of one type, and every operation on them as a plain loop.
+//! Lanes: elements as the host executor computes on them, and every operation on each type.
 //!
-//! Role: the inner loops of the host executor; everything here is inlined into `machine`, which runs it with the widest
-//! instructions that the CPU has.
-//! Method: loops over slices of one length, without branches, which the compiler vectorises. `bool` lanes are `u8` (0 or
-//! 1), `f16` lanes are `f32`. Rare operations evaluate their definition one lane at a time.
+//! Method: `bool` lanes are `u8` (0 or 1), `f16` lanes are `f32`, the others what they are. Rare operations evaluate their
+//! definition one lane at a time.
 
 use half::f16;
-use std::ops::{Add, Mul, Sub};
 
+use super::loops::{Fold, View, fold, map, map2, rare};
 use crate::dtype::{DType, Element, HostData};
 use crate::math::Math;
 use crate::op::{Binary, Compare, Reduce, Unary};
 
-/// An operand: a lane for each element, or one value for all of them.
-#[derive(Clone, Copy)]
-pub(super) enum View<'a, T> {
-    Lanes(&'a [T]),
-    Uniform(T),
-}
-
-/// `d[i] = f(a[i])`.
+/// Folds lanes of the accumulators' own type.
 #[inline(always)]
-pub(super) fn map<A: Copy, D>(d: &mut [D], a: &[A], f: impl Fn(A) -> D) {
-    d.iter_mut().zip(a).for_each(|(d, &a)| *d = f(a));
-}
-
-/// `f(&mut d[i], a[i])`.
-#[inline(always)]
-pub(super) fn update<A: Copy, D>(d: &mut [D], a: View<'_, A>, f: impl Fn(&mut D, A)) {
-    match a {
-        View::Lanes(a) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a)),
-        View::Uniform(a) => d.iter_mut().for_each(|d| f(d, a)),
-    }
-}
-
-/// `f(&mut d[i], a[i], b[i])`. Two uniform operands never meet: their result is uniform too, and its operands come as one
-/// lane each.
-#[inline(always)]
-pub(super) fn update2<A: Copy, B: Copy, D>(
-    d: &mut [D],
-    a: View<'_, A>,
-    b: View<'_, B>,
-    f: impl Fn(&mut D, A, B),
-) {
-    match (a, b) {
-        (View::Lanes(a), View::Lanes(b)) => {
-            d.iter_mut()
-                .zip(a)
-                .zip(b)
-                .for_each(|((d, &a), &b)| f(d, a, b));
-        }
-        (View::Lanes(a), View::Uniform(b)) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a, b)),
-        (View::Uniform(a), View::Lanes(b)) => d.iter_mut().zip(b).for_each(|(d, &b)| f(d, a, b)),
-        (View::Uniform(_), View::Uniform(_)) => {
-            unreachable!("a value that is uniform is computed as one lane")
-        }
-    }
-}
-
-/// `d[i] = f(a[i], b[i])`.
-#[inline(always)]
-pub(super) fn map2<A: Copy, B: Copy, D>(
-    d: &mut [D],
-    a: View<'_, A>,
-    b: View<'_, B>,
-    f: impl Fn(A, B) -> D,
-) {
-    update2(d, a, b, |d, a, b| *d = f(a, b));
-}
-
-/// The same for what is rare or slow: one loop, compiled once, not for each instruction set.
-#[inline(never)]
-fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl Fn(T, T) -> T) {
-    let of = |operand: View<'_, T>, at: usize| match operand {
-        View::Lanes(lanes) => lanes[at],
-        View::Uniform(value) => value,
-    };
-    for (at, d) in d.iter_mut().enumerate() {
-        *d = f(of(a, at), of(b, at));
-    }
-}
-
-/// `d[i] = a[i] * b[i] + c[i]`, or `- c[i]`, rounded twice.
-#[inline(always)]
-pub(super) fn mul_add<T: Lane + Mul<Output = T> + Add<Output = T> + Sub<Output = T>>(
-    op: Binary,
+fn fold_by<T: Lane>(
+    op: Reduce,
+    how: Fold,
     d: &mut [T],
     a: View<'_, T>,
-    b: View<'_, T>,
-    c: View<'_, T>,
+    f: impl Fn(T, T) -> T + Copy,
 ) {
-    #[inline(always)]
-    fn with<T: Lane + Mul<Output = T>>(
-        d: &mut [T],
-        a: View<'_, T>,
-        b: View<'_, T>,
-        c: View<'_, T>,
-        f: impl Fn(T, T) -> T,
-    ) {
-        match (a, b, c) {
-            (View::Lanes(a), b, View::Uniform(c)) => map2(d, View::Lanes(a), b, |a, b| f(a * b, c)),
-            (a, View::Uniform(b), c) => map2(d, a, c, |a, c| f(a * b, c)),
-            (View::Uniform(a), b, c) => map2(d, b, c, |b, c| f(a * b, c)),
-            (View::Lanes(a), View::Lanes(b), View::Lanes(c)) => {
-                let terms = a.iter().zip(b).zip(c);
-                d.iter_mut()
-                    .zip(terms)
-                    .for_each(|(d, ((&a, &b), &c))| *d = f(a * b, c));
-            }
-        }
-    }
-    if op == Binary::Add {
-        with(d, a, b, c, |product, c| product + c);
-    } else {
-        with(d, a, b, c, |product, c| product - c);
-    }
-}
-
-/// `d[i] = c[i] != 0 ? a[i] : b[i]`.
-#[inline(always)]
-pub(super) fn choose<T: Copy>(d: &mut [T], c: View<'_, u8>, a: View<'_, T>, b: View<'_, T>) {
-    match c {
-        View::Uniform(c) => update(d, if c != 0 { a } else { b }, |d, x| *d = x),
-        View::Lanes(c) => match (a, b) {
-            (View::Lanes(a), View::Lanes(b)) => {
-                let pairs = c.iter().zip(a).zip(b);
-                d.iter_mut()
-                    .zip(pairs)
-                    .for_each(|(d, ((&c, &a), &b))| *d = if c != 0 { a } else { b });
-            }
-            (View::Lanes(a), View::Uniform(b)) => {
-                map2(d, View::Lanes(c), View::Lanes(a), |c, a| {
-                    if c != 0 { a } else { b }
-                });
-            }
-            (View::Uniform(a), b) => map2(d, View::Lanes(c), b, |c, b| if c != 0 { a } else { b }),
-        },
-    }
+    fold(how, d, a, T::identity(op), f, f);
 }
 
 /// A type of lanes.
@@ -148,7 +31,7 @@ pub(super) trait Lane: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     /// What a reduction starts from: nothing that it folds changes by it.
     fn identity(op: Reduce) -> Self;
     /// Folds lanes into accumulators.
-    fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>);
+    fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>);
     /// `a + b`; integers wrap.
     fn plus(self, other: Self) -> Self;
     /// `a * b`; integers wrap.
@@ -170,6 +53,25 @@ pub(super) fn compare<T: Lane>(op: Compare, d: &mut [u8], a: View<'_, T>, b: Vie
         Compare::Le => map2(d, a, b, |a, b| u8::from(a <= b)),
         Compare::Eq => map2(d, a, b, |a, b| u8::from(a == b)),
         Compare::Ne => map2(d, a, b, |a, b| u8::from(a != b)),
+    }
+}
+
+/// The larger or the smaller one: `full` says which, NaN if either is. Beside a number, one comparison is enough: `wins` says
+/// whether that number is the result.
+#[inline(always)]
+fn extreme<T: Lane>(
+    d: &mut [T],
+    a: View<'_, T>,
+    b: View<'_, T>,
+    full: impl Fn(T, T) -> T,
+    wins: impl Fn(T, T) -> bool,
+) {
+    match (a, b) {
+        #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+        (View::Lanes(a), View::Uniform(b)) if b == b => {
+            map(d, a, |a| if wins(b, a) { b } else { a });
+        }
+        _ => map2(d, a, b, full),
     }
 }
 
@@ -223,8 +125,8 @@ macro_rules! float_lane {
                     Binary::Sub => map2(d, a, b, |a, b| a - b),
                     Binary::Mul => map2(d, a, b, |a, b| a * b),
                     Binary::Div => map2(d, a, b, |a, b| a / b),
-                    Binary::Maximum => map2(d, a, b, larger),
-                    Binary::Minimum => map2(d, a, b, smaller),
+                    Binary::Maximum => extreme(d, a, b, larger, |b, a| b >= a),
+                    Binary::Minimum => extreme(d, a, b, smaller, |b, a| b <= a),
                     _ => rare(d, a, b, |a, b| match op {
                         Binary::Pow => Math::pow(a, b),
                         _ => op.on_float(a as f64, b as f64) as Self,
@@ -243,12 +145,12 @@ macro_rules! float_lane {
             }
 
             #[inline(always)]
-            fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>) {
+            fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>) {
                 match op {
-                    Reduce::Sum => update(d, a, |d, a| *d += a),
-                    Reduce::Prod => update(d, a, |d, a| *d *= a),
-                    Reduce::Max => update(d, a, |d, a| *d = larger(a, *d)),
-                    Reduce::Min => update(d, a, |d, a| *d = smaller(a, *d)),
+                    Reduce::Sum => fold_by(op, fold, d, a, Self::plus),
+                    Reduce::Prod => fold_by(op, fold, d, a, Self::times),
+                    Reduce::Max => fold_by(op, fold, d, a, |d, a| larger(a, d)),
+                    Reduce::Min => fold_by(op, fold, d, a, |d, a| smaller(a, d)),
                     Reduce::All | Reduce::Any => unreachable!("{op:?} folds no float"),
                 }
             }
@@ -359,12 +261,12 @@ macro_rules! integer_lane {
             }
 
             #[inline(always)]
-            fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>) {
+            fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>) {
                 match op {
-                    Reduce::Sum => update(d, a, |d, a| *d = d.wrapping_add(a)),
-                    Reduce::Prod => update(d, a, |d, a| *d = d.wrapping_mul(a)),
-                    Reduce::Max => update(d, a, |d, a| *d = larger(a, *d)),
-                    Reduce::Min => update(d, a, |d, a| *d = smaller(a, *d)),
+                    Reduce::Sum => fold_by(op, fold, d, a, Self::plus),
+                    Reduce::Prod => fold_by(op, fold, d, a, Self::times),
+                    Reduce::Max => fold_by(op, fold, d, a, |d, a| larger(a, d)),
+                    Reduce::Min => fold_by(op, fold, d, a, |d, a| smaller(a, d)),
                     Reduce::All | Reduce::Any => unreachable!("{op:?} folds no integer"),
                 }
             }
@@ -414,10 +316,10 @@ impl Lane for u8 {
     }
 
     #[inline(always)]
-    fn accumulate(op: Reduce, d: &mut [Self], a: View<'_, Self>) {
+    fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>) {
         match op {
-            Reduce::All => update(d, a, |d, a| *d &= a),
-            Reduce::Any => update(d, a, |d, a| *d |= a),
+            Reduce::All => fold_by(op, fold, d, a, |d, a| d & a),
+            Reduce::Any => fold_by(op, fold, d, a, |d, a| d | a),
             _ => unreachable!("{op:?} does not fold bool"),
         }
     }
@@ -447,6 +349,8 @@ pub(super) trait Stored: Element {
     fn store(lane: Self::Lane) -> Self;
     /// Elements that are lanes as they lie; `None` if each has to be converted.
     fn as_lanes(data: &[Self]) -> Option<&[Self::Lane]>;
+    /// The bytes of elements to which lanes may be written as they lie; `None` if each has to be converted.
+    fn as_bytes_mut(data: &mut [Self]) -> Option<&mut [u8]>;
 }
 
 macro_rules! stored_as_is {
@@ -464,6 +368,10 @@ macro_rules! stored_as_is {
             #[inline(always)]
             fn as_lanes(data: &[Self]) -> Option<&[Self]> {
                 Some(data)
+            }
+            #[inline(always)]
+            fn as_bytes_mut(data: &mut [Self]) -> Option<&mut [u8]> {
+                Some(bytemuck::cast_slice_mut(data))
             }
         }
     )*};
@@ -484,6 +392,10 @@ impl Stored for bool {
     fn as_lanes(data: &[Self]) -> Option<&[u8]> {
         Some(bytemuck::cast_slice(data))
     }
+    #[inline(always)]
+    fn as_bytes_mut(_: &mut [Self]) -> Option<&mut [u8]> {
+        None
+    }
 }
 
 impl Stored for f16 {
@@ -498,6 +410,10 @@ impl Stored for f16 {
     }
     #[inline(always)]
     fn as_lanes(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+    #[inline(always)]
+    fn as_bytes_mut(_: &mut [Self]) -> Option<&mut [u8]> {
         None
     }
 }

@@ -12,13 +12,15 @@ use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::{Error, Result};
 use crate::op::Reduce;
 
-use super::lanes::{Lane, Stored, View};
-use super::pairs::{self, Pairs};
-use super::program::Program;
-use super::register::{Register, with_lane};
+use super::lanes::{Lane, Stored};
+use super::loops::{FOLDED_LANES, Fold, View};
+use super::prefetch::prefetch;
+use super::program::{Instruction, Phase, Place, Program};
+use super::register::{Destination, Register, with_lane};
+use super::step::input_lanes;
 
-/// Rows of lanes that are folded together at most: their accumulators share the first-level cache with what is read.
-pub(super) const MAX_ROWS: usize = 8;
+/// Bytes of an input from which on it is fetched ahead; smaller ones stay in the caches.
+const FETCHED_AHEAD: usize = 1 << 20;
 
 /// Registers, and a place in the loops of a program.
 pub(super) struct Machine<'p> {
@@ -28,8 +30,6 @@ pub(super) struct Machine<'p> {
     pub(super) registers: Vec<Register>,
     /// Where each map stands, at lane 0 of the current point.
     pub(super) positions: Vec<isize>,
-    /// What is added to every position in an input.
-    shifts: Vec<isize>,
     /// The current index of each loop; 0 along the lanes.
     index: Vec<usize>,
     /// The current block of lanes.
@@ -38,12 +38,6 @@ pub(super) struct Machine<'p> {
     pub(super) fault: Option<Error>,
     /// Zeros, as many as there are maps.
     pub(super) no_strides: Vec<isize>,
-}
-
-/// A row of lanes that is folded along with others: how far its positions lie from theirs, and its accumulators.
-pub(super) struct Row {
-    pub(super) distances: Vec<isize>,
-    pub(super) accumulators: Vec<Register>,
 }
 
 /// A closure that `pulp` inlines into code for the CPU's widest instructions. Calling it through `FnMut` matters: the
@@ -70,7 +64,6 @@ impl<'p> Machine<'p> {
             registers: program.registers.iter().map(register).collect(),
             positions: program.offsets.clone(),
             no_strides: vec![0; program.offsets.len()],
-            shifts: vec![0; inputs.len().max(1)],
             index: vec![0; program.sizes.len()],
             start: 0,
             len: 0,
@@ -90,9 +83,14 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// Lets positions in an input count from another element.
+    /// Moves all positions in an input.
     pub(super) fn shift_input(&mut self, input: usize, by: isize) {
-        self.shifts[input] = by;
+        for access in &self.program.accesses {
+            if access.input == input {
+                let position = &mut self.positions[access.maps.start];
+                *position = position.wrapping_add(by);
+            }
+        }
     }
 
     /// The fault that an instruction met.
@@ -115,112 +113,13 @@ impl<'p> Machine<'p> {
                 continue;
             }
             let len = self.seek(first + done, out.len() - done);
+            self.prefetch_next();
             self.run_phase(Phase::Setup);
             self.fold(0..self.program.reduce_units());
             self.finish(&mut out[done..done + len])?;
             done += len;
         }
         Ok(())
-    }
-
-    /// How many whole rows of lanes from an element on may be folded together.
-    ///
-    /// Together they read what does not depend on the row from the first-level cache. They must differ in nothing but
-    /// positions and accumulators, and none may stop before the others, unless the loop over pairs takes care of that.
-    fn rows_at(&self, element: usize, most: usize) -> usize {
-        let program = self.program;
-        let alike = !program.lanes.reduced && program.setup.is_empty();
-        let stops_together = program.pairs.is_some() && program.lanes.len >= pairs::LANES;
-        let together = !program.stops || stops_together;
-        if !alike
-            || !together
-            || program.accumulators.len() != 1
-            || !element.is_multiple_of(program.lanes.len)
-        {
-            return 1;
-        }
-        (most / program.lanes.len).min(MAX_ROWS)
-    }
-
-    /// Computes whole rows of lanes, block after block.
-    fn fill_rows<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
-        let program = self.program;
-        let lanes = program.lanes.len;
-        for start in (0..lanes).step_by(program.block) {
-            let mut rows = Vec::with_capacity(out.len() / lanes);
-            let mut base = Vec::new();
-            for row in (first..first + out.len()).step_by(lanes) {
-                self.seek(row + start, lanes);
-                if base.is_empty() {
-                    base.clone_from(&self.positions);
-                }
-                self.reset_accumulators();
-                rows.push(Row {
-                    distances: self
-                        .positions
-                        .iter()
-                        .zip(&base)
-                        .map(|(here, base)| here.wrapping_sub(*base))
-                        .collect(),
-                    accumulators: program
-                        .accumulators
-                        .iter()
-                        .map(|one| self.registers[one.register].clone())
-                        .collect(),
-                });
-            }
-            self.seek(first + start, lanes);
-            let (paired, single) = self.split_rows(&mut rows);
-            for rows in paired.chunks_exact_mut(pairs::ROWS) {
-                self.fold_pairs(rows);
-            }
-            let units = if single.is_empty() {
-                0
-            } else {
-                program.reduce_units()
-            };
-            for _ in 0..units {
-                for row in &mut *single {
-                    self.swap_row(row, isize::wrapping_add);
-                    self.run_phase(Phase::Body);
-                    self.swap_row(row, isize::wrapping_sub);
-                }
-                self.advance(program.n_domain..program.sizes.len());
-            }
-            for (row, out) in rows.iter_mut().zip(out.chunks_mut(lanes)) {
-                self.swap_row(row, isize::wrapping_add);
-                self.finish(&mut out[start..start + self.len])?;
-                self.swap_row(row, isize::wrapping_sub);
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows that the loop over pairs takes, and those that the interpreter does.
-    fn split_rows<'r>(&self, rows: &'r mut [Row]) -> (&'r mut [Row], &'r mut [Row]) {
-        // In another batch, a row would meet other lanes.
-        let one_batch = |pairs: &Pairs| {
-            let lane = self.program.accesses[pairs.lane].maps.start;
-            rows.iter().all(|row| row.distances[lane] == 0)
-        };
-        let takes_any =
-            self.len >= pairs::LANES && self.program.pairs.as_ref().is_some_and(one_batch);
-        let n_paired = if takes_any {
-            rows.len() / pairs::ROWS * pairs::ROWS
-        } else {
-            0
-        };
-        rows.split_at_mut(n_paired)
-    }
-
-    /// Exchanges the accumulators for those of a row, and moves positions there or back.
-    fn swap_row(&mut self, row: &mut Row, step: impl Fn(isize, isize) -> isize) {
-        for (position, &distance) in self.positions.iter_mut().zip(&row.distances) {
-            *position = step(*position, distance);
-        }
-        for (accumulator, register) in self.program.accumulators.iter().zip(&mut row.accumulators) {
-            std::mem::swap(&mut self.registers[accumulator.register], register);
-        }
     }
 
     /// Moves to the block that begins with an output element, and gives how many elements it has, `most` at most.
@@ -242,41 +141,47 @@ impl<'p> Machine<'p> {
         } else {
             lanes.first
         };
-        self.index.fill(0);
-        self.place_at(0..outer_axes, outer);
+        self.move_to(0..outer_axes, outer);
+        self.move_to(program.n_domain..program.sizes.len(), 0);
         len
     }
 
-    /// Moves some axes to a flat index.
-    fn place_at(&mut self, axes: Range<usize>, mut flat: usize) {
+    /// Moves some axes to a flat index. Most moves are short: what stays where it is costs nothing.
+    fn move_to(&mut self, axes: Range<usize>, mut flat: usize) {
         let program = self.program;
         for axis in axes.rev() {
-            self.index[axis] = flat % program.sizes[axis];
-            flat /= program.sizes[axis];
-        }
-        self.positions.clone_from(&program.offsets);
-        for (&index, strides) in self.index.iter().zip(&program.strides) {
-            for (position, stride) in self.positions.iter_mut().zip(strides) {
-                *position = position.wrapping_add(stride.wrapping_mul(index.cast_signed()));
+            let size = program.sizes[axis];
+            let index = if flat < size {
+                std::mem::take(&mut flat)
+            } else {
+                let index = flat % size;
+                flat /= size;
+                index
+            };
+            let steps = index.cast_signed() - self.index[axis].cast_signed();
+            if steps != 0 {
+                self.index[axis] = index;
+                self.step_along(axis, steps);
             }
         }
-        for access in &program.accesses {
-            let position = &mut self.positions[access.maps.start];
-            *position = position.wrapping_add(self.shifts[access.input]);
+    }
+
+    /// Moves all positions by some steps along an axis.
+    fn step_along(&mut self, axis: usize, steps: isize) {
+        for (position, stride) in self.positions.iter_mut().zip(&self.program.strides[axis]) {
+            *position = position.wrapping_add(stride.wrapping_mul(steps));
         }
     }
 
     /// Moves to the next index of some axes, in row-major order.
-    fn advance(&mut self, axes: Range<usize>) {
+    pub(super) fn advance(&mut self, axes: Range<usize>) {
         let program = self.program;
         for axis in axes.rev() {
             let size = program.sizes[axis];
             self.index[axis] += 1;
             let wraps = self.index[axis] == size;
             let steps = if wraps { 1 - size.cast_signed() } else { 1 };
-            for (position, stride) in self.positions.iter_mut().zip(&program.strides[axis]) {
-                *position = position.wrapping_add(stride.wrapping_mul(steps));
-            }
+            self.step_along(axis, steps);
             if !wraps {
                 return;
             }
@@ -304,7 +209,7 @@ impl<'p> Machine<'p> {
         const LOOK_EVERY: usize = 4;
         let program = self.program;
         let axes = program.n_domain..program.sizes.len();
-        self.place_at(axes.clone(), units.start);
+        self.move_to(axes.clone(), units.start);
         for done in 1..=units.len() {
             self.run_phase(Phase::Body);
             if program.stops && done % LOOK_EVERY == 0 && self.all_are_decided() {
@@ -328,12 +233,13 @@ impl<'p> Machine<'p> {
         let (lanes, axes) = (&program.lanes, program.n_domain..program.lanes.first);
         let blocks = lanes.len.div_ceil(program.block).max(1);
         if !units.is_empty() {
-            self.place_at(axes.clone(), units.start / blocks);
+            self.move_to(axes.clone(), units.start / blocks);
         }
         for unit in units {
             let block = unit % blocks;
             self.start = block * program.block;
             self.len = (lanes.len - self.start).min(program.block);
+            self.prefetch_next();
             self.run_phase(Phase::Body);
             if program.stops && self.is_decided() {
                 break;
@@ -346,7 +252,21 @@ impl<'p> Machine<'p> {
         (self.start, self.len) = (0, 1);
     }
 
-    fn reset_accumulators(&mut self) {
+    /// Has memory fetch what follows the current block in large inputs that are read as they lie.
+    fn prefetch_next(&self) {
+        for &access in &self.program.streams {
+            let access = &self.program.accesses[access];
+            let from = self.positions[access.maps.start]
+                .wrapping_add((self.start + self.len).cast_signed());
+            let input = self.inputs[access.input];
+            if input.len() * access.dtype.bytes() < FETCHED_AHEAD {
+                continue;
+            }
+            with_lane!(access.dtype, T => prefetch(input_lanes::<T>(input, from, self.len)));
+        }
+    }
+
+    pub(super) fn reset_accumulators(&mut self) {
         let width = self.folded_lanes();
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
@@ -356,13 +276,22 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The lanes of accumulators that are in use; where they are folded by halves, a power of two.
-    fn folded_lanes(&self) -> usize {
-        let program = self.program;
-        if program.lanes.reduced {
-            program.lanes.len.min(program.block).next_power_of_two()
+    /// The accumulators in use.
+    #[inline(always)]
+    pub(super) fn folded_lanes(&self) -> usize {
+        match self.folding() {
+            Fold::Each => self.len,
+            Fold::Together(_) => FOLDED_LANES,
+        }
+    }
+
+    /// What the current block is folded into.
+    #[inline(always)]
+    pub(super) fn folding(&self) -> Fold {
+        if self.program.lanes.reduced {
+            Fold::Together(self.len)
         } else {
-            self.len
+            Fold::Each
         }
     }
 
@@ -370,21 +299,20 @@ impl<'p> Machine<'p> {
     fn is_decided(&self) -> bool {
         self.program.accumulators.iter().all(|accumulator| {
             let answer = u8::from(accumulator.op == Reduce::Any);
-            self.registers[accumulator.register].lanes::<u8>()[..self.len].contains(&answer)
+            self.registers[accumulator.register].lanes::<u8>()[..FOLDED_LANES].contains(&answer)
         })
     }
 
     /// Folds the lanes of each accumulator into one, by halves.
     fn fold_accumulators(&mut self) {
-        let width = self.folded_lanes();
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
-                let lanes = &mut self.registers[accumulator.register].lanes_mut::<T>()[..width];
-                let mut width = width;
+                let lanes = self.registers[accumulator.register].lanes_mut::<T>();
+                let mut width = FOLDED_LANES;
                 while width > 1 {
                     width /= 2;
-                    let (low, high) = lanes.split_at_mut(width);
-                    T::accumulate(accumulator.op, low, View::Lanes(&high[..width]));
+                    let (low, high) = lanes[..2 * width].split_at_mut(width);
+                    T::accumulate(accumulator.op, Fold::Each, low, View::Lanes(high));
                 }
                 let total = lanes[0];
                 self.registers[accumulator.total].lanes_mut::<T>()[0] = total;
@@ -408,7 +336,7 @@ impl<'p> Machine<'p> {
                 let total = &mut self.registers[accumulator.total].lanes_mut::<T>()[..self.len];
                 total.fill(T::identity(accumulator.op));
                 for part in parts {
-                    T::accumulate(accumulator.op, total, View::Lanes(&part[number].lanes::<T>()[..self.len]));
+                    T::accumulate(accumulator.op, Fold::Each, total, View::Lanes(&part[number].lanes::<T>()[..self.len]));
                 }
             });
         }
@@ -416,9 +344,25 @@ impl<'p> Machine<'p> {
 
     /// Computes what follows the reduction, and writes the block.
     pub(super) fn finish<T: Stored>(&mut self, out: &mut [T]) -> Result<()> {
+        let program = self.program;
+        if let Some(register) = program.before {
+            let lanes = self.registers[register].lanes_mut::<T::Lane>();
+            lanes
+                .iter_mut()
+                .zip(&*out)
+                .for_each(|(lane, &element)| *lane = element.load());
+        }
+        let ends_in_result = program
+            .epilogue
+            .last()
+            .is_some_and(|last| !last.uniform && program.result == Place::Lanes(last.destination));
+        if let (true, Some(out)) = (ends_in_result, T::as_bytes_mut(out)) {
+            self.run(&program.epilogue, Some(out));
+            return self.check();
+        }
         self.run_phase(Phase::Epilogue);
         self.check()?;
-        match self.view::<T::Lane>(self.program.result) {
+        match self.view::<T::Lane>(program.result) {
             View::Lanes(lanes) => out
                 .iter_mut()
                 .zip(lanes)
@@ -436,29 +380,29 @@ impl<'p> Machine<'p> {
             Phase::Body => &program.body,
             Phase::Epilogue => &program.epilogue,
         };
-        if instructions.is_empty() {
+        self.run(instructions, None);
+    }
+
+    /// Runs instructions on the current block; the last one writes to `out`, if that is given.
+    fn run(&mut self, instructions: &[Instruction], mut out: Option<&mut [u8]>) {
+        let Some(last) = instructions.len().checked_sub(1) else {
             return;
-        }
+        };
         let arch = self.arch;
         arch.dispatch(Wide(
             #[inline(always)]
             || {
-                for instruction in instructions {
+                for (number, instruction) in instructions.iter().enumerate() {
                     // Taken out, so that operands can be read from the other registers.
-                    let mut destination =
-                        std::mem::take(&mut self.registers[instruction.destination]);
+                    let mut register = std::mem::take(&mut self.registers[instruction.destination]);
+                    let mut destination = match &mut out {
+                        Some(out) if number == last => Destination(out),
+                        _ => register.destination(),
+                    };
                     self.step(instruction, &mut destination);
-                    self.registers[instruction.destination] = destination;
+                    self.registers[instruction.destination] = register;
                 }
             },
         ));
     }
-}
-
-/// The parts of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    Setup,
-    Body,
-    Epilogue,
 }

@@ -11,8 +11,9 @@ use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce};
 
 use super::lanes::{Lane, larger, smaller};
-use super::machine::{Machine, Row, Wide};
+use super::machine::{Machine, Wide};
 use super::program::{Code, Instruction, Place, Program};
+use super::rows::Row;
 use super::step::input_of;
 
 /// Rows that are folded together.

@@ -1,28 +1,16 @@
-//! A nest compiled for lanes: where they run, and in which order what is computed.
+//! What a nest is compiled to: instructions on blocks of lanes, and where their operands lie.
 //!
-//! Method: lanes run either along the last axes of the output (each lane is an output element, the reduced axes are
-//! loops around the instructions) or along the last reduced axes (each output element folds its lanes in the end);
-//! an estimate of the work decides. A value that is the same for all lanes is computed once for all of them. A value
-//! that no reduced axis changes is computed before the reduction begins. Registers are reused as soon as nothing reads
-//! them, so that what lives fits the first-level cache.
+//! Role: made by `compile`, run by `machine`.
 
 use std::ops::Range;
 
 use crate::dtype::{DType, Scalar};
-use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use crate::ir::{Guard, LoopNest};
 use crate::op::{Binary, Compare, Reduce, Unary};
 
-use super::lanes::are_lanes;
+use super::compile::Compiler;
+use super::lane_axes::LaneAxes;
 use super::pairs::Pairs;
-
-/// Bytes of a register of 4-byte lanes: a dozen of them fit the first-level cache of today's CPUs.
-const LANES: usize = 1024;
-/// Lanes of a register where 8-byte lanes take part.
-const WIDE_LANES: usize = 512;
-/// What starting an instruction costs, in lanes.
-const INSTRUCTION_OVERHEAD: f64 = 250.0;
-/// What a lane that has to be fetched by its own address costs, in lanes that need not.
-const SCATTERED_COST: f64 = 12.0;
 
 /// Where an operand is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,16 +90,6 @@ pub(super) struct Accumulator {
     pub(super) dtype: DType,
 }
 
-/// The loop axes that lanes run along, flattened.
-#[derive(Debug, Clone)]
-pub(super) struct LaneAxes {
-    pub(super) first: usize,
-    pub(super) sizes: Vec<usize>,
-    pub(super) len: usize,
-    /// Whether they are reduced axes.
-    pub(super) reduced: bool,
-}
-
 /// A compiled nest.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -121,6 +99,8 @@ pub(super) struct Program {
     /// The most lanes of one block.
     pub(super) block: usize,
     pub(super) accesses: Vec<Access>,
+    /// Those of inputs that lanes read where they lie.
+    pub(super) streams: Vec<usize>,
     /// The position of each map where all loops begin.
     pub(super) offsets: Vec<isize>,
     /// For each loop axis the stride of each map.
@@ -137,6 +117,8 @@ pub(super) struct Program {
     /// Constants, and the registers that hold them.
     pub(super) constants: Vec<(usize, Scalar)>,
     pub(super) result: Place,
+    /// The register that takes up what stands in the output before it is written.
+    pub(super) before: Option<usize>,
     /// Whether every reduction may stop before the end.
     pub(super) stops: bool,
     /// The fold over pairs that it is, if it is one.
@@ -145,7 +127,7 @@ pub(super) struct Program {
 
 /// When a value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+pub(super) enum Phase {
     Setup,
     Body,
     Epilogue,
@@ -153,10 +135,14 @@ enum Phase {
 
 impl Program {
     pub(super) fn of(nest: &LoopNest) -> Self {
-        let lanes = choose_lanes(nest);
-        let mut program = Compiler::new(nest, lanes).compile();
+        let mut program = Compiler::new(nest).compile();
         program.pairs = Pairs::of(&program);
         program
+    }
+
+    /// Compiles a nest without reductions whose last input is the output itself, in the same order.
+    pub(super) fn in_place(nest: &LoopNest) -> Self {
+        Compiler::in_place(nest).compile()
     }
 
     /// The number of points outside the lanes that are folded into one output element.
@@ -166,485 +152,6 @@ impl Program {
             reduced / self.lanes.len.max(1) * self.lanes.len.div_ceil(self.block)
         } else {
             reduced
-        }
-    }
-}
-
-/// The stride by which a map walks some axes flattened; `None` if no single one does.
-pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Option<isize> {
-    let strides = &map.strides[first..first + sizes.len()];
-    let last = *strides.last()?;
-    let mut expected = last;
-    for (&stride, &size) in strides.iter().zip(sizes).rev() {
-        if stride != expected && size != 1 {
-            return None;
-        }
-        expected = stride.wrapping_mul(size.cast_signed());
-    }
-    Some(last)
-}
-
-/// Axes from the end of `range` until they hold a block, or all of them.
-fn suffix(sizes: &[usize], range: Range<usize>, reduced: bool) -> LaneAxes {
-    let (mut first, mut len) = (range.end, 1);
-    while first > range.start && len < WIDE_LANES {
-        first -= 1;
-        len *= sizes[first];
-    }
-    LaneAxes {
-        first,
-        sizes: sizes[first..range.end].to_vec(),
-        len,
-        reduced,
-    }
-}
-
-/// Lanes along the output, or along what is reduced: whichever the estimate prefers.
-fn choose_lanes(nest: &LoopNest) -> LaneAxes {
-    let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
-    let along_domain = suffix(&sizes, 0..n_domain, false);
-    if nest.reduce.is_empty() {
-        return along_domain;
-    }
-    let along_reduced = suffix(&sizes, n_domain..sizes.len(), true);
-    let body = nest.body();
-    let cost = |lanes: &LaneAxes| {
-        let (mut instructions, mut scattered) = (0.0, 0.0);
-        for (id, value) in nest.values.iter().enumerate() {
-            if !body[id] {
-                continue;
-            }
-            if let Value::Load { map, guards, .. } | Value::Gather { map, guards, .. } = value {
-                let lies_well = matches!(flat_stride(map, lanes.first, &lanes.sizes), Some(0 | 1));
-                let is_gather = matches!(value, Value::Gather { .. });
-                scattered += if lies_well && guards.is_empty() && !is_gather {
-                    0.0
-                } else {
-                    1.0
-                };
-            } else {
-                instructions += 1.0;
-            }
-        }
-        let block = lanes.len.clamp(1, LANES) as f64;
-        (instructions + 1.0) * (1.0 + INSTRUCTION_OVERHEAD / block) + SCATTERED_COST * scattered
-    };
-    if cost(&along_domain) <= cost(&along_reduced) {
-        along_domain
-    } else {
-        along_reduced
-    }
-}
-
-/// A compilation under way.
-struct Compiler<'n> {
-    nest: &'n LoopNest,
-    program: Program,
-    phases: Vec<Option<Phase>>,
-    /// Whether lanes differ, for each value.
-    varies: Vec<bool>,
-    /// Whether a value is computed by the instruction of its only reader.
-    merged: Vec<bool>,
-    places: Vec<Option<Place>>,
-    /// The last phase that reads a value, and the last value there that does.
-    last_use: Vec<(Phase, usize)>,
-    free: Vec<usize>,
-}
-
-impl<'n> Compiler<'n> {
-    fn new(nest: &'n LoopNest, lanes: LaneAxes) -> Self {
-        let n = nest.values.len();
-        let stops = |value: &Value| match value {
-            Value::Reduced(op, _) => Some(op.annihilator().is_some()),
-            _ => None,
-        };
-        let wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
-        let program = Program {
-            sizes: nest.sizes(),
-            n_domain: nest.domain.len(),
-            lanes,
-            block: if wide { WIDE_LANES } else { LANES },
-            accesses: Vec::new(),
-            offsets: Vec::new(),
-            strides: vec![Vec::new(); nest.sizes().len()],
-            setup: Vec::new(),
-            body: Vec::new(),
-            epilogue: Vec::new(),
-            accumulators: Vec::new(),
-            registers: Vec::new(),
-            constants: Vec::new(),
-            result: Place::Uniform(0),
-            pairs: None,
-            stops: !nest.reduce.is_empty()
-                && nest.values.iter().filter_map(stops).all(|stops| stops),
-        };
-        Self {
-            nest,
-            program,
-            phases: vec![None; n],
-            varies: vec![false; n],
-            merged: vec![false; n],
-            places: vec![None; n],
-            last_use: vec![(Phase::Setup, 0); n],
-            free: Vec::new(),
-        }
-    }
-
-    fn compile(mut self) -> Program {
-        self.find_phases();
-        self.find_uses();
-        for phase in [Phase::Setup, Phase::Body, Phase::Epilogue] {
-            self.release_all_read_before(phase);
-            if phase == Phase::Body {
-                self.make_accumulators();
-                self.fold_what_stays_the_same();
-            }
-            for id in 0..self.nest.values.len() {
-                if self.phases[id] == Some(phase) {
-                    self.emit(id, phase);
-                }
-            }
-        }
-        self.program.result = self.place(self.nest.result());
-        self.program
-    }
-
-    /// Finds when each value is computed, and whether lanes differ.
-    fn find_phases(&mut self) {
-        let nest = self.nest;
-        let (body, epilogue) = (nest.body(), nest.epilogue());
-        let n_domain = nest.domain.len();
-        let mut on_reduced = vec![false; nest.values.len()];
-        let lanes =
-            self.program.lanes.first..self.program.lanes.first + self.program.lanes.sizes.len();
-        for (id, value) in nest.values.iter().enumerate() {
-            if matches!(value, Value::Reduced(..)) {
-                self.varies[id] = !self.program.lanes.reduced;
-                continue;
-            }
-            for map in value.maps() {
-                on_reduced[id] |= map.strides[n_domain..].iter().any(|&stride| stride != 0);
-                self.varies[id] |= map.strides[lanes.clone()].iter().any(|&stride| stride != 0);
-            }
-            for operand in value.operands() {
-                on_reduced[id] |= on_reduced[operand.0];
-                self.varies[id] |= self.varies[operand.0];
-            }
-            self.phases[id] = match (body[id], epilogue[id]) {
-                (true, _) if on_reduced[id] => Some(Phase::Body),
-                (true, _) => Some(Phase::Setup),
-                (false, true) => Some(Phase::Epilogue),
-                (false, false) => None,
-            };
-        }
-    }
-
-    /// Finds who reads each value last, and which values their only reader computes along with itself.
-    fn find_uses(&mut self) {
-        let nest = self.nest;
-        let mut uses = vec![0; nest.values.len()];
-        uses[nest.result().0] = 1;
-        for value in &nest.values {
-            value.operands().for_each(|operand| uses[operand.0] += 1);
-        }
-        for (id, value) in nest.values.iter().enumerate() {
-            let (reader, phase) = match (value, self.phases[id]) {
-                (Value::Reduced(..), _) => (id, Phase::Body),
-                (_, Some(phase)) => (id, phase),
-                _ => continue,
-            };
-            for operand in value.operands() {
-                let at = operand.0;
-                // A fold reads its operand where that is computed, however far behind it stands itself.
-                let reader = if matches!(value, Value::Reduced(..)) {
-                    at
-                } else {
-                    reader
-                };
-                // What computes another value along with itself cannot be computed along with its reader.
-                let is_single = !nest.values[at].operands().any(|inner| self.merged[inner.0]);
-                let is_only_here = uses[at] == 1 && self.phases[at] == Some(phase);
-                let alone = is_single && is_only_here && self.varies[at];
-                self.merged[at] = alone
-                    && match (value, &nest.values[at]) {
-                        (Value::Unary(Unary::Abs, _), Value::Binary(Binary::Sub, ..)) => {
-                            nest.dtypes[at].is_float()
-                        }
-                        (
-                            Value::Binary(Binary::Add | Binary::Sub, first, second),
-                            Value::Binary(Binary::Mul, ..),
-                        ) => nest.dtypes[at].is_float() && first.0 == at && second.0 != at,
-                        (Value::Reduced(op, _), Value::Compare(..)) => *op != Reduce::Prod,
-                        _ => false,
-                    };
-                self.last_use[at] = self.last_use[at].max((phase, reader));
-                // What is merged into a value is computed there; what is merged into a fold, where it stands.
-                let at_reader = self.merged[at] && !matches!(value, Value::Reduced(..));
-                for read in nest.values[at].operands().filter(|_| at_reader) {
-                    self.last_use[read.0] = self.last_use[read.0].max((phase, reader));
-                }
-            }
-        }
-        self.last_use[nest.result().0] = (Phase::Epilogue, nest.values.len());
-    }
-
-    fn register(&mut self, uniform: bool) -> usize {
-        if let (false, Some(register)) = (uniform, self.free.last().copied()) {
-            self.free.pop();
-            return register;
-        }
-        self.program.registers.push(uniform);
-        self.program.registers.len() - 1
-    }
-
-    /// Where a value will be computed, in a register of its own until it is released.
-    fn destination(&mut self, id: usize) -> usize {
-        let register = self.register(!self.varies[id]);
-        self.places[id] = Some(if self.varies[id] {
-            Place::Lanes(register)
-        } else {
-            Place::Uniform(register)
-        });
-        register
-    }
-
-    fn release(&mut self, id: usize) {
-        if let Some(Place::Lanes(register)) = self.places[id] {
-            self.places[id] = None;
-            self.free.push(register);
-        }
-    }
-
-    /// Frees what neither this phase nor a later one reads.
-    fn release_all_read_before(&mut self, phase: Phase) {
-        for id in 0..self.nest.values.len() {
-            if self.phases[id].is_some_and(|own| own < phase) && self.last_use[id].0 < phase {
-                self.release(id);
-            }
-        }
-    }
-
-    fn place(&self, id: ValueId) -> Place {
-        match self.places[id.0] {
-            Some(place) => place,
-            None => unreachable!("operands are computed before their uses"),
-        }
-    }
-
-    /// Accumulators live from before the body until the end.
-    fn make_accumulators(&mut self) {
-        for (id, value) in self.nest.values.iter().enumerate() {
-            if let Value::Reduced(op, _) = *value {
-                let register = self.register(false);
-                let total = if self.program.lanes.reduced {
-                    self.register(true)
-                } else {
-                    register
-                };
-                self.places[id] = Some(if self.program.lanes.reduced {
-                    Place::Uniform(total)
-                } else {
-                    Place::Lanes(register)
-                });
-                let dtype = self.nest.dtypes[id];
-                self.program.accumulators.push(Accumulator {
-                    register,
-                    total,
-                    op,
-                    dtype,
-                });
-            }
-        }
-    }
-
-    /// A value that no reduced axis changes is still folded at every point.
-    fn fold_what_stays_the_same(&mut self) {
-        for id in 0..self.nest.values.len() {
-            if self.phases[id] == Some(Phase::Setup) {
-                self.emit_folds(id);
-            }
-        }
-    }
-
-    /// Emits the accumulations that read a value.
-    fn emit_folds(&mut self, id: usize) {
-        let nest = self.nest;
-        let reductions = nest
-            .values
-            .iter()
-            .filter(|value| matches!(value, Value::Reduced(..)));
-        for (number, reduction) in reductions.enumerate() {
-            let Value::Reduced(op, operand) = *reduction else {
-                continue;
-            };
-            if operand.0 != id {
-                continue;
-            }
-            let (code, dtype, operands) = match nest.values[id] {
-                Value::Compare(compare, a, b) if self.merged[id] => (
-                    Code::AccumulateCompare(op, compare),
-                    nest.dtypes[a.0],
-                    vec![a, b],
-                ),
-                _ => (Code::Accumulate(op), nest.dtypes[id], vec![operand]),
-            };
-            let destination = self.program.accumulators[number].register;
-            let instruction = self.instruction(code, dtype, &operands, destination, false);
-            self.program.body.push(instruction);
-        }
-    }
-
-    fn access(&mut self, input: usize, dtype: DType, map: &IndexMap, guards: &[Guard]) -> usize {
-        let program = &mut self.program;
-        let first = program.offsets.len();
-        for map in std::iter::once(map).chain(guards.iter().map(|guard| &guard.map)) {
-            program.offsets.push(map.offset);
-            for (strides, &stride) in program.strides.iter_mut().zip(&map.strides) {
-                strides.push(stride);
-            }
-        }
-        program.accesses.push(Access {
-            input,
-            dtype,
-            guards: guards.to_vec(),
-            maps: first..program.offsets.len(),
-        });
-        self.program.accesses.len() - 1
-    }
-
-    /// Emits a value, then what folds it.
-    fn emit(&mut self, id: usize, phase: Phase) {
-        let operands = if self.merged[id] {
-            self.nest.values[id].operands().collect()
-        } else {
-            self.emit_value(id, phase)
-        };
-        if phase == Phase::Body {
-            self.emit_folds(id);
-            // Folded at once, it may be dead already.
-            if self.last_use[id] <= (phase, id) {
-                self.release(id);
-            }
-        }
-        for operand in operands {
-            let is_last = self.last_use[operand.0] <= (phase, id);
-            if is_last && self.phases[operand.0] == Some(phase) {
-                self.release(operand.0);
-            }
-        }
-    }
-
-    /// Emits the instruction of a value, if it has one, and gives what it reads.
-    fn emit_value(&mut self, id: usize, phase: Phase) -> Vec<ValueId> {
-        let Some((code, dtype, operands)) = self.code(id) else {
-            return Vec::new();
-        };
-        let destination = self.destination(id);
-        let instruction = self.instruction(code, dtype, &operands, destination, !self.varies[id]);
-        match phase {
-            Phase::Setup => self.program.setup.push(instruction),
-            Phase::Body => self.program.body.push(instruction),
-            Phase::Epilogue => self.program.epilogue.push(instruction),
-        }
-        operands
-    }
-
-    /// What computes a value; `None` for constants and for inputs that are read where they lie.
-    fn code(&mut self, id: usize) -> Option<(Code, DType, Vec<ValueId>)> {
-        let nest = self.nest;
-        let of = |value: ValueId| nest.dtypes[value.0];
-        let factors = |value: ValueId| match nest.values[value.0] {
-            Value::Binary(_, a, b) => (a, b),
-            _ => unreachable!("only operations of two operands are merged into others"),
-        };
-        Some(match &nest.values[id] {
-            Value::Const(scalar) => {
-                let register = self.register(true);
-                self.program.constants.push((register, *scalar));
-                self.places[id] = Some(Place::Uniform(register));
-                return None;
-            }
-            Value::Index(map) => (
-                Code::Index(self.access(0, DType::U32, map, &[])),
-                DType::U32,
-                vec![],
-            ),
-            Value::Inside(guards) => {
-                let nowhere = IndexMap {
-                    offset: 0,
-                    strides: vec![0; self.program.sizes.len()],
-                };
-                let access = self.access(0, DType::Bool, &nowhere, guards);
-                (Code::Inside(access), DType::Bool, vec![])
-            }
-            Value::Load { input, map, guards } => {
-                let dtype = nest.inputs[*input];
-                let access = self.access(*input, dtype, map, guards);
-                let lanes = &self.program.lanes;
-                let walks_memory = flat_stride(map, lanes.first, &lanes.sizes) == Some(1);
-                if self.varies[id] && walks_memory && guards.is_empty() && are_lanes(dtype) {
-                    self.places[id] = Some(Place::Input(access));
-                    return None;
-                }
-                (Code::Fetch(access), dtype, vec![])
-            }
-            Value::Gather {
-                input,
-                map,
-                guards,
-                at,
-                stride,
-                extent,
-            } => {
-                let access = self.access(*input, nest.inputs[*input], map, guards);
-                let (stride, extent) = (*stride, *extent);
-                let code = Code::Gather {
-                    access,
-                    stride,
-                    extent,
-                };
-                (code, of(*at), vec![*at])
-            }
-            Value::Random { key, stream, at } => {
-                let (key, stream) = (*key, *stream);
-                (Code::Random { key, stream }, DType::U32, vec![*at])
-            }
-            Value::Unary(Unary::IsNan, a) => (Code::IsNan, of(*a), vec![*a]),
-            Value::Unary(Unary::Abs, a) if self.merged[a.0] => {
-                let (x, y) = factors(*a);
-                (Code::AbsDifference, of(*a), vec![x, y])
-            }
-            Value::Unary(op, a) => (Code::Unary(*op), of(*a), vec![*a]),
-            Value::Binary(op, a, c) if self.merged[a.0] => {
-                let (x, y) = factors(*a);
-                (Code::MulAdd(*op), of(*a), vec![x, y, *c])
-            }
-            Value::Binary(op, a, b) => (Code::Binary(*op), of(*a), vec![*a, *b]),
-            Value::Compare(op, a, b) => (Code::Compare(*op), of(*a), vec![*a, *b]),
-            Value::Select(condition, a, b) => (Code::Select, of(*a), vec![*condition, *a, *b]),
-            Value::Cast(to, a) => (Code::Cast(*to), of(*a), vec![*a]),
-            Value::Reduced(..) => return None,
-        })
-    }
-
-    fn instruction(
-        &self,
-        code: Code,
-        dtype: DType,
-        operands: &[ValueId],
-        destination: usize,
-        uniform: bool,
-    ) -> Instruction {
-        let mut places = [Place::Uniform(destination); 3];
-        for (place, &operand) in places.iter_mut().zip(operands) {
-            *place = self.place(operand);
-        }
-        Instruction {
-            code,
-            dtype,
-            operands: places,
-            destination,
-            uniform,
         }
     }
 }

@@ -26,6 +26,21 @@ impl Register {
     pub(super) fn lanes_mut<T: Lane>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(&mut self.0)
     }
+
+    #[inline(always)]
+    pub(super) fn destination(&mut self) -> Destination<'_> {
+        Destination(bytemuck::cast_slice_mut(&mut self.0))
+    }
+}
+
+/// Where an instruction writes: a register, or the output itself.
+pub(super) struct Destination<'a>(pub(super) &'a mut [u8]);
+
+impl Destination<'_> {
+    #[inline(always)]
+    pub(super) fn lanes_mut<T: Lane>(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(self.0)
+    }
 }
 
 /// Runs `$body` with `$t` standing for the lanes of a [`DType`].

@@ -8,9 +8,11 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 use rayon::slice::ParallelSliceMut;
 
 use super::lanes::Stored;
-use super::machine::{MAX_ROWS, Machine, Phase};
-use super::program::Program;
+use super::machine::Machine;
+use super::pairs;
+use super::program::{Phase, Program};
 use super::register::Register;
+use super::rows::MAX_ROWS;
 use crate::dtype::HostData;
 use crate::error::Result;
 use crate::ir::LoopNest;
@@ -30,37 +32,60 @@ pub(super) fn fill<T: Stored>(nest: &LoopNest, inputs: &[&HostData], out: &mut [
         return Ok(());
     }
     let program = Program::of(nest);
-    let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
-    let elements = task_len(
-        &program,
-        out.len(),
-        TASK_VALUES.div_ceil(values_an_element.max(1)),
-    );
+    let elements = elements_a_task(nest, &program);
     let n_tasks = out.len().div_ceil(elements);
     let n_parts = n_parts(nest, &program, out.len(), n_tasks);
     if n_parts > 1 {
         return fill_in_parts(&program, inputs, out, n_parts);
     }
-    if n_tasks == 1 {
-        return Machine::new(&program, inputs).fill(0, out);
+    fill_tasks(&program, inputs, out, elements)
+}
+
+/// Computes all output elements of a nest without reductions whose last input is the output itself, each element from
+/// what stands in its place.
+pub(super) fn transform<T: Stored>(
+    nest: &LoopNest,
+    inputs: &[&HostData],
+    out: &mut [T],
+) -> Result<()> {
+    let program = Program::in_place(nest);
+    fill_tasks(&program, inputs, out, elements_a_task(nest, &program))
+}
+
+fn fill_tasks<T: Stored>(
+    program: &Program,
+    inputs: &[&HostData],
+    out: &mut [T],
+    elements: usize,
+) -> Result<()> {
+    if out.len() <= elements {
+        return Machine::new(program, inputs).fill(0, out);
     }
     out.par_chunks_mut(elements).enumerate().try_for_each_init(
-        || Machine::new(&program, inputs),
+        || Machine::new(program, inputs),
         |machine, (task, out)| machine.fill(task * elements, out),
     )
 }
 
-/// The elements of one task, at least `wish`: groups of rows of lanes if enough tasks remain, else rows, else blocks.
+/// The elements of one task.
+fn elements_a_task(nest: &LoopNest, program: &Program) -> usize {
+    let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
+    let wish = TASK_VALUES.div_ceil(values_an_element.max(1));
+    task_len(program, nest.output_len(), wish)
+}
+
+/// The elements of one task, at least `wish`: groups of rows of lanes if enough tasks remain or a task hardly grows, else
+/// rows, else blocks.
 fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
     let lanes = if program.lanes.reduced {
         1
     } else {
         program.lanes.len
     };
-    let units = [lanes.saturating_mul(MAX_ROWS), lanes];
+    let units = [MAX_ROWS, pairs::ROWS, 1].map(|rows| lanes.saturating_mul(rows));
     let unit = units
         .into_iter()
-        .find(|&unit| n_elements / unit >= ENOUGH_TASKS || unit <= wish);
+        .find(|&unit| n_elements / unit >= ENOUGH_TASKS || unit <= 2 * wish);
     wish.next_multiple_of(unit.unwrap_or(program.block))
 }
 

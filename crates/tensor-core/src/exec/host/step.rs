@@ -7,10 +7,11 @@ use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
 use crate::op::{Compare, Reduce};
 
-use super::lanes::{Lane, View, choose, compare, lanes_of, map, map2, mul_add, update, update2};
+use super::lanes::{Lane, compare, lanes_of};
+use super::loops::{View, choose, fold, map, map2, mul_add, update2};
 use super::machine::Machine;
 use super::program::{Code, Instruction, Place};
-use super::register::{Register, with_lane};
+use super::register::{Destination, with_lane};
 
 impl Machine<'_> {
     /// An operand of the current block.
@@ -53,7 +54,7 @@ impl Machine<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn step(&mut self, instruction: &Instruction, destination: &mut Register) {
+    pub(super) fn step(&mut self, instruction: &Instruction, destination: &mut Destination<'_>) {
         let len = if instruction.uniform { 1 } else { self.len };
         let [a, b, c] = instruction.operands;
         let dtype = instruction.dtype;
@@ -116,13 +117,19 @@ impl Machine<'_> {
                 }
             },
             Code::Accumulate(op) if dtype == DType::Bool && *op == Reduce::Sum => {
-                let counts = &mut destination.lanes_mut::<u32>()[..self.len];
-                update(counts, self.view::<u8>(a), |d, a| {
-                    *d = d.wrapping_add(u32::from(a))
-                });
+                let counts = &mut destination.lanes_mut::<u32>()[..self.folded_lanes()];
+                fold(
+                    self.folding(),
+                    counts,
+                    self.view::<u8>(a),
+                    0,
+                    |d, a| d.wrapping_add(a.into()),
+                    u32::wrapping_add,
+                );
             }
             Code::Accumulate(op) => with_lane!(dtype, T => {
-                T::accumulate(*op, &mut destination.lanes_mut()[..self.len], self.view::<T>(a));
+                let accumulators = &mut destination.lanes_mut()[..self.folded_lanes()];
+                T::accumulate(*op, self.folding(), accumulators, self.view::<T>(a));
             }),
             Code::AccumulateCompare(op, comparison) => with_lane!(dtype, T => {
                 accumulate_compare(*op, *comparison, destination, self.view::<T>(a), self.view::<T>(b), self.len);
@@ -174,7 +181,7 @@ pub(super) fn input_of<T: Lane>(input: &HostData) -> &[T] {
 
 /// Some of them. The planner keeps them inside; a nest that lies about its input reads nothing.
 #[inline(always)]
-fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) -> &[T] {
+pub(super) fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) -> &[T] {
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     input_of(input)
         .get(from..from.saturating_add(len))
@@ -188,7 +195,7 @@ fn same_lanes<A: Lane, B: Lane>(lanes: &[A]) -> &[B] {
 }
 
 #[inline(always)]
-fn cast<T: Lane>(to: DType, destination: &mut Register, a: &[T], len: usize) {
+fn cast<T: Lane>(to: DType, destination: &mut Destination<'_>, a: &[T], len: usize) {
     match to {
         DType::F32 => map(&mut destination.lanes_mut()[..len], a, T::to_f32),
         DType::F64 => map(&mut destination.lanes_mut()[..len], a, T::to_f64),
@@ -208,7 +215,7 @@ fn to_half<T: Lane>(d: &mut [f32], a: &[T]) {
 fn accumulate_compare<T: Lane>(
     op: Reduce,
     comparison: Compare,
-    destination: &mut Register,
+    destination: &mut Destination<'_>,
     a: View<'_, T>,
     b: View<'_, T>,
     len: usize,

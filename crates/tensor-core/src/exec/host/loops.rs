@@ -1,0 +1,188 @@
+//! Plain loops over lanes, without branches, which the compiler vectorises.
+//!
+//! Role: the inner loops of the host executor; everything here is inlined into `machine`, which runs it with the widest
+//! instructions that the CPU has.
+
+use std::ops::{Add, Mul, Sub};
+
+use crate::op::Binary;
+
+/// An operand: a lane for each element, or one value for all of them.
+#[derive(Clone, Copy)]
+pub(super) enum View<'a, T> {
+    Lanes(&'a [T]),
+    Uniform(T),
+}
+
+/// `d[i] = f(a[i])`.
+#[inline(always)]
+pub(super) fn map<A: Copy, D>(d: &mut [D], a: &[A], f: impl Fn(A) -> D) {
+    d.iter_mut().zip(a).for_each(|(d, &a)| *d = f(a));
+}
+
+/// `f(&mut d[i], a[i])`.
+#[inline(always)]
+pub(super) fn update<A: Copy, D>(d: &mut [D], a: View<'_, A>, f: impl Fn(&mut D, A)) {
+    match a {
+        View::Lanes(a) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a)),
+        View::Uniform(a) => d.iter_mut().for_each(|d| f(d, a)),
+    }
+}
+
+/// Accumulators that all lanes of a block are folded into, round and round: as many as stay in the CPU's registers.
+pub(super) const FOLDED_LANES: usize = 32;
+
+/// What lanes are folded into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// Each lane into an accumulator of its own.
+    Each,
+    /// This many lanes into [`FOLDED_LANES`] accumulators.
+    Together(usize),
+}
+
+/// Folds lanes into accumulators by `f`; `join` folds accumulators of `identity` into others.
+///
+/// Lanes that are folded together are first folded into registers, then joined to what came before them: so a long sum is a
+/// sum of sums, whose rounding errors grow with the number of blocks, not of elements.
+#[inline(always)]
+pub(super) fn fold<A: Copy, D: Copy>(
+    fold: Fold,
+    d: &mut [D],
+    a: View<'_, A>,
+    identity: D,
+    f: impl Fn(D, A) -> D,
+    join: impl Fn(D, D) -> D,
+) {
+    let Fold::Together(len) = fold else {
+        return update(d, a, |d, a| *d = f(*d, a));
+    };
+    let mut totals = [identity; FOLDED_LANES];
+    match a {
+        View::Lanes(a) => {
+            let (whole, rest) = a.as_chunks::<FOLDED_LANES>();
+            for lanes in whole {
+                for (total, &a) in totals.iter_mut().zip(lanes) {
+                    *total = f(*total, a);
+                }
+            }
+            for (total, &a) in totals.iter_mut().zip(rest) {
+                *total = f(*total, a);
+            }
+        }
+        View::Uniform(a) => {
+            for lane in 0..len {
+                let total = &mut totals[lane % FOLDED_LANES];
+                *total = f(*total, a);
+            }
+        }
+    }
+    for (d, total) in d.iter_mut().zip(totals) {
+        *d = join(*d, total);
+    }
+}
+
+/// `f(&mut d[i], a[i], b[i])`. Two uniform operands never meet: their result is uniform too, and its operands come as one
+/// lane each.
+#[inline(always)]
+pub(super) fn update2<A: Copy, B: Copy, D>(
+    d: &mut [D],
+    a: View<'_, A>,
+    b: View<'_, B>,
+    f: impl Fn(&mut D, A, B),
+) {
+    match (a, b) {
+        (View::Lanes(a), View::Lanes(b)) => {
+            d.iter_mut()
+                .zip(a)
+                .zip(b)
+                .for_each(|((d, &a), &b)| f(d, a, b));
+        }
+        (View::Lanes(a), View::Uniform(b)) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a, b)),
+        (View::Uniform(a), View::Lanes(b)) => d.iter_mut().zip(b).for_each(|(d, &b)| f(d, a, b)),
+        (View::Uniform(_), View::Uniform(_)) => {
+            unreachable!("a value that is uniform is computed as one lane")
+        }
+    }
+}
+
+/// `d[i] = f(a[i], b[i])`.
+#[inline(always)]
+pub(super) fn map2<A: Copy, B: Copy, D>(
+    d: &mut [D],
+    a: View<'_, A>,
+    b: View<'_, B>,
+    f: impl Fn(A, B) -> D,
+) {
+    update2(d, a, b, |d, a, b| *d = f(a, b));
+}
+
+/// The same for what is rare or slow: one loop, compiled once, not for each instruction set.
+#[inline(never)]
+pub(super) fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl Fn(T, T) -> T) {
+    let of = |operand: View<'_, T>, at: usize| match operand {
+        View::Lanes(lanes) => lanes[at],
+        View::Uniform(value) => value,
+    };
+    for (at, d) in d.iter_mut().enumerate() {
+        *d = f(of(a, at), of(b, at));
+    }
+}
+
+/// `d[i] = a[i] * b[i] + c[i]`, or `- c[i]`, rounded twice.
+#[inline(always)]
+pub(super) fn mul_add<T: Copy + Mul<Output = T> + Add<Output = T> + Sub<Output = T>>(
+    op: Binary,
+    d: &mut [T],
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: View<'_, T>,
+) {
+    #[inline(always)]
+    fn with<T: Copy + Mul<Output = T>>(
+        d: &mut [T],
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: View<'_, T>,
+        f: impl Fn(T, T) -> T,
+    ) {
+        match (a, b, c) {
+            (View::Lanes(a), b, View::Uniform(c)) => map2(d, View::Lanes(a), b, |a, b| f(a * b, c)),
+            (a, View::Uniform(b), c) => map2(d, a, c, |a, c| f(a * b, c)),
+            (View::Uniform(a), b, c) => map2(d, b, c, |b, c| f(a * b, c)),
+            (View::Lanes(a), View::Lanes(b), View::Lanes(c)) => {
+                let terms = a.iter().zip(b).zip(c);
+                d.iter_mut()
+                    .zip(terms)
+                    .for_each(|(d, ((&a, &b), &c))| *d = f(a * b, c));
+            }
+        }
+    }
+    if op == Binary::Add {
+        with(d, a, b, c, |product, c| product + c);
+    } else {
+        with(d, a, b, c, |product, c| product - c);
+    }
+}
+
+/// `d[i] = c[i] != 0 ? a[i] : b[i]`.
+#[inline(always)]
+pub(super) fn choose<T: Copy>(d: &mut [T], c: View<'_, u8>, a: View<'_, T>, b: View<'_, T>) {
+    match c {
+        View::Uniform(c) => update(d, if c != 0 { a } else { b }, |d, x| *d = x),
+        View::Lanes(c) => match (a, b) {
+            (View::Lanes(a), View::Lanes(b)) => {
+                let pairs = c.iter().zip(a).zip(b);
+                d.iter_mut()
+                    .zip(pairs)
+                    .for_each(|(d, ((&c, &a), &b))| *d = if c != 0 { a } else { b });
+            }
+            (View::Lanes(a), View::Uniform(b)) => {
+                map2(d, View::Lanes(c), View::Lanes(a), |c, a| {
+                    if c != 0 { a } else { b }
+                });
+            }
+            (View::Uniform(a), b) => map2(d, View::Lanes(c), b, |c, b| if c != 0 { a } else { b }),
+        },
+    }
+}

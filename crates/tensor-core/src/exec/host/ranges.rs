@@ -1,0 +1,308 @@
+//! Matrix products range by range.
+//!
+//! Role: products whose factors or result are no matrices as they lie. Each range of the output is multiplied into scratch
+//! memory, from factors that are packed for it where strides alone do not describe them, and the rest of the nest reads
+//! the scratch.
+
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use rayon::iter::{IndexedParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
+use std::sync::Arc;
+
+use super::factor::{Factor, len_of, matrix, set_index, stride_over};
+use super::lanes::Stored;
+use super::machine::Machine;
+use super::product::epilogue_of;
+use super::program::Program;
+use crate::dtype::HostData;
+use crate::error::Result;
+use crate::exec::storage::{Held, Meter, zeros};
+use crate::float::Float;
+use crate::gemm;
+use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
+
+/// Multiplications of one task.
+const TASK_PRODUCTS: usize = 1 << 24;
+
+/// How the output of a product is cut into ranges, one task each.
+///
+/// The leading axes of the output that belong to the batch or to one factor number the ranges; so each range is one piece
+/// of the output. Along the last of them, if it belongs to the factor and nothing else of that factor is left, several
+/// indices form the rows of one small product; else the factor's other axes do.
+pub(super) struct Ranges<'n> {
+    nest: &'n LoopNest,
+    sizes: Vec<usize>,
+    inner: Vec<usize>,
+    /// Leading axes, the one that rows run along left out.
+    outer: Vec<usize>,
+    /// The axes of the rows of a small product.
+    rows: Vec<usize>,
+    /// The axis among them that is cut, with the rows a task takes of it.
+    cut: Option<(usize, usize)>,
+    cols: Vec<usize>,
+    /// Batch axes within a range.
+    batch: Vec<usize>,
+    /// The factor with the rows, and the one with the columns.
+    factors: [ValueId; 2],
+    /// The rest of the nest, with the sums as its last input.
+    rest: LoopNest,
+}
+
+impl<'n> Ranges<'n> {
+    pub(super) fn of(nest: &'n LoopNest, contract: &Contract) -> Self {
+        let sizes = nest.sizes();
+        let n_domain = nest.domain.len();
+        let leading = |own: &[usize]| {
+            let belongs = |axis: &usize| contract.batch.contains(axis) || own.contains(axis);
+            (0..n_domain).take_while(belongs).count()
+        };
+        let by_rows = sizes[..leading(&contract.rows)].iter().product::<usize>()
+            >= sizes[..leading(&contract.cols)].iter().product::<usize>();
+        let (own, cols, factors) = if by_rows {
+            (&contract.rows, &contract.cols, [contract.lhs, contract.rhs])
+        } else {
+            (&contract.cols, &contract.rows, [contract.rhs, contract.lhs])
+        };
+        let n_outer = leading(own);
+        let rest_of_own: Vec<usize> = own
+            .iter()
+            .copied()
+            .filter(|&axis| axis >= n_outer)
+            .collect();
+        let last = n_outer
+            .checked_sub(1)
+            .filter(|last| own.contains(last) && rest_of_own.is_empty());
+        let inner: Vec<usize> = (n_domain..sizes.len()).collect();
+        let products_a_row = len_of(cols, &sizes) * len_of(&inner, &sizes);
+        let cut = last.map(|axis| {
+            (
+                axis,
+                (TASK_PRODUCTS / products_a_row.max(1))
+                    .clamp(16, 1024)
+                    .min(sizes[axis]),
+            )
+        });
+        let rows = last.map_or(rest_of_own, |axis| vec![axis]);
+        let outer = (0..n_outer).filter(|axis| Some(*axis) != last).collect();
+        let batch = contract
+            .batch
+            .iter()
+            .copied()
+            .filter(|&axis| axis >= n_outer)
+            .collect();
+        let mut ranges = Self {
+            nest,
+            sizes,
+            inner,
+            outer,
+            rows,
+            cut,
+            cols: cols.clone(),
+            batch,
+            factors,
+            rest: nest.clone(),
+        };
+        ranges.rest = epilogue_of(nest, contract.sum, &ranges.map_of_sums());
+        ranges
+    }
+
+    /// Rows of one small product, at most.
+    fn max_rows(&self) -> usize {
+        self.cut
+            .map_or_else(|| len_of(&self.rows, &self.sizes), |(_, rows)| rows)
+    }
+
+    /// Where the scratch memory holds the sums: one small product after the other has `max_rows` times its columns.
+    fn map_of_sums(&self) -> IndexMap {
+        let mut map = IndexMap {
+            offset: 0,
+            strides: vec![0; self.nest.domain.len()],
+        };
+        let mut place = |axes: &[usize], mut stride: usize| {
+            for &axis in axes.iter().rev() {
+                map.strides[axis] = stride.cast_signed();
+                stride *= self.sizes[axis];
+            }
+        };
+        let n_cols = len_of(&self.cols, &self.sizes);
+        place(&self.cols, 1);
+        place(&self.rows, n_cols);
+        place(&self.batch, n_cols * self.max_rows());
+        map
+    }
+
+    pub(super) fn multiply<T: Float + Stored<Lane = T>, R: Stored>(
+        &self,
+        inputs: &[&HostData],
+        out: &mut [R],
+        meter: &Arc<Meter>,
+    ) -> Result<()> {
+        let program = Program::of(&self.rest);
+        let slab = out.len() / len_of(&self.outer, &self.sizes);
+        let piece = self
+            .cut
+            .map_or(slab, |(axis, rows)| slab / self.sizes[axis] * rows);
+        out.par_chunks_mut(slab)
+            .enumerate()
+            .try_for_each(|(outer, out)| {
+                out.par_chunks_mut(piece)
+                    .enumerate()
+                    .try_for_each(|(number, out)| {
+                        let mut index = vec![0; self.sizes.len()];
+                        set_index(&mut index, &self.outer, &self.sizes, outer);
+                        let mut n_rows = self.max_rows();
+                        if let Some((axis, rows)) = self.cut {
+                            index[axis] = number * rows;
+                            n_rows = rows.min(self.sizes[axis] - index[axis]);
+                        }
+                        let (sums, _held) = self.sums::<T>(inputs, &mut index, n_rows, meter)?;
+                        let sums = T::into_host(sums);
+                        let mut with_sums = inputs.to_vec();
+                        with_sums.push(&sums);
+                        let mut machine = Machine::new(&program, &with_sums);
+                        if let Some((_, rows)) = self.cut {
+                            let before = number * rows * len_of(&self.cols, &self.sizes);
+                            machine.shift_input(inputs.len(), -before.cast_signed());
+                        }
+                        machine.fill(outer * slab + number * piece, out)
+                    })
+            })
+    }
+
+    /// The sums of one range.
+    fn sums<'m, T: Float + Stored<Lane = T>>(
+        &self,
+        inputs: &[&HostData],
+        index: &mut [usize],
+        n_rows: usize,
+        meter: &'m Meter,
+    ) -> Result<(Vec<T>, Held<'m>)> {
+        let [a, b] = self
+            .factors
+            .map(|factor| Factor::<T>::of(self.nest, factor, inputs));
+        let (k, n) = (
+            len_of(&self.inner, &self.sizes),
+            len_of(&self.cols, &self.sizes),
+        );
+        let product = self.max_rows() * n;
+        let len = product * len_of(&self.batch, &self.sizes);
+        let held = meter.hold(len * size_of::<T>());
+        let mut sums = zeros::<T>("host", len)?;
+        let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
+        let (rows_an_index, indices) = self.rows_at_once(n_rows);
+        for (number, sums) in sums.chunks_mut(product).enumerate() {
+            set_index(index, &self.batch, &self.sizes, number);
+            let b = self.matrix_of(&b, index, (&self.inner, k), (&self.cols, n), &mut packed_b)?;
+            let pieces = sums[..n_rows * n].chunks_mut(indices * rows_an_index * n);
+            for (piece, sums) in pieces.enumerate() {
+                if let (None, Some(&axis)) = (self.cut, self.rows.first()) {
+                    index[axis] = piece * indices;
+                }
+                let m = sums.len() / n;
+                let a =
+                    self.matrix_of(&a, index, (&self.rows, m), (&self.inner, k), &mut packed_a)?;
+                let Ok(c) = ArrayViewMut2::from_shape([m, n], sums) else {
+                    unreachable!("the slice has as many elements as the shape");
+                };
+                gemm::multiply_into(a, b, c, false)?;
+            }
+        }
+        // What was packed lived until here, beside the sums.
+        drop(meter.hold((packed_a.len() + packed_b.len()) * size_of::<T>()));
+        Ok((sums, held))
+    }
+
+    /// How many rows one index of their first axis has, and how many such indices are packed and multiplied at once, so
+    /// that what is packed stays in the second-level cache.
+    fn rows_at_once(&self, n_rows: usize) -> (usize, usize) {
+        const ROWS: usize = 512;
+        match (self.cut, self.rows.first()) {
+            (None, Some(&axis)) => {
+                let rows_an_index = n_rows / self.sizes[axis];
+                (
+                    rows_an_index,
+                    (ROWS / rows_an_index).clamp(1, self.sizes[axis]),
+                )
+            }
+            _ => (n_rows, 1),
+        }
+    }
+
+    /// A factor at an index as a matrix over two groups of axes: as it lies, or else packed.
+    fn matrix_of<'a, T: Float + Stored<Lane = T>>(
+        &self,
+        factor: &Factor<'a, T>,
+        index: &[usize],
+        (row_axes, n_rows): (&[usize], usize),
+        (col_axes, n_cols): (&[usize], usize),
+        packed: &'a mut Vec<T>,
+    ) -> Result<ArrayView2<'a, T>> {
+        let shape = [n_rows, n_cols];
+        let strides = [row_axes, col_axes].map(|axes| stride_over(factor.map, axes, &self.sizes));
+        if let ([Some(row), Some(col)], true) = (strides, factor.guards.is_empty())
+            && let Some(matrix) = matrix(factor.elements, factor.map.at(index), shape, [row, col])
+        {
+            return Ok(matrix);
+        }
+        let cols_run_longer = run_of(col_axes, &self.sizes) >= run_of(row_axes, &self.sizes);
+        // The longer runs are copied in one go: that group of axes comes last in the packed copy.
+        let (groups, strides) = if cols_run_longer {
+            ([(row_axes, n_rows), (col_axes, n_cols)], [n_cols, 1])
+        } else {
+            ([(col_axes, n_cols), (row_axes, n_rows)], [1, n_rows])
+        };
+        packed.resize(n_rows * n_cols, T::ZERO);
+        self.pack(factor, index, groups, packed)?;
+        match ArrayView2::from_shape(shape.strides(strides), &packed[..]) {
+            Ok(matrix) => Ok(matrix),
+            Err(_) => unreachable!("the packed copy has as many elements as the shape"),
+        }
+    }
+
+    /// Copies a factor, from an index on, over two groups of axes: a nest of its own that only loads.
+    fn pack<T: Stored<Lane = T>>(
+        &self,
+        factor: &Factor<'_, T>,
+        index: &[usize],
+        groups: [(&[usize], usize); 2],
+        out: &mut [T],
+    ) -> Result<()> {
+        let axes: Vec<usize> = groups.iter().flat_map(|group| group.0).copied().collect();
+        let mut domain = Vec::with_capacity(axes.len());
+        for (axes, len) in groups {
+            let Some((_, rest)) = axes.split_first() else {
+                continue;
+            };
+            // Only the first axis of a group may be cut.
+            domain.push(len / len_of(rest, &self.sizes));
+            domain.extend(rest.iter().map(|&axis| self.sizes[axis]));
+        }
+        let from_here = |map: &IndexMap| IndexMap {
+            offset: map.at(index),
+            strides: axes.iter().map(|&axis| map.strides[axis]).collect(),
+        };
+        let guards = factor.guards.iter().map(|guard| Guard {
+            map: from_here(&guard.map),
+            extent: guard.extent,
+        });
+        let load = Value::Load {
+            input: 0,
+            map: from_here(factor.map),
+            guards: guards.collect(),
+        };
+        let nest = LoopNest {
+            domain,
+            reduce: Vec::new(),
+            values: vec![load],
+            dtypes: vec![T::DTYPE],
+            inputs: vec![T::DTYPE],
+            contract: None,
+        };
+        Machine::new(&Program::of(&nest), &[factor.data]).fill(0, out)
+    }
+}
+
+/// How many neighbours along the last of some axes there are.
+fn run_of(axes: &[usize], sizes: &[usize]) -> usize {
+    axes.last().map_or(1, |&axis| sizes[axis])
+}
