@@ -5,14 +5,16 @@
 //! Method: each program is planned for the executor's own target and for one drawn at random (tiny caps, with and
 //! without matrix products), run, and compared with `oracle`. The reference executor must give its very bits, however
 //! the program was cut; the host executor must stay within the bounds that the oracle carries along. Elements without a
-//! bound are left out and counted: they must not become the rule.
+//! bound are left out and counted: they must not become the rule. Small programs draw any operation; a few that are large
+//! in one place reach what executors keep for large arrays, and the nests of their plans are counted by shape (`coverage`).
 //! `PROGRAM_SEED=n` repeats a run; `VERIFY_FULL=1` makes a hundred times as many programs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::compare::{Bound, compare};
@@ -22,11 +24,14 @@ use crate::plan::fault::{self, Fault};
 use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
 use crate::{Axes, Host, Reference};
+use coverage::Coverage;
 use oracle::{Array, Oracle};
-use program::programs;
+use program::{Program, programs};
 
 mod apply;
+mod coverage;
 mod inputs;
+mod large;
 mod oracle;
 mod program;
 
@@ -37,32 +42,54 @@ const LEAST_INPUTS: usize = 3;
 /// What some programs' outputs consisted of.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
-    outputs: usize,
+    programs: usize,
     elements: usize,
-    floats: usize,
-    /// Elements that must be met exactly.
-    exact: usize,
-    /// Elements, and floats among them, of which nothing can be said.
-    open: usize,
-    open_floats: usize,
+    /// The outputs of floats and of other types that are not empty, and the shares of their elements that are open
+    /// (of which nothing can be said) and exact, all outputs added: a large one counts as much as a small one.
+    floats: Shares,
+    others: Shares,
     steps: usize,
     products: usize,
+    /// What the host executor ran.
+    coverage: Coverage,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Shares {
+    outputs: usize,
+    open: f64,
+    exact: f64,
 }
 
 impl Tally {
     fn count(&mut self, array: &Array) {
-        self.outputs += 1;
+        let Some(first) = array.first() else {
+            return;
+        };
+        let share = |is: fn(f64) -> bool| {
+            let n = array.iter().filter(|element| is(element.error)).count();
+            n as f64 / array.len() as f64
+        };
+        let shares = if first.value.dtype().is_float() {
+            &mut self.floats
+        } else {
+            &mut self.others
+        };
+        shares.outputs += 1;
+        shares.open += share(f64::is_infinite);
+        shares.exact += share(|error| error == 0.0);
         self.elements += array.len();
-        for element in array {
-            let (is_float, is_open) = (
-                element.value.dtype().is_float(),
-                element.error.is_infinite(),
-            );
-            self.floats += usize::from(is_float);
-            self.exact += usize::from(element.error == 0.0);
-            self.open += usize::from(is_open);
-            self.open_floats += usize::from(is_open && is_float);
-        }
+    }
+
+    /// Fails if too much of the outputs is open, or too little of the floats exact.
+    fn assert_compared(&self) {
+        let of = |share: f64, shares: &Shares| share / shares.outputs as f64;
+        let open = [self.floats, self.others].map(|shares| of(shares.open, &shares));
+        let exact = of(self.floats.exact, &self.floats);
+        assert!(
+            open[0] < 0.15 && open[1] < 0.2 && exact > 0.4,
+            "open: {open:.3?}, exact floats: {exact:.3}; {self:?}"
+        );
     }
 }
 
@@ -85,6 +112,11 @@ fn check(tensors: &[Tensor], limits: &Target, tally: &mut Tally) -> Result<(), S
                 .filter(|step| step.nest.contract.is_some())
                 .count();
             let name = executor.name();
+            if name == host.name() {
+                plan.steps
+                    .iter()
+                    .for_each(|step| tally.coverage.count(&step.nest));
+            }
             let failed = |what: String| {
                 format!(
                     "{what}; on {name}, planned for {target:?}\n{}",
@@ -186,8 +218,20 @@ fn scalars(data: &HostData) -> impl Iterator<Item = Scalar> {
     (0..data.len()).filter_map(|at| data.get(at))
 }
 
-/// Checks so many programs; gives what they consisted of, or what went wrong and the shrunk program.
-fn search(cases: u32, seed: u64, max_shrink_iters: u32) -> Result<Tally, String> {
+/// What was wrong with a program, and how many were checked up to it.
+struct Failure {
+    programs: usize,
+    report: String,
+}
+
+/// Checks so many programs and adds what they consisted of to a tally; gives what went wrong and the shrunk program.
+fn search(
+    strategy: &impl Strategy<Value = Program>,
+    cases: u32,
+    seed: u64,
+    max_shrink_iters: u32,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
     let config = Config {
         cases,
         max_shrink_iters,
@@ -198,18 +242,25 @@ fn search(cases: u32, seed: u64, max_shrink_iters: u32) -> Result<Tally, String>
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let tally = RefCell::new(Tally::default());
-    let outcome = runner.run(&programs(), |program| {
-        check(&program.tensors(), &program.target, &mut tally.borrow_mut())
-            .map_err(TestCaseError::fail)
+    let (tally, failed_at) = (RefCell::new(tally), Cell::new(None));
+    let outcome = runner.run(strategy, |program| {
+        let tally = &mut **tally.borrow_mut();
+        tally.programs += 1;
+        let number = tally.programs;
+        check(&program.tensors(), &program.target, tally).map_err(|what| {
+            failed_at.set(failed_at.get().or(Some(number)));
+            TestCaseError::fail(what)
+        })
     });
-    match outcome {
-        Ok(()) => Ok(tally.into_inner()),
+    let report = match outcome {
+        Ok(()) => return Ok(()),
         Err(TestError::Fail(why, program)) => {
-            Err(format!("PROGRAM_SEED={seed}: {why}\n{program:#?}"))
+            format!("PROGRAM_SEED={seed}: {why}\n{program:#?}")
         }
-        Err(TestError::Abort(why)) => Err(format!("PROGRAM_SEED={seed}: gave up: {why}")),
-    }
+        Err(TestError::Abort(why)) => format!("PROGRAM_SEED={seed}: gave up: {why}"),
+    };
+    let programs = failed_at.get().unwrap_or_default();
+    Err(Failure { programs, report })
 }
 
 fn is_full() -> bool {
@@ -229,25 +280,44 @@ fn seed() -> u64 {
     })
 }
 
+const CASES: u32 = 2_000;
+const CASES_IN_FULL: u32 = 200_000;
+const MAX_SHRINK_ITERS: u32 = 8_000;
+
+/// Checks programs as [`search`], and fails with its report.
+fn check_all(strategy: &impl Strategy<Value = Program>, cases: u32, seed: u64, tally: &mut Tally) {
+    if let Err(failure) = search(strategy, cases, seed, MAX_SHRINK_ITERS, tally) {
+        panic!("{}", failure.report);
+    }
+}
+
 #[test]
 fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
-    const CASES: u32 = 2_000;
-    const CASES_IN_FULL: u32 = 200_000;
     let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
-    let tally = search(cases, seed, 4 * CASES).unwrap_or_else(|failure| panic!("{failure}"));
-    eprintln!("{cases} programs of PROGRAM_SEED={seed}: {tally:?}");
+    let mut tally = Tally::default();
+    check_all(&programs(), cases, seed, &mut tally);
+    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
+    let enough = |n: usize, least: usize| n >= least * cases as usize / CASES as usize;
+    tally.assert_compared();
     assert!(
-        2 * tally.open_floats < tally.floats,
-        "too little was compared: {tally:?}"
+        enough(tally.products, 50) && enough(tally.steps, 25_000),
+        "too little was planned: {tally:?}"
     );
-    assert!(
-        tally.exact > tally.elements / 4,
-        "too little was exact: {tally:?}"
-    );
-    assert!(
-        tally.products > 0,
-        "no matrix product was planned: {tally:?}"
-    );
+}
+
+#[test]
+fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
+    let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
+    let mut tally = Tally::default();
+    for (one_in, family) in large::families() {
+        check_all(&family, cases / one_in, seed, &mut tally);
+    }
+    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
+    tally.assert_compared();
+    for (kind, n, least) in tally.coverage.kinds() {
+        let least = least * cases as usize / CASES as usize;
+        assert!(n >= least, "{n} {kind} instead of {least}: {tally:?}");
+    }
 }
 
 /// The programs within which a fault in the planner must show.
@@ -255,9 +325,13 @@ const UNTIL_FOUND: u32 = 200;
 
 #[track_caller]
 fn is_found(fault: Fault) {
-    let failure =
-        fault::planted(fault, || search(UNTIL_FOUND, 1, 0)).expect_err("the fault was not found");
-    assert!(failure.contains("differs from the oracle"), "{failure}");
+    let mut tally = Tally::default();
+    let found = fault::planted(fault, || search(&programs(), UNTIL_FOUND, 1, 0, &mut tally));
+    let Err(Failure { programs, report }) = found else {
+        panic!("{fault:?} was not found in {UNTIL_FOUND} programs");
+    };
+    eprintln!("{fault:?} was found by program {programs}");
+    assert!(report.contains("differs from the oracle"), "{report}");
 }
 
 #[test]

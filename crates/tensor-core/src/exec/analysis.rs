@@ -4,13 +4,23 @@
 //! on any program, cancelling and discontinuous ones too.
 //! Method: the inputs of a step count as exact. Each operation hands on the errors of its operands (through the
 //! function itself where it is monotone, else through its slope) and adds its own rounding, which is nothing where
-//! the result needs none: programs on small dyadic numbers stay exact. Where a comparison could fall either way, its
-//! result is uncertain, and so is what it decides; an uncertain element has an infinite bound. A finite bound on NaN
-//! or infinity says that every executor gives the same; so a result that may overflow, or not, has none.
+//! the result needs none: programs on small dyadic numbers stay exact. A value is one of three:
+//! - surely finite: a number with a finite error, which together do not pass the largest number of the type;
+//! - surely NaN, or surely the same infinity, for every executor: such a value with a finite error;
+//! - open: of infinite error. Where a comparison could fall either way its result is open, and so is what it decides.
+//!
+//! A finite result that is near the largest number is open, and so is an infinite one that does not pass it clearly, or
+//! not in every order in which a fold may run. What an executor may fuse is a product with the sum that follows it: then
+//! not the infinity that the product overflowed to is added, but the product itself. So the difference of two overflowed
+//! products is open, where that of two infinities from elsewhere is surely NaN.
 //! Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.3 and 4.3.
 
 use crate::dtype::{DType, Scalar};
-use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::op::{Binary, Compare, Unary};
+
+pub(crate) use fold::FoldError;
+
+mod fold;
 
 /// Own error of a library function, in units of the last place.
 const FUNCTION_ULPS: f64 = 4.0;
@@ -19,6 +29,12 @@ const BASIC_ULPS: f64 = 1.0;
 /// The error of a zero of which only the sign is open: where sums begin, and which of two zeros is the larger, is the
 /// executor's choice. It matters to what divides by the zero, and to nothing else.
 const OPEN_SIGN: f64 = f64::from_bits(1);
+/// The error of an infinity that a product overflowed to: what is added to it may be added to the product instead. It
+/// matters to sums, and to nothing else.
+const OVERFLOWED: f64 = 1.0;
+/// By what share of the largest number a result has to pass it before it counts as surely infinite: more than any
+/// rounding, so that half of it is left for what a fused sum takes away.
+const CLEARLY: f64 = 1.0 / 1024.0;
 
 /// A value with the error it may have.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +62,29 @@ impl Approximate {
         };
         Self { error, ..self }
     }
+
+    fn is_open(self) -> bool {
+        self.error.is_infinite()
+    }
+
+    /// Whether it is NaN, or the same infinity, for every executor.
+    fn is_surely_special(self) -> bool {
+        !self.is_open() && !self.float().is_finite()
+    }
+
+    fn is_surely_nan(self) -> bool {
+        self.is_surely_special() && self.float().is_nan()
+    }
+
+    /// Whether it is this very value for every executor.
+    fn is_exact(self) -> bool {
+        self.error == 0.0 || self.is_surely_special()
+    }
+
+    /// Whether it is above zero, below or zero for every executor.
+    fn has_sure_sign(self) -> bool {
+        self.is_exact() || self.float().abs() > self.error
+    }
 }
 
 /// The spacing of numbers of a type at a value.
@@ -70,6 +109,11 @@ fn largest(dtype: DType) -> f64 {
         DType::F16 => f64::from(half::f16::MAX),
         _ => f64::MAX,
     }
+}
+
+/// Whether twice a magnitude passes the largest number clearly; half of it, since f64 itself cannot hold more.
+fn twice_overflows(half: f64, dtype: DType) -> bool {
+    half > largest(dtype) * (0.5 + CLEARLY / 2.0)
 }
 
 /// Nothing can be said once an error overflows or comes from NaN, or once an inexact result may have overflowed.
@@ -105,9 +149,9 @@ fn reach(a: f64, b: f64) -> f64 {
 /// The error of `op(x)`, whose value is `result`.
 pub(crate) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if op == Unary::IsNan {
-        return certain_if(x.error.is_finite());
+        return certain_if(!x.is_open());
     }
-    if !x.value.dtype().is_float() || x.error.is_infinite() {
+    if !x.value.dtype().is_float() || x.is_open() {
         return certain_if(x.error == 0.0);
     }
     if x.has_open_sign() {
@@ -118,26 +162,41 @@ pub(crate) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
             open_again(result, unary(op, x.signed(), result))
         };
     }
+    if x.is_surely_special() {
+        let keeps = matches!(op, Unary::Neg | Unary::Abs);
+        return if keeps { x.error } else { 0.0 };
+    }
+    if result.to_f64().is_infinite() {
+        return certain_if(is_surely_infinite(op, x, result.dtype()));
+    }
     let ulps = match op {
         Unary::Neg | Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 0.0,
         Unary::Sqrt | Unary::Recip => BASIC_ULPS,
-        // Whether a function overflows near the edge is its library's choice.
-        Unary::Exp if result.to_f64().is_infinite() && x.float().is_finite() => {
-            return f64::INFINITY;
-        }
         _ => FUNCTION_ULPS,
     };
     let own = ulps * spacing(result.dtype(), result.to_f64());
-    if x.error == 0.0 {
-        return own;
-    }
     let at = |shift: f64| op.eval(Scalar::F64(x.float() + shift)).to_f64();
     let spread = match op {
+        _ if x.error == 0.0 => 0.0,
         Unary::Sin | Unary::Cos => x.error,
         Unary::Recip if x.float().abs() <= x.error => f64::INFINITY,
         _ => reach(at(x.error), at(0.0)).max(reach(at(-x.error), at(0.0))),
     };
     settled(result, spread + own)
+}
+
+/// Whether a function of a surely finite value is infinite for every executor.
+fn is_surely_infinite(op: Unary, x: Approximate, dtype: DType) -> bool {
+    match op {
+        // An argument smaller by 1 overflows already.
+        Unary::Exp => (x.float() - x.error - 1.0).exp() > largest(dtype),
+        Unary::Recip if x.float() != 0.0 => {
+            let half = 0.5 / (x.float().abs() + x.error);
+            x.has_sure_sign() && twice_overflows(half, dtype)
+        }
+        // A pole.
+        _ => x.error == 0.0,
+    }
 }
 
 /// The error of `op(a, b)`, whose value is `result`.
@@ -146,7 +205,11 @@ pub(crate) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
         return certain_if(a.error == 0.0 && b.error == 0.0);
     }
     if a.has_open_sign() || b.has_open_sign() {
-        let divides = matches!(op, Binary::Div | Binary::FloorDiv | Binary::Pow);
+        let divides = match op {
+            Binary::Div | Binary::FloorDiv => b.has_open_sign(),
+            Binary::Pow => a.has_open_sign(),
+            _ => false,
+        };
         let error = binary(op, a.signed(), b.signed(), result);
         return if divides {
             f64::INFINITY
@@ -154,21 +217,27 @@ pub(crate) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
             open_again(result, error)
         };
     }
+    if op == Binary::Pow {
+        return power(a, b, result);
+    }
+    if a.is_surely_nan() || b.is_surely_nan() {
+        return 0.0;
+    }
+    if a.is_open() || b.is_open() {
+        return f64::INFINITY;
+    }
+    if a.is_surely_special() || b.is_surely_special() {
+        return beside_infinity(op, a, b, result);
+    }
+    if result.to_f64().is_infinite() {
+        return overflow(op, a, b);
+    }
     let exact = a.error == 0.0 && b.error == 0.0;
     let (x, y) = (a.float().abs(), b.float().abs());
     let own = BASIC_ULPS * spacing(result.dtype(), result.to_f64());
-    // To the power of 0 even NaN gives 1.
-    let hands_on_nan = (x.is_nan() || y.is_nan())
-        && a.error.is_finite()
-        && b.error.is_finite()
-        && op != Binary::Pow;
-    let overflows = result.to_f64().is_infinite() && x.is_finite() && y.is_finite();
     settled(
         result,
         match op {
-            _ if hands_on_nan => 0.0,
-            // A fused or reordered neighbour might not overflow.
-            Binary::Add | Binary::Sub | Binary::Mul | Binary::Pow if overflows => f64::INFINITY,
             Binary::Add | Binary::Sub | Binary::Mul if exact && is_exact(op, a, b, result) => 0.0,
             Binary::Add | Binary::Sub => a.error + b.error + own,
             Binary::Mul if exact => own,
@@ -180,19 +249,93 @@ pub(crate) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
                 a.error.max(b.error).max(OPEN_SIGN)
             }
             Binary::Maximum | Binary::Minimum => a.error.max(b.error),
-            Binary::FloorDiv | Binary::Rem => certain_if(exact) + own,
-            Binary::Pow if exact => FUNCTION_ULPS * own,
-            // The slopes of a^b, doubled for what is not linear; below zero only whole b have a power.
-            Binary::Pow
-                if a.error < x / 4.0 && b.error < 1.0 && (a.float() > 0.0 || b.error == 0.0) =>
-            {
-                let relative = y * a.error / x + x.ln().abs() * b.error;
-                2.0 * result.to_f64().abs() * relative.exp_m1() + FUNCTION_ULPS * own
-            }
-            Binary::Pow => f64::INFINITY,
-            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => certain_if(exact),
+            _ => certain_if(exact) + own,
         },
     )
+}
+
+/// The error of an operation on a sure infinity and a value that is not open, or on two sure infinities.
+fn beside_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
+    let is_finite = |x: Approximate| x.float().is_finite();
+    let sure_signs = a.has_sure_sign() && b.has_sure_sign();
+    match op {
+        Binary::Add | Binary::Sub => {
+            let exact = a.error == 0.0 && b.error == 0.0;
+            if !is_finite(a) && !is_finite(b) {
+                return certain_if(exact || result.to_f64().is_infinite());
+            }
+            let (infinity, other) = if is_finite(a) { (b, a) } else { (a, b) };
+            // What the other one takes from a product that overflowed.
+            let signs = if op == Binary::Sub { -1.0 } else { 1.0 };
+            let along = signs * other.float() * infinity.float().signum();
+            let taken = other.error - along;
+            let is_left = taken <= largest(result.dtype()) * CLEARLY / 2.0;
+            certain_if(infinity.error == 0.0 || is_left)
+        }
+        Binary::Mul => certain_if(sure_signs),
+        Binary::Div if !sure_signs && result.to_f64() == 0.0 => OPEN_SIGN,
+        Binary::Div => certain_if(sure_signs),
+        Binary::Maximum | Binary::Minimum if result.to_f64().is_infinite() => 0.0,
+        Binary::Maximum | Binary::Minimum => {
+            if is_finite(a) {
+                a.error
+            } else {
+                b.error
+            }
+        }
+        _ => certain_if(a.is_exact() && b.is_exact()),
+    }
+}
+
+/// The error of an infinity that an operation on surely finite values gives.
+fn overflow(op: Binary, a: Approximate, b: Approximate) -> f64 {
+    let (x, y) = (a.float().abs() - a.error, b.float().abs() - b.error);
+    let quotient = || {
+        let pole = b.float() == 0.0 && b.error == 0.0;
+        let half = 0.5 * x / (b.float().abs() + b.error);
+        x > 0.0 && (pole || y > 0.0 && twice_overflows(half, a.value.dtype()))
+    };
+    let clearly = |half: f64| twice_overflows(half, a.value.dtype());
+    let errors = 0.5 * a.error + 0.5 * b.error;
+    match op {
+        Binary::Add => certain_if(clearly((0.5 * a.float() + 0.5 * b.float()).abs() - errors)),
+        Binary::Sub => certain_if(clearly((0.5 * a.float() - 0.5 * b.float()).abs() - errors)),
+        Binary::Mul if x > 0.0 && y > 0.0 && clearly(0.5 * x * y) => OVERFLOWED,
+        Binary::Div => certain_if(quotient()),
+        Binary::FloorDiv => certain_if(a.error == 0.0 && b.error == 0.0 && quotient()),
+        _ => f64::INFINITY,
+    }
+}
+
+/// The error of `a` to the power of `b`.
+fn power(a: Approximate, b: Approximate, result: Scalar) -> f64 {
+    let (x, y) = (a.float().abs(), b.float().abs());
+    if a.is_surely_special() || b.is_surely_special() {
+        // To the power of 0 even NaN gives 1.
+        return certain_if(a.is_exact() && b.is_exact());
+    }
+    let exact = a.error == 0.0 && b.error == 0.0;
+    // The slopes of a^b, for what is nearly linear; below zero only whole b have a power.
+    let is_near = a.error < x / 4.0 && b.error < 1.0 && (a.float() > 0.0 || b.error == 0.0);
+    let relative = if exact {
+        0.0
+    } else if is_near {
+        y * a.error / x + x.ln().abs() * b.error
+    } else {
+        f64::INFINITY
+    };
+    if result.to_f64().is_infinite() {
+        let exponent = b.float() * x.ln();
+        return certain_if(exponent - 2.0 * relative > largest(result.dtype()).ln() + 1.0);
+    }
+    let own = FUNCTION_ULPS * BASIC_ULPS * spacing(result.dtype(), result.to_f64());
+    let spread = if exact {
+        0.0
+    } else {
+        // Doubled for what is not linear.
+        2.0 * result.to_f64().abs() * relative.exp_m1()
+    };
+    settled(result, spread + own)
 }
 
 /// Whether a sum, difference or product of exact floats was not rounded.
@@ -214,11 +357,9 @@ fn is_exact(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> bool 
 /// The error of a comparison: none if the errors of its operands cannot change it.
 pub(crate) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
     let (a, b) = (a.signed(), b.signed());
-    let exact = a.error == 0.0 && b.error == 0.0;
     let gap = (a.float() - b.float()).abs();
-    let finite = a.error.is_finite() && b.error.is_finite();
-    let has_nan = a.float().is_nan() || b.float().is_nan();
-    certain_if(exact || gap > a.error + b.error || has_nan && finite)
+    let has_nan = a.is_surely_nan() || b.is_surely_nan();
+    certain_if(a.is_exact() && b.is_exact() || gap > a.error + b.error || has_nan)
 }
 
 /// The error of a choice, given which side was taken.
@@ -238,20 +379,30 @@ pub(crate) fn cast(x: Approximate, result: Scalar) -> f64 {
     if x.has_open_sign() {
         return if is_any_float(result) { OPEN_SIGN } else { 0.0 };
     }
-    let is_kept = x.float() == result.to_f64();
-    let rounding = spacing(result.dtype(), result.to_f64());
-    if x.error == 0.0 {
-        return if is_kept { 0.0 } else { rounding };
+    if x.is_surely_special() {
+        return 0.0;
     }
-    if is_any_float(result) && is_any_float(x.value) {
-        return settled(result, x.error + rounding);
+    if x.error == 0.0 && x.float() == result.to_f64() {
+        return 0.0;
     }
-    if result.dtype() == DType::Bool && x.float().abs() <= x.error {
+    if is_any_float(result) {
+        if result.to_f64().is_infinite() {
+            return certain_if(twice_overflows(
+                0.5 * (x.float().abs() - x.error),
+                result.dtype(),
+            ));
+        }
+        let is_number = is_any_float(x.value) || x.error == 0.0;
+        let rounding = spacing(result.dtype(), result.to_f64());
+        return settled(result, x.error + rounding + certain_if(is_number));
+    }
+    if result.dtype() == DType::Bool && x.error > 0.0 && x.float().abs() <= x.error {
         // Both ends of the interval are true, and 0 lies between them.
         return f64::INFINITY;
     }
     let moved = |shift: f64| Scalar::F64(x.float() + shift).cast(result.dtype());
-    certain_if(x.error.is_finite() && moved(x.error) == result && moved(-x.error) == result)
+    let stays = || moved(x.error) == result && moved(-x.error) == result;
+    certain_if(x.error == 0.0 || !x.is_open() && stays())
 }
 
 fn is_any_float(x: Scalar) -> bool {
@@ -262,133 +413,17 @@ fn certain_if(certain: bool) -> f64 {
     if certain { 0.0 } else { f64::INFINITY }
 }
 
-/// The error of a reduction, gathered element by element.
-#[derive(Debug)]
-pub(crate) struct FoldError {
-    op: Reduce,
-    n: f64,
-    /// The errors' sum, and the largest.
-    errors: f64,
-    worst: f64,
-    /// The sum of magnitudes, and a power of two that divides every element.
-    sum: f64,
-    granule: f64,
-    /// The product of magnitudes, and the same with all errors added.
-    product: f64,
-    product_and_error: f64,
-    /// The largest and the smallest magnitude that a product of some elements has.
-    most: f64,
-    least: f64,
-    /// Whether NaN or infinity is among the elements.
-    special: bool,
-}
-
-impl FoldError {
-    pub(crate) fn new(op: Reduce) -> Self {
-        Self {
-            op,
-            n: 0.0,
-            errors: 0.0,
-            worst: 0.0,
-            sum: 0.0,
-            granule: f64::INFINITY,
-            product: 1.0,
-            product_and_error: 1.0,
-            most: 1.0,
-            least: 1.0,
-            special: false,
-        }
-    }
-
-    pub(crate) fn push(&mut self, x: Approximate) {
-        let x = x.signed();
-        self.n += 1.0;
-        self.errors += x.error;
-        self.worst = self.worst.max(x.error);
-        let size = x.float().abs();
-        if !size.is_finite() {
-            self.special = true;
-            return;
-        }
-        self.sum += size;
-        self.product *= size;
-        self.product_and_error *= size + x.error;
-        self.most *= (size + x.error).max(1.0);
-        if size > 0.0 {
-            self.granule = self.granule.min(granule(size));
-            self.least *= size.min(1.0);
-        }
-    }
-
-    /// `result` is what the reduction gave.
-    pub(crate) fn finish(&self, result: Scalar) -> f64 {
-        let dtype = result.dtype();
-        if !dtype.is_float() {
-            return certain_if(self.errors == 0.0);
-        }
-        settled(
-            result,
-            match self.op {
-                Reduce::Sum => self.of_sum(dtype),
-                Reduce::Prod => self.of_product(dtype),
-                _ => open_again(result, self.worst),
-            },
-        )
-    }
-
-    /// Any order of n additions, and a rounding of each term where it is a product taken apart or fused.
-    fn of_sum(&self, dtype: DType) -> f64 {
-        let size = self.sum + self.errors;
-        let unit = spacing(dtype, 1.0);
-        if size > largest(dtype) {
-            return f64::INFINITY;
-        }
-        // No partial sum needs more digits than the type has.
-        let is_exact = self.errors == 0.0 && self.sum * unit <= 2.0 * self.granule;
-        if self.special || is_exact {
-            return if self.special || self.sum > 0.0 {
-                0.0
-            } else {
-                OPEN_SIGN
-            };
-        }
-        // In units of the last place: half a unit each, but no more than six standard deviations of independent ones
-        // (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
-        let roundings = (self.n / 2.0).min(3.0 * self.n.sqrt()) + 2.0;
-        self.errors + roundings * unit * size + (self.n + 1.0) * spacing(dtype, 0.0)
-    }
-
-    /// Any order of n multiplications; what underflows on the way may grow again.
-    fn of_product(&self, dtype: DType) -> f64 {
-        let (unit, tiny) = (spacing(dtype, 1.0), spacing(dtype, 0.0));
-        if self.most > largest(dtype) {
-            return f64::INFINITY;
-        }
-        if self.special {
-            return certain_if(self.errors == 0.0 && self.least * unit > tiny);
-        }
-        let size = self.product_and_error;
-        size - self.product + (self.n + 1.0) * (unit * size + tiny * self.most)
-    }
-}
-
-/// The power of two that the last digit of a positive float stands for.
-fn granule(x: f64) -> f64 {
-    let digits = f64::MANTISSA_DIGITS - 1;
-    let (exponent, fraction) = (x.to_bits() >> digits, x.to_bits() & ((1 << digits) - 1));
-    let last = fraction.trailing_zeros().min(digits);
-    // A float without its leading digit's implicit 1 is subnormal, of the exponent 1.
-    let unit = f64::from_bits(exponent.max(1) << digits) * f64::EPSILON;
-    if exponent == 0 && fraction == 0 {
-        0.0
-    } else {
-        unit * f64::powi(2.0, last.cast_signed())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::dtype::HostData;
+    use crate::exec::verify::{against_reference, within};
+    use crate::exec::{Executor, Reference};
+    use crate::op::Reduce;
+    use crate::plan::Plan;
+    use crate::tensor::Tensor;
 
     fn approximate(value: f32, error: f64) -> Approximate {
         Approximate {
@@ -403,14 +438,6 @@ mod tests {
 
     fn of_binary(op: Binary, a: Approximate, b: Approximate) -> f64 {
         binary(op, a, b, op.eval(a.value, b.value))
-    }
-
-    fn of_fold(op: Reduce, elements: &[f32], result: f32) -> f64 {
-        let mut fold = FoldError::new(op);
-        for &element in elements {
-            fold.push(approximate(element, 0.0));
-        }
-        fold.finish(Scalar::F32(result))
     }
 
     #[test]
@@ -454,38 +481,167 @@ mod tests {
         }
         assert!(of_binary(Binary::Add, a, approximate(1e-9, 0.0)) > 0.0);
         assert!(of_binary(Binary::Mul, approximate(1.1, 0.0), approximate(1.1, 0.0)) > 0.0);
-        assert_eq!(of_fold(Reduce::Sum, &[0.25, -3.5, 1000.0], 996.75), 0.0);
-        assert!(of_fold(Reduce::Sum, &[0.25, 16_777_216.0], 16_777_216.0) > 0.0);
-        assert_eq!(granule(0.75), 0.25);
-        assert_eq!(granule(96.0), 32.0);
-        assert_eq!(granule(f64::from_bits(6)), f64::from_bits(2));
+    }
+
+    const OPEN: f64 = f64::INFINITY;
+    const MAX: f32 = f32::MAX;
+    const INF: f32 = f32::INFINITY;
+
+    fn exactly(value: f32) -> Approximate {
+        approximate(value, 0.0)
+    }
+
+    fn overflowed() -> Approximate {
+        approximate(INF, OVERFLOWED)
     }
 
     #[test]
-    fn a_sum_that_may_overflow_on_its_way_is_uncertain_and_infinity_is_not() {
+    fn a_function_far_past_the_largest_number_is_surely_infinite_and_near_it_open() {
+        let exp = |x: f32, error: f64| of_unary(Unary::Exp, approximate(x, error));
+        assert_eq!([exp(1000.0, 0.0), exp(1000.0, 10.0)], [0.0, 0.0]);
+        assert_eq!([exp(88.8, 0.0), exp(100.0, 20.0)], [OPEN, OPEN]);
+        assert!(exp(88.0, 0.0) < 1e33 && exp(88.0, 2.0) == OPEN);
+        assert_eq!(of_unary(Unary::Exp, exactly(88.722_84)), OPEN);
+        let recip = |x: f32, error: f64| of_unary(Unary::Recip, approximate(x, error));
+        assert_eq!([recip(0.0, 0.0), recip(1e-40, 0.0)], [0.0, 0.0]);
         assert_eq!(
-            of_fold(Reduce::Sum, &[3e38, 3e38, -3e38], 3e38),
-            f64::INFINITY
+            [recip(1e-40, 1e-39), recip(2.938_73e-39, 0.0)],
+            [OPEN, OPEN]
+        );
+        assert_eq!(of_unary(Unary::Ln, exactly(0.0)), 0.0);
+        let pow = |a: f32, b: f32| of_binary(Binary::Pow, exactly(a), exactly(b));
+        assert_eq!([pow(10.0, 50.0), pow(0.0, -1.0)], [0.0, 0.0]);
+        assert_eq!([pow(2.0, 128.0), pow(2.0, 128.5)], [OPEN, OPEN]);
+    }
+
+    #[test]
+    fn what_a_sure_infinity_meets_is_certain() {
+        let infinity = exactly(INF);
+        let near_one = approximate(1.0, 0.25);
+        for x in [infinity, overflowed()] {
+            for (op, error) in [
+                (Binary::Add, 0.0),
+                (Binary::Sub, 0.0),
+                (Binary::Mul, 0.0),
+                (Binary::Div, 0.0),
+                (Binary::Maximum, 0.0),
+                (Binary::Minimum, 0.25),
+            ] {
+                assert_eq!(of_binary(op, x, near_one), error, "{} of {x:?}", op.name());
+                assert_eq!(
+                    of_binary(op, near_one, x),
+                    error,
+                    "{} with {x:?}",
+                    op.name()
+                );
+            }
+            for op in Compare::ALL {
+                assert_eq!(compare(op, x, near_one), 0.0);
+                assert_eq!(compare(op, x, infinity), 0.0);
+            }
+            for op in [Unary::Recip, Unary::Sqrt, Unary::Tanh, Unary::Sin] {
+                assert_eq!(of_unary(op, x), 0.0, "{}", op.name());
+            }
+            assert_eq!(cast(x, Scalar::F64(f64::INFINITY)), 0.0);
+            assert_eq!(cast(x, Scalar::I32(i32::MAX)), 0.0);
+        }
+        let near_zero = approximate(0.0, 1e-9);
+        assert_eq!(of_binary(Binary::Mul, infinity, near_zero), OPEN);
+        assert_eq!(of_binary(Binary::Div, infinity, near_zero), OPEN);
+        assert_eq!(of_binary(Binary::Div, near_zero, infinity), OPEN_SIGN);
+        assert_eq!(of_binary(Binary::Mul, infinity, exactly(0.0)), 0.0);
+        for op in [Binary::Add, Binary::Mul, Binary::Div, Binary::Maximum] {
+            assert_eq!(of_binary(op, infinity, approximate(1.0, OPEN)), OPEN);
+        }
+    }
+
+    #[test]
+    fn the_difference_of_products_that_overflow_is_open() {
+        let product = |a: f32, b: f32| {
+            let value = Binary::Mul.eval(Scalar::F32(a), Scalar::F32(b));
+            let error = binary(Binary::Mul, exactly(a), exactly(b), value);
+            Approximate { value, error }
+        };
+        let (big, opposite) = (product(1e30, 1e30), product(1e30, -1e30));
+        assert_eq!([big.error, opposite.error], [OVERFLOWED; 2]);
+        assert_eq!(product(MAX, 1.000_01).error, OPEN);
+        let add = |a: Approximate, b: Approximate| of_binary(Binary::Add, a, b);
+        assert_eq!(
+            [add(big, opposite), of_binary(Binary::Sub, big, big)],
+            [OPEN; 2]
         );
         assert_eq!(
-            of_fold(Reduce::Prod, &[1e30, 1e30, 1e-30], 1e30),
-            f64::INFINITY
+            [add(big, exactly(-3e38)), add(exactly(-3e38), big)],
+            [OPEN; 2]
+        );
+        assert_eq!([add(big, exactly(3e38)), add(big, big)], [0.0; 2]);
+        assert_eq!(of_binary(Binary::Sub, exactly(3e38), opposite), 0.0);
+        assert_eq!(of_binary(Binary::Sub, exactly(3e38), big), OPEN);
+        let negated = approximate(-INF, of_unary(Unary::Neg, big));
+        assert_eq!(add(big, negated), OPEN);
+        // Nothing is fused where there was no product.
+        assert_eq!(add(exactly(INF), exactly(-INF)), 0.0);
+        assert_eq!(add(exactly(INF), exactly(-MAX)), 0.0);
+    }
+
+    #[test]
+    fn sums_and_quotients_that_overflow_clearly_are_surely_infinite() {
+        let of = |op, a, b| of_binary(op, exactly(a), exactly(b));
+        assert_eq!(
+            [of(Binary::Add, 3e38, 3e38), of(Binary::Sub, 3e38, -3e38)],
+            [0.0; 2]
+        );
+        assert_eq!(of(Binary::Add, MAX, 3e31), OPEN);
+        assert_eq!(
+            of_binary(Binary::Add, approximate(3e38, 3e38), exactly(3e38)),
+            OPEN
         );
         assert_eq!(
-            of_fold(Reduce::Sum, &[f32::INFINITY, 1.1], f32::INFINITY),
-            0.0
+            [of(Binary::Div, 1e30, 1e-30), of(Binary::Div, 1.0, 0.0)],
+            [0.0; 2]
         );
-        assert_eq!(of_fold(Reduce::Sum, &[f32::NAN, 1.1], f32::NAN), 0.0);
+        assert_eq!(of(Binary::Div, MAX, 0.999_99), OPEN);
+        let narrow = |x: f32, error: f64| {
+            let x = approximate(x, error);
+            cast(x, x.value.cast(DType::F16))
+        };
         assert_eq!(
-            of_binary(Binary::Add, approximate(3e38, 0.0), approximate(3e38, 0.0)),
-            f64::INFINITY
+            [narrow(1e5, 0.0), narrow(1e5, 1e4), narrow(1e5, 5e4)],
+            [0.0, 0.0, OPEN]
         );
+        assert_eq!(narrow(65_530.0, 0.0), OPEN);
+    }
+
+    #[test]
+    fn a_number_in_the_place_of_a_sure_infinity_is_refused() {
+        let x = Tensor::from_vec(&[3], vec![1000.0_f32, 1e30, 88.8]);
+        for (tensor, at) in [(x.exp(), 0), (&x * 1e30, 1), (&x * 1e30 + 1.0, 1)] {
+            let (plan, data) = Plan::of(&[&tensor], &Reference.target()).unwrap();
+            let input = pollster::block_on(Arc::clone(&data[0]).read()).unwrap();
+            let right = tensor.eval::<f32>(&Reference).unwrap();
+            let step = &plan.steps[0];
+            let check = |change: &dyn Fn(&mut [f32])| {
+                let mut actual = right.iter().copied().collect::<Vec<_>>();
+                change(&mut actual);
+                against_reference("mutant", step, &[&input], &HostData::F32(actual))
+            };
+            assert!(right[at].is_infinite());
+            assert!(check(&|_| {}).is_ok());
+            for wrong in [MAX, -INF, f32::NAN, 0.0] {
+                assert!(check(&|actual| actual[at] = wrong).is_err(), "{wrong}");
+            }
+        }
+        // Near the largest number either is right.
+        let near = approximate(INF, of_unary(Unary::Exp, exactly(88.8)));
+        let expected = HostData::F32(vec![INF]);
+        assert!(within(&HostData::F32(vec![MAX]), &expected, &[near.error]).is_ok());
     }
 
     #[test]
     fn the_sign_of_a_sum_of_nothing_matters_to_a_division_alone() {
-        let error = of_fold(Reduce::Sum, &[-0.0, -0.0], -0.0);
-        let zero = approximate(-0.0, error);
+        let mut sum = FoldError::new(Reduce::Sum);
+        sum.push(exactly(-0.0));
+        let zero = approximate(-0.0, sum.finish(Scalar::F32(-0.0)));
         assert_eq!(compare(Compare::Eq, zero, approximate(0.0, 0.0)), 0.0);
         assert_eq!(of_binary(Binary::Add, zero, approximate(1.0, 0.0)), 0.0);
         assert_eq!(of_unary(Unary::Recip, zero), f64::INFINITY);

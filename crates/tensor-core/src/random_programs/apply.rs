@@ -99,6 +99,7 @@ impl Instruction {
             } => reduce(*fold, &pick(x), *axes, *keep)?,
             Self::Along { extreme, x, axis } => extreme.apply(&pick(x), *axis)?,
             Self::Matmul(a, b) => matmul(&pick(a), &pick(b))?,
+            Self::Large(large) => large.tensor(),
         })
     }
 }
@@ -213,7 +214,7 @@ fn reshaped(shape: &[usize], code: usize) -> Vec<usize> {
     all.swap_remove(code % all.len())
 }
 
-fn constant(number: f64, dtype: DType) -> Tensor {
+pub(super) fn constant(number: f64, dtype: DType) -> Tensor {
     Tensor::constant(Scalar::F64(number).cast(dtype))
 }
 

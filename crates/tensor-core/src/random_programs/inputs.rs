@@ -18,13 +18,19 @@ pub(super) struct Input {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Values {
+pub(super) enum Values {
     /// Small multiples of 1/4, or small integers: sums and products of a few are exact.
     Dyadic,
     /// Numbers of ordinary size.
     Plain,
     /// Whatever the type can hold, with its special values.
     Wild,
+    /// 0, and now and then 1.
+    RarelyOne { one_in: u32 },
+    /// 1, and now and then 0.
+    RarelyZero { one_in: u32 },
+    /// Small numbers, but for one of so many, which is large.
+    OneFar { every: usize },
 }
 
 /// Whatever makes trouble as a float, and as an integer after conversion.
@@ -53,12 +59,8 @@ pub(super) fn inputs() -> impl Strategy<Value = Vec<Input>> {
     let values =
         prop_oneof![4 => Just(Values::Dyadic), 2 => Just(Values::Plain), 1 => Just(Values::Wild)];
     let input = |values| {
-        (input_shape(), dtype(), any::<u16>()).prop_map(move |(shape, dtype, seed)| Input {
-            shape,
-            dtype,
-            values,
-            seed: seed.into(),
-        })
+        (input_shape(), dtype(), any::<u16>())
+            .prop_map(move |(shape, dtype, seed)| Input::new(&shape, dtype, values, seed))
     };
     // One kind for the whole program, mostly: what is exact stays so only among its like.
     let alike = values
@@ -88,6 +90,19 @@ fn input_shape() -> impl Strategy<Value = Vec<usize>> {
 }
 
 impl Input {
+    pub(super) fn new(shape: &[usize], dtype: DType, values: Values, seed: u16) -> Self {
+        Self {
+            shape: shape.to_vec(),
+            dtype,
+            values,
+            seed: seed.into(),
+        }
+    }
+
+    pub(super) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
     pub(super) fn tensor(&self) -> Tensor {
         let len = self.shape.iter().product::<usize>() as u64;
         let random = Philox::new(self.seed);
@@ -103,6 +118,14 @@ impl Input {
         let from_number = |number: f64| Scalar::F64(number).cast(self.dtype);
         let is_integer = self.dtype.is_integer();
         match self.values {
+            Values::RarelyOne { one_in } => {
+                from_number(f64::from(u8::from(word.is_multiple_of(one_in))))
+            }
+            Values::RarelyZero { one_in } => {
+                from_number(f64::from(u8::from(!word.is_multiple_of(one_in))))
+            }
+            Values::OneFar { every } if at % every as u64 == 1 => from_number(1000.0),
+            Values::OneFar { .. } => from_number(small / 4.0),
             Values::Dyadic if self.dtype == DType::Bool => Scalar::Bool(word % 2 == 1),
             Values::Dyadic if is_integer => from_number(small),
             Values::Dyadic => from_number(small / 4.0),

@@ -118,16 +118,22 @@ fn random(key: [u32; 2], stream: [u32; 2], at: Approximate) -> Approximate {
     with_error(Scalar::U32(block[word as usize % 4]), at.error)
 }
 
-/// All indices of a shape in row-major order.
-fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+/// What `f` gives at each index of a shape, in row-major order.
+fn at_each_index<T>(shape: &[usize], mut f: impl FnMut(usize, &[usize]) -> T) -> Vec<T> {
     let len: usize = shape.iter().product();
-    (0..len).map(move |mut at| {
-        let mut index = vec![0; shape.len()];
+    let mut index = vec![0; shape.len()];
+    let next = |at| {
+        let result = f(at, &index);
         for (place, &size) in index.iter_mut().zip(shape).rev() {
-            (*place, at) = (at % size, at / size);
+            *place += 1;
+            if *place < size {
+                break;
+            }
+            *place = 0;
         }
-        index
-    })
+        result
+    };
+    (0..len).map(next).collect()
 }
 
 /// The place of an index in row-major order; `None` if one of its coordinates lies outside.
@@ -143,23 +149,21 @@ fn place(shape: &[usize], index: impl Iterator<Item = isize>) -> Option<usize> {
 
 fn moved(node: &Node, rows: &[IndexMap], source: &Array) -> Array {
     let from = &node.inputs[0].node().shape;
-    let read = |index: Vec<usize>| {
-        let at = place(from, rows.iter().map(|row| row.at(&index)));
+    at_each_index(&node.shape, |_, index| {
+        let at = place(from, rows.iter().map(|row| row.at(index)));
         source[at.expect("a view stays inside its source")]
-    };
-    indices(&node.shape).map(read).collect()
+    })
 }
 
 fn padded(node: &Node, before: &[usize], fill: Scalar, source: &Array) -> Array {
     let from = &node.inputs[0].node().shape;
-    let read = |index: Vec<usize>| {
+    at_each_index(&node.shape, |_, index| {
         let inner = index
             .iter()
             .zip(before)
             .map(|(&at, &before)| at.cast_signed() - before.cast_signed());
         place(from, inner).map_or(exact(fill), |at| source[at])
-    };
-    indices(&node.shape).map(read).collect()
+    })
 }
 
 fn gathered(
@@ -170,8 +174,9 @@ fn gathered(
     positions: &Array,
 ) -> Array {
     let from = &node.inputs[0].node().shape;
-    let read = |(index, position): (Vec<usize>, &Approximate)| {
-        let mut coordinates: Vec<isize> = rows.iter().map(|row| row.at(&index)).collect();
+    at_each_index(&node.shape, |number, index| {
+        let position = positions[number];
+        let mut coordinates: Vec<isize> = rows.iter().map(|row| row.at(index)).collect();
         let shift = match position.value {
             Scalar::I32(at) if at < 0 => at as isize + from[axis].cast_signed(),
             Scalar::I32(at) => at as isize,
@@ -187,8 +192,7 @@ fn gathered(
             f64::INFINITY
         };
         with_error(table[at].value, error)
-    };
-    indices(&node.shape).zip(positions).map(read).collect()
+    })
 }
 
 fn folded(op: Reduce, node: &Node, line: &[Approximate]) -> Approximate {

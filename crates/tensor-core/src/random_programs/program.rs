@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::apply::is_small;
 use super::inputs::{Input, inputs, shape};
+use super::large::Large;
 use crate::Tensor;
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce, Unary};
@@ -81,6 +82,8 @@ pub(super) enum Instruction {
         axis: isize,
     },
     Matmul(Pick, Pick),
+    /// On data of its own.
+    Large(Large),
 }
 
 #[derive(Debug, Clone)]
@@ -137,7 +140,7 @@ pub(super) fn programs() -> impl Strategy<Value = Program> {
     )
 }
 
-fn target() -> impl Strategy<Value = Target> {
+pub(super) fn target() -> impl Strategy<Value = Target> {
     let max_values = prop_oneof![3 => 3_usize..9, 1 => Just(64)];
     let min_product = prop_oneof![Just(None), Just(Some(1))];
     (
@@ -249,6 +252,16 @@ fn number() -> impl Strategy<Value = f64> {
 }
 
 impl Program {
+    /// The program of some instructions that need no inputs.
+    pub(super) fn of(instructions: Vec<Instruction>, target: Target) -> Self {
+        Self {
+            inputs: Vec::new(),
+            instructions,
+            outputs: Vec::new(),
+            target,
+        }
+    }
+
     /// The tensors that the program asks for.
     ///
     /// # Panics

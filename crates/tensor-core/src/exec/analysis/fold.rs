@@ -1,0 +1,325 @@
+//! How far an executor may be off where it folds: in any order, with any bracketing.
+
+use super::{
+    Approximate, CLEARLY, OPEN_SIGN, certain_if, largest, open_again, settled, spacing,
+    twice_overflows,
+};
+use crate::dtype::{DType, Scalar};
+use crate::op::Reduce;
+
+/// The error of a reduction, gathered element by element.
+#[derive(Debug)]
+pub(crate) struct FoldError {
+    op: Reduce,
+    n: f64,
+    /// The errors' sum, and the largest; those of NaN and infinity left out.
+    errors: f64,
+    worst: f64,
+    /// The sums of the magnitudes above zero and below, and a power of two that divides every element.
+    up: f64,
+    down: f64,
+    granule: f64,
+    /// The terms of a sum that are not 0, by their bits.
+    terms: Vec<u64>,
+    /// The product of magnitudes, and the same with all errors added; the logarithm of that with all errors taken away.
+    product: f64,
+    product_and_error: f64,
+    least_exponent: f64,
+    /// The largest and the smallest magnitude that a product of some elements has, those that may be 0 left out.
+    most: f64,
+    least: f64,
+    /// Whether some element is NaN for certain; whether one is above or below all numbers.
+    has_nan: bool,
+    has_above: bool,
+    has_below: bool,
+    /// Whether one of them is a product that overflowed.
+    has_overflowed: bool,
+    /// Whether some element may be 0 or not.
+    may_vanish: bool,
+    /// Whether some element settles the result whatever the others are.
+    is_decided: bool,
+}
+
+impl FoldError {
+    pub(crate) fn new(op: Reduce) -> Self {
+        Self {
+            op,
+            n: 0.0,
+            errors: 0.0,
+            worst: 0.0,
+            up: 0.0,
+            down: 0.0,
+            granule: f64::INFINITY,
+            terms: Vec::new(),
+            product: 1.0,
+            product_and_error: 1.0,
+            least_exponent: 0.0,
+            most: 1.0,
+            least: 1.0,
+            has_nan: false,
+            has_above: false,
+            has_below: false,
+            has_overflowed: false,
+            may_vanish: false,
+            is_decided: false,
+        }
+    }
+
+    pub(crate) fn push(&mut self, x: Approximate) {
+        let (x, number) = (x.signed(), x.float());
+        self.n += 1.0;
+        if x.is_surely_special() {
+            self.has_nan |= number.is_nan();
+            self.has_above |= number == f64::INFINITY;
+            self.has_below |= number == f64::NEG_INFINITY;
+            self.has_overflowed |= x.error > 0.0;
+            return;
+        }
+        self.errors += x.error;
+        self.worst = self.worst.max(x.error);
+        if x.is_open() {
+            return;
+        }
+        if let Scalar::Bool(value) = x.value {
+            self.is_decided |= self.op.annihilator() == Some(value);
+            return;
+        }
+        match self.op {
+            Reduce::Sum => self.add(number),
+            Reduce::Prod => self.multiply(number.abs(), x.error),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, number: f64) {
+        self.up += number.max(0.0);
+        self.down -= number.min(0.0);
+        if number != 0.0 {
+            self.granule = self.granule.min(granule(number.abs()));
+            self.terms.push(number.to_bits());
+        }
+    }
+
+    fn multiply(&mut self, size: f64, error: f64) {
+        self.product *= size;
+        self.product_and_error *= size + error;
+        self.most *= (size + error).max(1.0);
+        if size > error {
+            self.least *= (size - error).min(1.0);
+            self.least_exponent += (size - error).ln();
+        } else {
+            self.may_vanish |= error > 0.0;
+        }
+    }
+
+    /// `result` is what the reduction gave.
+    pub(crate) fn finish(&self, result: Scalar) -> f64 {
+        if !result.dtype().is_float() {
+            return certain_if(self.errors == 0.0 || self.is_decided);
+        }
+        if self.has_nan {
+            return 0.0;
+        }
+        if self.errors.is_infinite() {
+            return f64::INFINITY;
+        }
+        match self.op {
+            Reduce::Sum if self.has_above || self.has_below => {
+                certain_if(self.keeps_infinity(result.dtype()))
+            }
+            Reduce::Sum => settled(result, self.of_sum(result)),
+            Reduce::Prod if self.has_above || self.has_below => {
+                certain_if(self.never_vanishes(result.dtype()))
+            }
+            Reduce::Prod => settled(result, self.of_product(result)),
+            _ if result.to_f64().is_infinite() => 0.0,
+            _ => open_again(result, self.worst),
+        }
+    }
+
+    /// Whether a sum with infinities in it is the same in any order: NaN for certain, or none of its parts reaches
+    /// the other infinity.
+    fn keeps_infinity(&self, dtype: DType) -> bool {
+        if self.has_above && self.has_below {
+            return !self.has_overflowed;
+        }
+        let against = if self.has_above { self.down } else { self.up };
+        let room = if self.has_overflowed {
+            CLEARLY / 2.0
+        } else {
+            0.5
+        };
+        against + self.errors <= room * largest(dtype)
+    }
+
+    /// Any order of n additions, and a rounding of each term where it is a product taken apart or fused.
+    fn of_sum(&self, result: Scalar) -> f64 {
+        let dtype = result.dtype();
+        let sum = self.up + self.down;
+        let (size, unit) = (sum + self.errors, spacing(dtype, 1.0));
+        let rounding = self.roundings(dtype) * unit * size + (self.n + 1.0) * spacing(dtype, 0.0);
+        if size > largest(dtype) {
+            // In any order infinite, if no part reaches the other infinity. Of f64 the sizes overflow too.
+            let against = self.up.min(self.down) + self.errors;
+            let half = 0.5 * (self.up.max(self.down) - against - rounding);
+            let one_sided = against <= largest(dtype) * CLEARLY / 2.0;
+            return certain_if(one_sided && size.is_finite() && twice_overflows(half, dtype));
+        }
+        // No partial sum needs more digits than the type has.
+        if self.errors == 0.0 && sum * unit <= 2.0 * self.granule {
+            return if sum > 0.0 { 0.0 } else { OPEN_SIGN };
+        }
+        self.errors + rounding
+    }
+
+    /// What the additions of a sum lose, in units of the last place: half a unit each, but no more than six standard
+    /// deviations of independent ones (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
+    /// Equal terms are rounded alike, so only those of different ones count as independent.
+    fn roundings(&self, dtype: DType) -> f64 {
+        let mut terms = self.terms.clone();
+        terms.sort_unstable();
+        let squares = terms.chunk_by(|a, b| a == b).map(|alike| {
+            let n = alike.len() as f64;
+            n * n
+        });
+        let likely = 3.0 * squares.sum::<f64>().sqrt();
+        // The oracle adds in f64, and is no better than an executor that does.
+        let of_oracle = if dtype == DType::F64 { 2.0 } else { 1.0 };
+        of_oracle * ((self.n / 2.0).min(likely) + 2.0)
+    }
+
+    /// Any order of n multiplications; what underflows on the way may grow again.
+    fn of_product(&self, result: Scalar) -> f64 {
+        let dtype = result.dtype();
+        let (unit, tiny) = (spacing(dtype, 1.0), spacing(dtype, 0.0));
+        if result.to_f64().is_infinite() {
+            let exponent = self.least_exponent - self.n * unit;
+            let overflows = exponent > largest(dtype).ln() + 2.0 * CLEARLY;
+            return certain_if(overflows && self.never_vanishes(dtype));
+        }
+        if self.most > largest(dtype) {
+            return f64::INFINITY;
+        }
+        let size = self.product_and_error;
+        size - self.product + (self.n + 1.0) * (unit * size + tiny * self.most)
+    }
+
+    /// Whether no product of some elements underflows or may be 0, beside an element that is.
+    fn never_vanishes(&self, dtype: DType) -> bool {
+        !self.may_vanish && self.least * spacing(dtype, 1.0) > spacing(dtype, 0.0)
+    }
+}
+
+/// The power of two that the last digit of a positive float stands for.
+fn granule(x: f64) -> f64 {
+    let digits = f64::MANTISSA_DIGITS - 1;
+    let (exponent, fraction) = (x.to_bits() >> digits, x.to_bits() & ((1 << digits) - 1));
+    let last = fraction.trailing_zeros().min(digits);
+    // A float without its leading digit's implicit 1 is subnormal, of the exponent 1.
+    let unit = f64::from_bits(exponent.max(1) << digits) * f64::EPSILON;
+    if exponent == 0 && fraction == 0 {
+        0.0
+    } else {
+        unit * f64::powi(2.0, last.cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::OVERFLOWED;
+    use super::*;
+
+    const OPEN: f64 = f64::INFINITY;
+    const MAX: f32 = f32::MAX;
+    const INF: f32 = f32::INFINITY;
+
+    fn approximate(value: f32, error: f64) -> Approximate {
+        Approximate {
+            value: Scalar::F32(value),
+            error,
+        }
+    }
+
+    fn of_fold(op: Reduce, elements: &[f32], result: f32) -> f64 {
+        let mut fold = FoldError::new(op);
+        for &element in elements {
+            fold.push(approximate(element, 0.0));
+        }
+        fold.finish(Scalar::F32(result))
+    }
+
+    #[test]
+    fn sums_that_need_no_rounding_have_no_error() {
+        assert_eq!(of_fold(Reduce::Sum, &[0.25, -3.5, 1000.0], 996.75), 0.0);
+        assert!(of_fold(Reduce::Sum, &[0.25, 16_777_216.0], 16_777_216.0) > 0.0);
+        assert_eq!(granule(0.75), 0.25);
+        assert_eq!(granule(96.0), 32.0);
+        assert_eq!(granule(f64::from_bits(6)), f64::from_bits(2));
+    }
+
+    #[test]
+    fn equal_terms_are_rounded_alike_and_different_ones_likely_not() {
+        let n = 5000;
+        let alike = vec![0.7_f32; n];
+        let different: Vec<f32> = (0..5000_u16).map(|i| 0.7 + f32::from(i) * 1e-5).collect();
+        let bound = |terms: &[f32]| {
+            let total = terms.iter().sum::<f32>();
+            let exact = terms.iter().copied().map(f64::from).sum::<f64>();
+            let bound = of_fold(Reduce::Sum, terms, total);
+            assert!((f64::from(total) - exact).abs() < bound, "{bound}");
+            bound / exact
+        };
+        assert!(bound(&alike) > 5.0 * bound(&different));
+    }
+
+    #[test]
+    fn folds_are_surely_infinite_only_if_they_are_in_every_order() {
+        let sum = |elements: &[f32]| of_fold(Reduce::Sum, elements, elements.iter().sum());
+        assert_eq!([sum(&[3e38, 3e38]), sum(&[-3e38, -1.0, -3e38])], [0.0; 2]);
+        assert_eq!([sum(&[3e38, 3e38, -3e38]), sum(&[MAX, 3e31])], [OPEN; 2]);
+        assert_eq!([sum(&[INF, 1.1, -3e37]), sum(&[INF, -INF])], [0.0; 2]);
+        assert_eq!(sum(&[INF, -3e38, -3e38]), OPEN);
+        assert_eq!(sum(&[f32::NAN, 3e38, 3e38, -3e38]), 0.0);
+        let with_product = |other: f32| {
+            let mut fold = FoldError::new(Reduce::Sum);
+            fold.push(approximate(INF, OVERFLOWED));
+            fold.push(approximate(other, 0.0));
+            fold.finish(Scalar::F32(INF + other))
+        };
+        assert_eq!([-1.0, 3e38, INF].map(with_product), [0.0; 3]);
+        assert_eq!([-3e38, -INF].map(with_product), [OPEN; 2]);
+        let product = |elements: &[f32], result| of_fold(Reduce::Prod, elements, result);
+        assert_eq!(
+            [product(&[1e30, -1e30], -INF), product(&[INF, 0.5], INF)],
+            [0.0; 2]
+        );
+        assert_eq!(product(&[1e30, 1e30, 1e-30], 1e30), OPEN);
+        assert_eq!(product(&[1e30, 1e30, 1e30, 1e-30, 1e-30], INF), OPEN);
+        assert_eq!(product(&[INF, 1e-30, 1e-30], INF), OPEN);
+        assert_eq!(of_fold(Reduce::Max, &[INF, 1.0, -INF], INF), 0.0);
+        let mut least = FoldError::new(Reduce::Min);
+        least.push(approximate(INF, OVERFLOWED));
+        least.push(approximate(1.0, 0.25));
+        assert_eq!(least.finish(Scalar::F32(1.0)), 0.25);
+    }
+
+    #[test]
+    fn one_sure_answer_settles_a_fold_of_doubtful_ones() {
+        let fold = |op: Reduce, sure: bool| {
+            let mut fold = FoldError::new(op);
+            for (value, error) in [(sure, 0.0), (true, OPEN), (false, OPEN)] {
+                let value = Scalar::Bool(value);
+                fold.push(Approximate { value, error });
+            }
+            fold.finish(Scalar::Bool(op == Reduce::Any))
+        };
+        assert_eq!(
+            [fold(Reduce::All, false), fold(Reduce::Any, true)],
+            [0.0; 2]
+        );
+        assert_eq!(
+            [fold(Reduce::All, true), fold(Reduce::Any, false)],
+            [OPEN; 2]
+        );
+    }
+}

@@ -1,0 +1,472 @@
+//! Programs that are large in one place: for the loops that executors keep for large arrays.
+//!
+//! Method: five families, each a short program on data of its own whose sizes lie around those at which an executor
+//! may change its way: blocks of lanes, ranges of a product, groups of rows, parts of a long fold. They are few, and no
+//! larger than they must be, since the oracle walks every element. What they reached is counted in `coverage`.
+
+use proptest::prelude::*;
+
+use super::inputs::{Input, Values};
+use super::program::{Instruction, Program, target};
+use crate::dtype::DType;
+use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::{Axes, Tensor};
+
+/// A program of one of the families.
+#[derive(Debug, Clone)]
+pub(super) enum Large {
+    Fold(Fold),
+    Parts(Fold),
+    Pairs(Pairs),
+    Product(Product),
+    Flags(Flags),
+}
+
+/// A fold of one array, or of two joined.
+#[derive(Debug, Clone)]
+pub(super) struct Fold {
+    op: Reduce,
+    x: Input,
+    y: Input,
+    join: Join,
+    /// All axes if none is given.
+    axis: Option<isize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Join {
+    First,
+    With(Binary),
+    Distance,
+    Hits(Compare),
+}
+
+/// Every row of one array with every lane of another, joined and folded.
+#[derive(Debug, Clone)]
+pub(super) struct Pairs {
+    op: Reduce,
+    join: Join,
+    /// What the joined numbers are compared with before they are folded, if they are.
+    bound: Option<(Compare, f64)>,
+    /// `[inner, rows]` or, if turned, `[rows, inner]`; both after the batch, if there is one.
+    rows: Input,
+    turned: bool,
+    /// `[inner, lanes]`.
+    lanes: Input,
+    backward: bool,
+}
+
+/// A product of a tall matrix and a small one.
+#[derive(Debug, Clone)]
+pub(super) struct Product {
+    tall: Input,
+    small: Input,
+    factor: Factor,
+    epilogue: Epilogue,
+    layout: Layout,
+}
+
+/// How the tall factor is read.
+#[derive(Debug, Clone, Copy)]
+enum Factor {
+    Plain,
+    Flipped,
+    Computed,
+    /// From a vector that is as long as the factor has rows, padded first if asked.
+    Windows {
+        padded: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Epilogue {
+    None,
+    /// A multiple, and a number for each column.
+    Affine,
+    Relation,
+    /// The same elements once more, from another array.
+    Beside,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Layout {
+    Plain,
+    Turned,
+    /// The rows are two axes, and the columns lie between them.
+    Between,
+}
+
+/// Whether all or any of many comparisons hold, of which few decide.
+#[derive(Debug, Clone)]
+pub(super) struct Flags {
+    op: Reduce,
+    x: Input,
+    axis: isize,
+    /// Whether the opposite question is asked in the same loops.
+    with_other: bool,
+}
+
+/// The strategies of the families, each with its share of a run: one such program for so many others.
+pub(super) fn families() -> Vec<(u32, BoxedStrategy<Program>)> {
+    let compare = prop::sample::select(vec![Compare::Lt, Compare::Le]);
+    // Some bounds decide nothing, and some everything at once.
+    let bound = prop::sample::select(vec![-10.0, 0.5, 1.0, 2.0, 10.0]);
+    let hits = prop::sample::select(vec![Reduce::Sum, Reduce::All, Reduce::Any]);
+    let compared = (hits, (compare, bound).prop_map(Some));
+    let numbers = reduce().prop_map(|op| (op, None));
+    let layout = prop_oneof![3 => Just(Layout::Plain), 1 => Just(Layout::Turned)];
+    vec![
+        (100, programs(folds().prop_map(Large::Fold))),
+        (1000, programs(parts().prop_map(Large::Parts))),
+        (60, programs(pairs(numbers).prop_map(Large::Pairs))),
+        (60, programs(pairs(compared).prop_map(Large::Pairs))),
+        (40, programs(products(layout).prop_map(Large::Product))),
+        (
+            60,
+            programs(products(Just(Layout::Between)).prop_map(Large::Product)),
+        ),
+        (50, programs(flags().prop_map(Large::Flags))),
+    ]
+}
+
+fn programs(large: impl Strategy<Value = Large> + 'static) -> BoxedStrategy<Program> {
+    let program = |(large, target)| Program::of(vec![Instruction::Large(large)], target);
+    (large, target()).prop_map(program).boxed()
+}
+
+/// Numbers around the blocks of lanes of an executor.
+fn long() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        511_usize..515,
+        1023_usize..1027,
+        2047_usize..2051,
+        3000_usize..5000
+    ]
+}
+
+fn values() -> impl Strategy<Value = Values> {
+    prop_oneof![4 => Just(Values::Dyadic), 2 => Just(Values::Plain), 1 => Just(Values::Wild)]
+}
+
+fn number_type() -> impl Strategy<Value = DType> {
+    prop::sample::select(vec![
+        DType::F32,
+        DType::F32,
+        DType::F64,
+        DType::I32,
+        DType::U32,
+    ])
+}
+
+fn reduce() -> impl Strategy<Value = Reduce> {
+    use Reduce::{Max, Min, Prod, Sum};
+    prop::sample::select(vec![Sum, Sum, Sum, Max, Min, Prod])
+}
+
+fn join() -> impl Strategy<Value = Join> {
+    prop_oneof![
+        Just(Join::First),
+        Just(Join::With(Binary::Mul)),
+        Just(Join::With(Binary::Add)),
+        Just(Join::Distance),
+        prop::sample::select(&Compare::ALL[..]).prop_map(Join::Hits),
+    ]
+}
+
+fn folds() -> impl Strategy<Value = Fold> {
+    let shape = (long(), 1_usize..4, any::<bool>()).prop_map(|(long, short, last)| {
+        let shape = if last {
+            vec![short, long]
+        } else {
+            vec![long, short]
+        };
+        (shape, Some(isize::from(last)))
+    });
+    let seeds = (any::<u16>(), any::<u16>());
+    (reduce(), join(), shape, number_type(), values(), seeds).prop_map(
+        |(op, join, (shape, axis), dtype, values, seeds)| {
+            let [x, y] = [seeds.0, seeds.1].map(|seed| Input::new(&shape, dtype, values, seed));
+            Fold {
+                op,
+                x,
+                y,
+                join,
+                axis,
+            }
+        },
+    )
+}
+
+/// Few outputs, or one block of them, and more to fold than one task should: exact, so that no element may be missed.
+fn parts() -> impl Strategy<Value = Fold> {
+    let shape = prop_oneof![
+        Just(([1, 340_000], Some(1))),
+        Just(([2, 340_000], Some(1))),
+        Just(([640, 540], Some(0))),
+        // Two axes that are not one, since the other array has the same row for each of the first.
+        Just(([400, 900], None)),
+    ];
+    let rare = Values::RarelyOne { one_in: 1 << 18 };
+    let what = prop_oneof![
+        2 => Just((Reduce::Sum, Binary::Add, DType::F32, Values::Dyadic)),
+        2 => Just((Reduce::Sum, Binary::Mul, DType::I32, Values::Plain)),
+        1 => Just((Reduce::Max, Binary::Add, DType::F32, rare)),
+    ];
+    (what, shape, any::<u16>(), any::<u16>()).prop_map(
+        |((op, join, dtype, values), (shape, axis), first, second)| {
+            let x = Input::new(&shape, dtype, values, first);
+            let of_y = axis.map_or([1, shape[1]], |_| shape);
+            let y = Input::new(&of_y, dtype, values, second);
+            let join = Join::With(join);
+            Fold {
+                op,
+                x,
+                y,
+                join,
+                axis,
+            }
+        },
+    )
+}
+
+/// Pairs folded as asked: by an operation, after a comparison or not.
+fn pairs(
+    fold: impl Strategy<Value = (Reduce, Option<(Compare, f64)>)>,
+) -> impl Strategy<Value = Pairs> {
+    let join = prop_oneof![
+        1 => Just(Join::With(Binary::Mul)),
+        1 => Just(Join::With(Binary::Add)),
+        2 => Just(Join::Distance),
+    ];
+    let lanes = prop_oneof![
+        1 => (Just(1_usize), 64_usize..130),
+        4 => (Just(1_usize), 512_usize..580),
+        1 => (Just(1_usize), 1024_usize..1090),
+        1 => (Just(2_usize), 512_usize..580),
+    ];
+    let sizes = (lanes, 4_usize..10, 1_usize..9);
+    let ways = (any::<bool>(), prop::bool::weighted(0.1), any::<bool>());
+    let dtype = prop_oneof![2 => Just(DType::F32), 1 => number_type()];
+    let data = (dtype, values(), any::<u16>(), any::<u16>());
+    (join, fold, sizes, ways, data).prop_map(
+        |(join, (op, bound), ((batch, lanes), rows, inner), (turned, backward, one_far), data)| {
+            let (dtype, values, first, second) = data;
+            // One row is decided at once, and the others are not.
+            let turned = turned && !one_far;
+            let of_row = if one_far {
+                Values::OneFar { every: rows }
+            } else {
+                values
+            };
+            let of_rows = if turned { [rows, inner] } else { [inner, rows] };
+            let shape = |matrix: [usize; 2]| [batch, matrix[0], matrix[1]];
+            Pairs {
+                op,
+                join,
+                bound,
+                rows: Input::new(&shape(of_rows), dtype, of_row, first),
+                turned,
+                lanes: Input::new(&shape([inner, lanes]), dtype, values, second),
+                backward,
+            }
+        },
+    )
+}
+
+fn products(layout: impl Strategy<Value = Layout>) -> impl Strategy<Value = Product> {
+    let factor = prop_oneof![
+        2 => Just(Factor::Plain),
+        1 => Just(Factor::Flipped),
+        1 => Just(Factor::Computed),
+        3 => any::<bool>().prop_map(|padded| Factor::Windows { padded }),
+    ];
+    let epilogue = prop_oneof![
+        1 => Just(Epilogue::None),
+        2 => Just(Epilogue::Affine),
+        1 => Just(Epilogue::Relation),
+        1 => Just(Epilogue::Beside),
+    ];
+    let how = (factor, epilogue, layout);
+    // A range has 1024 rows at most; packing takes 512 at once.
+    let sizes = (513_usize..600, 2_usize..5, 2_usize..4);
+    let dtype = prop::sample::select(vec![DType::F32, DType::F32, DType::F64, DType::I32]);
+    let data = (dtype, values(), any::<u16>(), any::<u16>());
+    (how, sizes, data).prop_map(
+        |((factor, epilogue, layout), (half, inner, cols), (dtype, values, first, second))| {
+            Product {
+                tall: Input::new(&[2 * half, inner], dtype, values, first),
+                small: Input::new(&[inner, cols], dtype, values, second),
+                factor,
+                epilogue,
+                layout,
+            }
+        },
+    )
+}
+
+fn flags() -> impl Strategy<Value = Flags> {
+    let shape = prop_oneof![
+        (3000_usize..6000).prop_map(|len| (vec![len], 0)),
+        (2_usize..4, 2100_usize..3000).prop_map(|(rows, len)| (vec![rows, len], 1)),
+        (8_usize..13, 512_usize..600).prop_map(|(len, lanes)| (vec![len, lanes], 0)),
+    ];
+    let rare = prop::sample::select(vec![1, 2, 40, 3000, 1 << 20]);
+    let op = prop::sample::select(vec![Reduce::All, Reduce::Any]);
+    let dtype = prop::sample::select(vec![DType::F32, DType::Bool, DType::I32, DType::F64]);
+    (
+        op,
+        shape,
+        dtype,
+        rare,
+        any::<u16>(),
+        prop::bool::weighted(0.3),
+    )
+        .prop_map(|(op, (shape, axis), dtype, one_in, seed, with_other)| {
+            // The rare ones are those that decide.
+            let values = if op == Reduce::Any {
+                Values::RarelyOne { one_in }
+            } else {
+                Values::RarelyZero { one_in }
+            };
+            let x = Input::new(&shape, dtype, values, seed);
+            Flags {
+                op,
+                x,
+                axis,
+                with_other,
+            }
+        })
+}
+
+impl Large {
+    pub(super) fn tensor(&self) -> Tensor {
+        match self {
+            Self::Fold(fold) | Self::Parts(fold) => fold.tensor(),
+            Self::Pairs(pairs) => pairs.tensor(),
+            Self::Product(product) => product.tensor(),
+            Self::Flags(flags) => flags.tensor(),
+        }
+    }
+}
+
+impl Join {
+    fn of(self, x: &Tensor, y: &Tensor) -> Tensor {
+        match self {
+            Self::First => x.clone(),
+            Self::With(op) => x.binary(op, y),
+            Self::Distance => distance(x, y),
+            Self::Hits(op) => Tensor::compared(op, x.clone(), y.clone()),
+        }
+    }
+}
+
+/// `|x - y|`, of types that have no sign in one that has.
+fn distance(x: &Tensor, y: &Tensor) -> Tensor {
+    let signed = |x: &Tensor| match x.node().dtype {
+        DType::U32 => x.cast(DType::I32),
+        _ => x.clone(),
+    };
+    (signed(x) - signed(y)).abs()
+}
+
+/// A fold by an operation that the type may not have.
+fn folded(op: Reduce, x: &Tensor, axes: &Axes) -> Tensor {
+    let accepted = op.accepts(x.node().dtype);
+    x.reduced(if accepted { op } else { Reduce::Sum }, axes)
+}
+
+impl Fold {
+    fn tensor(&self) -> Tensor {
+        let joined = self.join.of(&self.x.tensor(), &self.y.tensor());
+        folded(
+            self.op,
+            &joined,
+            &self.axis.map_or(Axes::from(..), Axes::from),
+        )
+    }
+}
+
+impl Pairs {
+    fn tensor(&self) -> Tensor {
+        let (rows, lanes) = (self.rows.tensor(), self.lanes.tensor());
+        let rows = if self.turned {
+            rows.permute(&[0, 2, 1])
+        } else {
+            rows
+        };
+        let [rows, lanes] = [rows, lanes].map(|x| if self.backward { x.flip(1) } else { x });
+        let joined = self.join.of(&rows.expand_dims(3), &lanes.expand_dims(2));
+        let joined = match self.bound {
+            Some((op, bound)) => {
+                let bound = super::apply::constant(bound, joined.node().dtype);
+                Tensor::compared(op, joined, bound)
+            }
+            None => joined,
+        };
+        folded(self.op, &joined, &Axes::from(1))
+    }
+}
+
+impl Product {
+    fn tensor(&self) -> Tensor {
+        let (tall, small) = (self.tall.tensor(), self.small.tensor());
+        let (rows, inner) = (self.tall.shape()[0], self.tall.shape()[1]);
+        let vector = || tall.slice(1, ..1).flatten();
+        let factor = match self.factor {
+            Factor::Plain => tall.clone(),
+            Factor::Flipped => tall.flip(0),
+            Factor::Computed => (tall.clone() + tall.clone()).abs(),
+            Factor::Windows { padded: true } => {
+                let zero = super::apply::constant(0.0, tall.node().dtype);
+                vector().pad(0, 1, inner - 2, zero).window(0, inner, 1)
+            }
+            Factor::Windows { padded: false } => {
+                let data = tall.flatten().slice(0, ..(rows + inner - 1).cast_signed());
+                data.window(0, inner, 1)
+            }
+        };
+        let product = match self.layout {
+            Layout::Between => factor.reshape(&[2, rows / 2, inner]).matmul(&small),
+            Layout::Plain | Layout::Turned => factor.matmul(&small),
+        };
+        let product = match self.epilogue {
+            Epilogue::None => product,
+            Epilogue::Affine => product * 2 + small.slice(0, ..1).flatten(),
+            Epilogue::Relation => product.lt(1),
+            Epilogue::Beside => {
+                product.clone()
+                    + tall.slice(1, ..1).reshape(&match self.layout {
+                        Layout::Between => vec![2, rows / 2, 1],
+                        Layout::Plain | Layout::Turned => vec![rows, 1],
+                    })
+            }
+        };
+        match self.layout {
+            Layout::Plain => product,
+            Layout::Turned => product.t(),
+            Layout::Between => product.permute(&[0, 2, 1]),
+        }
+    }
+}
+
+impl Flags {
+    fn tensor(&self) -> Tensor {
+        let x = self.x.tensor();
+        let flags = match x.node().dtype {
+            DType::Bool => x.clone(),
+            _ => x.gt(0),
+        };
+        let answer = flags.reduced(self.op, &Axes::from(self.axis));
+        if !self.with_other {
+            return answer;
+        }
+        let other = match self.op {
+            Reduce::All => Reduce::Any,
+            _ => Reduce::All,
+        };
+        let neither = flags
+            .reduced(other, &Axes::from(self.axis))
+            .unary(Unary::Not);
+        answer.binary(Binary::Xor, neither)
+    }
+}
