@@ -188,7 +188,7 @@ pub enum Error {
     DTypeMismatch {
         /// The operation that was asked for.
         op: &'static str,
-        /// The type of the first operand, or the one asked for.
+        /// The type of the first operand.
         left: DType,
         /// The type that does not fit it.
         right: DType,
@@ -254,8 +254,21 @@ pub enum Error {
         extent: usize,
     },
     /// Elements were asked for without computing, of a tensor that is not in memory.
-    #[error("to_host: the tensor is not computed yet; realize or eval it")]
-    NotRealized,
+    #[error("{op}: the tensor is not computed yet; realize or eval it")]
+    NotRealized {
+        /// The operation that was asked for.
+        op: &'static str,
+    },
+    /// Elements of one type were asked for, of a tensor of another.
+    #[error("{op}: elements of {asked} are asked for, the tensor holds {actual}")]
+    ElementTypeMismatch {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The type asked for.
+        asked: DType,
+        /// The type of the tensor.
+        actual: DType,
+    },
     /// A plan was given more or fewer arrays than it has inputs.
     #[error("run: the plan has {expected} inputs, got {actual} arrays")]
     InputCount {
@@ -347,6 +360,57 @@ impl Error {
                 error: Box::new(error),
                 location,
             },
+        }
+    }
+
+    /// The same error under the name of another operation: the one that the caller knows, where the one that failed is a part
+    /// of it.
+    pub(crate) fn renamed(mut self, name: &'static str) -> Self {
+        if let Some(op) = self.op_mut() {
+            *op = name;
+        }
+        self
+    }
+
+    /// The name of the operation, where it is a field. Every variant is listed, so that a new one is not forgotten.
+    fn op_mut(&mut self) -> Option<&mut &'static str> {
+        match self {
+            Self::At { error, .. } => error.op_mut(),
+            Self::TooLarge { op, .. }
+            | Self::LengthMismatch { op, .. }
+            | Self::BroadcastMismatch { op, .. }
+            | Self::NotBroadcastable { op, .. }
+            | Self::AxisOutOfRange { op, .. }
+            | Self::NotAPermutation { op, .. }
+            | Self::StrideCount { op, .. }
+            | Self::OutOfBounds { op, .. }
+            | Self::ElementCount { op, .. }
+            | Self::NotSizeOne { op, .. }
+            | Self::ZeroStep { op, .. }
+            | Self::WindowSize { op, .. }
+            | Self::RepeatedAxis { op, .. }
+            | Self::DTypeMismatch { op, .. }
+            | Self::DTypeUnsupported { op, .. }
+            | Self::Unrepresentable { op, .. }
+            | Self::NotConstant { op }
+            | Self::EmptyReduction { op, .. }
+            | Self::ConcatMismatch { op, .. }
+            | Self::InnerMismatch { op, .. }
+            | Self::NotRealized { op }
+            | Self::ElementTypeMismatch { op, .. } => Some(op),
+            Self::MatmulMismatch { .. }
+            | Self::IndexOutOfRange { .. }
+            | Self::InputCount { .. }
+            | Self::InputMismatch { .. }
+            | Self::NoExecutor
+            | Self::OutOfMemory { .. }
+            | Self::BadStep { .. }
+            | Self::Device { .. }
+            | Self::ForeignStorage
+            | Self::VerifyFailed { .. }
+            | Self::Einsum(_)
+            | Self::Idx(_)
+            | Self::Data(_) => None,
         }
     }
 

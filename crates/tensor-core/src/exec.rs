@@ -7,6 +7,15 @@
 //! the values in order, the inputs by number, the output as contiguous and row-major. [`Executor::run`] may queue the
 //! work and return at once; only [`Storage::read`] has to wait. Whatever it computes must be what [`Reference`]
 //! computes, within the error that the operations' descriptions allow: `TENSOR_VERIFY=1` compares every step.
+//!
+//! A value in which nothing is folded, computed by the same operations from the same elements, has the same bits in every step
+//! of one executor, whatever else the step computes: plans compute values again where that is cheaper than to keep them, and
+//! [`Tensor::argmax`](crate::Tensor::argmax) looks for an extreme among values computed again. So what a compiler may contract
+//! (`a * b + c`) is contracted everywhere or nowhere. A sum or product over axes may differ from step to step, as far as
+//! another order of it may.
+//!
+//! What a plan leaves out is not computed, and its errors are not found: a [`gather`](crate::Tensor::gather) in the choice that
+//! a constant condition never takes, or at positions that a view skips.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -33,12 +33,16 @@ mod guards;
 mod keep;
 mod lower;
 
+/// What one operation may need, however low a target's caps are: a choice between three arrays.
+const LEAST_VALUES: usize = 4;
+const LEAST_INPUTS: usize = 3;
+
 /// What an executor can take in one step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The most values of one nest.
+    /// The most values of one nest; fewer than 4 count as 4, which one operation may need.
     pub max_values: usize,
-    /// The most inputs of one nest.
+    /// The most inputs of one nest; fewer than 3 count as 3.
     pub max_inputs: usize,
     /// The fewest multiplications for which a product of matrices is marked as one; `None` if never.
     pub min_product: Option<usize>,
@@ -110,6 +114,15 @@ pub struct Plan {
 }
 
 impl Target {
+    /// The target with caps under which every operation can be planned.
+    fn workable(&self) -> Self {
+        Self {
+            max_values: self.max_values.max(LEAST_VALUES),
+            max_inputs: self.max_inputs.max(LEAST_INPUTS),
+            ..self.clone()
+        }
+    }
+
     fn is_worth_a_product(&self, nest: &LoopNest, contract: &Contract) -> bool {
         let size = |axes: &[usize]| {
             axes.iter()
@@ -163,6 +176,7 @@ impl Plan {
     pub fn of(tensors: &[&Tensor], target: &Target) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
         /// A plan that still changes after so many rounds is good enough.
         const MAX_ROUNDS: usize = 6;
+        let target = &target.workable();
         let graph = Graph::of(tensors)?;
         let mut kept = BTreeSet::new();
         for _ in 1..MAX_ROUNDS {
@@ -293,6 +307,10 @@ impl Plan {
     }
 
     /// The plan as text for people: steps with their loops, values, bytes and operations.
+    ///
+    /// The bytes that a step reads are those of the elements that it touches, each counted once: for each value that reads, as
+    /// many as the loops that move it have iterations; for each input, the sum over the values that read it, and at most the
+    /// whole array. Operations are counted in additions, as [`LoopNest::operations`] does.
     #[must_use]
     pub fn explain(&self) -> impl fmt::Display {
         explain::Explained(self.clone())

@@ -6,7 +6,8 @@
 //! the affine coordinates that it reads its source at; matrix products, means and softmaxes are written in terms of
 //! a few primitive nodes, so that the planner knows a dozen operations.
 //! Errors: a bad operation becomes an error node, which every later operation hands on; [`Tensor::shape`],
-//! [`Tensor::eval`] and [`Tensor::realize`] return it, with the source line that made it.
+//! [`Tensor::eval`] and [`Tensor::realize`] return it, with the source line that made it. It names the operation that stands
+//! on that line, also where another one failed that it is made of.
 
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
@@ -77,7 +78,7 @@ pub(crate) struct Node {
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     /// Nothing: the operation that made it was wrong.
-    Error(Error),
+    Error(Arc<Error>),
     /// Elements in memory, row-major and contiguous.
     Data(Arc<dyn Storage>),
     /// One element, without axes.
@@ -135,9 +136,11 @@ impl Op {
     }
 }
 
+/// What a planner takes for the same: memory and errors by identity, views by what they read and not by what they are called.
 impl PartialEq for Op {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::Error(a), Self::Error(b)) => Arc::ptr_eq(a, b),
             (Self::Data(a), Self::Data(b)) => Arc::ptr_eq(a, b),
             (Self::Const(a), Self::Const(b)) => a == b,
             (Self::Index, Self::Index)
@@ -187,7 +190,8 @@ impl Hash for Op {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
-            Self::Error(_) | Self::Index | Self::Select | Self::Cast | Self::Reshape => {}
+            Self::Index | Self::Select | Self::Cast | Self::Reshape => {}
+            Self::Error(error) => Arc::as_ptr(error).hash(state),
             Self::Data(storage) => Arc::as_ptr(storage).cast::<()>().hash(state),
             Self::Const(scalar) => scalar.hash(state),
             Self::Random { key, stream } => (key, stream).hash(state),
@@ -224,7 +228,7 @@ impl Tensor {
     /// The error that this tensor stands for, if any.
     fn check(&self) -> Result<()> {
         match &self.0.op {
-            Op::Error(error) => Err(error.clone()),
+            Op::Error(error) => Err(Error::clone(error)),
             _ => Ok(()),
         }
     }
@@ -258,12 +262,24 @@ impl Tensor {
     pub(crate) fn error(error: Error) -> Self {
         let location = Location::caller();
         Self(Arc::new(Node {
-            op: Op::Error(error.at(location)),
+            op: Op::Error(Arc::new(error.at(location))),
             inputs: Vec::new(),
             shape: Vec::new(),
             dtype: DType::F32,
             location,
         }))
+    }
+
+    /// The result of an operation that is made of others. An error that arose in one of those, and not in an input, gets the
+    /// name of the operation that the caller knows.
+    #[track_caller]
+    pub(crate) fn composed(self, op: &'static str, inputs: &[&Self]) -> Self {
+        match self.check() {
+            Err(error) if inputs.iter().all(|input| input.check().is_ok()) => {
+                Self::error(error.renamed(op))
+            }
+            _ => self,
+        }
     }
 }
 

@@ -81,7 +81,7 @@ def elementwise():
             ("neg", np.negative), ("abs", np.abs), ("floor", np.floor), ("ceil", np.ceil), ("round", np.rint),
             ("trunc", np.trunc), ("sqrt", np.sqrt), ("recip", np.reciprocal), ("exp", np.exp), ("ln", np.log),
             ("tanh", np.tanh), ("is_nan", np.isnan), ("square", np.square),
-            ("relu", lambda y: np.maximum(y, dtype(0))),
+            ("relu", lambda y: np.maximum(y, dtype(0))), ("sign", np.sign),
             ("sigmoid", lambda y: (1 / (1 + np.exp(-y.astype(F64)))).astype(dtype)),
         ]:
             case(name, function, y)
@@ -104,6 +104,7 @@ def elementwise():
         case("not", np.invert, x)
         case("square", np.square, x)
         case("relu", lambda x: np.maximum(x, dtype(0)), x)
+        case("sign", np.sign, x)
     case("neg", np.negative, np.array(SIGNED, I32))
     case("abs", np.abs, np.array(SIGNED, I32))
 
@@ -113,6 +114,13 @@ def elementwise():
     ]:
         case(name, function, b[:, None], b)
     case("not", np.logical_not, b)
+
+    for dtype in F32, F64:
+        bounds = np.array([NAN, -INF, -1.0, 0.5, INF], dtype)
+        case("clip", np.clip, np.array(FLOATS, dtype)[:, None, None], bounds[:, None], bounds)
+    case("clip", np.clip, np.array(SIGNED, I32)[:, None], np.array([-7, 3], I32), np.array([2, 1], I32))
+    case("clip", np.clip, np.array(UNSIGNED, U32), np.array(2, U32), np.array(33, U32))
+    case("clip", np.clip, iota((2,)), iota((3,)), iota(()), refused="BroadcastMismatch")
 
     for a, b in [((3, 1), (4,)), ((), (2, 2)), ((2, 1, 3), (4, 1)), ((0,), (1,)), ((0, 1), (1, 3)), ((1,), ())]:
         case("add", np.add, iota(a), iota(b))
@@ -322,6 +330,28 @@ def reductions():
         folded(name, bits((0, 2)), (0,))
         folded(name, bits((0, 2)), (1,))
         folded(name, bits((0,)), None)
+
+    def spread(name, x, axes, ddof, keep=False, refused=None):
+        which = ".." if axes is None else " ".join(map(str, axes))
+        dtype = x.dtype if x.dtype in (F32, F64) else F32
+        function = {"var": np.var, "std": np.std}[name]
+        case(f"{name}{ddof}{'_keep' if keep else ''} {which}".strip(),
+             lambda x: function(x, axis=axes, ddof=ddof, keepdims=keep, dtype=dtype), x, refused=refused)
+
+    for name in "var", "std":
+        for ddof in 0, 1:
+            for axes in sets:
+                spread(name, halves, axes, ddof, keep=axes == (1,))
+            for dtype in F64, I32, U32:
+                spread(name, iota((3, 4), dtype), (0,), ddof)
+            spread(name, bits((2, 3)), None, ddof)
+            spread(name, special, (1,), ddof)
+            spread(name, special[:, :1], (1,), ddof)
+            for shape, axes in [((0,), None), ((0, 3), (0,)), ((0, 3), (1,)), ((3, 0), (1,))]:
+                spread(name, iota(shape, F32), axes, ddof)
+        # A mean that a sum of squares would lose the variance beside.
+        spread(name, (iota((11,), F64) + 1e9), None, 1)
+        spread(name, iota((2, 3), F32), (2,), 0, refused="AxisOutOfRange")
 
     def position(name, x, axis, refused=None):
         function = {"argmax": np.argmax, "argmin": np.argmin}[name]

@@ -236,15 +236,25 @@ fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
     safetensors::write(folder.file("x.safetensors"), &[("x", &x)]).unwrap();
 
     let lazy = &x + 1.0;
-    assert!(matches!(
-        npy::write(folder.file("x.npy"), &lazy),
-        Err(Error::NotRealized)
-    ));
+    let line = line!() + 1;
+    let error = npy::write(folder.file("x.npy"), &lazy).unwrap_err();
+    assert_eq!(
+        error.root().to_string(),
+        "npy::write: the tensor is not computed yet; realize or eval it"
+    );
+    let location = error.location().unwrap();
+    assert_eq!((location.file(), location.line()), (file!(), line));
     let pair: &[(&str, &Tensor)] = &[("x", &x), ("y", &lazy)];
-    assert!(matches!(
-        safetensors::write(folder.file("x.safetensors"), pair),
-        Err(Error::NotRealized)
-    ));
+    let error = safetensors::write(folder.file("x.safetensors"), pair).unwrap_err();
+    assert!(
+        matches!(
+            error.root(),
+            Error::NotRealized {
+                op: "safetensors::write"
+            }
+        ),
+        "{error}"
+    );
     let wrong = x.reshape(&[3]);
     let error = npy::write(folder.file("x.npy"), &wrong).unwrap_err();
     assert!(

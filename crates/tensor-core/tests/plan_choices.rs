@@ -5,11 +5,11 @@
 )]
 
 use tensor_core::compare::{Bound, assert_close};
-use tensor_core::exec::Executor;
+use tensor_core::exec::{self, Executor};
 use tensor_core::ir::{Guard, Value};
 use tensor_core::op::{Binary, Unary};
 use tensor_core::plan::{Plan, Step, Target};
-use tensor_core::{DType, Host, Reference, Scalar, Tensor};
+use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor};
 
 fn planned(tensors: &[&Tensor]) -> Plan {
     Plan::of(tensors, &Host::new().target()).unwrap().0
@@ -296,4 +296,76 @@ fn a_square_by_pow_is_a_product_where_that_gives_the_same_bits() {
     let actual: Vec<f64> = actual.iter().map(|&square| f64::from(square)).collect();
     let is_same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
     assert!(actual.iter().zip(&expected).all(is_same));
+}
+
+#[test]
+fn caps_of_zero_are_the_least_that_an_operation_needs() {
+    let (x, y) = (numbers(&[4, 6]), numbers(&[6]));
+    let index = Tensor::from_vec(&[2], vec![3, 1]);
+    let program = (x.gt(&y).select(x.gather(&index, 0).sum(0), &y) * 2.0 + &x).max(1);
+    let capped = |max_values, max_inputs| Target {
+        max_values,
+        max_inputs,
+        min_product: Some(1),
+        computes_factors: true,
+    };
+    let (least, data) = Plan::of(&[&program], &capped(4, 3)).unwrap();
+    for target in [capped(0, 0), capped(1, 0), capped(0, 2)] {
+        assert_eq!(Plan::of(&[&program], &target).unwrap().0, least);
+    }
+    let result = exec::run(&Reference, &least, &data);
+    let result = pollster::block_on(result).unwrap().remove(0);
+    let HostData::F32(elements) = pollster::block_on(result.read()).unwrap() else {
+        panic!("the program gives f32s");
+    };
+    let expected = program.eval::<f32>(&Reference).unwrap();
+    assert_close(elements, expected.flatten(), Bound::bits());
+}
+
+#[test]
+fn the_text_of_a_plan_counts_the_bytes_that_are_touched() {
+    let x = numbers(&[100, 200]);
+    let text = |tensor: &Tensor| planned(&[tensor]).explain().to_string();
+    let has = |text: &str, line: &str| assert!(text.contains(line), "{line:?} is not in\n{text}");
+    let row = x.slice(0, 3..4);
+    has(
+        &text(&(&row + 1)),
+        "reads 800 B, writes 800 B, operations 200\n",
+    );
+    has(
+        &text(&row.broadcast_to(&[50, 200]).abs()),
+        "reads 800 B, writes 40.00 kB, operations 10.00 k\n",
+    );
+    // All of it, however often.
+    has(&text(&(&x + &x.flip(0))), "reads 80.00 kB, writes 80.00 kB");
+    has(&text(&x.slice(0, ..2).sum(1)), "reads 1.60 kB, writes 8 B");
+    // As many elements as are picked, and their positions.
+    let index = Tensor::from_vec(&[2], vec![3, 1]);
+    has(
+        &text(&(x.gather(&index, 0) * 2.0)),
+        "reads 1.61 kB, writes 1.60 kB",
+    );
+    has(&text(&(x.slice(0, ..0) + 1)), "reads 0 B, writes 0 B");
+}
+
+#[test]
+fn a_choice_that_a_constant_condition_never_takes_is_left_out() {
+    let table = numbers(&[4]);
+    let outside = table.gather(&Tensor::from_vec(&[1], vec![9]), 0);
+    let always = Tensor::scalar(true).select(1.0, &outside);
+    is_same_on_both_executors(&always);
+    let one_by_one = Tensor::from_vec(&[1], vec![true]).select(1.0, &outside);
+    assert!(one_by_one.eval::<f32>(&Reference).is_err());
+}
+
+#[test]
+fn two_numbers_to_choose_from_are_f32() {
+    let condition = Tensor::from_vec(&[2], vec![true, false]);
+    assert_eq!(condition.select(1, 0).dtype().unwrap(), DType::F32);
+    assert_eq!(condition.select(1.0, 0.0).dtype().unwrap(), DType::F32);
+    assert_eq!(
+        condition.select(Tensor::scalar(1), 0).dtype().unwrap(),
+        DType::I32
+    );
+    assert!(condition.select(true, false).dtype().is_err());
 }

@@ -126,12 +126,15 @@ pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(
     }
 }
 
-/// Writes the elements of a tensor that is in memory, in row-major order; the inner result is what writing gave.
+/// Writes the elements of a tensor that is in memory, in row-major order, for an operation of that name; the inner result is
+/// what writing gave.
+#[track_caller]
 pub(super) fn write<T: FileElement>(
+    op: &'static str,
     out: &mut impl Write,
     tensor: &Tensor,
 ) -> Result<io::Result<()>> {
-    let array = tensor.to_host::<T>()?;
+    let array = tensor.in_memory::<T>(op)?;
     let elements: Vec<T> = array.into_iter().collect();
     let mut bytes = Vec::new();
     Ok(elements

@@ -86,6 +86,7 @@ fn typed<T: FileElement>(input: &mut impl Read, header: &Header) -> Result<Tenso
 /// What the tensor stands for, if that is an error; [`Error::NotRealized`](crate::Error::NotRealized) if it would have to
 /// be computed; [`DataError::InFile`] around [`DataError::Io`], or [`DataError::Unwritable`] if the shape does not
 /// fit a header.
+#[track_caller]
 pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
     let in_file = |fault: DataError| DataError::InFile {
@@ -105,10 +106,11 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
 ///
 /// # Errors
 /// As [`write()`], without the path.
+#[track_caller]
 pub fn write_to(mut out: impl Write, tensor: &Tensor) -> Result<()> {
     let dtype = tensor.dtype()?;
     let header = header::written(dtype, tensor.shape()?)?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;
-    let written = with_element!(dtype, T => elements::write::<T>(&mut out, tensor))?;
+    let written = with_element!(dtype, T => elements::write::<T>("npy::write", &mut out, tensor))?;
     Ok(written.map_err(DataError::io(FORMAT))?)
 }

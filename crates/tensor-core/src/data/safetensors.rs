@@ -91,6 +91,7 @@ fn read_tensor(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError
 /// What a tensor stands for, if that is an error; [`Error::NotRealized`](crate::Error::NotRealized) if one would have to
 /// be computed; [`DataError::InFile`] around [`DataError::Io`], or [`DataError::Unwritable`] if two have one name
 /// or one the name `__metadata__`.
+#[track_caller]
 pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> {
     let path = path.as_ref();
     let in_file = |fault: DataError| DataError::InFile {
@@ -110,6 +111,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> 
 ///
 /// # Errors
 /// As [`write()`], without the path.
+#[track_caller]
 pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> {
     let mut entries = Vec::with_capacity(tensors.len());
     for &(name, tensor) in tensors {
@@ -130,7 +132,7 @@ pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> 
     let header = header::written(entries.iter().map(|(entry, _)| entry))?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;
     for (entry, tensor) in entries {
-        let written = with_element!(entry.dtype, T => elements::write::<T>(&mut out, tensor))?;
+        let written = with_element!(entry.dtype, T => elements::write::<T>("safetensors::write", &mut out, tensor))?;
         written.map_err(DataError::io(FORMAT))?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{BufferId, Kind, Plan, Step};
-use crate::ir::Value;
+use crate::ir::{IndexMap, LoopNest, Value};
 
 /// Prints a plan.
 pub(super) struct Explained(pub(super) Plan);
@@ -54,15 +54,15 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
         sizes(&output.shape),
         sizes(&nest.domain),
     )?;
-    let read: usize = step
-        .inputs
-        .iter()
-        .map(|&input| plan.buffers[input.0].bytes())
-        .sum();
+    let read = step.inputs.iter().enumerate().map(|(place, input)| {
+        let buffer = &plan.buffers[input.0];
+        let read_len = touched(nest, place).min(buffer.len());
+        read_len.saturating_mul(buffer.dtype.bytes())
+    });
     writeln!(
         f,
-        "  reads {}, writes {}, {:.4} operations",
-        bytes(read),
+        "  reads {}, writes {}, operations {}",
+        bytes(read.fold(0, usize::saturating_add)),
         bytes(output.bytes()),
         Scaled(nest.operations()),
     )?;
@@ -112,6 +112,28 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     }
 }
 
+/// The elements of an input that a nest reads, by [`Plan::explain`]'s way of counting.
+fn touched(nest: &LoopNest, place: usize) -> usize {
+    let sizes = nest.sizes();
+    let moved = |map: &IndexMap| {
+        let axes = sizes.iter().enumerate();
+        axes.filter(|&(axis, _)| map.stride(axis) != 0)
+            .fold(1, |len: usize, (_, &size)| len.saturating_mul(size))
+    };
+    // An empty loop moves nothing, whichever axis it is on.
+    let is_empty = sizes.contains(&0);
+    let read = nest.values.iter().map(|value| match value {
+        _ if is_empty => 0,
+        Value::Load { input, map, .. } if *input == place => moved(map),
+        // Where a gather reads is in the data.
+        Value::Gather { input, .. } if *input == place => sizes
+            .iter()
+            .fold(1, |len: usize, &size| len.saturating_mul(size)),
+        _ => 0,
+    });
+    read.fold(0, usize::saturating_add)
+}
+
 fn name(buffer: BufferId) -> String {
     format!("b{}", buffer.0)
 }
@@ -122,10 +144,12 @@ fn sizes(shape: &[usize]) -> String {
 }
 
 fn bytes(count: usize) -> String {
-    format!("{:.4}B", Scaled(count as f64))
+    let scaled = Scaled(count as f64).to_string();
+    let gap = if scaled.contains(' ') { "" } else { " " };
+    format!("{scaled}{gap}B")
 }
 
-/// A number with a decimal prefix.
+/// A number, or one with two digits and the decimal prefix that it is to be read with.
 struct Scaled(f64);
 
 impl fmt::Display for Scaled {
@@ -138,7 +162,10 @@ impl fmt::Display for Scaled {
             }
             (value, prefix) = (value / STEP, next);
         }
-        let digits = if prefix.is_empty() { 0 } else { 2 };
-        write!(f, "{value:.digits$} {prefix}")
+        if prefix.is_empty() {
+            write!(f, "{value:.0}")
+        } else {
+            write!(f, "{value:.2} {prefix}")
+        }
     }
 }

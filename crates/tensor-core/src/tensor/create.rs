@@ -76,7 +76,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn full<T: Element>(shape: &[usize], value: T) -> Self {
-        Self::scalar(value).broadcast_to(shape)
+        Self::scalar(value)
+            .broadcast_to(shape)
+            .composed("full", &[])
     }
 
     /// The positions `0, 1, …, len - 1` as `i32`; takes no memory.

@@ -1,9 +1,11 @@
 //! Element by element: arithmetic, functions, comparisons, selection, conversion.
 //!
-//! Role: the methods and operators; what each computes, its NaN and its infinities stand in [`crate::op`].
+//! Role: the methods and operators; what each computes, its NaN and its infinities stand in [`crate::op`]. `%` is
+//! [`Tensor::rem`], with the sign of the divisor as in Python and not as in Rust; `&`, `|`, `^` and `!` are [`Tensor::and`],
+//! [`Tensor::or`], [`Tensor::xor`] and [`Tensor::not`].
 //! Shapes: operands broadcast against each other by `NumPy`'s rules.
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 
 use super::{Op, Operand, Tensor, or_error_node};
 use crate::dtype::DType;
@@ -76,38 +78,75 @@ impl Tensor {
         Self::new(Op::Compare(op), operands.to_vec(), shape, DType::Bool)
     }
 
+    /// A comparison that is another one the other way round, under its own name and with its operands in order.
+    #[track_caller]
+    fn swapped(&self, name: &'static str, op: Compare, other: impl Operand) -> Self {
+        let other = other.operand(name, self.0.dtype);
+        let aligned = Self::aligned(name, [self.clone(), other], |dtype| op.accepts(dtype));
+        let [a, b] = or_error_node!(aligned);
+        Self::compared(op, b, a)
+    }
+
     /// `max(x, 0)`; NaN stays NaN.
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
-        self.maximum(0)
+        self.maximum(0).composed("relu", &[self])
     }
 
     /// `x * x`.
     #[track_caller]
     #[must_use]
     pub fn square(&self) -> Self {
-        self * self
+        (self * self).composed("square", &[self])
+    }
+
+    /// The elements brought into `low..=high`: `min(max(x, low), high)`, broadcast, as `numpy.clip`. So `high` where
+    /// `low > high`, and NaN where any of the three is.
+    #[track_caller]
+    #[must_use]
+    pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
+        let (op, dtype) = ("clip", self.0.dtype);
+        let (low, high) = (low.operand(op, dtype), high.operand(op, dtype));
+        self.maximum(&low)
+            .minimum(&high)
+            .composed(op, &[self, &low, &high])
+    }
+
+    /// -1 below zero, 1 above, 0 for either zero, NaN for NaN; as `numpy.sign`.
+    #[track_caller]
+    #[must_use]
+    pub fn sign(&self) -> Self {
+        let sign = match self.0.dtype {
+            DType::U32 => self.minimum(1),
+            DType::I32 => self.maximum(-1).minimum(1),
+            // Only zeros and NaN come to the last choice.
+            _ => self.gt(0).select(1, self.lt(0).select(-1, self.abs())),
+        };
+        sign.composed("sign", &[self])
     }
 
     /// Whether `self > other`: [`lt`](Tensor::lt) the other way round.
     #[track_caller]
     #[must_use]
     pub fn gt(&self, other: impl Operand) -> Self {
-        Self::compared(Compare::Lt, other.operand("gt", self.0.dtype), self.clone())
+        self.swapped("gt", Compare::Lt, other)
     }
 
     /// Whether `self >= other`: [`le`](Tensor::le) the other way round.
     #[track_caller]
     #[must_use]
     pub fn ge(&self, other: impl Operand) -> Self {
-        Self::compared(Compare::Le, other.operand("ge", self.0.dtype), self.clone())
+        self.swapped("ge", Compare::Le, other)
     }
 
     /// Where this tensor of `bool` is true, the element of `yes`, else that of `no`. The other one may be anything, NaN
-    /// too; but both are computed, so a [`gather`](Tensor::gather) in either must stay in range.
+    /// too; but both are computed, so a [`gather`](Tensor::gather) in either must stay in range. Only where the condition is
+    /// one number for all elements is the other choice left out, and what is out of range in it is not reported.
     ///
-    /// A number takes the type of the other choice; two numbers take `f32`, as far as they fit.
+    /// A number takes the type of the other choice. Two numbers are `f32`, whatever they are written as: the condition, a
+    /// `bool`, says nothing of the type. So `select(1, 0)` gives `f32`s, and `select(true, false)` is refused; for other types
+    /// [`cast`](Tensor::cast) the condition, or make one choice a [`scalar`](Tensor::scalar).
     ///
     /// # Examples
     /// ```
@@ -225,7 +264,7 @@ unary_methods! {
     sigmoid Sigmoid;
     /// Whether it is NaN.
     is_nan IsNan;
-    /// The complement.
+    /// The complement; also `!a`.
     not Not;
 }
 
@@ -247,7 +286,7 @@ macro_rules! binary_methods {
 binary_methods! {
     /// The quotient rounded down.
     floor_div FloorDiv;
-    /// What [`floor_div`](Tensor::floor_div) leaves, with the sign of the divisor.
+    /// What [`floor_div`](Tensor::floor_div) leaves, with the sign of the divisor; also `a % b`.
     rem Rem;
     /// This tensor to the power of another.
     pow Pow;
@@ -255,11 +294,11 @@ binary_methods! {
     maximum Maximum;
     /// The smaller one.
     minimum Minimum;
-    /// Both.
+    /// Both; also `a & b`.
     and And;
-    /// Either or both.
+    /// Either or both; also `a | b`.
     or Or;
-    /// Either but not both.
+    /// Either but not both; also `a ^ b`.
     xor Xor;
     /// The bits moved up.
     shl Shl;
@@ -293,31 +332,30 @@ compare_methods! {
 }
 
 macro_rules! operators {
-    ($($trait:ident $method:ident;)*) => {$(
+    ($($trait:ident $method:ident $op:ident $numbers:tt;)*) => {$(
         impl<O: Operand> $trait<O> for &Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: O) -> Tensor {
-                self.binary(Binary::$trait, other)
+                self.binary(Binary::$op, other)
             }
         }
         impl<O: Operand> $trait<O> for Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: O) -> Tensor {
-                self.binary(Binary::$trait, other)
+                self.binary(Binary::$op, other)
             }
         }
-        // One type each for literals with and without a point, so that `1.0 - &x` needs no annotation.
-        operators! { @numbers $trait $method f64 i32 }
+        operators! { @numbers $trait $method $op $numbers }
     )*};
-    (@numbers $trait:ident $method:ident $($number:ty)*) => {$(
+    (@numbers $trait:ident $method:ident $op:ident [$($number:ty)*]) => {$(
         impl $trait<&Tensor> for $number {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, tensor: &Tensor) -> Tensor {
-                let number = self.operand(Binary::$trait.name(), tensor.0.dtype);
-                Tensor::binary_of(Binary::$trait, number, tensor.clone())
+                let number = self.operand(Binary::$op.name(), tensor.0.dtype);
+                Tensor::binary_of(Binary::$op, number, tensor.clone())
             }
         }
         impl $trait<Tensor> for $number {
@@ -329,25 +367,37 @@ macro_rules! operators {
         }
     )*};
 }
+// Numbers on the left: one type each for literals with and without a point, so that `1.0 - &x` needs no annotation.
 operators! {
-    Add add;
-    Sub sub;
-    Mul mul;
-    Div div;
+    Add add Add [f64 i32];
+    Sub sub Sub [f64 i32];
+    Mul mul Mul [f64 i32];
+    Div div Div [f64 i32];
+    Rem rem Rem [f64 i32];
+    BitAnd bitand And [i32 bool];
+    BitOr bitor Or [i32 bool];
+    BitXor bitxor Xor [i32 bool];
 }
 
-impl Neg for &Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn neg(self) -> Tensor {
-        self.unary(Unary::Neg)
-    }
+macro_rules! prefix_operators {
+    ($($trait:ident $method:ident;)*) => {$(
+        impl $trait for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self) -> Tensor {
+                self.unary(Unary::$trait)
+            }
+        }
+        impl $trait for Tensor {
+            type Output = Self;
+            #[track_caller]
+            fn $method(self) -> Self {
+                self.unary(Unary::$trait)
+            }
+        }
+    )*};
 }
-
-impl Neg for Tensor {
-    type Output = Self;
-    #[track_caller]
-    fn neg(self) -> Self {
-        self.unary(Unary::Neg)
-    }
+prefix_operators! {
+    Neg neg;
+    Not not;
 }

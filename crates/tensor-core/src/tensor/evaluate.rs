@@ -1,5 +1,6 @@
 //! Computing tensors.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use ndarray::{ArrayD, IxDyn};
@@ -15,8 +16,9 @@ impl Tensor {
     /// Computes the tensor and gives its elements as an array.
     ///
     /// # Errors
-    /// [`Error::DTypeMismatch`] if `T` is not the type of the elements; whatever went wrong while the tensor was built;
-    /// what the executor meets.
+    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements, with the caller's line; whatever went wrong while
+    /// the tensor was built; what the executor meets.
+    #[track_caller]
     pub fn eval<T: Element>(&self, executor: &dyn Executor) -> Result<ArrayD<T>> {
         self.expect::<T>("eval")?;
         let [storage] = computed([self], executor)?;
@@ -72,26 +74,30 @@ impl Tensor {
     /// Gives the elements of a tensor that is in memory already: made from data, or by [`realize`](Tensor::realize).
     ///
     /// # Errors
-    /// [`Error::NotRealized`] if it would have to be computed; [`Error::DTypeMismatch`] if `T` is not the type of the
-    /// elements; what the device meets.
+    /// [`Error::NotRealized`] if it would have to be computed and [`Error::ElementTypeMismatch`] if `T` is not the type of the
+    /// elements, both with the caller's line; what the device meets.
+    #[track_caller]
     pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
-        self.expect::<T>("to_host")?;
-        let Op::Data(storage) = &self.node().op else {
-            return Err(Error::NotRealized);
-        };
-        read("to_host", &self.node().shape, Arc::clone(storage))
+        self.in_memory("to_host")
     }
 
+    /// [`to_host`](Tensor::to_host), under the name of the operation that asks.
+    #[track_caller]
+    pub(crate) fn in_memory<T: Element>(&self, op: &'static str) -> Result<ArrayD<T>> {
+        self.expect::<T>(op)?;
+        let Op::Data(storage) = &self.node().op else {
+            return Err(Error::NotRealized { op }.at(Location::caller()));
+        };
+        read(op, &self.node().shape, Arc::clone(storage))
+    }
+
+    #[track_caller]
     fn expect<T: Element>(&self, op: &'static str) -> Result<()> {
-        let dtype = self.dtype()?;
-        if dtype == T::DTYPE {
+        let (asked, actual) = (T::DTYPE, self.dtype()?);
+        if asked == actual {
             return Ok(());
         }
-        Err(Error::DTypeMismatch {
-            op,
-            left: T::DTYPE,
-            right: dtype,
-        })
+        Err(Error::ElementTypeMismatch { op, asked, actual }.at(Location::caller()))
     }
 }
 
@@ -114,10 +120,10 @@ fn read<T: Element>(
     storage: Arc<dyn Storage>,
 ) -> Result<ArrayD<T>> {
     let data = pollster::block_on(storage.read())?;
-    let data = T::from_host(data).map_err(|other| Error::DTypeMismatch {
+    let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
         op,
-        left: T::DTYPE,
-        right: other.dtype(),
+        asked: T::DTYPE,
+        actual: other.dtype(),
     })?;
     from_checked(op, IxDyn(shape), data)
 }

@@ -10,7 +10,9 @@ impl Tensor {
     /// Picks elements along `axis` by an integer tensor of any shape, as `numpy.take` does: the shape of `index` takes
     /// the place of the axis. Negative positions count from the end.
     ///
-    /// A position outside the axis is found when the tensor is computed: [`Error::IndexOutOfRange`].
+    /// A position outside the axis is found when the element is computed: [`Error::IndexOutOfRange`], for one of them if there
+    /// are several. It is not found where no element is computed from it: behind a view that leaves it out, or in a
+    /// [`select`](Tensor::select) whose condition is one number.
     ///
     /// # Examples
     /// ```
@@ -44,32 +46,30 @@ impl Tensor {
             });
             let mut line = vec![1; out.len()];
             line[at..at + n_index].copy_from_slice(&index.0.shape);
-            Ok((
-                rows.collect(),
-                out.clone(),
-                index.reshape(&line).broadcast_to(&out),
-            ))
+            let wide = index.reshape(&line).broadcast_to(&out);
+            Ok((rows.collect(), out, wide.composed("gather", &[index])))
         }))
     }
 
     /// Picks one element along `axis` for each element of an integer tensor, as `numpy.take_along_axis` does: `index` has
     /// this tensor's rank, and its other axes broadcast.
     ///
-    /// A position outside the axis is found when the tensor is computed: [`Error::IndexOutOfRange`].
+    /// A position outside the axis is found as by [`gather`](Tensor::gather).
     #[track_caller]
     #[must_use]
     pub fn take_along_axis(&self, index: &Self, axis: isize) -> Self {
         or_error_node!(self.gathered("take_along_axis", index, axis, |shape, at| {
+            let op = "take_along_axis";
             if index.0.shape.len() != shape.len() {
                 return Err(Error::NotBroadcastable {
-                    op: "take_along_axis",
+                    op,
                     from: index.0.shape.clone(),
                     to: shape.to_vec(),
                 });
             }
             let mut out = shape.to_vec();
             out[at] = index.0.shape.get(at).copied().unwrap_or(1);
-            let index = index.broadcast_to(&out);
+            let index = index.broadcast_to(&out).composed(op, &[index]);
             index.check()?;
             // The picked axis itself is read through the index alone.
             let mut line = shape.to_vec();

@@ -8,7 +8,9 @@ impl Tensor {
     /// The matrix product over the last two axes, with the axes before them broadcast, as `numpy.matmul` does: a
     /// vector on the left is a row, on the right a column, and its axis disappears again.
     ///
-    /// The error node of [`Error::InnerMismatch`] if the inner sizes differ or a scalar takes part.
+    /// The error node of [`Error::InnerMismatch`] if the inner sizes differ or a scalar takes part,
+    /// [`Error::BroadcastMismatch`] if the axes before the last two do not fit, [`Error::DTypeMismatch`] of two types, and
+    /// [`Error::DTypeUnsupported`] of `bool`s.
     ///
     /// # Examples
     /// ```
@@ -36,7 +38,7 @@ impl Tensor {
             other.clone()
         };
         let product = a.expand_dims(-1) * b.expand_dims(-3);
-        let mut sum = product.sum(-2);
+        let mut sum = product.sum(-2).composed("matmul", &[self, other]);
         if right_is_column {
             sum = sum.squeeze(-1);
         }

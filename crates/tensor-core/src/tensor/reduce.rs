@@ -1,6 +1,6 @@
 //! Reductions over axes.
 //!
-//! Role: sums, products, extremes, truth, counts, means, and where the extremes are.
+//! Role: sums, products, extremes, truth, counts, means, variances, and where the extremes are.
 //! Shapes: the reduced axes disappear, or stay with size 1 under [`Axes::keep`].
 //! Accuracy: the order of a sum is fixed by the shapes and the executor, never by the number of threads; the
 //! reference executor adds floats in f64.
@@ -9,6 +9,7 @@ use super::{Axes, Op, Tensor, or_error_node};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::op::Reduce;
+use crate::shape::resolve_axis;
 
 impl Tensor {
     #[track_caller]
@@ -102,7 +103,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn count(&self, axes: impl Into<Axes>) -> Self {
-        self.cast(DType::Bool).sum(axes)
+        self.cast(DType::Bool).sum(axes).composed("count", &[self])
     }
 
     /// The mean over `axes`: the sum over the number of elements, NaN if there are none. Integers and `bool`s are
@@ -114,18 +115,47 @@ impl Tensor {
         reason = "a count beyond 2^53 does not fit any memory"
     )]
     pub fn mean(&self, axes: impl Into<Axes>) -> Self {
-        let axes = axes.into();
-        let float = if self.0.dtype.is_float() || self.0.dtype == DType::F16 {
+        let (op, axes) = ("mean", axes.into());
+        let folded = or_error_node!(self.shape().and_then(|shape| axes.resolve(op, shape)));
+        let count: usize = folded.iter().map(|&axis| self.0.shape[axis]).product();
+        (self.to_float().sum(axes) / count as f64).composed(op, &[self])
+    }
+
+    /// The variance over `axes`: the sum of the squared distances from the mean, over the number of elements less `ddof` (0
+    /// for the variance of what is there, 1 for that of what it is a sample of), as `numpy.var`. The mean comes first, so that
+    /// nothing is lost where it is large. Integers and `bool`s are converted to `f32` first.
+    ///
+    /// NaN if there are no elements, or if any is NaN or infinite; the sum over 0 for `ddof` elements or fewer.
+    #[track_caller]
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a count beyond 2^53 does not fit any memory"
+    )]
+    pub fn var(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
+        let (op, axes) = ("var", axes.into());
+        let folded = or_error_node!(self.shape().and_then(|shape| axes.resolve(op, shape)));
+        let count: usize = folded.iter().map(|&axis| self.0.shape[axis]).product();
+        let x = self.to_float();
+        let squares = (&x - x.mean(Axes::keep(axes.clone()))).square();
+        (squares.sum(axes) / count.saturating_sub(ddof) as f64).composed(op, &[self])
+    }
+
+    /// The standard deviation over `axes`: the square root of [`var`](Tensor::var).
+    #[track_caller]
+    #[must_use]
+    pub fn std(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
+        self.var(axes, ddof).sqrt().composed("std", &[self])
+    }
+
+    /// The tensor, as one of `f32` if it has no fractions. What is half precise stays so, and is refused by what comes next.
+    #[track_caller]
+    fn to_float(&self) -> Self {
+        if self.0.dtype.is_float() || self.0.dtype == DType::F16 {
             self.clone()
         } else {
             self.cast(DType::F32)
-        };
-        let sum = float.sum(axes.clone());
-        let Ok(folded) = axes.resolve("mean", &self.0.shape) else {
-            return sum;
-        };
-        let count: usize = folded.iter().map(|&axis| self.0.shape[axis]).product();
-        sum / count as f64
+        }
     }
 
     /// The position of the first largest element along `axis`, as `u32`; of the first NaN if there is one.
@@ -134,7 +164,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn argmax(&self, axis: isize) -> Self {
-        self.first_equal(&self.max(Axes::keep(axis)), axis)
+        self.position_of(Reduce::Max, "argmax", axis)
     }
 
     /// The position of the first smallest element along `axis`, as `u32`; of the first NaN if there is one.
@@ -143,25 +173,28 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn argmin(&self, axis: isize) -> Self {
-        self.first_equal(&self.min(Axes::keep(axis)), axis)
+        self.position_of(Reduce::Min, "argmin", axis)
     }
 
     /// The first position along `axis` that equals an extreme, or is NaN.
+    ///
+    /// There is one because what is compared with the extreme has the bits that the extreme was found among: either it is in
+    /// memory, or it is computed again by the same operations on the same elements, which every executor does alike. A
+    /// sum need not come out alike in another step; so the axis comes last before the extreme is taken, not in it: the
+    /// comparison reads the extreme's own operand, and a plan puts what holds a sum into memory before it is reduced again.
     #[track_caller]
-    fn first_equal(&self, extreme: &Self, axis: isize) -> Self {
-        if extreme.check().is_err() {
-            return extreme.clone();
-        }
-        let mut hit = self.eq(extreme);
+    fn position_of(&self, extreme: Reduce, op: &'static str, axis: isize) -> Self {
+        let at = or_error_node!(self.shape().and_then(|shape| resolve_axis(op, axis, shape)));
+        let others = (0..self.0.shape.len()).filter(|&other| other != at);
+        let order: Vec<isize> = others.chain([at]).map(usize::cast_signed).collect();
+        let lines = self.permute(&order);
+        let mut hit = lines.eq(lines.reduced(extreme, &Axes::keep(-1)));
         if self.0.dtype.is_float() {
-            hit = hit.or(self.is_nan());
+            // A plan begins with the last operand, so that this reads what the extreme has put into memory, too.
+            hit = lines.is_nan().or(hit);
         }
-        let shape = &self.0.shape;
-        let at = crate::shape::axis_below(axis, shape.len()).unwrap_or(0);
-        let mut line = vec![1; shape.len()];
-        line[at] = shape[at];
-        let index = Self::index("argmax", shape[at], 1 << 32).reshape(&line);
-        hit.select(index, u32::MAX).min(axis)
+        let index = Self::index(op, self.0.shape[at], 1 << 32);
+        hit.select(index, u32::MAX).min(-1).composed(op, &[self])
     }
 
     /// `e^x` divided by its sum along `axis`, of a float tensor; each line is shifted by its largest element first, so
@@ -170,7 +203,7 @@ impl Tensor {
     #[must_use]
     pub fn softmax(&self, axis: isize) -> Self {
         let exp = (self - self.max(Axes::keep(axis))).exp();
-        &exp / exp.sum(Axes::keep(axis))
+        (&exp / exp.sum(Axes::keep(axis))).composed("softmax", &[self])
     }
 }
 

@@ -288,14 +288,32 @@ impl Tensor {
     }
 
     /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the result.
+    ///
+    /// The error node of [`Error::ConcatMismatch`] if shapes differ, or if there is nothing to join.
     #[track_caller]
     #[must_use]
     pub fn stack(tensors: &[&Self], axis: isize) -> Self {
+        let op = "stack";
+        for tensor in tensors {
+            or_error_node!(tensor.check());
+        }
+        // Said here, of the shapes that the caller knows.
+        if tensors
+            .iter()
+            .any(|tensor| tensor.0.shape != tensors[0].0.shape)
+        {
+            let shapes = tensors.iter().map(|tensor| tensor.0.shape.clone());
+            return Self::error(Error::ConcatMismatch {
+                op,
+                axis,
+                shapes: shapes.collect(),
+            });
+        }
         let expanded: Vec<Self> = tensors
             .iter()
             .map(|tensor| tensor.expand_dims(axis))
             .collect();
-        Self::concat(&expanded.iter().collect::<Vec<_>>(), axis)
+        Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
     }
 }
 

@@ -1,0 +1,142 @@
+//! Errors name the operation that stands on the caller's line, also where it is made of others.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use tensor_core::ndarray::array;
+use tensor_core::{DType, Error, Host, Tensor};
+
+/// The text of the error that a tensor stands for, without the line.
+fn message(tensor: &Tensor) -> String {
+    tensor.shape().unwrap_err().root().to_string()
+}
+
+/// The operation in the text.
+fn name(tensor: &Tensor) -> String {
+    message(tensor).split(':').next().unwrap().to_owned()
+}
+
+#[test]
+fn an_operation_made_of_others_gives_its_own_name() {
+    let x = Tensor::from_array(array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let (i, b) = (x.cast(DType::I32), x.gt(0));
+    let half = x.cast(DType::F16);
+    let empty = Tensor::from_vec::<f32>(&[2, 0], Vec::new());
+    for (expected, tensor) in [
+        ("matmul", x.matmul(&i.t())),
+        ("matmul", b.matmul(&b.t())),
+        ("matmul", x.matmul(&x)),
+        ("softmax", x.softmax(2)),
+        ("softmax", i.softmax(0)),
+        ("softmax", empty.softmax(1)),
+        ("mean", x.mean(2)),
+        ("mean", half.mean(0)),
+        ("var", x.var(2, 0)),
+        ("var", half.var(0, 1)),
+        ("std", x.std([0, 0], 0)),
+        ("count", x.count(-3)),
+        ("argmax", x.argmax(2)),
+        ("argmax", b.argmax(0)),
+        ("argmin", empty.argmin(1)),
+        ("argmin", half.argmin(0)),
+        ("relu", b.relu()),
+        ("square", b.square()),
+        ("sign", b.sign()),
+        ("sign", half.sign()),
+        ("clip", x.clip(&i, 1)),
+        ("clip", x.clip(0, true)),
+        ("clip", x.clip(0, x.t())),
+        ("gt", x.gt(x.t())),
+        ("ge", x.ge(&i)),
+        ("full", Tensor::full(&[usize::MAX, 2], 1)),
+        ("stack", Tensor::stack(&[&x, &x], 4)),
+        ("stack", Tensor::stack(&[&x, &x.t()], 0)),
+        ("stack", Tensor::stack(&[&x, &i], 0)),
+        ("stack", Tensor::stack(&[], 0)),
+        (
+            "take_along_axis",
+            x.take_along_axis(&Tensor::arange(15).reshape(&[3, 5]), 1),
+        ),
+        ("rem", &x % &x.t()),
+        ("and", &b & &b.t()),
+        ("or", &b | 1),
+        ("xor", &x ^ &x),
+        ("not", !&x),
+    ] {
+        assert_eq!(name(&tensor), expected, "{}", message(&tensor));
+    }
+}
+
+#[test]
+fn what_went_wrong_before_keeps_its_name_and_its_line() {
+    let x = Tensor::from_array(array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let line = line!() + 1;
+    let bad = &x + &x.t();
+    for later in [
+        bad.matmul(&x),
+        x.matmul(&bad),
+        bad.softmax(7),
+        bad.mean(..),
+        bad.std(.., 1),
+        bad.argmax(0),
+        bad.relu(),
+        bad.sign(),
+        x.clip(0, &bad),
+        x.gt(&bad),
+        bad.ge(1),
+        Tensor::stack(&[&x, &bad], 0),
+        x.gather(&bad, 0),
+        !&bad,
+    ] {
+        assert_eq!(name(&later), "add");
+        let location = later.shape().unwrap_err().location().unwrap();
+        assert_eq!((location.file(), location.line()), (file!(), line));
+    }
+}
+
+#[test]
+fn shapes_and_types_are_told_in_the_callers_order() {
+    let x = Tensor::from_array(array![[1.0_f32, 2.0]]);
+    let y = Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+    assert_eq!(
+        message(&x.gt(&y)),
+        "gt: shapes [[1, 2], [3]] do not broadcast, sizes 2 and 3 meet on axis 1"
+    );
+    assert_eq!(
+        message(&x.ge(y.cast(DType::F64))),
+        "ge: types f32 and f64 differ"
+    );
+    assert_eq!(
+        message(&Tensor::stack(&[&x, &y], 0)),
+        "stack: shapes [[1, 2], [3]] do not join along axis 0"
+    );
+}
+
+#[test]
+fn reading_elements_of_another_type_names_both_and_the_line() {
+    let x = Tensor::from_array(array![1.0_f32, 2.0]);
+    let first = line!() + 2;
+    let errors = [
+        x.eval::<f64>(&Host::new()).unwrap_err(),
+        x.to_host::<i32>().unwrap_err(),
+        (&x + 1).to_host::<f32>().unwrap_err(),
+    ];
+    let texts = errors.each_ref().map(|error| error.root().to_string());
+    assert_eq!(
+        texts,
+        [
+            "eval: elements of f64 are asked for, the tensor holds f32",
+            "to_host: elements of i32 are asked for, the tensor holds f32",
+            "to_host: the tensor is not computed yet; realize or eval it",
+        ]
+    );
+    for (line, error) in (first..).zip(&errors) {
+        let location = error.location().unwrap();
+        assert_eq!((location.file(), location.line()), (file!(), line));
+    }
+    assert!(matches!(
+        errors[0].root(),
+        Error::ElementTypeMismatch { .. }
+    ));
+}
