@@ -99,7 +99,7 @@ const CLAIMS: &[Claim] = &[
         expected: Verdict::Holds,
         measure: || {
             let [x, y, _] = s2_matrices();
-            let plan = on_host(&matmul_scale::expression(&x, &y))?;
+            let plan = on_host(&matmul_scale::expression(&[x, y]))?;
             Ok(Some(vec![
                 plan.steps.len() as f64,
                 plan.peak_bytes() as f64,
@@ -113,8 +113,7 @@ const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(0),
         expected: Verdict::Holds,
         measure: || {
-            let [x, y, z] = s2_matrices();
-            let plan = on_host(&matmul_pair::expression(&x, &y, &z))?;
+            let plan = on_host(&matmul_pair::expression(&s2_matrices()))?;
             let is_product = |step: &&Step| step.nest.contract.is_some();
             let n_products = |wave: &[Step]| wave.iter().filter(is_product).count() as f64;
             Ok(Some(plan.waves().map(n_products).collect()))

@@ -1,7 +1,7 @@
 //! Workloads, the runner behind the bench command, records and the report.
 //!
-//! Role: a workload ([`workload`]; [`workloads`] lists them) says what is computed and what is right; [`run`] times
-//! it beside its rivals; [`record`] keeps what came out, and table and report show it.
+//! Role: a workload ([`workload`]; most are a [`program`], [`workloads`] lists them) says what is computed and what is
+//! right; [`run`] times it beside its rivals; [`record`] keeps what came out, and table and report show it.
 
 pub mod claims;
 pub mod columns;
@@ -16,6 +16,7 @@ pub mod nvml;
 mod on_cpu;
 pub mod output;
 pub mod peak;
+pub mod program;
 pub mod record;
 pub mod report;
 pub mod rivals;

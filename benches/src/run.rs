@@ -11,6 +11,7 @@ mod entry;
 
 use crate::measure::SETTLE;
 use crate::record::{NotRun, RivalTiming, Row};
+use crate::rivals::Rival;
 use crate::workload::{Contestant, Rung, Workload};
 use entry::Entry;
 use std::path::Path;
@@ -74,12 +75,12 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         ));
     }
     let mut identities = Vec::new();
-    for (rival, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
+    for (job, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
         if (setting.interrupted)() {
             return outcome;
         }
-        say(&format!("checking {}", rival.library));
-        match rival.start(python) {
+        say(&format!("checking {}", job.library));
+        match Rival::start(python, job) {
             Ok(rival) => {
                 let (name, version, threads) =
                     (rival.name.clone(), rival.version.clone(), rival.threads);

@@ -8,17 +8,11 @@
 
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
-use crate::record::{NotRun, Timer};
-use crate::rivals::{Job, Rival, Script};
+use crate::record::Timer;
+use crate::rivals::{Job, Rival};
 use anyhow::{Result, bail};
 use gpu_wgsl::Gpu;
-use std::path::Path;
-use std::time::Duration;
-use tensor_core::compare::Element;
-use tensor_core::{Executor, Tensor};
-
-/// Longest wait for one answer of a rival.
-const PATIENCE: Duration = Duration::from_secs(120);
+use tensor_core::{Element, Executor, Tensor, compare};
 
 /// A result, row-major, in the type that the workload asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +36,7 @@ impl Output {
 }
 
 /// A type of which results are.
-pub trait OutputElement: Element {
+pub trait OutputElement: compare::Element + Element {
     /// Wraps a result.
     fn wrap(elements: Vec<Self>) -> Output;
 
@@ -63,7 +57,11 @@ macro_rules! output_element {
             fn of(output: &Output) -> Result<&[Self]> {
                 match output {
                     Output::$variant(elements) => Ok(elements),
-                    other => bail!("the result is {}, not {}", other.type_name(), Self::NAME),
+                    other => bail!(
+                        "the result is {}, not {}",
+                        other.type_name(),
+                        <Self as compare::Element>::NAME
+                    ),
                 }
             }
         }
@@ -210,7 +208,7 @@ impl<'a> Rung<'a> {
 
     /// Gives the rung of an executor of tensors on the CPU: each run builds the expression and evaluates it, as a
     /// user's program does; the tensors it is built from are made before.
-    pub fn evaluated<T: OutputElement + tensor_core::Element + 'a>(
+    pub fn evaluated<T: OutputElement>(
         name: &'static str,
         executor: impl Executor + 'a,
         extent: Extent,
@@ -222,52 +220,6 @@ impl<'a> Rung<'a> {
             (*result, _) = array.into_raw_vec_and_offset();
             Ok(())
         })
-    }
-}
-
-/// A rival that does the same work from the same inputs.
-#[derive(Clone, Debug)]
-pub struct RivalWork<'a> {
-    /// Library, as its package is called, or a way to use it.
-    pub library: &'static str,
-    /// Script that runs it.
-    pub script: Script,
-    /// Sizes, by the names of the script's arguments.
-    pub sizes: Vec<(&'static str, usize)>,
-    /// Inputs, likewise.
-    pub arrays: Vec<(&'static str, &'a [f32])>,
-}
-
-impl<'a> RivalWork<'a> {
-    /// Gives the rivals that run one script with these libraries.
-    pub fn of(
-        libraries: &[&'static str],
-        script: Script,
-        sizes: &[(&'static str, usize)],
-        arrays: &[(&'static str, &'a [f32])],
-    ) -> Vec<Self> {
-        let rival = |&library| Self {
-            library,
-            script,
-            sizes: sizes.to_vec(),
-            arrays: arrays.to_vec(),
-        };
-        libraries.iter().map(rival).collect()
-    }
-
-    /// Starts it.
-    ///
-    /// # Errors
-    /// The library is missing, or the start failed in any way; the error says why.
-    pub fn start(&self, python: &Path) -> Result<Rival, NotRun> {
-        let job = Job {
-            library: self.library,
-            script: self.script,
-            sizes: &self.sizes,
-            arrays: &self.arrays,
-            patience: PATIENCE,
-        };
-        Rival::start(python, &job)
     }
 }
 
@@ -287,8 +239,8 @@ pub struct Workload<'a> {
     pub whole: Extent,
     /// The rungs, slowest idea first.
     pub rungs: Vec<Rung<'a>>,
-    /// The rivals.
-    pub rivals: Vec<RivalWork<'a>>,
+    /// What the rivals do, from the same inputs.
+    pub rivals: Vec<Job<'a>>,
     /// Compares a result, of which only `part` was done, with the oracle.
     #[allow(
         clippy::type_complexity,
@@ -322,19 +274,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// Gives a task whose inputs are random.
-    pub fn random<P: Problem + 'static>(
-        name: &'static str,
-        size: String,
-        prepare: impl Fn() -> Result<P> + 'static,
-    ) -> Self {
-        Self {
-            name,
-            size,
-            prepare: Box::new(move |_| Ok(Box::new(prepare()?))),
-        }
-    }
-
     /// Gives what the command line calls it: `matmul/512x512x512`.
     #[must_use]
     pub fn id(&self) -> String {

@@ -1,7 +1,7 @@
 //! The workloads of the bench command, one module a family.
 //!
-//! Role: the list that the bench command walks. A family is a name, sizes, inputs from a seed, an oracle, rungs,
-//! rivals and a check; to add one, write its module beside these and name it in [`all`].
+//! Role: the list that the bench command walks. Most are a [`crate::program::Program`]; to add one, write its module
+//! beside these, the rival's script in `rivals/`, and name it in [`all`].
 
 use crate::workload::Task;
 
@@ -13,22 +13,18 @@ pub mod matmul_scale;
 pub mod similarity;
 pub mod softmax;
 
-/// Seed of all random inputs.
-const SEED: u64 = 457_428_938_475;
-/// Everyone who is compared with, where a workload leaves none out.
-const LIBRARIES: [&str; 4] = ["numpy", "torch", "torch-compile", "jax"];
-
-/// Gives every task in order; the largest only where a real GPU is.
+/// Gives every task in order, at the sizes that are measured; the largest only where a real GPU is.
 #[must_use]
 pub fn all(real_gpu: bool) -> Vec<Task> {
     let mut tasks: Vec<Task> = matmul::tasks(real_gpu).collect();
-    tasks.extend(similarity::tasks());
     tasks.extend([
-        matmul_scale::task(),
-        matmul_pair::task(),
-        chain::task(),
-        softmax::task(),
-        conv::task(),
+        similarity::sum(similarity::SHAPE).task(),
+        similarity::all(similarity::SHAPE).task(),
+        matmul_scale::program(1000).task(),
+        matmul_pair::program(1000).task(),
+        chain::program([4096, 4096]).task(),
+        softmax::program([4096, 1000]).task(),
+        conv::program([8, 16, 58, 58], [32, 3]).task(),
     ]);
     tasks
 }

@@ -1,20 +1,22 @@
 //! What the similarity of columns holds beside its input and result; the only test of its process, since all threads of
 //! a process count together.
 
-use benches::workload::Problem;
-use benches::workloads::similarity::{Reduction, SHAPE, Similarity};
+use benches::workloads::similarity::{self, SHAPE};
 
 /// Bytes at the most. One row of `(n, d, d)` takes 16 MB in f32 at the real size, all of them 4.1 GB.
 const LIMIT: u64 = 4_000_000;
 
 #[test]
 fn the_intermediate_of_the_similarity_is_never_in_memory() {
-    for reduction in [Reduction::Sum, Reduction::All] {
-        // In the small ones, too, `(n, d, d)` takes more than the limit.
-        for shape in [[64, 257], [1, 1500], [3000, 31], SHAPE] {
-            let [n, d] = shape;
-            assert!((n * d * d * size_of::<f32>()) as u64 > LIMIT);
-            let problem = Similarity::new(reduction, shape);
+    // In the small ones, too, `(n, d, d)` takes more than the limit.
+    for shape in [[64, 257], [1, 1500], [3000, 31], SHAPE] {
+        let [n, d] = shape;
+        assert!((n * d * d * size_of::<f32>()) as u64 > LIMIT);
+        for program in [
+            similarity::sum(shape).problem(),
+            similarity::all(shape).problem(),
+        ] {
+            let problem = program.unwrap();
             let mut workload = problem.workload(&[]);
             let mut rungs = workload.rungs.drain(..);
             let host = rungs.find(|rung| rung.executor == "host").unwrap();
@@ -22,7 +24,11 @@ fn the_intermediate_of_the_similarity_is_never_in_memory() {
             // The first run pays for what stays: threads and their stacks.
             contestant.run(1).unwrap();
             let extra = contestant.peak_extra_bytes().unwrap().unwrap();
-            assert!(extra < LIMIT, "{reduction:?} of {shape:?}: {extra} bytes");
+            assert!(
+                extra < LIMIT,
+                "{} of {shape:?}: {extra} bytes",
+                workload.name
+            );
             (workload.check)(&contestant.result().unwrap(), workload.whole.part).unwrap();
         }
     }

@@ -2,39 +2,28 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
-use benches::rivals::python;
+use benches::rivals::{Rival, python};
 use benches::workload::{Contestant, Output, Problem, Workload};
-use benches::workloads::chain::Chain;
-use benches::workloads::conv::{Conv, Shape};
 use benches::workloads::matmul::Product;
-use benches::workloads::matmul_pair::Pair;
-use benches::workloads::matmul_scale::Scaled;
-use benches::workloads::similarity::{Reduction, Similarity};
-use benches::workloads::softmax::Softmax;
+use benches::workloads::{chain, conv, matmul_pair, matmul_scale, similarity, softmax};
 use gpu_wgsl::check::skip;
 
 /// One problem of every workload; sizes are no multiples of what a vector or a block holds.
 fn problems() -> Vec<Box<dyn Problem>> {
     // Few rows, so that some pairs are alike in all of them.
     let pairs = [3, 37];
-    let shape = Shape {
-        batch: 2,
-        channels: 3,
-        height: 7,
-        width: 9,
-        outputs: 5,
-        taps: 3,
-    };
-    vec![
-        Box::new(Product::square(19).unwrap()),
-        Box::new(Scaled::new(19).unwrap()),
-        Box::new(Pair::new(19).unwrap()),
-        Box::new(Similarity::new(Reduction::Sum, pairs)),
-        Box::new(Similarity::new(Reduction::All, pairs)),
-        Box::new(Chain::new([11, 23])),
-        Box::new(Softmax::new([11, 23])),
-        Box::new(Conv::new(shape)),
-    ]
+    let programs = [
+        matmul_scale::program(19).problem(),
+        matmul_pair::program(19).problem(),
+        similarity::sum(pairs).problem(),
+        similarity::all(pairs).problem(),
+        chain::program([11, 23]).problem(),
+        softmax::program([11, 23]).problem(),
+        conv::program([2, 3, 7, 9], [5, 3]).problem(),
+    ];
+    let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
+    problems.extend(programs.map(Result::unwrap));
+    problems
 }
 
 /// Changes one element by a hundredth, or by the least there is.
@@ -106,9 +95,9 @@ fn check_rivals(library: &str, problems: &[Box<dyn Problem>]) {
     };
     for problem in problems {
         let workload = problem.workload(&[]);
-        let works = workload.rivals.iter();
-        for work in works.filter(|work| work.library == library) {
-            match work.start(&python) {
+        let jobs = workload.rivals.iter();
+        for job in jobs.filter(|job| job.library == library) {
+            match Rival::start(&python, job) {
                 Ok(mut rival) => run_and_check(&workload, &mut rival),
                 Err(missing) => {
                     assert!(missing.why.contains("No module"), "{}", missing.why);
@@ -128,9 +117,9 @@ fn rivals_in_numpy_meet_every_oracle() {
 /// every rival of every workload before it times it.
 fn one_of_each_type() -> [Box<dyn Problem>; 3] {
     [
-        Box::new(Similarity::new(Reduction::Sum, [3, 37])),
-        Box::new(Similarity::new(Reduction::All, [3, 37])),
-        Box::new(Softmax::new([11, 23])),
+        similarity::sum([3, 37]).problem().unwrap(),
+        similarity::all([3, 37]).problem().unwrap(),
+        softmax::program([11, 23]).problem().unwrap(),
     ]
 }
 
@@ -146,5 +135,6 @@ fn rivals_in_jax_meet_the_oracles() {
 
 #[test]
 fn a_rival_that_torch_compiles_meets_its_oracle() {
-    check_rivals("torch-compile", &[Box::new(Chain::new([11, 23]))]);
+    let chain = chain::program([11, 23]).problem().unwrap();
+    check_rivals("torch-compile", &[chain]);
 }

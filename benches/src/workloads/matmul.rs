@@ -11,21 +11,17 @@
 pub mod cpu;
 pub mod wgsl;
 
-use super::SEED;
-use crate::rivals::Script;
-use crate::workload::{Extent, OutputElement, Part, Problem, RivalWork, Rung, Task, Workload};
+use crate::program::Law;
+use crate::rivals::{Job, Script, script};
+use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Workload};
 use crate::{mnist, roundings};
 use gpu_wgsl::Gpu;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::gemm;
-use tensor_core::rng::Philox;
 
 const NAME: &str = "matmul";
 /// What its rivals run.
-pub const SCRIPT: Script = Script {
-    name: "matmul.py",
-    text: include_str!("../../rivals/matmul.py"),
-};
+pub const SCRIPT: Script = script!("matmul.py");
 /// Sides of the square products.
 const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
 /// The largest side where no GPU is but a driver that computes on the CPU: twice that would take it minutes.
@@ -67,8 +63,7 @@ impl Product {
     pub fn of_images(images: &[f32], rows: usize) -> anyhow::Result<Self> {
         let inner = mnist::N_PIXELS;
         let a = images[..rows * inner].to_vec();
-        let mut b = vec![0.0; inner * N_CLASSES];
-        Philox::new(SEED).fill_normal_f32(0, &mut b);
+        let b = Law::Normal.draw(inner * N_CLASSES, 0);
         Self::new([rows, inner, N_CLASSES], a, b)
     }
 
@@ -77,7 +72,8 @@ impl Product {
     /// # Errors
     /// As [`Product::new`].
     pub fn square(side: usize) -> anyhow::Result<Self> {
-        Self::new([side; 3], square(side, 1), square(side, 2))
+        let [a, b] = [1, 2].map(|stream| Law::Centred.draw(side * side, stream));
+        Self::new([side; 3], a, b)
     }
 
     /// Gives the bytes of both operands and the result, where `part` of the rows is done; B is read whole.
@@ -145,14 +141,6 @@ impl Product {
     }
 }
 
-/// Gives the elements of a square matrix, uniform in [-1, 1), from one stream of the seed.
-pub(super) fn square(side: usize, stream: u64) -> Vec<f32> {
-    let random = Philox::new(SEED).stream(stream);
-    (0..(side * side) as u64)
-        .map(|i| 2.0 * random.uniform_f32(i) - 1.0)
-        .collect()
-}
-
 /// One size of the workload, before its inputs are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
@@ -218,7 +206,7 @@ impl Problem for Product {
             whole: self.extent(self.whole()),
             rungs,
             // Compiled, a single product is the library's call that it was before.
-            rivals: RivalWork::of(
+            rivals: Job::each(
                 &["numpy", "torch", "jax"],
                 SCRIPT,
                 &[("m", rows), ("k", inner), ("n", cols)],

@@ -1,0 +1,249 @@
+//! A workload as a program on tensors: named inputs, one expression, an oracle.
+//!
+//! Role: the short way to describe a [`Workload`]: who adds one says how its inputs are drawn, what is right, how plain
+//! loops do the work and how a tensor does. Rungs, bytes, check and the rivals' jobs follow from that.
+//! Method: a [`Program`] is cheap to make and to list; its task draws the inputs and asks the oracle. A rival gets
+//! every input, and the length of every axis, under the names that they have here.
+//! Shapes: inputs and result are row-major and contiguous.
+//! Limits: inputs are random and in f32, and all rungs do the whole of the work; [`crate::workloads::matmul`], which
+//! also takes images, and of which slow rungs do a part, describes itself.
+
+use crate::rivals::{Job, Script};
+use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Workload};
+use anyhow::{Context, Result};
+use gpu_wgsl::Gpu;
+use tensor_core::compare::{Bound, compare};
+use tensor_core::ndarray::ArrayView2;
+use tensor_core::rng::Philox;
+use tensor_core::{Host, Tensor};
+
+/// Seed of all random inputs.
+const SEED: u64 = 457_428_938_475;
+/// Everyone whom a program is compared with.
+const LIBRARIES: [&str; 4] = ["numpy", "torch", "torch-compile", "jax"];
+
+/// A way to write a program of `N` inputs as a tensor.
+pub type Expression<const N: usize> = fn(&[Tensor; N]) -> Tensor;
+
+/// What is computed from `N` inputs, and how one knows that it is right; elements of the result are `T`.
+#[derive(Clone, Debug)]
+pub struct Program<T, const N: usize> {
+    /// Name of the workload, as in records: `chain`.
+    pub name: &'static str,
+    /// Source it comes from: `S2`.
+    pub source: &'static str,
+    /// Size in one word.
+    pub size: String,
+    /// What the rivals run.
+    pub script: Script,
+    /// What it starts from.
+    pub inputs: [Input; N],
+    /// The oracle.
+    pub truth: fn(&[Array; N]) -> Result<Truth>,
+    /// The rung `loops`, the plainest code: fills the result.
+    pub loops: fn(&[Array; N], &mut [T]) -> Result<()>,
+    /// The program as a user writes it; executors run it under their own names.
+    pub expression: Expression<N>,
+    /// Other ways to write it, by the names of their rungs on the host executor.
+    pub variants: &'static [(&'static str, Expression<N>)],
+}
+
+/// An input before it is drawn.
+#[derive(Clone, Debug)]
+pub struct Input {
+    name: &'static str,
+    law: Law,
+    stream: u64,
+    /// Name and length of each axis; axes of one name have one length.
+    axes: Vec<(&'static str, usize)>,
+}
+
+/// What random numbers follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// Uniform in [0, 1).
+    Uniform,
+    /// Uniform in [-1, 1).
+    Centred,
+    /// Normal, of mean 0 and variance 1.
+    Normal,
+}
+
+/// An input that was drawn.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// Lengths of its axes.
+    pub shape: Vec<usize>,
+    /// Elements, row-major.
+    pub elements: Vec<f32>,
+}
+
+/// What an oracle finds out.
+#[derive(Clone, Debug)]
+pub struct Truth {
+    /// The result; integers and answers (0 or 1) are exact in f64 too.
+    pub expected: Vec<f64>,
+    /// How near to it a result must lie.
+    pub bound: Bound,
+    /// Arithmetic operations, comparisons and selections that it takes.
+    pub operations: f64,
+}
+
+impl Law {
+    /// Draws so many numbers from one stream of the seed that all workloads share.
+    #[must_use]
+    pub fn draw(self, len: usize, stream: u64) -> Vec<f32> {
+        let random = Philox::new(SEED).stream(stream);
+        let mut numbers = vec![0.0; len];
+        match self {
+            Self::Uniform | Self::Centred => random.fill_uniform_f32(0, &mut numbers),
+            Self::Normal => random.fill_normal_f32(0, &mut numbers),
+        }
+        if self == Self::Centred {
+            numbers.iter_mut().for_each(|x| *x = 2.0 * *x - 1.0);
+        }
+        numbers
+    }
+}
+
+impl Input {
+    /// Gives an input of these axes, drawn from `stream`; inputs of one program take different streams.
+    #[must_use]
+    pub fn new(name: &'static str, law: Law, stream: u64, axes: &[(&'static str, usize)]) -> Self {
+        Self {
+            name,
+            law,
+            stream,
+            axes: axes.to_vec(),
+        }
+    }
+
+    fn draw(&self) -> Array {
+        let shape: Vec<usize> = self.axes.iter().map(|&(_, len)| len).collect();
+        let elements = self.law.draw(shape.iter().product(), self.stream);
+        Array { shape, elements }
+    }
+}
+
+impl Array {
+    /// Gives the lengths of its `D` axes.
+    ///
+    /// # Panics
+    /// If it has more or fewer.
+    #[must_use]
+    pub fn sides<const D: usize>(&self) -> [usize; D] {
+        let sides = self.shape[..].try_into();
+        sides.expect("an oracle and loops know how many axes their inputs have")
+    }
+
+    /// Walks the first axis: gives the rows of a matrix, the images of a batch.
+    pub fn items(&self) -> impl Iterator<Item = &[f32]> + Clone {
+        let len = self.shape.iter().skip(1).product::<usize>();
+        // An item of no elements is none.
+        self.elements.chunks_exact(len.max(1))
+    }
+
+    /// Gives a view of a matrix.
+    ///
+    /// # Errors
+    /// It has more or fewer than two axes.
+    pub fn matrix(&self) -> Result<ArrayView2<'_, f32>> {
+        let shape: [usize; 2] = self.shape[..].try_into().context("an array is no matrix")?;
+        Ok(ArrayView2::from_shape(shape, &self.elements)?)
+    }
+
+    fn tensor(&self) -> Tensor {
+        Tensor::from_vec(&self.shape, self.elements.clone())
+    }
+}
+
+impl<T: OutputElement, const N: usize> Program<T, N> {
+    /// Draws the inputs and computes the truth about them.
+    ///
+    /// # Errors
+    /// What the oracle says.
+    pub fn problem(self) -> Result<Box<dyn Problem>> {
+        let arrays = self.inputs.each_ref().map(Input::draw);
+        let truth = (self.truth)(&arrays)?;
+        Ok(Box::new(Drawn {
+            program: self,
+            arrays,
+            truth,
+        }))
+    }
+
+    /// Gives the task to solve it.
+    #[must_use]
+    pub fn task(self) -> Task {
+        Task {
+            name: self.name,
+            size: self.size.clone(),
+            prepare: Box::new(move |_| self.clone().problem()),
+        }
+    }
+}
+
+/// A program with its inputs and the truth about them.
+struct Drawn<T, const N: usize> {
+    program: Program<T, N>,
+    arrays: [Array; N],
+    truth: Truth,
+}
+
+impl<T: OutputElement, const N: usize> Drawn<T, N> {
+    fn whole(&self) -> Extent {
+        let n_inputs: usize = self.arrays.iter().map(|array| array.elements.len()).sum();
+        let n_results = self.truth.expected.len();
+        Extent {
+            part: Part::whole(1),
+            operations: self.truth.operations,
+            bytes: (n_inputs * size_of::<f32>() + n_results * size_of::<T>()) as f64,
+        }
+    }
+
+    fn rungs(&self) -> Vec<Rung<'_>> {
+        let (whole, len) = (self.whole(), self.truth.expected.len());
+        let loops = |out: &mut Vec<T>| (self.program.loops)(&self.arrays, out);
+        let tensors = self.arrays.each_ref().map(Array::tensor);
+        let evaluated = |&(name, expression): &(&'static str, Expression<N>)| {
+            let tensors = tensors.clone();
+            Rung::evaluated::<T>(name, Host::new(), whole, move || expression(&tensors))
+        };
+        let mut rungs = vec![Rung::on_cpu("loops", whole, len, loops)];
+        rungs.extend(self.program.variants.iter().map(evaluated));
+        rungs.push(evaluated(&("host", self.program.expression)));
+        rungs
+    }
+
+    fn rivals(&self) -> Vec<Job<'_>> {
+        let inputs = &self.program.inputs;
+        let mut sizes: Vec<(&str, usize)> = Vec::new();
+        for axis in inputs.iter().flat_map(|input| &input.axes) {
+            if !sizes.contains(axis) {
+                sizes.push(*axis);
+            }
+        }
+        let drawn = inputs.iter().zip(&self.arrays);
+        let arrays: Vec<(&str, &[f32])> = drawn
+            .map(|(input, array)| (input.name, &array.elements[..]))
+            .collect();
+        Job::each(&LIBRARIES, self.program.script, &sizes, &arrays)
+    }
+}
+
+impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
+    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+        Workload {
+            name: self.program.name,
+            source: self.program.source,
+            size: self.program.size.clone(),
+            whole: self.whole(),
+            rungs: self.rungs(),
+            rivals: self.rivals(),
+            check: Box::new(|result, _| {
+                compare(T::of(result)?, &self.truth.expected, &self.truth.bound)?;
+                Ok(())
+            }),
+        }
+    }
+}

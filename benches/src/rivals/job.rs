@@ -1,0 +1,133 @@
+//! The work that is handed to a rival: a script, a library, sizes and arrays.
+//!
+//! Role: the only place that knows how they reach a process. Scripts are part of the executable, so that it needs no
+//! files beside it; they are written, as inputs are, to a temporary folder that goes with the rival.
+
+use crate::machine::temporary_folder;
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest wait for one answer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A script that speaks the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Its file name.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// Gives the [`Script`] of a file in `rivals/`.
+macro_rules! script {
+    ($file:literal) => {
+        $crate::rivals::Script {
+            name: $file,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/rivals/", $file)),
+        }
+    };
+}
+pub(crate) use script;
+
+const PROTOCOL: Script = script!("protocol.py");
+
+/// What a rival is started with.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// Library to measure, or a way to use it, passed as `--library`; also the rival's name until it tells its own.
+    pub library: &'a str,
+    /// Script to run.
+    pub script: Script,
+    /// Whole numbers, passed as `--name value`.
+    pub sizes: Vec<(&'a str, usize)>,
+    /// Arrays, written as raw little-endian f32 and passed as `--name path`.
+    pub arrays: Vec<(&'a str, &'a [f32])>,
+    /// Longest wait for one answer after the start.
+    pub patience: Duration,
+}
+
+impl<'a> Job<'a> {
+    /// Gives the jobs of one script, one for each library.
+    #[must_use]
+    pub fn each(
+        libraries: &[&'a str],
+        script: Script,
+        sizes: &[(&'a str, usize)],
+        arrays: &[(&'a str, &'a [f32])],
+    ) -> Vec<Self> {
+        let job = |&library| Self {
+            library,
+            script,
+            sizes: sizes.to_vec(),
+            arrays: arrays.to_vec(),
+            patience: PATIENCE,
+        };
+        libraries.iter().map(job).collect()
+    }
+
+    /// Writes scripts and arrays, and gives the command line.
+    pub(super) fn write(&self, folder: &Folder) -> Result<Vec<OsString>> {
+        for script in [PROTOCOL, self.script] {
+            let path = folder.file(script.name);
+            fs::write(&path, script.text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let script = folder.file(self.script.name).into_os_string();
+        let mut arguments = vec![script, "--library".into(), self.library.into()];
+        for (name, size) in &self.sizes {
+            arguments.extend([format!("--{name}").into(), size.to_string().into()]);
+        }
+        for (name, array) in &self.arrays {
+            let path = array_path(folder, name);
+            write_array(&path, array)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            arguments.extend([format!("--{name}").into(), path.into_os_string()]);
+        }
+        Ok(arguments)
+    }
+
+    /// Removes the arrays again: large ones should not lie on the disk for the whole run.
+    pub(super) fn remove_arrays(&self, folder: &Folder) {
+        for (name, _) in &self.arrays {
+            let _ = fs::remove_file(array_path(folder, name));
+        }
+    }
+}
+
+fn array_path(folder: &Folder, name: &str) -> PathBuf {
+    folder.file(&format!("{name}.f32"))
+}
+
+fn write_array(path: &Path, array: &[f32]) -> std::io::Result<()> {
+    let mut file = BufWriter::new(fs::File::create(path)?);
+    for number in array {
+        file.write_all(&number.to_le_bytes())?;
+    }
+    file.flush()
+}
+
+/// A temporary folder that goes with its owner.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(temporary_folder("rival")?))
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays behind in the system's temporary files harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
