@@ -33,6 +33,22 @@ pub enum Error {
         /// The size of one element, in bytes; 1 where only elements are counted.
         element_bytes: usize,
     },
+    /// A tensor of one element was asked for.
+    #[error("{op}: a tensor of one element is asked for, not of shape {shape:?}")]
+    NotAScalar {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The shape that was given.
+        shape: Vec<usize>,
+    },
+    /// Derivatives flow through floats alone.
+    #[error("{op}: derivatives are taken of floats, not of {dtype}")]
+    NotDifferentiable {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The type that was given.
+        dtype: DType,
+    },
     /// A buffer does not hold as many elements as its shape says.
     #[error("{op}: shape {shape:?} holds {expected} elements, the data {actual}")]
     LengthMismatch {
@@ -397,6 +413,8 @@ impl Error {
             | Self::ConcatMismatch { op, .. }
             | Self::InnerMismatch { op, .. }
             | Self::NotRealized { op }
+            | Self::NotAScalar { op, .. }
+            | Self::NotDifferentiable { op, .. }
             | Self::ElementTypeMismatch { op, .. } => Some(op),
             Self::MatmulMismatch { .. }
             | Self::IndexOutOfRange { .. }

@@ -28,6 +28,7 @@ use crate::plan::{Step, Target};
 
 pub use host::Host;
 pub use reference::Reference;
+pub(crate) use reference::low_bits;
 pub use schedule::{run, run_with};
 pub use storage::HostStorage;
 pub use verify::against_reference;

@@ -53,6 +53,7 @@ pub use dtype::{DType, Element, HostData, Scalar};
 pub use error::{Error, Result};
 pub use exec::{Executor, Host, Reference, Storage};
 pub use float::Float;
+pub use grad::grad;
 pub use tensor::{Axes, Choice, Operand, Tensor, einsum};
 pub use view::View;
 
@@ -65,6 +66,7 @@ mod error;
 pub mod exec;
 mod float;
 pub mod gemm;
+mod grad;
 pub mod ir;
 pub mod math;
 pub mod op;

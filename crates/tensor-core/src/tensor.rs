@@ -24,6 +24,7 @@ pub use einsum::einsum;
 pub use elementwise::Choice;
 pub use operand::Operand;
 
+mod adjoint;
 mod axes;
 mod create;
 mod einsum;
@@ -109,6 +110,8 @@ pub(crate) enum Op {
     /// The first input read at affine coordinates, one map for each axis, to which the second input adds
     /// its elements along `axis`.
     Gather { axis: usize, rows: Vec<IndexMap> },
+    /// The first input; its derivative is that of the second.
+    Surrogate,
     /// The last `n_reduced` axes are folded away.
     Reduce { op: Reduce, n_reduced: usize },
 }
@@ -131,6 +134,7 @@ impl Op {
             Self::Reshape => "reshape",
             Self::Pad { .. } => "pad",
             Self::Gather { .. } => "gather",
+            Self::Surrogate => "with_gradient_of",
             Self::Reduce { op, .. } => op.name(),
         }
     }
@@ -146,7 +150,8 @@ impl PartialEq for Op {
             (Self::Index, Self::Index)
             | (Self::Select, Self::Select)
             | (Self::Cast, Self::Cast)
-            | (Self::Reshape, Self::Reshape) => true,
+            | (Self::Reshape, Self::Reshape)
+            | (Self::Surrogate, Self::Surrogate) => true,
             (
                 Self::Random { key, stream },
                 Self::Random {
@@ -190,7 +195,7 @@ impl Hash for Op {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
-            Self::Index | Self::Select | Self::Cast | Self::Reshape => {}
+            Self::Index | Self::Select | Self::Cast | Self::Reshape | Self::Surrogate => {}
             Self::Error(error) => Arc::as_ptr(error).hash(state),
             Self::Data(storage) => Arc::as_ptr(storage).cast::<()>().hash(state),
             Self::Const(scalar) => scalar.hash(state),

@@ -309,7 +309,7 @@ pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     clippy::cast_sign_loss,
     reason = "positions are u32 modulo 2^32 by definition"
 )]
-pub(super) fn low_bits(position: isize) -> u32 {
+pub(crate) fn low_bits(position: isize) -> u32 {
     position as u32
 }
 

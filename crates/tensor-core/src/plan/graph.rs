@@ -37,6 +37,14 @@ pub(super) struct Demand {
 /// What makes two nodes the same.
 type Key<'t> = (&'t Op, &'t [usize], DType, Vec<usize>);
 
+/// The inputs that a node is computed from: a surrogate is there for derivatives alone.
+fn computed(node: &Node) -> &[Tensor] {
+    match node.op {
+        Op::Surrogate => &node.inputs[..1],
+        _ => &node.inputs,
+    }
+}
+
 impl<'t> Graph<'t> {
     pub(super) fn of(outputs: &'t [&Tensor]) -> Result<Self> {
         let mut graph = Self {
@@ -59,7 +67,11 @@ impl<'t> Graph<'t> {
                 }
                 if !inputs_done {
                     path.push((tensor, true));
-                    path.extend(node.inputs.iter().map(|input| (input, false)));
+                    path.extend(computed(node).iter().map(|input| (input, false)));
+                    continue;
+                }
+                if let Op::Surrogate = node.op {
+                    places.insert(tensor.address(), places[&node.inputs[0].address()]);
                     continue;
                 }
                 let inputs: Vec<usize> = node

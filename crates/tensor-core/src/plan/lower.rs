@@ -107,7 +107,7 @@ impl<'g> Draft<'g> {
         let this = graph.nodes[node];
         let inputs = &graph.inputs[node];
         match &this.op {
-            Op::Error(_) => unreachable!("a graph has no error nodes"),
+            Op::Error(_) | Op::Surrogate => unreachable!("a graph has no such nodes"),
             Op::Data(_) => {
                 let buffer = self.buffer(Kind::Input, this.dtype, &this.shape);
                 self.inputs.push(buffer);

@@ -87,11 +87,56 @@ impl Tensor {
         Self::compared(op, b, a)
     }
 
-    /// `max(x, 0)`; NaN stays NaN.
+    /// `max(x, 0)`; NaN stays NaN. Its derivative at 0 is 0.
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
-        self.maximum(0).composed("relu", &[self])
+        let above = self.gt(0).select(self, self.like(0.0));
+        self.maximum(0)
+            .with_gradient_of(&above)
+            .composed("relu", &[self])
+    }
+
+    /// This tensor, with the derivatives of another of its shape and type, which is not computed: for steps that are to
+    /// be trained through (straight-through estimators), and for derivatives that are known better.
+    ///
+    /// A smaller one is broadcast. The error node of [`Error::NotBroadcastable`] or [`Error::DTypeMismatch`] if they do not fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor, grad};
+    /// let x = Tensor::from_array(array![0.2_f32, 1.7]);
+    /// let rounded = x.round().with_gradient_of(&x);
+    /// let gradient = &grad(&rounded.square().sum(..), &[&x])?[0];
+    /// assert_eq!(gradient.eval::<f32>(&Host::new())?, array![0.0, 4.0].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn with_gradient_of(&self, surrogate: &Self) -> Self {
+        let op = "with_gradient_of";
+        let operands = [self.clone(), surrogate.clone()];
+        let [value, surrogate] = or_error_node!(Self::aligned(op, operands, |_| true));
+        if value.0.shape != self.0.shape {
+            return Self::error(Error::NotBroadcastable {
+                op,
+                from: surrogate.0.shape.clone(),
+                to: self.0.shape.clone(),
+            });
+        }
+        let (shape, dtype) = (value.0.shape.clone(), value.0.dtype);
+        Self::new(Op::Surrogate, vec![value, surrogate], shape, dtype)
+    }
+
+    /// This tensor, as a constant to derivatives.
+    #[track_caller]
+    #[must_use]
+    pub fn stop_gradient(&self) -> Self {
+        if self.check().is_err() {
+            return self.clone();
+        }
+        self.with_gradient_of(&self.like(0.0))
     }
 
     /// `x * x`.

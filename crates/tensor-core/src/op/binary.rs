@@ -1,0 +1,249 @@
+//! Operations of two arguments.
+
+use super::calculus::Calculus;
+use super::{Compare, Unary};
+use crate::dtype::{DType, Scalar};
+
+/// An operation of two arguments of one type that keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// `a + b`; integers wrap.
+    Add,
+    /// `a - b`; integers wrap.
+    Sub,
+    /// `a * b`; integers wrap.
+    Mul,
+    /// `a / b` of floats.
+    Div,
+    /// `a / b` rounded down; integers give 0 for `b = 0`.
+    FloorDiv,
+    /// `a - b * floor(a / b)`, with the sign of `b`; integers give 0 for `b = 0`.
+    Rem,
+    /// `a^b` of floats, with C's special cases: `x^0 = 1^y = 1` even for NaN.
+    Pow,
+    /// The larger one; NaN if either is.
+    Maximum,
+    /// The smaller one; NaN if either is.
+    Minimum,
+    /// Both: of `bool`s, or of each bit.
+    And,
+    /// Either or both: of `bool`s, or of each bit.
+    Or,
+    /// Either but not both: of `bool`s, or of each bit.
+    Xor,
+    /// Bits moved up by `b`; 0 for `b` of 32 or more (or negative).
+    Shl,
+    /// Bits moved down by `b`, with copies of the sign for `i32`; past 31 places nothing but those is left.
+    Shr,
+}
+
+impl Binary {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::FloorDiv,
+        Self::Rem,
+        Self::Pow,
+        Self::Maximum,
+        Self::Minimum,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Shl,
+        Self::Shr,
+    ];
+
+    /// The name of the method that applies it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Sub => "sub",
+            Self::Mul => "mul",
+            Self::Div => "div",
+            Self::FloorDiv => "floor_div",
+            Self::Rem => "rem",
+            Self::Pow => "pow",
+            Self::Maximum => "maximum",
+            Self::Minimum => "minimum",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Xor => "xor",
+            Self::Shl => "shl",
+            Self::Shr => "shr",
+        }
+    }
+
+    /// Whether it is defined on a type.
+    #[must_use]
+    pub fn accepts(self, dtype: DType) -> bool {
+        match self {
+            Self::Div | Self::Pow => dtype.is_float(),
+            Self::And | Self::Or | Self::Xor => dtype.is_integer() || dtype == DType::Bool,
+            Self::Shl | Self::Shr => dtype.is_integer(),
+            _ => dtype.is_float() || dtype.is_integer(),
+        }
+    }
+
+    /// What one evaluation costs, in additions.
+    #[must_use]
+    pub fn cost(self) -> usize {
+        match self {
+            Self::Div | Self::FloorDiv | Self::Rem => 4,
+            Self::Pow => 32,
+            _ => 1,
+        }
+    }
+
+    /// Evaluates it by its definition.
+    ///
+    /// # Panics
+    /// If the types differ or it does not accept them.
+    #[must_use]
+    pub fn eval(self, a: Scalar, b: Scalar) -> Scalar {
+        match (a, b) {
+            (Scalar::F32(_), Scalar::F32(_)) | (Scalar::F64(_), Scalar::F64(_)) => {
+                Scalar::F64(self.on_float(a.to_f64(), b.to_f64())).cast(a.dtype())
+            }
+            (Scalar::I32(a), Scalar::I32(b)) => Scalar::I32(self.on_i32(a, b)),
+            (Scalar::U32(a), Scalar::U32(b)) => Scalar::U32(self.on_u32(a, b)),
+            (Scalar::Bool(a), Scalar::Bool(b)) => Scalar::Bool(match self {
+                Self::And => a && b,
+                Self::Or => a || b,
+                Self::Xor => a != b,
+                _ => panic!("{} is not defined on bool", self.name()),
+            }),
+            _ => panic!("{} of {} and {}", self.name(), a.dtype(), b.dtype()),
+        }
+    }
+
+    pub(crate) fn on_float(self, a: f64, b: f64) -> f64 {
+        match self {
+            Self::Add => a + b,
+            Self::Sub => a - b,
+            Self::Mul => a * b,
+            Self::Div => a / b,
+            Self::FloorDiv if b == 0.0 => a / b,
+            Self::FloorDiv => {
+                // From the remainder that has the sign of `a`: that with the sign of `b` may be infinite.
+                let rem = a % b;
+                let below = f64::from(u8::from(rem != 0.0 && (rem < 0.0) != (b < 0.0)));
+                let quotient = ((a - rem) / b - below).round_ties_even();
+                if quotient == 0.0 {
+                    0.0_f64.copysign(a / b)
+                } else {
+                    quotient
+                }
+            }
+            Self::Rem => {
+                let rem = a % b;
+                if rem != 0.0 && (rem < 0.0) != (b < 0.0) {
+                    rem + b
+                } else if rem == 0.0 {
+                    0.0_f64.copysign(b)
+                } else {
+                    rem
+                }
+            }
+            Self::Pow => a.powf(b),
+            Self::Maximum if a.is_nan() || a > b => a,
+            Self::Minimum if a.is_nan() || a < b => a,
+            Self::Maximum | Self::Minimum => b,
+            _ => panic!("{} is not defined on floats", self.name()),
+        }
+    }
+
+    pub(crate) fn on_i32(self, a: i32, b: i32) -> i32 {
+        match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Sub => a.wrapping_sub(b),
+            Self::Mul => a.wrapping_mul(b),
+            Self::FloorDiv if b == 0 => 0,
+            Self::FloorDiv => {
+                let quotient = a.wrapping_div(b);
+                let inexact = a.wrapping_rem(b) != 0 && (a < 0) != (b < 0);
+                quotient - i32::from(inexact)
+            }
+            Self::Rem if b == 0 => 0,
+            Self::Rem => {
+                let rem = a.wrapping_rem(b);
+                if rem != 0 && (rem < 0) != (b < 0) {
+                    rem + b
+                } else {
+                    rem
+                }
+            }
+            Self::Maximum => a.max(b),
+            Self::Minimum => a.min(b),
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+            Self::Shl => a.checked_shl(b.cast_unsigned()).unwrap_or(0),
+            Self::Shr => a >> b.cast_unsigned().min(31),
+            Self::Div | Self::Pow => panic!("{} is not defined on i32", self.name()),
+        }
+    }
+
+    pub(crate) fn on_u32(self, a: u32, b: u32) -> u32 {
+        match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Sub => a.wrapping_sub(b),
+            Self::Mul => a.wrapping_mul(b),
+            Self::FloorDiv => a.checked_div(b).unwrap_or(0),
+            Self::Rem => a.checked_rem(b).unwrap_or(0),
+            Self::Maximum => a.max(b),
+            Self::Minimum => a.min(b),
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+            Self::Shl => a.checked_shl(b).unwrap_or(0),
+            Self::Shr => a.checked_shr(b).unwrap_or(0),
+            Self::Div | Self::Pow => panic!("{} is not defined on u32", self.name()),
+        }
+    }
+
+    /// Its derivatives by `a` and by `b`, where its value is `y`; `None` where one is 0 for all of them.
+    ///
+    /// `maximum` and `minimum` give each of two equal arguments a half. `pow` gives 0 by its exponent for `a` at or below
+    /// 0, where only whole exponents have a value, and 0 by `a` for the exponent 0. `floor_div` counts as constant.
+    pub(crate) fn derivatives<V: Calculus>(self, a: &V, b: &V, y: &V) -> [Option<V>; 2] {
+        let number = |value| a.number(value);
+        match self {
+            Self::Add => [Some(number(1.0)), Some(number(1.0))],
+            Self::Sub => [Some(number(1.0)), Some(number(-1.0))],
+            Self::Mul => [Some(b.clone()), Some(a.clone())],
+            Self::Div => [
+                Some(b.unary(Unary::Recip)),
+                Some(y.binary(Self::Div, b).unary(Unary::Neg)),
+            ],
+            Self::Rem => [
+                Some(number(1.0)),
+                Some(a.binary(Self::FloorDiv, b).unary(Unary::Neg)),
+            ],
+            Self::Pow => {
+                let (zero, one) = (number(0.0), number(1.0));
+                let slope = b.binary(Self::Mul, &a.binary(Self::Pow, &b.binary(Self::Sub, &one)));
+                let by_exponent = y.binary(Self::Mul, &a.unary(Unary::Ln));
+                [
+                    Some(V::choose(Compare::Eq, b, &zero, &zero, &slope)),
+                    Some(V::choose(Compare::Lt, &zero, a, &by_exponent, &zero)),
+                ]
+            }
+            Self::Maximum => [Some(wins(b, a)), Some(wins(a, b))],
+            Self::Minimum => [Some(wins(a, b)), Some(wins(b, a))],
+            Self::FloorDiv | Self::And | Self::Or | Self::Xor | Self::Shl | Self::Shr => {
+                [None, None]
+            }
+        }
+    }
+}
+
+/// 1 where `less < more`, 0 where it is the other way round, else a half.
+fn wins<V: Calculus>(less: &V, more: &V) -> V {
+    let (zero, half, one) = (less.number(0.0), less.number(0.5), less.number(1.0));
+    let not_less = V::choose(Compare::Lt, more, less, &zero, &half);
+    V::choose(Compare::Lt, less, more, &one, &not_less)
+}

@@ -1,0 +1,54 @@
+//! Comparisons.
+
+use crate::dtype::{DType, Scalar};
+
+/// A comparison of two arguments of one type; gives `bool`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compare {
+    /// `a < b`.
+    Lt,
+    /// `a <= b`.
+    Le,
+    /// `a == b`.
+    Eq,
+    /// `a != b`, the complement of [`Compare::Eq`].
+    Ne,
+}
+
+impl Compare {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Lt, Self::Le, Self::Eq, Self::Ne];
+
+    /// The name of the method that applies it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lt => "lt",
+            Self::Le => "le",
+            Self::Eq => "eq",
+            Self::Ne => "ne",
+        }
+    }
+
+    /// Whether it is defined on a type: order needs numbers, equality anything but `f16`.
+    #[must_use]
+    pub fn accepts(self, dtype: DType) -> bool {
+        match self {
+            Self::Lt | Self::Le => dtype.is_float() || dtype.is_integer(),
+            Self::Eq | Self::Ne => dtype != DType::F16,
+        }
+    }
+
+    /// Evaluates it by its definition.
+    #[must_use]
+    pub fn eval(self, a: Scalar, b: Scalar) -> bool {
+        // Every element of every type is an f64, so this is exact.
+        let (a, b) = (a.to_f64(), b.to_f64());
+        match self {
+            Self::Lt => a < b,
+            Self::Le => a <= b,
+            Self::Eq => a == b,
+            Self::Ne => a != b,
+        }
+    }
+}
