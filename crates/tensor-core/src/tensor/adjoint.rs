@@ -158,10 +158,7 @@ fn ungathered(
     let size = table[axis];
     let places = Tensor::index("grad", size, 1 << 32).cast(index.0.dtype);
     let index = if index.0.dtype == DType::I32 {
-        let from_end = index.binary(
-            Binary::Add,
-            &Tensor::constant(offset_of(size.cast_signed())),
-        );
+        let from_end = index.binary(Binary::Add, Tensor::constant(offset_of(size.cast_signed())));
         index.lt(0).select(from_end, index)
     } else {
         index.clone()
