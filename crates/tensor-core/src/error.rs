@@ -41,6 +41,9 @@ pub enum Error {
         /// The shape that was given.
         shape: Vec<usize>,
     },
+    /// The elements of an argument were asked for while a function was traced by `jit`.
+    #[error("jit: a function is traced on arguments without data; return what it is to compute")]
+    NoData,
     /// Derivatives flow through floats alone.
     #[error("{op}: derivatives are taken of floats, not of {dtype}")]
     NotDifferentiable {
@@ -417,6 +420,7 @@ impl Error {
             | Self::NotDifferentiable { op, .. }
             | Self::ElementTypeMismatch { op, .. } => Some(op),
             Self::MatmulMismatch { .. }
+            | Self::NoData
             | Self::IndexOutOfRange { .. }
             | Self::InputCount { .. }
             | Self::InputMismatch { .. }

@@ -54,6 +54,7 @@ pub use error::{Error, Result};
 pub use exec::{Executor, Host, Reference, Storage};
 pub use float::Float;
 pub use grad::grad;
+pub use jit::{Compiled, Counters, jit};
 pub use tensor::{Axes, Choice, Operand, Tensor, einsum};
 pub use view::View;
 
@@ -68,6 +69,7 @@ mod float;
 pub mod gemm;
 mod grad;
 pub mod ir;
+mod jit;
 pub mod math;
 pub mod op;
 pub mod plan;
