@@ -166,7 +166,7 @@ impl IndexMap {
     pub fn at(&self, index: &[usize]) -> isize {
         let steps = self.strides.iter().zip(index);
         steps.fold(self.offset, |sum, (stride, &index)| {
-            sum + stride * index.cast_signed()
+            sum.wrapping_add(stride.wrapping_mul(index.cast_signed()))
         })
     }
 
@@ -334,6 +334,26 @@ impl LoopNest {
         needed
     }
 
+    /// For each loop axis whether a value depends on it.
+    #[must_use]
+    pub fn dependence(&self, root: ValueId) -> Vec<bool> {
+        let mut depends = vec![false; self.domain.len() + self.reduce.len()];
+        let mut open = vec![root];
+        let mut seen = vec![false; self.values.len()];
+        while let Some(id) = open.pop() {
+            if std::mem::replace(&mut seen[id.0], true) {
+                continue;
+            }
+            for map in self.values[id.0].maps() {
+                for (axis, &stride) in map.strides.iter().enumerate() {
+                    depends[axis] |= stride != 0;
+                }
+            }
+            open.extend(self.values[id.0].operands());
+        }
+        depends
+    }
+
     /// The operations of one run, in additions.
     #[must_use]
     pub fn operations(&self) -> f64 {
@@ -423,13 +443,23 @@ impl LoopNest {
         let value = |id: ValueId| self.values.get(id.0);
         let sums_a_product = match value(contract.sum) {
             Some(Value::Reduced(Reduce::Sum, product)) => {
-                value(*product) == Some(&Value::Binary(Binary::Mul, contract.lhs, contract.rhs))
+                self.dtypes[contract.sum.0].is_float()
+                    && value(*product)
+                        == Some(&Value::Binary(Binary::Mul, contract.lhs, contract.rhs))
             }
             _ => false,
         };
+        // Asked only once the factors are known to be values of the nest.
+        let are_apart = || {
+            let walks = |factor: ValueId, axes: &[usize]| {
+                let depends = self.dependence(factor);
+                axes.iter().any(|&axis| depends[axis])
+            };
+            !walks(contract.lhs, &contract.cols) && !walks(contract.rhs, &contract.rows)
+        };
         let mut axes = [&contract.batch[..], &contract.rows, &contract.cols].concat();
         axes.sort_unstable();
-        if sums_a_product && axes.into_iter().eq(0..self.domain.len()) {
+        if sums_a_product && axes.into_iter().eq(0..self.domain.len()) && are_apart() {
             Ok(())
         } else {
             Err("the contract does not describe the nest".to_owned())

@@ -7,6 +7,7 @@
 //! Accuracy: an executor may be off by one unit in the last place in `+ - * /`, square root and reciprocal, by four in the
 //! other functions and in quotients rounded down, and by what any order of additions gives in a sum; it keeps
 //! subnormals. All else is exact.
+//! The sign of a zero is free where a sum or an extreme of zeros of both signs gives it.
 //! NaN: arithmetic, `maximum`, `minimum` and every function but `is_nan` give NaN for NaN; comparisons with NaN are
 //! false, except `ne`. Infinity follows IEEE 754 everywhere.
 //! Source: `NumPy` 2 for everything that IEEE 754 leaves open.

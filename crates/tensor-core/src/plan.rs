@@ -130,8 +130,7 @@ impl Target {
                 .product::<usize>()
         };
         let multiplications = nest.output_len().saturating_mul(nest.reduce_len());
-        let is_matrix =
-            size(&contract.rows) > 1 && size(&contract.cols) > 1 && nest.reduce_len() > 1;
+        let is_matrix = size(&contract.rows) * size(&contract.cols) > 1 && nest.reduce_len() > 1;
         is_matrix && self.min_product.is_some_and(|min| multiplications >= min)
     }
 }

@@ -9,6 +9,7 @@
 //! [`Tensor::eval`] and [`Tensor::realize`] return it, with the source line that made it. It names the operation that stands
 //! on that line, also where another one failed that it is made of.
 
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
@@ -65,6 +66,11 @@ use or_error_node;
 /// ```
 #[derive(Clone)]
 pub struct Tensor(Arc<Node>);
+
+thread_local! {
+    /// The line that nodes are made for, if it is not the caller's.
+    static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
 
 /// One operation on some tensors.
 pub(crate) struct Node {
@@ -258,14 +264,31 @@ impl Tensor {
             inputs,
             shape,
             dtype,
-            location: Location::caller(),
+            location: LINE.get().unwrap_or(Location::caller()),
         }))
+    }
+
+    /// Makes nodes that count as made by a line of the program: what is derived from a node belongs to its line.
+    pub(crate) fn on_behalf_of<T>(
+        location: &'static Location<'static>,
+        make: impl FnOnce() -> T,
+    ) -> T {
+        let before = LINE.replace(Some(location));
+        let made = make();
+        LINE.set(before);
+        made
+    }
+
+    /// Makes nodes in a closure, which would else be taken for their caller.
+    #[track_caller]
+    pub(crate) fn by_caller<T>(make: impl FnOnce() -> T) -> T {
+        Self::on_behalf_of(LINE.get().unwrap_or(Location::caller()), make)
     }
 
     /// Makes an error node.
     #[track_caller]
     pub(crate) fn error(error: Error) -> Self {
-        let location = Location::caller();
+        let location = LINE.get().unwrap_or(Location::caller());
         Self(Arc::new(Node {
             op: Op::Error(Arc::new(error.at(location))),
             inputs: Vec::new(),

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use tensor_core::exec::{self, Executor, HostStorage, Storage};
-use tensor_core::ir::{Guard, IndexMap, Value, ValueId};
-use tensor_core::plan::{BufferId, Plan};
+use tensor_core::ir::{Contract, Guard, IndexMap, Value, ValueId};
+use tensor_core::plan::{BufferId, Plan, Target};
 use tensor_core::rng::Philox;
-use tensor_core::{Error, Host, HostData, Reference, Tensor};
+use tensor_core::{DType, Error, Host, HostData, Reference, Tensor};
 
 fn planned() -> (Plan, Vec<Arc<dyn Storage>>) {
     let x = Tensor::from_vec(&[4, 5], vec![1.0_f32; 20]);
@@ -78,6 +78,32 @@ fn a_nest_that_breaks_a_rule_is_refused() {
     let other: Arc<dyn Storage> = Arc::new(HostStorage::foreign(HostData::F64(vec![1.0; 20])));
     let error = pollster::block_on(exec::run(&Host::new(), &plan, &[other])).unwrap_err();
     assert!(matches!(error, Error::InputMismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
+    let matrices = |dtype: DType| {
+        let [a, b] = [[2, 3], [3, 2]].map(|shape| Tensor::arange(6).reshape(&shape).cast(dtype));
+        let [a, b] = [a, b].map(|matrix| matrix.realize(&Host::new()).unwrap());
+        let target = Target {
+            min_product: Some(1),
+            ..Host::new().target()
+        };
+        Plan::of(&[&a.matmul(&b)], &target).unwrap()
+    };
+    let (plan, data) = matrices(DType::F32);
+    let contract = plan.steps[0].nest.contract.clone().unwrap();
+    let mut swapped = plan;
+    swapped.steps[0].nest.contract = Some(Contract {
+        rows: contract.cols.clone(),
+        cols: contract.rows.clone(),
+        ..contract.clone()
+    });
+    refused(&swapped, &data);
+    let (mut of_integers, data) = matrices(DType::I32);
+    assert!(of_integers.steps[0].nest.contract.is_none());
+    of_integers.steps[0].nest.contract = Some(contract);
+    refused(&of_integers, &data);
 }
 
 #[test]

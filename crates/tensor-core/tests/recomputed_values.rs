@@ -101,3 +101,23 @@ fn a_sum_is_not_computed_again_to_find_its_extreme() {
         }
     }
 }
+
+#[test]
+fn a_view_that_makes_a_value_constant_does_not_change_its_bits() {
+    let x = Tensor::from_vec(&[1, 4], vec![1.0_f32, 2.0, 3.0, 4.0]).pad(0, 1, 0, 0.0);
+    for step in 0..200_u8 {
+        let shifted = &x + f32::from(step) * 0.013_71;
+        for (name, y) in [
+            ("exp", shifted.exp()),
+            ("ln", (&shifted + 1.0).ln()),
+            ("sigmoid", shifted.sigmoid()),
+            ("pow", (&shifted + 1.0).pow(1.7)),
+        ] {
+            let first = y.argmax(1).slice(0, ..1);
+            for executor in [&Host::new() as &dyn Executor, &Reference] {
+                let position = first.eval::<u32>(executor).unwrap()[[0]];
+                assert_eq!(position, 0, "{name} {step} on {}", executor.name());
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! hands matrix products to the GEMM library, whole or in `ranges`. `split` deals work out to threads.
 //! Method: an interpreter over blocks of about a thousand lanes, whose inner loops are plain Rust compiled for SSE, AVX2
 //! and AVX-512 and chosen at run time. ARCHITECTURE.md tells why not machine code generated at run time.
-//! Accuracy: the order of a sum depends on the shapes alone, so results have the same bits on any number of threads.
+//! Accuracy: the order of a sum depends on the step alone, so results have the same bits on any number of threads.
 
 use std::sync::Arc;
 

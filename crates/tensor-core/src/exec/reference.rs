@@ -345,6 +345,11 @@ impl Fold {
         let wide = self.dtype.is_float() && matches!(self.op, Reduce::Sum | Reduce::Prod);
         let element = element.cast(if wide { DType::F64 } else { self.dtype });
         self.so_far = Some(match self.so_far {
+            // From zero on, so that a sum of negative zeros is 0 as everywhere.
+            None if self.op == Reduce::Sum => self
+                .op
+                .binary()
+                .eval(Scalar::zero(element.dtype()), element),
             None => element,
             Some(so_far) => self.op.binary().eval(so_far, element),
         });

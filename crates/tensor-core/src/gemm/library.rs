@@ -1,6 +1,6 @@
 //! The call into the GEMM library.
 //!
-//! Role: the only unsafe code of the crate; it turns array views into the pointers and strides that the library takes.
+//! Role: the only place that calls it; it turns array views into the pointers and strides that the library takes.
 #![expect(
     unsafe_code,
     reason = "the library's interface is raw pointers and strides"

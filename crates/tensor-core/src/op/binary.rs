@@ -88,6 +88,12 @@ impl Binary {
         }
     }
 
+    /// Whether every executor gives the same bits, as [`Unary::is_correctly_rounded`].
+    #[must_use]
+    pub fn is_correctly_rounded(self) -> bool {
+        !matches!(self, Self::Pow | Self::FloorDiv | Self::Rem)
+    }
+
     /// What one evaluation costs, in additions.
     #[must_use]
     pub fn cost(self) -> usize {

@@ -105,6 +105,16 @@ impl Unary {
         }
     }
 
+    /// Whether every executor gives the same bits: it is exact, or correctly rounded. What is not may differ by a unit in the
+    /// last place between executors, and so between them and a constant folded while planning.
+    #[must_use]
+    pub fn is_correctly_rounded(self) -> bool {
+        !matches!(
+            self,
+            Self::Exp | Self::Ln | Self::Sin | Self::Cos | Self::Tanh | Self::Sigmoid
+        )
+    }
+
     /// What one evaluation costs, in additions.
     #[must_use]
     pub fn cost(self) -> usize {

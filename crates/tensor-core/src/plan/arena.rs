@@ -1,6 +1,7 @@
 //! The scalar values of a program while it is being planned.
 //!
-//! Method: values are hash-consed, so equal ones are one; operations on constants fold as they are made, and guards are
+//! Method: values are hash-consed, so equal ones are one; operations on constants fold as they are made, if every executor would give
+//! the same bits (a value is computed again in several steps, and a view may make it constant in one of them); guards are
 //! brought into their simplest form, in which one that always or never holds is a constant.
 //! While planning, a value belongs to an array whose axes come first in its index maps; axes that a
 //! [`Value::Reduced`] above it folds come after them. Maps are trimmed of trailing zeros: so a value over an array
@@ -51,7 +52,7 @@ impl Arena {
         self.intern(Value::Const(scalar), scalar.dtype())
     }
 
-    fn as_constant(&self, id: ValueId) -> Option<Scalar> {
+    pub(super) fn as_constant(&self, id: ValueId) -> Option<Scalar> {
         match self.value(id) {
             Value::Const(scalar) => Some(*scalar),
             _ => None,
@@ -59,19 +60,19 @@ impl Arena {
     }
 
     pub(super) fn unary(&mut self, op: Unary, a: ValueId) -> ValueId {
-        if let Some(a) = self.as_constant(a) {
-            return self.constant(op.eval(a));
+        match self.as_constant(a) {
+            Some(a) if op.is_correctly_rounded() => self.constant(op.eval(a)),
+            _ => self.intern(Value::Unary(op, a), op.result(self.dtype(a))),
         }
-        self.intern(Value::Unary(op, a), op.result(self.dtype(a)))
     }
 
     pub(super) fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> ValueId {
         match (self.as_constant(a), self.as_constant(b)) {
-            (Some(a), Some(b)) => self.constant(op.eval(a, b)),
+            (Some(a), Some(b)) if op.is_correctly_rounded() || !a.dtype().is_float() => {
+                self.constant(op.eval(a, b))
+            }
             (_, Some(b)) if is_right_identity(op, b) => a,
             (Some(a), _) if op == Binary::Mul && is_right_identity(op, a) => b,
-            // An f64 holds the square of any f32, so both have the same bits; of an f64 they need not.
-            (_, Some(Scalar::F32(2.0))) if op == Binary::Pow => self.binary(Binary::Mul, a, a),
             _ => self.intern(Value::Binary(op, a, b), self.dtype(a)),
         }
     }

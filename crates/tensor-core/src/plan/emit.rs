@@ -135,25 +135,6 @@ fn merge_axes(nest: &mut LoopNest) {
     (nest.domain, nest.reduce) = (of(false), of(true));
 }
 
-/// For each loop axis whether a value depends on it.
-fn dependence(nest: &LoopNest, root: ValueId) -> Vec<bool> {
-    let mut depends = vec![false; nest.sizes().len()];
-    let mut open = vec![root];
-    let mut seen = vec![false; nest.values.len()];
-    while let Some(id) = open.pop() {
-        if std::mem::replace(&mut seen[id.0], true) {
-            continue;
-        }
-        for map in nest.values[id.0].maps() {
-            for (axis, &stride) in map.strides.iter().enumerate() {
-                depends[axis] |= stride != 0;
-            }
-        }
-        open.extend(nest.values[id.0].operands());
-    }
-    depends
-}
-
 /// Reads a nest as a matrix product, if it is one.
 fn find_contract(nest: &LoopNest) -> Option<Contract> {
     let is_reduction = |(_, value): &(usize, &Value)| matches!(value, Value::Reduced(..));
@@ -167,7 +148,7 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
     if reductions.next().is_some() || !nest.dtypes[sum].is_float() {
         return None;
     }
-    let (left, right) = (dependence(nest, lhs), dependence(nest, rhs));
+    let (left, right) = (nest.dependence(lhs), nest.dependence(rhs));
     let n_domain = nest.domain.len();
     let axes = |want: (bool, bool)| -> Vec<usize> {
         (0..n_domain)
@@ -245,6 +226,21 @@ fn axes_of(draft: &Draft<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
         .collect()
 }
 
+/// Axes in the order in which what a value reads lies in memory: those of long strides first. So a factor and its
+/// transpose are one array, which is written as it is read.
+fn as_it_lies(draft: &Draft<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usize> {
+    let values = draft.arena.reachable(root);
+    let stride = |axis: usize| {
+        let maps = values.iter().filter_map(|&id| match draft.arena.value(id) {
+            Value::Load { map, .. } | Value::Gather { map, .. } => Some(map),
+            _ => None,
+        });
+        maps.map(|map| map.stride(axis).unsigned_abs()).max()
+    };
+    axes.sort_by_key(|&axis| std::cmp::Reverse(stride(axis)));
+    axes
+}
+
 /// Computes a factor over the axes that it depends on, and gives the computation that reads it from there.
 fn with_factor_in_memory(
     draft: &mut Draft<'_>,
@@ -253,7 +249,7 @@ fn with_factor_in_memory(
     factor: ValueId,
 ) -> ValueId {
     let sizes = [shape, &lowered.reduce].concat();
-    let axes = axes_of(draft, factor, &sizes);
+    let axes = as_it_lies(draft, factor, axes_of(draft, factor, &sizes));
     let own: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
     let packed = draft.arena.remapped(factor, &own, |map| {
         Some(IndexMap {

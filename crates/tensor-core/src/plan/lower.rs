@@ -19,6 +19,7 @@ use super::keep::Cost;
 use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::ir::{IndexMap, Value, ValueId};
+use crate::op::Binary;
 use crate::shape::row_major_strides;
 use crate::tensor::Op;
 
@@ -130,6 +131,10 @@ impl<'g> Draft<'g> {
                 let (a, b) = (ids[0], ids[1]);
                 #[cfg(test)]
                 let (a, b) = super::fault::operands(*op, a, b);
+                // The square of an f32 rounded once, as the power is defined; an f64 does not hold that of an f64.
+                if *op == Binary::Pow && arena.as_constant(b) == Some(Scalar::F32(2.0)) {
+                    return arena.binary(Binary::Mul, a, a);
+                }
                 arena.binary(*op, a, b)
             }),
             Op::Compare(op) => self.combined(node, inputs, |arena, ids| {

@@ -199,7 +199,9 @@ fn folded(op: Reduce, node: &Node, line: &[Approximate]) -> Approximate {
     let wide = node.dtype.is_float() && matches!(op, Reduce::Sum | Reduce::Prod);
     let within = if wide { DType::F64 } else { node.dtype };
     let mut error = FoldError::new(op);
-    let mut so_far: Option<Scalar> = None;
+    // A sum begins at zero, which makes one of negative zeros 0; over no axes nothing is added at all.
+    let is_sum = op == Reduce::Sum && node.shape.len() < node.inputs[0].node().shape.len();
+    let mut so_far = is_sum.then(|| Scalar::zero(within));
     for element in line {
         error.push(*element);
         let next = element.value.cast(within);

@@ -31,28 +31,23 @@ impl Elements {
 }
 
 impl Calculus for Elements {
-    #[track_caller]
     fn number(&self, value: f64) -> Self {
         self.with(self.tensor.like(value))
     }
 
-    #[track_caller]
     fn unary(&self, op: Unary) -> Self {
         self.with(self.tensor.unary(op))
     }
 
-    #[track_caller]
     fn binary(&self, op: Binary, other: &Self) -> Self {
         self.with(self.tensor.binary(op, &other.tensor))
     }
 
-    #[track_caller]
     fn choose(op: Compare, a: &Self, b: &Self, yes: &Self, no: &Self) -> Self {
         let holds = Tensor::compared(op, a.tensor.clone(), b.tensor.clone());
         a.with(holds.select(&yes.tensor, &no.tensor))
     }
 
-    #[track_caller]
     fn folded(&self, op: Reduce) -> Self {
         let rank = self.tensor.0.shape.len();
         let axes: Vec<isize> = (rank - self.n_folded..rank)
@@ -65,14 +60,18 @@ impl Calculus for Elements {
 
 impl Tensor {
     /// A constant in the shape and the type of this tensor.
-    #[track_caller]
     pub(crate) fn like(&self, value: f64) -> Self {
         Self::constant(Scalar::F64(value).cast(self.0.dtype)).broadcast_to(&self.0.shape)
     }
 
     /// What a node hands on to each of its inputs of its cotangent; `None` where it is constant.
-    #[track_caller]
+    ///
+    /// What is made for that counts as made by the node's own line.
     pub(crate) fn handed_on(&self, cotangent: &Self) -> Vec<Option<Self>> {
+        Self::on_behalf_of(self.node().location, || self.shares(cotangent))
+    }
+
+    fn shares(&self, cotangent: &Self) -> Vec<Option<Self>> {
         let node = self.node();
         let inputs = &node.inputs;
         let scaled = |derivative: Option<Elements>| derivative.map(|by| cotangent * by.tensor);
@@ -90,7 +89,10 @@ impl Tensor {
             Op::Binary(op) => {
                 let [a, b, y] =
                     [&inputs[0], &inputs[1], self].map(|tensor| Elements::of(tensor, 0));
-                op.derivatives(&a, &b, &y).map(scaled).into()
+                let derivatives = op.derivatives(&a, &b, &y);
+                #[cfg(test)]
+                let derivatives = crate::grad::fault::derivatives(*op, derivatives);
+                derivatives.map(scaled).into()
             }
             Op::Select => {
                 let chosen = inputs[0].select(cotangent, 0.0);
@@ -123,7 +125,6 @@ impl Tensor {
 }
 
 /// What of a padded tensor is not padding.
-#[track_caller]
 fn unpadded(padded: &Tensor, before: &[usize], shape: &[usize]) -> Tensor {
     let mut inner = padded.clone();
     for (axis, (&before, &size)) in before.iter().zip(shape).enumerate() {
@@ -133,21 +134,18 @@ fn unpadded(padded: &Tensor, before: &[usize], shape: &[usize]) -> Tensor {
 }
 
 /// `size` elements of an axis, from `first` on.
-#[track_caller]
 fn kept(tensor: &Tensor, axis: usize, first: usize, size: usize) -> Tensor {
     let range = first.cast_signed()..(first + size).cast_signed();
     tensor.slice(axis.cast_signed(), range)
 }
 
 /// Zeros around one axis.
-#[track_caller]
 fn padded(tensor: &Tensor, axis: usize, before: usize, after: usize) -> Tensor {
     let zero = Tensor::constant(Scalar::zero(tensor.0.dtype));
     tensor.pad(axis.cast_signed(), before, after, zero)
 }
 
 /// The table's share: each element goes where the index says. Every place is compared with every index.
-#[track_caller]
 fn ungathered(
     cotangent: &Tensor,
     index: &Tensor,
@@ -183,7 +181,6 @@ fn ungathered(
 /// The source's share of what was read at affine coordinates: at each place the sum over all that read it.
 ///
 /// `rows` has a map for each axis of the source, whose shape is `to`, over the axes of `cotangent`.
-#[track_caller]
 fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
     if cotangent.0.shape.contains(&0) {
         return Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to);
@@ -250,21 +247,30 @@ impl<'a> Undone<'a> {
             .collect()
     }
 
-    #[track_caller]
     fn sum_what_repeats(&mut self) {
         let repeats = |axis: &usize| self.rows.iter().all(|row| row.strides[*axis] == 0);
         let repeated: Vec<usize> = (0..self.axes.len()).filter(repeats).collect();
-        let axes: Vec<isize> = repeated.iter().map(|axis| axis.cast_signed()).collect();
-        if !axes.is_empty() {
-            self.tensor = self.tensor.sum(&axes[..]);
+        self.sum_places(&repeated);
+    }
+
+    /// Sums over some axes; those with one position just go.
+    fn sum_places(&mut self, places: &[usize]) {
+        let shape = &self.tensor.0.shape;
+        let longer = places.iter().filter(|&&place| shape[place] != 1);
+        let longer: Vec<isize> = longer.map(|place| place.cast_signed()).collect();
+        let left: Vec<usize> = (0..shape.len())
+            .filter(|place| !places.contains(place))
+            .collect();
+        let sizes: Vec<usize> = left.iter().map(|&place| shape[place]).collect();
+        if !longer.is_empty() {
+            self.tensor = self.tensor.sum(&longer[..]);
         }
-        self.axes
-            .retain(|axis| !matches!(axis, Axis::View(axis) if repeated.contains(axis)));
+        self.tensor = self.tensor.reshape(&sizes);
+        self.axes = left.iter().map(|&place| self.axes[place]).collect();
     }
 
     /// A coordinate that walks along an axis which another one walks already (a diagonal) becomes an axis of its own, with
     /// zeros where the two disagree.
-    #[track_caller]
     fn separate_diagonals(&mut self) {
         let mut taken: Vec<usize> = Vec::new();
         let mut apart = Vec::new();
@@ -295,11 +301,8 @@ impl<'a> Undone<'a> {
         // Nothing else walks along what only diagonals did.
         let left = |axis: &Axis| matches!(axis, Axis::View(axis) if !taken.contains(axis));
         let places = (0..self.axes.len()).filter(|&place| left(&self.axes[place]));
-        let places: Vec<isize> = places.map(usize::cast_signed).collect();
-        if !places.is_empty() {
-            self.tensor = self.tensor.sum(&places[..]);
-        }
-        self.axes.retain(|axis| !left(axis));
+        let places: Vec<usize> = places.collect();
+        self.sum_places(&places);
     }
 
     /// Whether a coordinate is one that `restore` undoes: constant, along one axis, or along the starts and the insides of
@@ -314,7 +317,6 @@ impl<'a> Undone<'a> {
     }
 
     /// Gives the source one of its axes back.
-    #[track_caller]
     fn restore(&mut self, source: usize) {
         if self.axes.contains(&Axis::Source(source)) {
             return;
@@ -347,7 +349,6 @@ impl<'a> Undone<'a> {
     }
 
     /// A line with steps: zeros are put between its elements.
-    #[track_caller]
     fn restore_line(&mut self, source: usize, axis: usize) -> usize {
         let place = self.place(Axis::View(axis));
         let step = self.rows[source].strides[axis].unsigned_abs();
@@ -363,7 +364,6 @@ impl<'a> Undone<'a> {
 
     /// Windows: position `step u + v` of the source was read by the windows that start at `u - m` steps, at their position
     /// `v + step m`, for each m. So both axes are padded, read along these diagonals, and summed over m.
-    #[track_caller]
     fn restore_windows(&mut self, source: usize, starts: usize, inside: usize) -> usize {
         let (at, within) = (
             self.place(Axis::View(starts)),
@@ -376,6 +376,9 @@ impl<'a> Undone<'a> {
         let wide = padded(&wide, within, 0, overlap * step - size);
         // The axes: all others as they were, u in the place of the starts, v in that of the insides, and m last.
         let rank = self.axes.len();
+        let apart = step.cast_signed();
+        #[cfg(test)]
+        let apart = crate::grad::fault::step(apart);
         let rows = (0..rank).map(|axis| {
             let mut row = IndexMap {
                 offset: 0,
@@ -387,7 +390,7 @@ impl<'a> Undone<'a> {
                 row.offset = overlap.cast_signed() - 1;
             }
             if axis == within {
-                row.strides[rank] = step.cast_signed();
+                row.strides[rank] = apart;
             }
             row
         });
@@ -417,7 +420,6 @@ impl<'a> Undone<'a> {
         place
     }
 
-    #[track_caller]
     fn in_order(self) -> Tensor {
         let places =
             (0..self.to.len()).map(|source| self.place(Axis::Source(source)).cast_signed());

@@ -53,7 +53,12 @@ impl Tensor {
             .map(|operand| &operand.0.shape[..])
             .collect();
         let shape = broadcast_all(name, &shapes)?;
-        Ok(operands.map(|operand| operand.broadcast_to(&shape)))
+        // No closure: it would be the caller of what it makes.
+        let mut aligned = operands;
+        for operand in &mut aligned {
+            *operand = operand.broadcast_to(&shape);
+        }
+        Ok(aligned)
     }
 
     #[track_caller]
@@ -214,14 +219,13 @@ impl Tensor {
                 dtype: self.0.dtype,
             });
         }
-        let aligned = Self::aligned(name, [yes, no], |_| true).and_then(|[yes, no]| {
-            self.check()?;
-            let shape = broadcast_all(name, &[&self.0.shape, &yes.0.shape])?;
-            Ok([self, &yes, &no].map(|operand| operand.broadcast_to(&shape)))
-        });
-        let operands = or_error_node!(aligned);
+        let [yes, no] = or_error_node!(Self::aligned(name, [yes, no], |_| true));
+        or_error_node!(self.check());
+        let shape = or_error_node!(broadcast_all(name, &[&self.0.shape, &yes.0.shape]));
+        let condition = self.broadcast_to(&shape);
+        let operands = vec![condition, yes.broadcast_to(&shape), no.broadcast_to(&shape)];
         let (shape, dtype) = (operands[1].0.shape.clone(), operands[1].0.dtype);
-        Self::new(Op::Select, operands.to_vec(), shape, dtype)
+        Self::new(Op::Select, operands, shape, dtype)
     }
 
     /// Converts the elements, as [`Scalar::cast`](crate::Scalar::cast) does: rounds to nearest, truncates and saturates

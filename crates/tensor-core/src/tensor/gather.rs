@@ -100,7 +100,7 @@ impl Tensor {
                 dtype: index.0.dtype,
             });
         }
-        let (rows, out, index) = plan(shape, at)?;
+        let (rows, out, index) = Self::by_caller(|| plan(shape, at))?;
         element_count(op, &out)?;
         if shape[at] == 0 && !out.contains(&0) {
             return Err(Error::EmptyReduction {

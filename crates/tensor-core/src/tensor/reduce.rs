@@ -2,7 +2,7 @@
 //!
 //! Role: sums, products, extremes, truth, counts, means, variances, and where the extremes are.
 //! Shapes: the reduced axes disappear, or stay with size 1 under [`Axes::keep`].
-//! Accuracy: the order of a sum is fixed by the shapes and the executor, never by the number of threads; the
+//! Accuracy: the order of a sum is fixed by the step that it belongs to, never by the number of threads; the
 //! reference executor adds floats in f64.
 
 use super::{Axes, Op, Tensor, or_error_node};

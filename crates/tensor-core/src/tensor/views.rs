@@ -309,10 +309,8 @@ impl Tensor {
                 shapes: shapes.collect(),
             });
         }
-        let expanded: Vec<Self> = tensors
-            .iter()
-            .map(|tensor| tensor.expand_dims(axis))
-            .collect();
+        let expand = |tensor: &&Self| tensor.expand_dims(axis);
+        let expanded: Vec<Self> = Self::by_caller(|| tensors.iter().map(expand).collect());
         Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
     }
 }
@@ -351,7 +349,7 @@ fn joined(pieces: &[Tensor], axis: usize) -> Tensor {
     let total = pieces.iter().map(|piece| piece.0.shape[axis]).sum();
     let mut joined = placed(&pieces[0], axis, 0, total);
     let mut before = pieces[0].0.shape[axis];
-    for piece in &pieces[1..] {
+    for piece in pieces[1..].iter().filter(|piece| piece.0.shape[axis] > 0) {
         let placed = placed(piece, axis, before, total);
         joined = position_below(&joined, axis, before).select(joined, placed);
         before += piece.0.shape[axis];

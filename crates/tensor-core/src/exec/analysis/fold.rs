@@ -174,7 +174,8 @@ impl FoldError {
 
     /// What the additions of a sum lose, in units of the last place: half a unit each, but no more than six standard
     /// deviations of independent ones (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
-    /// Equal terms are rounded alike, so only those of different ones count as independent.
+    /// Equal terms are rounded alike, so only those of different ones count as independent; and so are terms near the last
+    /// place of a partial sum.
     fn roundings(&self, dtype: DType) -> f64 {
         let mut terms = self.terms.clone();
         terms.sort_unstable();
@@ -182,10 +183,26 @@ impl FoldError {
             let n = alike.len() as f64;
             n * n
         });
-        let likely = 3.0 * squares.sum::<f64>().sqrt();
+        let likely = if self.is_coarse(dtype) {
+            self.n / 2.0
+        } else {
+            3.0 * squares.sum::<f64>().sqrt()
+        };
         // The oracle adds in f64, and is no better than an executor that does.
         let of_oracle = if dtype == DType::F64 { 2.0 } else { 1.0 };
         of_oracle * ((self.n / 2.0).min(likely) + 2.0)
+    }
+
+    /// Whether half the terms are so small beside the sum that a partial sum may round most of their digits away.
+    fn is_coarse(&self, dtype: DType) -> bool {
+        /// Units of the last place of the sum, in which a term is small.
+        const SMALL: f64 = 16.0;
+        let small = SMALL * spacing(dtype, 1.0) * (self.up + self.down);
+        let n_small = self
+            .terms
+            .iter()
+            .filter(|&&term| f64::from_bits(term).abs() < small);
+        2 * n_small.count() > self.terms.len()
     }
 
     /// Any order of n multiplications; what underflows on the way may grow again.

@@ -30,6 +30,11 @@ pub(super) struct Compiler<'n> {
 impl<'n> Compiler<'n> {
     pub(super) fn new(nest: &'n LoopNest) -> Self {
         let n = nest.values.len();
+        // Whether an index is out of range must not depend on where the loop was left.
+        let gathers = nest
+            .values
+            .iter()
+            .any(|value| matches!(value, Value::Gather { .. }));
         let stops = |value: &Value| match value {
             Value::Reduced(op, _) => Some(op.annihilator().is_some()),
             _ => None,
@@ -54,6 +59,7 @@ impl<'n> Compiler<'n> {
             before: None,
             pairs: None,
             stops: !nest.reduce.is_empty()
+                && !gathers
                 && nest.values.iter().filter_map(stops).all(|stops| stops),
         };
         Self {

@@ -91,7 +91,8 @@ fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]
     ])
 }
 
-/// Multiplies straight into the output. Gives `false`, and has done nothing, if a factor does not lie within its input.
+/// Multiplies straight into the output. Gives `false` if a factor does not lie within its input; what it wrote until
+/// then is not used.
 fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     nest: &LoopNest,
     contract: &Contract,
