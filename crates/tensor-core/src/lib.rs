@@ -37,6 +37,7 @@
 //! ```
 //!
 //! Around it stand
+//! - [`grad`](grad()) and [`jit`](jit()): gradients as programs of their own, and functions that are planned once;
 //! - [`op`]: what every scalar operation computes; [`ir`] and [`exec`]: all that a new executor needs to know;
 //! - [`shape`], [`view`] and [`array`](mod@array): `NumPy`'s rules for shapes and host arrays;
 //! - [`einsum`](mod@einsum): specifications, paths, and the plain definition;
