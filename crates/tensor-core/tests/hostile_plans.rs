@@ -54,8 +54,8 @@ fn a_nest_that_breaks_a_rule_is_refused() {
     };
     let changes: [&dyn Fn(&mut Plan); 6] = [
         &|plan| plan.steps[0].nest.values.clear(),
-        &|plan| plan.steps[0].nest.values[0] = Value::Cast(tensor_core::DType::F32, ValueId(7)),
-        &|plan| plan.steps[0].nest.inputs[0] = tensor_core::DType::F64,
+        &|plan| plan.steps[0].nest.values[0] = Value::Cast(DType::F32, ValueId(7)),
+        &|plan| plan.steps[0].nest.inputs[0] = DType::F64,
         &|plan| plan.steps[0].nest.domain = vec![1 << 40, 1 << 40],
         &|plan| plan.steps[0].nest.reduce = vec![0],
         &|plan| {

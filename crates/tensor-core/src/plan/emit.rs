@@ -16,15 +16,14 @@ use crate::op::{Binary, Reduce};
 pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) -> BufferId {
     let mut lowered = lowered.clone();
     let (mut nest, mut order, mut inputs) = nest_of(draft, &lowered, shape);
-    if !has_room_for_factors(draft, &nest) {
+    let sizes = [shape, &lowered.reduce].concat();
+    // Better a slower product than an array that only appears on the way. Asked of both factors before either is computed:
+    // one in memory beside one that is not would read more than was counted.
+    let mut factors = unready_factors(draft, &nest, &order).into_iter();
+    if !has_room_for_factors(draft, &nest) || factors.any(|factor| grows(draft, factor, &sizes)) {
         nest.contract = None;
     }
-    while let Some(factor) = unready_factor(draft, &nest, &order) {
-        if grows(draft, factor, &[shape, &lowered.reduce].concat()) {
-            // Better a slower product than an array that only appears on the way.
-            nest.contract = None;
-            break;
-        }
+    while let Some(&factor) = unready_factors(draft, &nest, &order).first() {
         lowered.value = with_factor_in_memory(draft, &lowered, shape, factor);
         (nest, order, inputs) = nest_of(draft, &lowered, shape);
     }
@@ -166,16 +165,18 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
     })
 }
 
-/// A factor of the nest's product that the target does not take as it is, by its id in the arena.
-fn unready_factor(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Option<ValueId> {
-    let contract = nest.contract.as_ref()?;
-    if draft.target.computes_factors {
-        return None;
-    }
-    [contract.lhs, contract.rhs]
-        .into_iter()
-        .find(|factor| !matches!(nest.values[factor.0], Value::Load { .. }))
-        .map(|factor| order[factor.0])
+/// The factors of the nest's product that the target does not take as they are, by their ids in the arena.
+fn unready_factors(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec<ValueId> {
+    let Some(contract) = nest
+        .contract
+        .as_ref()
+        .filter(|_| !draft.target.computes_factors)
+    else {
+        return Vec::new();
+    };
+    let factors = [contract.lhs, contract.rhs].into_iter();
+    let computed = factors.filter(|factor| !matches!(nest.values[factor.0], Value::Load { .. }));
+    computed.map(|factor| order[factor.0]).collect()
 }
 
 /// Whether the inputs stay within the target's cap once the factors that it does not take are read from memory.
