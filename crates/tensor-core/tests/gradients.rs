@@ -231,6 +231,28 @@ fn second_derivatives_are_gradients_of_gradients() {
 }
 
 #[test]
+fn powers_have_second_derivatives_at_and_below_zero() {
+    let host = Host::new();
+    let a = Tensor::from_array(array![-2.0_f64, -1.0, 0.0, 0.0, 4.0]);
+    let b = Tensor::from_array(array![3.0_f64, -1.0, 2.0, 0.0, 0.0]);
+    let second = |first: &Tensor, then: &Tensor| {
+        let slope = grad(&a.pow(&b).sum(..), &[first]).unwrap().remove(0);
+        let slope = grad(&slope.sum(..), &[then]).unwrap().remove(0);
+        slope.eval::<f64>(&host).unwrap()
+    };
+    assert_eq!(
+        second(&a, &a),
+        array![-12.0, -2.0, 2.0, 0.0, 0.0].into_dyn()
+    );
+    let by_exponent = second(&b, &b);
+    let expected = array![0.0, 0.0, 0.0, 0.0, 4.0_f64.ln().powi(2)].into_dyn();
+    let bound = Bound::relative(8);
+    assert!(compare(by_exponent, expected, &bound).is_ok());
+    assert_eq!(second(&b, &a)[[4]], 0.25);
+    assert_eq!(second(&a, &b)[[4]], 0.25);
+}
+
+#[test]
 fn gradients_can_be_stopped_and_replaced() {
     let host = Host::new();
     let x = Tensor::from_array(array![0.2_f64, 1.7, -3.4]);

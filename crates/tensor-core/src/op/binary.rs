@@ -231,10 +231,17 @@ impl Binary {
             ],
             Self::Pow => {
                 let (zero, one) = (number(0.0), number(1.0));
-                let slope = b.binary(Self::Mul, &a.binary(Self::Pow, &b.binary(Self::Sub, &one)));
-                let by_exponent = y.binary(Self::Mul, &a.unary(Unary::Ln));
+                // What is not chosen is finite too: it is multiplied by 0 in second derivatives.
+                let not_zero = V::choose(Compare::Eq, a, &zero, &one, a);
+                let base = V::choose(Compare::Eq, b, &zero, &not_zero, a);
+                let slope = b.binary(
+                    Self::Mul,
+                    &base.binary(Self::Pow, &b.binary(Self::Sub, &one)),
+                );
+                let above = V::choose(Compare::Lt, &zero, a, a, &one);
+                let by_exponent = y.binary(Self::Mul, &above.unary(Unary::Ln));
                 [
-                    Some(V::choose(Compare::Eq, b, &zero, &zero, &slope)),
+                    Some(slope),
                     Some(V::choose(Compare::Lt, &zero, a, &by_exponent, &zero)),
                 ]
             }
