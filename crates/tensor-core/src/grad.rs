@@ -12,6 +12,9 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{Op, Tensor};
 
+#[cfg(test)]
+pub(crate) mod fault;
+
 /// The gradient of `loss` with respect to each tensor of `wrt`, in their shapes and types.
 ///
 /// `loss` is a float tensor with one element. A tensor of `wrt` may stand anywhere in the program; it is told by its
@@ -73,7 +76,11 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
             let is_wanted = is_continuous(input.node().dtype) && nodes.contains(input);
             if let (Some(share), true) = (share, is_wanted) {
                 let total = match cotangents.remove(&input.address()) {
-                    Some(sum) => Tensor::on_behalf_of(input.node().location, || sum + share),
+                    Some(sum) => {
+                        #[cfg(test)]
+                        let share = fault::share(share);
+                        Tensor::on_behalf_of(input.node().location, || sum + share)
+                    }
                     None => share,
                 };
                 cotangents.insert(input.address(), total);

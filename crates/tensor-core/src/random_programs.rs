@@ -10,6 +10,7 @@
 //! `PROGRAM_SEED=n` repeats a run; `VERIFY_FULL=1` makes a hundred times as many programs.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,6 +31,7 @@ use program::{Program, programs};
 
 mod apply;
 mod coverage;
+mod gradients;
 mod inputs;
 mod large;
 mod oracle;
@@ -42,7 +44,6 @@ const LEAST_INPUTS: usize = 3;
 /// What some programs' outputs consisted of.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
-    programs: usize,
     elements: usize,
     /// The outputs of floats and of other types that are not empty, and the shares of their elements that are open
     /// (of which nothing can be said) and exact, all outputs added: a large one counts as much as a small one.
@@ -224,13 +225,13 @@ struct Failure {
     report: String,
 }
 
-/// Checks so many programs and adds what they consisted of to a tally; gives what went wrong and the shrunk program.
-fn search(
-    strategy: &impl Strategy<Value = Program>,
+/// Checks so many programs; gives what went wrong and the shrunk program.
+fn search<P: Debug>(
+    strategy: &impl Strategy<Value = P>,
     cases: u32,
     seed: u64,
     max_shrink_iters: u32,
-    tally: &mut Tally,
+    check: impl FnMut(P) -> Result<(), String>,
 ) -> Result<(), Failure> {
     let config = Config {
         cases,
@@ -242,13 +243,11 @@ fn search(
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let (tally, failed_at) = (RefCell::new(tally), Cell::new(None));
+    let (check, n_checked, failed_at) = (RefCell::new(check), Cell::new(0), Cell::new(None));
     let outcome = runner.run(strategy, |program| {
-        let tally = &mut **tally.borrow_mut();
-        tally.programs += 1;
-        let number = tally.programs;
-        check(&program.tensors(), &program.target, tally).map_err(|what| {
-            failed_at.set(failed_at.get().or(Some(number)));
+        n_checked.update(|n| n + 1);
+        check.borrow_mut()(program).map_err(|what| {
+            failed_at.set(failed_at.get().or(Some(n_checked.get())));
             TestCaseError::fail(what)
         })
     });
@@ -285,17 +284,27 @@ const CASES_IN_FULL: u32 = 200_000;
 const MAX_SHRINK_ITERS: u32 = 8_000;
 
 /// Checks programs as [`search`], and fails with its report.
-fn check_all(strategy: &impl Strategy<Value = Program>, cases: u32, seed: u64, tally: &mut Tally) {
-    if let Err(failure) = search(strategy, cases, seed, MAX_SHRINK_ITERS, tally) {
+fn check_all<P: Debug>(
+    strategy: &impl Strategy<Value = P>,
+    cases: u32,
+    seed: u64,
+    check: impl FnMut(P) -> Result<(), String>,
+) {
+    if let Err(failure) = search(strategy, cases, seed, MAX_SHRINK_ITERS, check) {
         panic!("{}", failure.report);
     }
+}
+
+/// Compares what programs give on every executor, and counts it.
+fn outputs(tally: &mut Tally) -> impl FnMut(Program) -> Result<(), String> {
+    |program| check(&program.tensors(), &program.target, tally)
 }
 
 #[test]
 fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
     let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
     let mut tally = Tally::default();
-    check_all(&programs(), cases, seed, &mut tally);
+    check_all(&programs(), cases, seed, outputs(&mut tally));
     eprintln!("PROGRAM_SEED={seed}: {tally:?}");
     let enough = |n: usize, least: usize| n >= least * cases as usize / CASES as usize;
     tally.assert_compared();
@@ -310,7 +319,7 @@ fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
     let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
     let mut tally = Tally::default();
     for (one_in, family) in large::families() {
-        check_all(&family, cases / one_in, seed, &mut tally);
+        check_all(&family, cases / one_in, seed, outputs(&mut tally));
     }
     eprintln!("PROGRAM_SEED={seed}: {tally:?}");
     tally.assert_compared();
@@ -326,7 +335,9 @@ const UNTIL_FOUND: u32 = 200;
 #[track_caller]
 fn is_found(fault: Fault) {
     let mut tally = Tally::default();
-    let found = fault::planted(fault, || search(&programs(), UNTIL_FOUND, 1, 0, &mut tally));
+    let found = fault::planted(fault, || {
+        search(&programs(), UNTIL_FOUND, 1, 0, outputs(&mut tally))
+    });
     let Err(Failure { programs, report }) = found else {
         panic!("{fault:?} was not found in {UNTIL_FOUND} programs");
     };

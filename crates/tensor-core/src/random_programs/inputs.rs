@@ -23,6 +23,8 @@ pub(super) enum Values {
     Dyadic,
     /// Numbers of ordinary size.
     Plain,
+    /// Numbers in `1/4..9/4`.
+    Positive,
     /// Whatever the type can hold, with its special values.
     Wild,
     /// 0, and now and then 1.
@@ -103,6 +105,17 @@ impl Input {
         &self.shape
     }
 
+    /// The elements as numbers.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        let (len, random) = (
+            self.shape.iter().product::<usize>() as u64,
+            Philox::new(self.seed),
+        );
+        (0..len)
+            .map(|at| self.element(random, at).to_f64())
+            .collect()
+    }
+
     pub(super) fn tensor(&self) -> Tensor {
         let len = self.shape.iter().product::<usize>() as u64;
         let random = Philox::new(self.seed);
@@ -131,6 +144,7 @@ impl Input {
             Values::Dyadic => from_number(small / 4.0),
             Values::Plain if is_integer => from_number(f64::from(word % 2001) - 1000.0),
             Values::Plain => from_number(4.0 * f64::from(random.uniform_f32(at)) - 2.0),
+            Values::Positive => from_number(2.0 * f64::from(random.uniform_f32(at)) + 0.25),
             Values::Wild if word % 4 < 2 => {
                 from_number(TROUBLE[(word >> 8) as usize % TROUBLE.len()])
             }

@@ -159,7 +159,7 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
         )
 }
 
-fn instruction() -> impl Strategy<Value = Instruction> {
+pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
     use Instruction as I;
     // Mostly what was made last, so that programs grow deep.
     let pick = || prop_oneof![3 => 0_usize..2, 2 => 0_usize..12];
@@ -251,6 +251,25 @@ fn number() -> impl Strategy<Value = f64> {
     prop_oneof![6 => prop::sample::select(plain), 1 => prop::sample::select(rare)]
 }
 
+/// Some tensors, and after them those that instructions make of them: the ones that are small and are kept, of which
+/// `keeps` is told the number of the instruction.
+///
+/// # Panics
+/// If an instruction that was made to fit gives an error node.
+pub(super) fn made(
+    inputs: Vec<Tensor>,
+    instructions: &[Instruction],
+    mut keeps: impl FnMut(usize, &Tensor) -> bool,
+) -> Vec<Tensor> {
+    let mut made = inputs;
+    for (number, instruction) in instructions.iter().enumerate() {
+        let pick = |pick: &Pick| made[made.len() - 1 - pick % made.len()].clone();
+        let tensor = instruction.apply(&pick).filter(is_small);
+        made.extend(tensor.filter(|tensor| keeps(number, tensor)));
+    }
+    made
+}
+
 impl Program {
     /// The program of some instructions that need no inputs.
     pub(super) fn of(instructions: Vec<Instruction>, target: Target) -> Self {
@@ -267,13 +286,8 @@ impl Program {
     /// # Panics
     /// If an instruction that was made to fit gives an error node.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
-        let mut made: Vec<Tensor> = self.inputs.iter().map(Input::tensor).collect();
-        for instruction in &self.instructions {
-            let pick = |pick: &Pick| made[made.len() - 1 - pick % made.len()].clone();
-            if let Some(tensor) = instruction.apply(&pick).filter(is_small) {
-                made.push(tensor);
-            }
-        }
+        let inputs = self.inputs.iter().map(Input::tensor).collect();
+        let made = made(inputs, &self.instructions, |_, _| true);
         let last = made.len() - 1;
         let asked = self.outputs.iter().map(|pick| last - pick % made.len());
         asked.chain([last]).map(|at| made[at].clone()).collect()
