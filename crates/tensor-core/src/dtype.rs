@@ -93,6 +93,9 @@ pub trait Element:
     /// Borrows elements; `None` if they are of another type.
     fn slice(data: &HostData) -> Option<&[Self]>;
 
+    /// Borrows elements to write them; `None` if they are of another type.
+    fn slice_mut(data: &mut HostData) -> Option<&mut [Self]>;
+
     /// Unwraps elements without a copy.
     ///
     /// # Errors
@@ -156,6 +159,13 @@ macro_rules! elements {
             }
 
             fn slice(data: &HostData) -> Option<&[Self]> {
+                match data {
+                    HostData::$variant(data) => Some(data),
+                    _ => None,
+                }
+            }
+
+            fn slice_mut(data: &mut HostData) -> Option<&mut [Self]> {
                 match data {
                     HostData::$variant(data) => Some(data),
                     _ => None,

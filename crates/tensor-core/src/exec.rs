@@ -35,6 +35,7 @@ pub use verify::against_reference;
 
 pub(crate) mod analysis;
 mod host;
+mod pool;
 mod reference;
 mod schedule;
 mod storage;

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use crate::dtype::DType;
+use crate::eager;
 use crate::error::{Error, Result};
 use crate::tensor::{Op, Tensor};
 
@@ -65,6 +66,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
             shape: shape.to_vec(),
         });
     }
+    let lazily = eager::pause();
     let mut cotangents = HashMap::from([(loss.address(), loss.like(1.0))]);
     let nodes = between(wrt, loss);
     for tensor in nodes.iter().rev() {
@@ -94,7 +96,9 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         gradient.shape().map(drop)?;
         Ok(gradient)
     };
-    wrt.iter().map(gradient).collect()
+    let gradients: Result<Vec<Tensor>> = wrt.iter().map(gradient).collect();
+    drop(lazily);
+    eager::all_finished(gradients?)
 }
 
 /// Whether a type holds numbers that derivatives flow through; `f16` does so where it is converted.

@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::dtype::{DType, HostData};
+use crate::eager;
 use crate::error::{Error, Result};
 use crate::exec::{self, Executor, Pending, Storage};
 use crate::plan::{Plan, Target};
-use crate::tensor::{Op, Tensor};
+use crate::tensor::{self, Tensor};
 
 /// Compiles a function of tensors when it is first called with arguments of some shapes and types.
 ///
@@ -120,9 +121,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         let results = pollster::block_on(exec::run(executor, &program.plan, &inputs))?;
         let outputs = results.into_iter().zip(&program.outputs);
         Ok(outputs
-            .map(|(storage, (dtype, shape))| {
-                Tensor::new(Op::Data(storage), Vec::new(), shape.clone(), *dtype)
-            })
+            .map(|(storage, (dtype, shape))| Tensor::stored(storage, shape.clone(), *dtype))
             .collect())
     }
 
@@ -189,10 +188,10 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         let arguments = signature.arguments.iter().zip(&stand_ins);
         let arguments: Vec<Tensor> = arguments
             .map(|((dtype, shape), storage)| {
-                let op = Op::Data(Arc::clone(storage));
-                Tensor::new(op, Vec::new(), shape.clone(), *dtype)
+                Tensor::stored(Arc::clone(storage), shape.clone(), *dtype)
             })
             .collect();
+        let _lazily = eager::pause();
         let outputs = (self.function)(&arguments)?;
         let (plan, data) = Plan::of(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
         let source = |storage: Arc<dyn Storage>| {
@@ -213,20 +212,14 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
 
 /// The data of arguments; those that have none are computed together.
 fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<dyn Storage>>> {
-    let stored = |tensor: &&Tensor| match &tensor.node().op {
-        Op::Data(storage) => Some(Arc::clone(storage)),
-        _ => None,
-    };
-    let lazy: Vec<&Tensor> = arguments
-        .iter()
-        .copied()
-        .filter(|tensor| stored(tensor).is_none())
-        .collect();
-    let mut computed = Vec::new().into_iter();
-    if !lazy.is_empty() {
-        let (plan, data) = Plan::of(&lazy, &executor.target())?;
-        computed = pollster::block_on(exec::run(executor, &plan, &data))?.into_iter();
+    let stored = |tensor: &&Tensor| tensor.storage().cloned();
+    let lazy = arguments.iter().copied();
+    let lazy: Vec<&Tensor> = lazy.filter(|tensor| stored(tensor).is_none()).collect();
+    let mut computed = match lazy[..] {
+        [] => Vec::new(),
+        _ => tensor::computed(&lazy, executor)?,
     }
+    .into_iter();
     let data = arguments.iter().map(|tensor| {
         let data = stored(tensor).or_else(|| computed.next());
         data.unwrap_or_else(|| unreachable!("a plan gives as many arrays as it was asked for"))

@@ -51,6 +51,7 @@
 pub use ndarray;
 
 pub use dtype::{DType, Element, HostData, Scalar};
+pub use eager::Eager;
 pub use error::{Error, Result};
 pub use exec::{Executor, Host, Reference, Storage};
 pub use float::Float;
@@ -63,6 +64,7 @@ pub mod array;
 pub mod compare;
 pub mod data;
 mod dtype;
+mod eager;
 pub mod einsum;
 mod error;
 pub mod exec;

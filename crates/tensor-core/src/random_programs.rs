@@ -31,6 +31,7 @@ use program::{Program, programs};
 
 mod apply;
 mod coverage;
+mod eager;
 mod gradients;
 mod inputs;
 mod large;
@@ -189,6 +190,16 @@ type Comparison = fn(&HostData, &Array) -> Result<(), String>;
 
 /// Every bit must be that of the oracle, but one NaN is as good as another.
 fn same_bits(actual: &HostData, expected: &Array) -> Result<(), String> {
+    same_scalars(
+        scalars(actual),
+        expected.iter().map(|element| element.value),
+    )
+}
+
+fn same_scalars(
+    actual: impl Iterator<Item = Scalar>,
+    expected: impl Iterator<Item = Scalar>,
+) -> Result<(), String> {
     let plain = |scalar: Scalar| {
         if scalar.to_f64().is_nan() {
             f64::NAN
@@ -196,11 +207,8 @@ fn same_bits(actual: &HostData, expected: &Array) -> Result<(), String> {
             scalar.to_f64()
         }
     };
-    let actual: Vec<f64> = scalars(actual).map(plain).collect();
-    let expected: Vec<f64> = expected
-        .iter()
-        .map(|element| plain(element.value))
-        .collect();
+    let (actual, expected): (Vec<f64>, Vec<f64>) =
+        (actual.map(plain).collect(), expected.map(plain).collect());
     let compared = compare(&actual, &expected, &Bound::bits().allow_empty());
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }

@@ -15,6 +15,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
+use crate::eager;
 use crate::error::{Error, Result};
 use crate::exec::Storage;
 use crate::ir::IndexMap;
@@ -23,6 +24,7 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 pub use axes::Axes;
 pub use einsum::einsum;
 pub use elementwise::Choice;
+pub(crate) use evaluate::computed;
 pub use operand::Operand;
 
 mod adjoint;
@@ -237,7 +239,7 @@ impl Tensor {
     }
 
     /// The error that this tensor stands for, if any.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match &self.0.op {
             Op::Error(error) => Err(Error::clone(error)),
             _ => Ok(()),
@@ -259,13 +261,13 @@ impl Tensor {
         if let Some(error) = inputs.iter().find(|input| input.check().is_err()) {
             return error.clone();
         }
-        Self(Arc::new(Node {
+        eager::made(Self(Arc::new(Node {
             op,
             inputs,
             shape,
             dtype,
             location: LINE.get().unwrap_or(Location::caller()),
-        }))
+        })))
     }
 
     /// Makes nodes that count as made by a line of the program: what is derived from a node belongs to its line.

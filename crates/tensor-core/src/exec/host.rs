@@ -10,16 +10,18 @@
 
 use std::sync::Arc;
 
-use super::reference::{checked, host_inputs};
-use super::storage::{Meter, zeros};
+use super::pool::Pool;
+use super::reference::host_inputs;
 use super::{Executor, HostStorage, Storage};
-use crate::dtype::{Element, HostData, with_element};
+use crate::dtype::HostData;
 use crate::error::Result;
 use crate::plan::{Step, Target};
+use kernel::Kernels;
 
 mod compile;
 mod factor;
 mod fetch;
+mod kernel;
 mod lane_axes;
 mod lanes;
 mod loops;
@@ -36,7 +38,8 @@ mod step;
 
 /// The executor on the CPU of this machine, on the threads of rayon's current pool.
 ///
-/// Clones share their memory counters.
+/// Clones share their memory and its counters, and the nests that are compiled. Memory of arrays that are no longer alive is used
+/// again by those that are computed next.
 ///
 /// # Examples
 /// ```
@@ -52,7 +55,8 @@ mod step;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Host {
-    meter: Arc<Meter>,
+    pool: Arc<Pool>,
+    kernels: Arc<Kernels>,
 }
 
 impl Host {
@@ -65,19 +69,32 @@ impl Host {
     /// The bytes of arrays that it has computed and that are still alive.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
-        self.meter.live()
+        self.pool.live()
     }
 
     /// The most such bytes at one time, those of temporaries and of packed matrices included, since the last
     /// [`reset_peak`](Host::reset_peak).
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
-        self.meter.peak()
+        self.pool.peak()
     }
 
-    /// Lets the peak begin anew from what is alive now.
+    /// The bytes of arrays that are no longer alive and whose memory waits to be used again, never more than
+    /// [`peak_bytes`](Host::peak_bytes).
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.pool.kept()
+    }
+
+    /// How many arrays, scratch memory included, did not find memory to use again.
+    #[must_use]
+    pub fn n_allocations(&self) -> u64 {
+        self.pool.n_allocations()
+    }
+
+    /// Lets the peak begin anew from what is alive now, and gives memory that waits back to the system.
     pub fn reset_peak(&self) {
-        self.meter.reset_peak();
+        self.pool.reset_peak();
     }
 }
 
@@ -105,22 +122,7 @@ impl Executor for Host {
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let data = host_inputs(inputs)?;
-        let nest = &step.nest;
-        checked(nest, &data)?;
-        let held = self
-            .meter
-            .hold(nest.output_len().saturating_mul(nest.dtype().bytes()));
-        let output = match &nest.contract {
-            Some(contract) if product::takes(nest, contract) => {
-                product::multiply(nest, contract, &data, &self.meter)?
-            }
-            _ => with_element!(nest.dtype(), T => {
-                let mut out = zeros::<T>("host", nest.output_len())?;
-                split::fill(nest, &data, &mut out)?;
-                T::into_host(out)
-            }),
-        };
-        drop(held);
-        Ok(Arc::new(HostStorage::counted(output, &self.meter)))
+        let kernel = self.kernels.of(&step.nest, &data)?;
+        Ok(Arc::new(kernel.run(&data, &self.pool)?))
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{Op, Tensor, or_error_node};
 use crate::dtype::DType;
+use crate::eager;
 use crate::einsum::{EinsumSpec, Label, Slot, Step};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
@@ -43,6 +44,7 @@ use crate::shape::element_count;
 #[must_use]
 pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
     let (mut slots, steps) = or_error_node!(prepared(spec, tensors));
+    let lazily = eager::pause();
     for step in steps {
         let made = match step {
             Step::Reduce { input, output } => {
@@ -70,8 +72,9 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
         };
         slots.push(made);
     }
+    drop(lazily);
     match slots.pop() {
-        Some(result) => result,
+        Some(result) => eager::finished(result),
         None => unreachable!("a specification has an operand"),
     }
 }

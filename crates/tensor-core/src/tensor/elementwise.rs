@@ -9,6 +9,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 
 use super::{Op, Operand, Tensor, or_error_node};
 use crate::dtype::DType;
+use crate::eager;
 use crate::error::{Error, Result};
 use crate::op::{Binary, Compare, Unary};
 use crate::shape::broadcast_all;
@@ -96,7 +97,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
+        let lazily = eager::pause();
         let above = self.gt(0).select(self, self.like(0.0));
+        drop(lazily);
         self.maximum(0)
             .with_gradient_of(&above)
             .composed("relu", &[self])
@@ -132,6 +135,13 @@ impl Tensor {
         }
         let (shape, dtype) = (value.0.shape.clone(), value.0.dtype);
         Self::new(Op::Surrogate, vec![value, surrogate], shape, dtype)
+    }
+
+    /// This tensor, in memory, in the place of a program that computes it.
+    #[track_caller]
+    pub(crate) fn standing_for(self, program: Self) -> Self {
+        let (shape, dtype) = (self.0.shape.clone(), self.0.dtype);
+        Self::new(Op::Surrogate, vec![self, program], shape, dtype)
     }
 
     /// This tensor, as a constant to derivatives.

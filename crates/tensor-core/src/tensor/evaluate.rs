@@ -7,7 +7,7 @@ use ndarray::{ArrayD, IxDyn};
 
 use super::{Op, Tensor};
 use crate::array::from_checked;
-use crate::dtype::Element;
+use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::exec::{self, Executor, Storage};
 use crate::plan::Plan;
@@ -21,9 +21,12 @@ impl Tensor {
     #[track_caller]
     pub fn eval<T: Element>(&self, executor: &dyn Executor) -> Result<ArrayD<T>> {
         self.expect::<T>("eval")?;
-        let [storage] = computed([self], executor)?;
-        // This is the only handle on the result, so reading it copies nothing.
-        read("eval", &self.node().shape, storage)
+        let mut storages = computed(&[self], executor)?;
+        match storages.pop() {
+            // This is the only handle on the result, so reading it copies nothing.
+            Some(storage) => read("eval", &self.node().shape, storage),
+            None => unreachable!("there are as many results as tensors"),
+        }
     }
 
     /// Computes the tensor and keeps the result where the executor has it. A tensor made from host data is brought there
@@ -56,19 +59,37 @@ impl Tensor {
         tensors: [&Self; N],
         executor: &dyn Executor,
     ) -> Result<[Self; N]> {
-        let mut storages = computed(tensors, executor)?.into_iter();
-        Ok(tensors.map(|tensor| match storages.next() {
-            Some(storage) => {
-                let node = tensor.node();
-                Self::new(
-                    Op::Data(storage),
-                    Vec::new(),
-                    node.shape.clone(),
-                    node.dtype,
-                )
-            }
-            None => unreachable!("there are as many results as tensors"),
-        }))
+        match Self::realize_list(&tensors, executor)?.try_into() {
+            Ok(results) => Ok(results),
+            Err(_) => unreachable!("there are as many results as tensors"),
+        }
+    }
+
+    /// [`realize_all`](Tensor::realize_all) of a list.
+    #[track_caller]
+    pub(crate) fn realize_list(tensors: &[&Self], executor: &dyn Executor) -> Result<Vec<Self>> {
+        let storages = computed(tensors, executor)?.into_iter();
+        let mut results = Vec::with_capacity(tensors.len());
+        for (tensor, storage) in tensors.iter().zip(storages) {
+            let node = tensor.node();
+            results.push(Self::stored(storage, node.shape.clone(), node.dtype));
+        }
+        Ok(results)
+    }
+
+    /// The tensor of an array in memory.
+    #[track_caller]
+    pub(crate) fn stored(storage: Arc<dyn Storage>, shape: Vec<usize>, dtype: DType) -> Self {
+        Self::new(Op::Data(storage), Vec::new(), shape, dtype)
+    }
+
+    /// The array of a tensor that is in memory already.
+    pub(crate) fn storage(&self) -> Option<&Arc<dyn Storage>> {
+        match &self.node().op {
+            Op::Data(storage) => Some(storage),
+            Op::Surrogate => self.node().inputs[0].storage(),
+            _ => None,
+        }
     }
 
     /// Gives the elements of a tensor that is in memory already: made from data, or by [`realize`](Tensor::realize).
@@ -85,7 +106,7 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn in_memory<T: Element>(&self, op: &'static str) -> Result<ArrayD<T>> {
         self.expect::<T>(op)?;
-        let Op::Data(storage) = &self.node().op else {
+        let Some(storage) = self.storage() else {
             return Err(Error::NotRealized { op }.at(Location::caller()));
         };
         read(op, &self.node().shape, Arc::clone(storage))
@@ -102,16 +123,12 @@ impl Tensor {
 }
 
 /// The results of some tensors, where the executor has them.
-fn computed<const N: usize>(
-    tensors: [&Tensor; N],
+pub(crate) fn computed(
+    tensors: &[&Tensor],
     executor: &dyn Executor,
-) -> Result<[Arc<dyn Storage>; N]> {
-    let (plan, data) = Plan::of(&tensors, &executor.target())?;
-    let storages = pollster::block_on(exec::run(executor, &plan, &data))?;
-    match storages.try_into() {
-        Ok(storages) => Ok(storages),
-        Err(_) => unreachable!("a plan has as many outputs as tensors were asked for"),
-    }
+) -> Result<Vec<Arc<dyn Storage>>> {
+    let (plan, data) = Plan::of(tensors, &executor.target())?;
+    pollster::block_on(exec::run(executor, &plan, &data))
 }
 
 fn read<T: Element>(

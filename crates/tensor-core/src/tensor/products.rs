@@ -1,6 +1,7 @@
 //! Products of matrices, written as a product and a sum; the planner sees what they are.
 
 use super::Tensor;
+use crate::eager;
 use crate::error::{Error, Result};
 use crate::shape::broadcast;
 
@@ -37,6 +38,7 @@ impl Tensor {
         } else {
             other.clone()
         };
+        let lazily = eager::pause();
         let product = a.expand_dims(-1) * b.expand_dims(-3);
         let mut sum = product.sum(-2).composed("matmul", &[self, other]);
         if right_is_column {
@@ -46,7 +48,8 @@ impl Tensor {
             let axis = if right_is_column { -1 } else { -2 };
             sum = sum.squeeze(axis);
         }
-        sum
+        drop(lazily);
+        eager::finished(sum)
     }
 
     fn inner_size(&self, other: &Self) -> Result<()> {

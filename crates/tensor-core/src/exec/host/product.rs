@@ -16,10 +16,11 @@ use std::sync::Arc;
 use super::factor::{Factor, len_of, matrix, set_index, stride_over};
 use super::lanes::Stored;
 use super::ranges::Ranges;
-use super::split;
-use crate::dtype::{DType, Element, HostData};
+use super::split::Loops;
+use crate::dtype::{DType, HostData, with_element};
 use crate::error::Result;
-use crate::exec::storage::{Meter, zeros};
+use crate::exec::pool::Pool;
+use crate::exec::storage::HostStorage;
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
@@ -30,42 +31,66 @@ pub(super) fn takes(nest: &LoopNest, contract: &Contract) -> bool {
     is_plain(contract.lhs) && is_plain(contract.rhs) && !nest.sizes().contains(&0)
 }
 
-/// Computes a product with its epilogue.
-pub(super) fn multiply(
-    nest: &LoopNest,
-    contract: &Contract,
-    inputs: &[&HostData],
-    meter: &Arc<Meter>,
-) -> Result<HostData> {
-    match nest.dtypes[contract.sum.0] {
-        DType::F64 => multiply_as::<f64>(nest, contract, inputs, meter),
-        _ => multiply_as::<f32>(nest, contract, inputs, meter),
-    }
+/// A product, and the way it is computed.
+#[derive(Debug)]
+pub(super) struct Product {
+    contract: Contract,
+    /// Straight in memory, if that is possible: the strides, and what follows the sum.
+    in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
+    ranges: Ranges,
 }
 
-fn multiply_as<T: Float + Stored<Lane = T>>(
-    nest: &LoopNest,
-    contract: &Contract,
-    inputs: &[&HostData],
-    meter: &Arc<Meter>,
-) -> Result<HostData> {
-    if nest.dtype() == T::DTYPE
-        && let Some(strides) = strides_in_memory(nest, contract)
-    {
-        let mut out = zeros::<T>("host", nest.output_len())?;
-        if multiply_in_memory(nest, contract, strides, inputs, &mut out)? {
-            if contract.sum != nest.result() {
-                let sums = crate::plan::contiguous(&nest.domain);
-                split::transform(&epilogue_of(nest, contract.sum, &sums), inputs, &mut out)?;
-            }
-            return Ok(T::into_host(out));
+impl Product {
+    pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
+        let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
+        let strides = strides_in_memory(nest, contract).filter(|_| same_type);
+        let in_memory = strides.map(|strides| {
+            let sums = crate::plan::contiguous(&nest.domain);
+            let epilogue = (contract.sum != nest.result())
+                .then(|| Loops::in_place(&epilogue_of(nest, contract.sum, &sums)));
+            (strides, epilogue)
+        });
+        Self {
+            contract: contract.clone(),
+            in_memory,
+            ranges: Ranges::of(nest, contract),
         }
     }
-    crate::dtype::with_element!(nest.dtype(), R => {
-        let mut out = zeros::<R>("host", nest.output_len())?;
-        Ranges::of(nest, contract).multiply::<T, R>(inputs, &mut out, meter)?;
-        Ok(R::into_host(out))
-    })
+
+    /// Computes the product with its epilogue.
+    pub(super) fn multiply(
+        &self,
+        nest: &LoopNest,
+        inputs: &[&HostData],
+        out: &mut HostStorage,
+        pool: &Arc<Pool>,
+    ) -> Result<()> {
+        match nest.dtypes[self.contract.sum.0] {
+            DType::F64 => self.multiply_as::<f64>(nest, inputs, out, pool),
+            _ => self.multiply_as::<f32>(nest, inputs, out, pool),
+        }
+    }
+
+    fn multiply_as<T: Float + Stored<Lane = T>>(
+        &self,
+        nest: &LoopNest,
+        inputs: &[&HostData],
+        out: &mut HostStorage,
+        pool: &Arc<Pool>,
+    ) -> Result<()> {
+        if let Some((strides, epilogue)) = &self.in_memory {
+            let out = out.elements_mut::<T>();
+            if multiply_in_memory(nest, &self.contract, *strides, inputs, out)? {
+                return match epilogue {
+                    Some(epilogue) => epilogue.fill(inputs, out),
+                    None => Ok(()),
+                };
+            }
+        }
+        with_element!(nest.dtype(), R => {
+            self.ranges.multiply::<T, R>(nest, inputs, out.elements_mut(), pool)
+        })
+    }
 }
 
 /// The strides of rows and columns of both factors and of the product in the output, if all three are matrices as they

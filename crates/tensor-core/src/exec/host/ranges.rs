@@ -14,9 +14,10 @@ use super::lanes::Stored;
 use super::machine::Machine;
 use super::product::epilogue_of;
 use super::program::Program;
-use crate::dtype::HostData;
+use crate::dtype::{Element, HostData};
 use crate::error::Result;
-use crate::exec::storage::{Held, Meter, zeros};
+use crate::exec::pool::Pool;
+use crate::exec::storage::HostStorage;
 use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
@@ -29,8 +30,8 @@ const TASK_PRODUCTS: usize = 1 << 24;
 /// The leading axes of the output that belong to the batch or to one factor number the ranges; so each range is one piece
 /// of the output. Along the last of them, if it belongs to the factor and nothing else of that factor is left, several
 /// indices form the rows of one small product; else the factor's other axes do.
-pub(super) struct Ranges<'n> {
-    nest: &'n LoopNest,
+#[derive(Debug)]
+pub(super) struct Ranges {
     sizes: Vec<usize>,
     inner: Vec<usize>,
     /// Leading axes, the one that rows run along left out.
@@ -39,17 +40,19 @@ pub(super) struct Ranges<'n> {
     rows: Vec<usize>,
     /// The axis among them that is cut, with the rows a task takes of it.
     cut: Option<(usize, usize)>,
+    /// Rows of one small product, at most.
+    max_rows: usize,
     cols: Vec<usize>,
     /// Batch axes within a range.
     batch: Vec<usize>,
     /// The factor with the rows, and the one with the columns.
     factors: [ValueId; 2],
     /// The rest of the nest, with the sums as its last input.
-    rest: LoopNest,
+    rest: Program,
 }
 
-impl<'n> Ranges<'n> {
-    pub(super) fn of(nest: &'n LoopNest, contract: &Contract) -> Self {
+impl Ranges {
+    pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
         let sizes = nest.sizes();
         let n_domain = nest.domain.len();
         let leading = |own: &[usize]| {
@@ -84,14 +87,32 @@ impl<'n> Ranges<'n> {
         });
         let rows = last.map_or(rest_of_own, |axis| vec![axis]);
         let outer = (0..n_outer).filter(|axis| Some(*axis) != last).collect();
-        let batch = contract
+        let batch: Vec<usize> = contract
             .batch
             .iter()
             .copied()
             .filter(|&axis| axis >= n_outer)
             .collect();
-        let mut ranges = Self {
-            nest,
+        let max_rows = cut.map_or_else(|| len_of(&rows, &sizes), |(_, rows)| rows);
+        // The scratch memory holds one small product after the other.
+        let mut map_of_sums = IndexMap {
+            offset: 0,
+            strides: vec![0; n_domain],
+        };
+        let mut stride = 1;
+        let mut place = |axes: &[usize], len: usize| {
+            let mut within = stride;
+            for &axis in axes.iter().rev() {
+                map_of_sums.strides[axis] = usize::cast_signed(within);
+                within *= sizes[axis];
+            }
+            stride *= len;
+        };
+        place(cols, len_of(cols, &sizes));
+        place(&rows, max_rows);
+        place(&batch, 0);
+        let rest = epilogue_of(nest, contract.sum, &map_of_sums);
+        Self {
             sizes,
             inner,
             outer,
@@ -100,44 +121,18 @@ impl<'n> Ranges<'n> {
             cols: cols.clone(),
             batch,
             factors,
-            rest: nest.clone(),
-        };
-        ranges.rest = epilogue_of(nest, contract.sum, &ranges.map_of_sums());
-        ranges
-    }
-
-    /// Rows of one small product, at most.
-    fn max_rows(&self) -> usize {
-        self.cut
-            .map_or_else(|| len_of(&self.rows, &self.sizes), |(_, rows)| rows)
-    }
-
-    /// Where the scratch memory holds the sums: one small product after the other has `max_rows` times its columns.
-    fn map_of_sums(&self) -> IndexMap {
-        let mut map = IndexMap {
-            offset: 0,
-            strides: vec![0; self.nest.domain.len()],
-        };
-        let mut place = |axes: &[usize], mut stride: usize| {
-            for &axis in axes.iter().rev() {
-                map.strides[axis] = stride.cast_signed();
-                stride *= self.sizes[axis];
-            }
-        };
-        let n_cols = len_of(&self.cols, &self.sizes);
-        place(&self.cols, 1);
-        place(&self.rows, n_cols);
-        place(&self.batch, n_cols * self.max_rows());
-        map
+            max_rows,
+            rest: Program::of(&rest),
+        }
     }
 
     pub(super) fn multiply<T: Float + Stored<Lane = T>, R: Stored>(
         &self,
+        nest: &LoopNest,
         inputs: &[&HostData],
         out: &mut [R],
-        meter: &Arc<Meter>,
+        pool: &Arc<Pool>,
     ) -> Result<()> {
-        let program = Program::of(&self.rest);
         let slab = out.len() / len_of(&self.outer, &self.sizes);
         let piece = self
             .cut
@@ -150,16 +145,16 @@ impl<'n> Ranges<'n> {
                     .try_for_each(|(number, out)| {
                         let mut index = vec![0; self.sizes.len()];
                         set_index(&mut index, &self.outer, &self.sizes, outer);
-                        let mut n_rows = self.max_rows();
+                        let mut n_rows = self.max_rows;
                         if let Some((axis, rows)) = self.cut {
                             index[axis] = number * rows;
                             n_rows = rows.min(self.sizes[axis] - index[axis]);
                         }
-                        let (sums, _held) = self.sums::<T>(inputs, &mut index, n_rows, meter)?;
-                        let sums = T::into_host(sums);
+                        let factors = self.factors.map(|id| Factor::<T>::of(nest, id, inputs));
+                        let sums = self.sums(&factors, &mut index, n_rows, pool)?;
                         let mut with_sums = inputs.to_vec();
-                        with_sums.push(&sums);
-                        let mut machine = Machine::new(&program, &with_sums);
+                        with_sums.push(sums.data());
+                        let mut machine = Machine::new(&self.rest, &with_sums);
                         if let Some((_, rows)) = self.cut {
                             let before = number * rows * len_of(&self.cols, &self.sizes);
                             machine.shift_input(inputs.len(), -before.cast_signed());
@@ -170,46 +165,38 @@ impl<'n> Ranges<'n> {
     }
 
     /// The sums of one range.
-    fn sums<'m, T: Float + Stored<Lane = T>>(
+    fn sums<T: Float + Stored<Lane = T>>(
         &self,
-        inputs: &[&HostData],
+        [a, b]: &[Factor<'_, T>; 2],
         index: &mut [usize],
         n_rows: usize,
-        meter: &'m Meter,
-    ) -> Result<(Vec<T>, Held<'m>)> {
-        let [a, b] = self
-            .factors
-            .map(|factor| Factor::<T>::of(self.nest, factor, inputs));
+        pool: &Arc<Pool>,
+    ) -> Result<HostStorage> {
         let (k, n) = (
             len_of(&self.inner, &self.sizes),
             len_of(&self.cols, &self.sizes),
         );
-        let product = self.max_rows() * n;
-        let len = product * len_of(&self.batch, &self.sizes);
-        let held = meter.hold(len * size_of::<T>());
-        let mut sums = zeros::<T>("host", len)?;
-        let (mut packed_a, mut packed_b) = (Vec::new(), Vec::new());
+        let product = self.max_rows * n;
+        let mut sums = pool.take(T::DTYPE, product * len_of(&self.batch, &self.sizes))?;
         let (rows_an_index, indices) = self.rows_at_once(n_rows);
-        for (number, sums) in sums.chunks_mut(product).enumerate() {
+        let products = sums.elements_mut::<T>().chunks_mut(product);
+        for (number, sums) in products.enumerate() {
             set_index(index, &self.batch, &self.sizes, number);
-            let b = self.matrix_of(&b, index, (&self.inner, k), (&self.cols, n), &mut packed_b)?;
+            let b = self.matrix_of(b, index, (&self.inner, k), (&self.cols, n), pool)?;
             let pieces = sums[..n_rows * n].chunks_mut(indices * rows_an_index * n);
             for (piece, sums) in pieces.enumerate() {
                 if let (None, Some(&axis)) = (self.cut, self.rows.first()) {
                     index[axis] = piece * indices;
                 }
                 let m = sums.len() / n;
-                let a =
-                    self.matrix_of(&a, index, (&self.rows, m), (&self.inner, k), &mut packed_a)?;
+                let a = self.matrix_of(a, index, (&self.rows, m), (&self.inner, k), pool)?;
                 let Ok(c) = ArrayViewMut2::from_shape([m, n], sums) else {
                     unreachable!("the slice has as many elements as the shape");
                 };
-                gemm::multiply_into(a, b, c, false)?;
+                gemm::multiply_into(a.view(), b.view(), c, false)?;
             }
         }
-        // What was packed lived until here, beside the sums.
-        drop(meter.hold((packed_a.len() + packed_b.len()) * size_of::<T>()));
-        Ok((sums, held))
+        Ok(sums)
     }
 
     /// How many rows one index of their first axis has, and how many such indices are packed and multiplied at once, so
@@ -235,14 +222,14 @@ impl<'n> Ranges<'n> {
         index: &[usize],
         (row_axes, n_rows): (&[usize], usize),
         (col_axes, n_cols): (&[usize], usize),
-        packed: &'a mut Vec<T>,
-    ) -> Result<ArrayView2<'a, T>> {
+        pool: &Arc<Pool>,
+    ) -> Result<Matrix<'a, T>> {
         let shape = [n_rows, n_cols];
         let strides = [row_axes, col_axes].map(|axes| stride_over(factor.map, axes, &self.sizes));
         if let ([Some(row), Some(col)], true) = (strides, factor.guards.is_empty())
             && let Some(matrix) = matrix(factor.elements, factor.map.at(index), shape, [row, col])
         {
-            return Ok(matrix);
+            return Ok(Matrix::AsItLies(matrix));
         }
         let cols_run_longer = run_of(col_axes, &self.sizes) >= run_of(row_axes, &self.sizes);
         // The longer runs are copied in one go: that group of axes comes last in the packed copy.
@@ -251,12 +238,13 @@ impl<'n> Ranges<'n> {
         } else {
             ([(col_axes, n_cols), (row_axes, n_rows)], [1, n_rows])
         };
-        packed.resize(n_rows * n_cols, T::ZERO);
-        self.pack(factor, index, groups, packed)?;
-        match ArrayView2::from_shape(shape.strides(strides), &packed[..]) {
-            Ok(matrix) => Ok(matrix),
-            Err(_) => unreachable!("the packed copy has as many elements as the shape"),
-        }
+        let mut packed = pool.take(T::DTYPE, n_rows * n_cols)?;
+        self.pack(factor, index, groups, packed.elements_mut::<T>())?;
+        Ok(Matrix::Packed {
+            elements: packed,
+            shape,
+            strides,
+        })
     }
 
     /// Copies a factor, from an index on, over two groups of axes: a nest of its own that only loads.
@@ -299,6 +287,35 @@ impl<'n> Ranges<'n> {
             contract: None,
         };
         Machine::new(&Program::of(&nest), &[factor.data]).fill(0, out)
+    }
+}
+
+/// A factor as a matrix.
+enum Matrix<'a, T> {
+    AsItLies(ArrayView2<'a, T>),
+    Packed {
+        elements: HostStorage,
+        shape: [usize; 2],
+        strides: [usize; 2],
+    },
+}
+
+impl<T: Element> Matrix<'_, T> {
+    fn view(&self) -> ArrayView2<'_, T> {
+        match self {
+            Self::AsItLies(matrix) => matrix.view(),
+            Self::Packed {
+                elements,
+                shape,
+                strides,
+            } => {
+                let elements = T::slice(elements.data()).unwrap_or_default();
+                match ArrayView2::from_shape(shape.strides(*strides), elements) {
+                    Ok(matrix) => matrix,
+                    Err(_) => unreachable!("the packed copy has as many elements as the shape"),
+                }
+            }
+        }
     }
 }
 

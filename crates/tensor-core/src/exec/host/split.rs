@@ -26,45 +26,56 @@ const WORTH_PARTS: usize = 8 * TASK_VALUES;
 /// Parts that folding is cut into at most.
 const MAX_PARTS: usize = 64;
 
-/// Computes all output elements of a nest.
-pub(super) fn fill<T: Stored>(nest: &LoopNest, inputs: &[&HostData], out: &mut [T]) -> Result<()> {
-    if out.is_empty() {
-        return Ok(());
-    }
-    let program = Program::of(nest);
-    let elements = elements_a_task(nest, &program);
-    let n_tasks = out.len().div_ceil(elements);
-    let n_parts = n_parts(nest, &program, out.len(), n_tasks);
-    if n_parts > 1 {
-        return fill_in_parts(&program, inputs, out, n_parts);
-    }
-    fill_tasks(&program, inputs, out, elements)
-}
-
-/// Computes all output elements of a nest without reductions whose last input is the output itself, each element from
-/// what stands in its place.
-pub(super) fn transform<T: Stored>(
-    nest: &LoopNest,
-    inputs: &[&HostData],
-    out: &mut [T],
-) -> Result<()> {
-    let program = Program::in_place(nest);
-    fill_tasks(&program, inputs, out, elements_a_task(nest, &program))
-}
-
-fn fill_tasks<T: Stored>(
-    program: &Program,
-    inputs: &[&HostData],
-    out: &mut [T],
+/// A compiled nest, and how it is dealt out.
+#[derive(Debug)]
+pub(super) struct Loops {
+    program: Program,
+    /// The output elements of one task.
     elements: usize,
-) -> Result<()> {
-    if out.len() <= elements {
-        return Machine::new(program, inputs).fill(0, out);
+    /// The parts that folding is cut into.
+    n_parts: usize,
+}
+
+impl Loops {
+    pub(super) fn of(nest: &LoopNest) -> Self {
+        let program = Program::of(nest);
+        let elements = elements_a_task(nest, &program);
+        let n_tasks = nest.output_len().div_ceil(elements);
+        Self {
+            n_parts: n_parts(nest, &program, nest.output_len(), n_tasks),
+            program,
+            elements,
+        }
     }
-    out.par_chunks_mut(elements).enumerate().try_for_each_init(
-        || Machine::new(program, inputs),
-        |machine, (task, out)| machine.fill(task * elements, out),
-    )
+
+    /// For a nest without reductions whose last input is the output itself: each element is computed from what stands in
+    /// its place.
+    pub(super) fn in_place(nest: &LoopNest) -> Self {
+        let program = Program::in_place(nest);
+        Self {
+            elements: elements_a_task(nest, &program),
+            n_parts: 1,
+            program,
+        }
+    }
+
+    /// Computes all output elements.
+    pub(super) fn fill<T: Stored>(&self, inputs: &[&HostData], out: &mut [T]) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        if self.n_parts > 1 {
+            return fill_in_parts(&self.program, inputs, out, self.n_parts);
+        }
+        if out.len() <= self.elements {
+            return Machine::new(&self.program, inputs).fill(0, out);
+        }
+        let chunks = out.par_chunks_mut(self.elements).enumerate();
+        chunks.try_for_each_init(
+            || Machine::new(&self.program, inputs),
+            |machine, (task, out)| machine.fill(task * self.elements, out),
+        )
+    }
 }
 
 /// The elements of one task.

@@ -1,0 +1,254 @@
+//! Memory of the arrays that the host executor computes: counted, and used again.
+//!
+//! Role: every array of [`Host`](super::Host) is taken from here and comes back when its last handle goes, temporaries and
+//! scratch memory included; so a program that runs again asks the system for nothing but what is still held from before.
+//! Method: free memory is handed to whoever asks for just that type and length, the latest first. Never more is kept than
+//! was ever in use at one time, the latest too, and nothing when the system has no more to give.
+//! Limits: a program whose temporaries have so many lengths that they are more than twice what is in use at one time asks the
+//! system anew each time. Memory that is handed out holds what stood in it before; debug builds fill it with a number that is
+//! no right answer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use half::f16;
+
+use super::storage::{HostStorage, bytes, zeros};
+use crate::dtype::{DType, Element, HostData, Scalar, with_element};
+use crate::error::Result;
+
+/// The most arrays that are kept, so that looking for one stays cheap.
+const MAX_KEPT: usize = 256;
+
+/// Memory, and how much of it there is.
+#[derive(Debug, Default)]
+pub(super) struct Pool(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    live: usize,
+    peak: usize,
+    /// The bytes of `free`.
+    kept: usize,
+    /// How often the system was asked for memory.
+    n_allocations: u64,
+    /// The latest come last.
+    free: VecDeque<HostData>,
+}
+
+impl Pool {
+    /// Takes memory for so many elements, which hold anything.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not enough.
+    pub(super) fn take(self: &Arc<Self>, dtype: DType, len: usize) -> Result<HostStorage> {
+        let found = self.lock().find(dtype, len);
+        let is_new = found.is_none();
+        let data = match found {
+            Some(data) => data,
+            None => self.allocate(dtype, len)?,
+        };
+        let freed = self.lock().begin(bytes(&data), is_new);
+        drop(freed);
+        let mut array = HostStorage::pooled(data, self);
+        if cfg!(debug_assertions) {
+            with_element!(dtype, T => {
+                let sentinel = T::from_scalar(sentinel(dtype)).unwrap_or_default();
+                array.elements_mut::<T>().fill(sentinel);
+            });
+        }
+        Ok(array)
+    }
+
+    fn allocate(&self, dtype: DType, len: usize) -> Result<HostData> {
+        with_element!(dtype, T => {
+            let zeros = zeros("host", len).or_else(|_| {
+                let freed = self.lock().forget();
+                drop(freed);
+                zeros("host", len)
+            });
+            Ok(T::into_host(zeros?))
+        })
+    }
+
+    /// Stops counting an array that its owner keeps for good.
+    pub(super) fn let_go(&self, data: &HostData) {
+        self.lock().live -= bytes(data);
+    }
+
+    /// Takes an array back.
+    pub(super) fn give_back(&self, data: HostData) {
+        // What is not kept is freed after the lock, since that takes long for large memory.
+        let freed = self.lock().end(data);
+        drop(freed);
+    }
+
+    /// The bytes of arrays that are in use.
+    pub(super) fn live(&self) -> usize {
+        self.lock().live
+    }
+
+    /// The most such bytes at one time.
+    pub(super) fn peak(&self) -> usize {
+        self.lock().peak
+    }
+
+    /// The bytes that wait to be used again.
+    pub(super) fn kept(&self) -> usize {
+        self.lock().kept
+    }
+
+    /// How often the system was asked for memory.
+    pub(super) fn n_allocations(&self) -> u64 {
+        self.lock().n_allocations
+    }
+
+    /// Lets the peak begin anew from what is in use, and frees what is kept.
+    pub(super) fn reset_peak(&self) {
+        let freed = self.lock().reset_peak();
+        drop(freed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds the lock panics half way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A number that is no right answer.
+fn sentinel(dtype: DType) -> Scalar {
+    match dtype {
+        DType::F32 => Scalar::F32(-7.252_017e22),
+        DType::F64 => Scalar::F64(-7.252_017e22),
+        DType::I32 => Scalar::I32(-1_252_017_881),
+        DType::U32 => Scalar::U32(3_252_017_881),
+        DType::Bool => Scalar::Bool(true),
+        DType::F16 => Scalar::F16(f16::from_f32_const(-52_017.0)),
+    }
+}
+
+/// What changes the sizes gives what is kept no longer.
+impl State {
+    fn find(&mut self, dtype: DType, len: usize) -> Option<HostData> {
+        let fits = |data: &HostData| data.len() == len && data.dtype() == dtype;
+        let found = self.free.iter().rposition(fits)?;
+        let data = self.free.remove(found)?;
+        self.kept -= bytes(&data);
+        Some(data)
+    }
+
+    fn begin(&mut self, bytes: usize, is_new: bool) -> Vec<HostData> {
+        self.n_allocations += u64::from(is_new);
+        self.live += bytes;
+        self.peak = self.peak.max(self.live);
+        self.trimmed()
+    }
+
+    fn end(&mut self, data: HostData) -> Vec<HostData> {
+        self.live -= bytes(&data);
+        self.kept += bytes(&data);
+        self.free.push_back(data);
+        self.trimmed()
+    }
+
+    fn reset_peak(&mut self) -> Vec<HostData> {
+        self.peak = self.live;
+        self.forget()
+    }
+
+    /// Everything.
+    fn forget(&mut self) -> Vec<HostData> {
+        self.kept = 0;
+        std::mem::take(&mut self.free).into()
+    }
+
+    /// The oldest, until no more is kept than was ever in use.
+    fn trimmed(&mut self) -> Vec<HostData> {
+        let mut freed = Vec::new();
+        while self.kept > self.peak || self.free.len() > MAX_KEPT {
+            let Some(oldest) = self.free.pop_front() else {
+                break;
+            };
+            self.kept -= bytes(&oldest);
+            freed.push(oldest);
+        }
+        freed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Arc<Pool> {
+        Arc::new(Pool::default())
+    }
+
+    #[test]
+    fn memory_is_used_again_by_what_has_its_type_and_length() {
+        let pool = pool();
+        drop(pool.take(DType::F32, 10).unwrap());
+        assert_eq!((pool.live(), pool.kept(), pool.n_allocations()), (0, 40, 1));
+        let again = pool.take(DType::F32, 10).unwrap();
+        assert_eq!((pool.live(), pool.kept(), pool.n_allocations()), (40, 0, 1));
+        let _other = pool.take(DType::I32, 10).unwrap();
+        assert_eq!((pool.live(), pool.n_allocations()), (80, 2));
+        drop(again);
+        let _longer = pool.take(DType::F32, 11).unwrap();
+        assert_eq!((pool.live(), pool.n_allocations()), (84, 3));
+    }
+
+    #[test]
+    fn never_more_is_kept_than_was_in_use() {
+        let pool = pool();
+        for len in 1..100 {
+            let (a, b) = (pool.take(DType::F64, len), pool.take(DType::U32, 2 * len));
+            assert!(pool.kept() <= pool.peak());
+            drop((a, b));
+            assert!(pool.kept() <= pool.peak());
+            assert_eq!((pool.live(), pool.peak()), (0, 16 * len));
+        }
+        pool.reset_peak();
+        assert_eq!((pool.kept(), pool.peak()), (0, 0));
+    }
+
+    #[test]
+    fn many_small_arrays_are_not_all_kept() {
+        let pool = pool();
+        let arrays: Vec<_> = (0..2 * MAX_KEPT)
+            .map(|_| pool.take(DType::Bool, 1))
+            .collect();
+        drop(arrays);
+        assert_eq!((pool.live(), pool.kept()), (0, MAX_KEPT));
+    }
+
+    #[test]
+    fn memory_that_there_is_not_is_an_error_and_counts_nothing() {
+        let pool = pool();
+        let error = pool.take(DType::F64, usize::MAX / 16).unwrap_err();
+        assert!(matches!(error, crate::Error::OutOfMemory { .. }), "{error}");
+        assert_eq!((pool.live(), pool.peak(), pool.kept()), (0, 0, 0));
+    }
+
+    #[test]
+    fn debug_builds_hand_out_no_zeros_and_no_old_results() {
+        let pool = pool();
+        for _ in 0..2 {
+            let mut array = pool.take(DType::I32, 3).unwrap();
+            let expected = if cfg!(debug_assertions) {
+                -1_252_017_881
+            } else {
+                0
+            };
+            assert_eq!(array.elements_mut::<i32>(), [expected; 3]);
+        }
+    }
+
+    #[test]
+    fn an_array_that_its_owner_takes_is_neither_counted_nor_kept() {
+        let pool = pool();
+        let array = Arc::new(pool.take(DType::F32, 4).unwrap());
+        let data = pollster::block_on(crate::Storage::read(array)).unwrap();
+        assert_eq!((data.len(), pool.live(), pool.kept()), (4, 0, 0));
+    }
+}

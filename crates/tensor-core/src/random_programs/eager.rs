@@ -1,0 +1,98 @@
+//! Random programs that are computed operation by operation, against the naive evaluator and against themselves in one piece.
+//!
+//! Method: every output must be within the bounds that hold for any executor. On one executor it must have the very bits of the
+//! lazy program, unless a sum or a product of floats has a share in it.
+
+use std::collections::HashMap;
+
+use super::oracle::Oracle;
+use super::program::{Program, programs};
+use super::{check_all, computed, is_full, same_scalars, scalars, seed, within_bounds};
+use crate::op::Reduce;
+use crate::plan::Plan;
+use crate::tensor::Op;
+use crate::{Eager, Executor, Host, Tensor};
+
+/// What some programs' outputs consisted of.
+#[derive(Debug, Default)]
+struct Outcomes {
+    programs: usize,
+    outputs: usize,
+    /// Outputs that no sum of floats has a share in.
+    free_of_sums: usize,
+    /// Other outputs with the same bits.
+    same_anyway: usize,
+}
+
+fn check(program: &Program, outcomes: &mut Outcomes) -> Result<(), String> {
+    outcomes.programs += 1;
+    let (host, lazy) = (Host::new(), program.tensors());
+    let eager = Eager::new(host.clone()).run(|| program.tensors());
+    let asked: Vec<&Tensor> = lazy.iter().collect();
+    let (plan, data) = Plan::of(&asked, &host.target()).map_err(|error| error.to_string())?;
+    let in_one = computed(&plan, &data, &host)?;
+    let (mut oracle, mut sums) = (Oracle::default(), HashMap::new());
+    for ((lazy, eager), in_one) in lazy.iter().zip(&eager).zip(&in_one) {
+        if !is_computed(eager) {
+            return Err(format!("{eager:?} was not computed"));
+        }
+        let (plan, data) = Plan::of(&[eager], &host.target()).map_err(|error| error.to_string())?;
+        let actual = &computed(&plan, &data, &host)?[0];
+        within_bounds(actual, &oracle.array(lazy)).map_err(|what| {
+            format!("{lazy:?}, computed at once, differs from the oracle: {what}")
+        })?;
+        let same = same_scalars(scalars(actual), scalars(in_one));
+        outcomes.outputs += 1;
+        match (has_sum(lazy, &mut sums), same) {
+            (false, Err(what)) => {
+                return Err(format!("{lazy:?} has other bits in one piece: {what}"));
+            }
+            (false, Ok(())) => outcomes.free_of_sums += 1,
+            (true, same) => outcomes.same_anyway += usize::from(same.is_ok()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a tensor is in memory, or a view of what is.
+fn is_computed(tensor: &Tensor) -> bool {
+    let node = tensor.node();
+    tensor.storage().is_some()
+        || match node.op {
+            Op::Const(_) | Op::Index => true,
+            Op::Move { .. } | Op::Reshape | Op::Surrogate => is_computed(&node.inputs[0]),
+            _ => false,
+        }
+}
+
+/// Whether a tensor is computed from a sum or a product of floats over axes.
+fn has_sum(tensor: &Tensor, known: &mut HashMap<usize, bool>) -> bool {
+    if let Some(&has) = known.get(&tensor.address()) {
+        return has;
+    }
+    let node = tensor.node();
+    let is_one = matches!(
+        &node.op,
+        Op::Reduce {
+            op: Reduce::Sum | Reduce::Prod,
+            ..
+        }
+    ) && node.dtype.is_float();
+    let has = is_one || node.inputs.iter().any(|input| has_sum(input, known));
+    known.insert(tensor.address(), has);
+    has
+}
+
+const CASES: u32 = 500;
+const CASES_IN_FULL: u32 = 50_000;
+
+#[test]
+fn random_programs_give_the_same_operation_by_operation() {
+    let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
+    let mut outcomes = Outcomes::default();
+    check_all(&programs(), cases, seed, |program| {
+        check(&program, &mut outcomes)
+    });
+    eprintln!("PROGRAM_SEED={seed}: {outcomes:?}");
+    assert!(3 * outcomes.free_of_sums > outcomes.outputs, "{outcomes:?}");
+}

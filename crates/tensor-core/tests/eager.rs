@@ -1,0 +1,139 @@
+//! Scopes in which every operation is computed as it is written.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tensor_core::ndarray::array;
+use tensor_core::rng::Philox;
+use tensor_core::{Axes, Eager, Error, Host, Reference, Tensor, einsum, grad, jit};
+
+fn net(parameters: &[Tensor; 2], x: &Tensor) -> Tensor {
+    let hidden = x.matmul(&parameters[0]).relu();
+    let scores = einsum("bh,hc->bc", &[&hidden, &parameters[1]]);
+    let shifted = &scores - scores.max(Axes::keep(1));
+    (shifted.exp().sum(1).ln() - shifted.slice(1, 0..1).squeeze(1)).mean(..)
+}
+
+#[test]
+fn a_scope_computes_each_operation_once_and_the_same() {
+    let host = Host::new();
+    let random = |key, shape: &[usize]| {
+        Tensor::randn(Philox::new(key), shape)
+            .realize(&host)
+            .unwrap()
+    };
+    let (parameters, x) = (
+        [random(1, &[30, 20]), random(2, &[20, 5])],
+        random(3, &[16, 30]),
+    );
+    let lazy = net(&parameters, &x);
+    let gradients = grad(&lazy, &[&parameters[0], &parameters[1]]).unwrap();
+    let (at_once, gradients_at_once) = Eager::new(host.clone()).run(|| {
+        let loss = net(&parameters, &x);
+        let gradients = grad(&loss, &[&parameters[0], &parameters[1]]).unwrap();
+        (loss, gradients)
+    });
+    let close = |a: &Tensor, b: &Tensor| {
+        let (a, b) = (a.to_host::<f32>().unwrap(), b.eval::<f32>(&host).unwrap());
+        let bound = tensor_core::compare::Bound::relative(100).or_absolute(1e-6);
+        tensor_core::compare::assert_close(a.as_slice().unwrap(), b.as_slice().unwrap(), bound);
+    };
+    close(&at_once, &lazy);
+    close(&gradients_at_once[0], &gradients[0]);
+    close(&gradients_at_once[1], &gradients[1]);
+}
+
+#[test]
+fn second_derivatives_work_in_a_scope() {
+    let cubes = Eager::new(Host::new()).run(|| {
+        let x = Tensor::from_array(array![1.0_f64, 2.0]);
+        let first = &grad(&(&x * &x * &x).sum(..), &[&x]).unwrap()[0];
+        grad(&first.sum(..), &[&x]).unwrap()[0]
+            .to_host::<f64>()
+            .unwrap()
+    });
+    assert_eq!(cubes, array![6.0, 12.0].into_dyn());
+}
+
+#[test]
+fn products_of_matrices_are_never_written_out() {
+    let host = Host::new();
+    let a = Tensor::from_vec(&[200, 300], vec![0.5_f32; 60_000]);
+    Eager::new(host.clone()).run(|| {
+        let product = a.matmul(&a.t());
+        let again = einsum("ik,jk->ij", &[&a, &a]);
+        assert_eq!(
+            product.to_host::<f32>().unwrap(),
+            again.to_host::<f32>().unwrap()
+        );
+    });
+    // Two results, and the little that a product packs.
+    assert!(
+        host.peak_bytes() < 4 * 200 * 200 * 4,
+        "{}",
+        host.peak_bytes()
+    );
+    // What broadcasts is: there is nothing to fuse it with.
+    Eager::new(host.clone()).run(|| (a.expand_dims(2) - a.expand_dims(1)).lt(0.0));
+    assert!(
+        host.peak_bytes() > 200 * 300 * 300 * 4,
+        "{}",
+        host.peak_bytes()
+    );
+}
+
+#[test]
+fn an_operation_that_fails_is_an_error_node_with_its_line() {
+    Eager::new(Host::new()).run(|| {
+        let table = Tensor::from_array(array![1.0_f32, 2.0]);
+        let line = line!() + 1;
+        let wrong = table.gather(&Tensor::from_array(array![0, 5]), 0);
+        let error = (wrong * 2.0).shape().unwrap_err();
+        assert!(
+            matches!(error.root(), Error::IndexOutOfRange { .. }),
+            "{error}"
+        );
+        assert_eq!(error.location().unwrap().line(), line);
+    });
+}
+
+#[test]
+fn scopes_end_when_they_are_left_and_inner_ones_count() {
+    let (outer, inner) = (Host::new(), Host::new());
+    let is_lazy = || (Tensor::arange(3) + 1).to_host::<i32>().is_err();
+    Eager::new(outer.clone()).run(|| {
+        let first = Tensor::arange(3) + 1;
+        let second = Eager::new(inner.clone()).run(|| &first + 1);
+        assert_eq!(
+            (outer.live_bytes(), inner.live_bytes()),
+            (24, 12),
+            "{first:?} {second:?}"
+        );
+        let third = Eager::new(Reference).run(|| &second + 1);
+        assert_eq!(third.to_host::<i32>().unwrap(), array![3, 4, 5].into_dyn());
+        assert!(!is_lazy());
+        let elsewhere = std::thread::scope(|scope| scope.spawn(is_lazy).join().unwrap());
+        assert!(elsewhere, "a scope is of its thread");
+    });
+    assert!(is_lazy());
+    let scope = Eager::new(outer);
+    let left = catch_unwind(AssertUnwindSafe(|| scope.run(|| panic!("on purpose"))));
+    assert!(left.is_err() && is_lazy());
+}
+
+#[test]
+fn functions_are_traced_lazily_in_a_scope() {
+    let host = Host::new();
+    let double = jit(|args: &[Tensor]| Ok(vec![&args[0] * 2, args[0].matmul(&args[0])]));
+    let results = Eager::new(host.clone()).run(|| {
+        let x = Tensor::arange(4).reshape(&[2, 2]);
+        double.call(&host, &[&x]).unwrap()
+    });
+    assert_eq!(
+        results[1].to_host::<i32>().unwrap(),
+        array![[2, 3], [6, 11]].into_dyn()
+    );
+}

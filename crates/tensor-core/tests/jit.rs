@@ -1,0 +1,155 @@
+//! Functions that are planned once: what a later call costs, and what it says.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use tensor_core::plan::Plan;
+use tensor_core::rng::Philox;
+use tensor_core::{Axes, Executor, Host, Reference, Result, Tensor, grad, jit};
+
+/// A step of training a small net: parameters and data in, parameters and loss out.
+fn step(args: &[Tensor]) -> Result<Vec<Tensor>> {
+    let (w1, w2, x, y) = (&args[0], &args[1], &args[2], &args[3]);
+    let hidden = x.matmul(w1).relu();
+    let scores = hidden.matmul(w2);
+    let shifted = &scores - scores.max(Axes::keep(1));
+    let losses = shifted.exp().sum(1).ln() - (&shifted * y).sum(1);
+    let loss = losses.mean(..);
+    let gradients = grad(&loss, &[w1, w2])?;
+    Ok(vec![
+        w1 - &gradients[0] * 0.1,
+        w2 - &gradients[1] * 0.1,
+        loss,
+    ])
+}
+
+fn arguments(host: &Host) -> Vec<Tensor> {
+    let shapes = [[300, 40], [40, 10], [64, 300], [64, 10]];
+    let random = |(key, shape): (u64, &[usize; 2])| Tensor::randn(Philox::new(key), shape) * 0.1;
+    let tensors = (0..).zip(&shapes).map(random);
+    tensors
+        .map(|tensor| tensor.realize(host).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_call_that_was_made_before_allocates_nothing_but_outputs() {
+    let host = Host::new();
+    let mut args = arguments(&host);
+    let compiled = jit(step);
+    let mut run = |args: &mut Vec<Tensor>| {
+        let results = compiled
+            .call(&host, &args.iter().collect::<Vec<_>>())
+            .unwrap();
+        args[..2].clone_from_slice(&results[..2]);
+    };
+    run(&mut args);
+    run(&mut args);
+    let (before, live) = (host.n_allocations(), host.live_bytes());
+    for _ in 0..20 {
+        run(&mut args);
+        assert_eq!(host.live_bytes(), live);
+        assert!(host.kept_bytes() <= host.peak_bytes());
+    }
+    // Not even outputs: those of the call before have been let go.
+    assert_eq!(host.n_allocations(), before);
+
+    let kept: Vec<Vec<Tensor>> = (0..5)
+        .map(|_| {
+            compiled
+                .call(&host, &args.iter().collect::<Vec<_>>())
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(host.n_allocations() - before, 5 * 3 - 3, "{kept:?}");
+}
+
+#[test]
+fn one_plan_gives_the_bits_of_evaluating_anew() {
+    let host = Host::new();
+    let mut args = arguments(&host);
+    let compiled = jit(step);
+    for _ in 0..3 {
+        let anew = step(&args).unwrap();
+        let results = compiled
+            .call(&host, &args.iter().collect::<Vec<_>>())
+            .unwrap();
+        for (result, anew) in results.iter().zip(&anew) {
+            assert_eq!(
+                result.to_host::<f32>().unwrap(),
+                anew.eval::<f32>(&host).unwrap()
+            );
+        }
+        args[..2].clone_from_slice(&results[..2]);
+    }
+    assert_eq!(
+        (compiled.counters().misses, compiled.counters().hits),
+        (1, 2)
+    );
+}
+
+#[test]
+fn other_shapes_types_and_targets_have_plans_of_their_own() {
+    let compiled = jit(|args: &[Tensor]| Ok(vec![(&args[0] * 2).sum(..)]));
+    let host = Host::new();
+    let call = |executor: &dyn Executor, tensor: &Tensor| {
+        compiled.call(executor, &[tensor]).unwrap().remove(0)
+    };
+    for len in [0, 1, 5, 5, 1] {
+        let sum = call(&host, &Tensor::arange(len)).to_host::<i32>().unwrap();
+        let len = i32::try_from(len).unwrap();
+        assert_eq!(sum.first(), Some(&(len * (len - 1))));
+    }
+    call(&host, &Tensor::from_vec(&[5], vec![1.0_f32; 5]));
+    call(&Reference, &Tensor::arange(5));
+    assert_eq!(
+        (compiled.counters().misses, compiled.counters().hits),
+        (5, 2)
+    );
+    compiled.clear();
+    call(&host, &Tensor::arange(5));
+    assert_eq!(compiled.counters().misses, 6);
+}
+
+#[test]
+fn a_nest_is_checked_anew_for_inputs_of_another_length() {
+    let host = Host::new();
+    let first_three = |len: usize| Tensor::arange(len).realize(&host).unwrap().slice(0, ..3);
+    let (plan, data) = Plan::of(&[&(first_three(5) + 1)], &host.target()).unwrap();
+    let step = &plan.steps[0];
+    for len in [5, 4, 3] {
+        let data = tensor_core::HostData::I32((0..len).collect());
+        let input = host.upload(data).unwrap();
+        assert_eq!(host.run(step, &[input]).unwrap().len(), 3);
+    }
+    for data in [
+        tensor_core::HostData::I32(vec![0, 1]),
+        tensor_core::HostData::U32(vec![0; 5]),
+    ] {
+        let error = host.run(step, &[host.upload(data).unwrap()]).unwrap_err();
+        let wrong = matches!(error, tensor_core::Error::BadStep { .. });
+        assert!(wrong, "{error}");
+    }
+    assert_eq!(host.run(step, &data).unwrap().len(), 3);
+}
+
+#[test]
+fn errors_from_inside_name_the_line_of_the_user() {
+    let host = Host::new();
+    let table = Tensor::from_vec(&[3], vec![1.0_f32, 2.0, 3.0]);
+    let line = line!() + 1;
+    let looked_up = jit(move |args: &[Tensor]| Ok(vec![table.gather(&args[0], 0)]));
+    assert!(looked_up.call(&host, &[&Tensor::arange(3)]).is_ok());
+    let error = looked_up
+        .call(&host, &[&(Tensor::arange(3) + 1)])
+        .unwrap_err();
+    let location = error.location().unwrap();
+    assert!(location.file().ends_with("jit.rs"), "{error}");
+    assert_eq!(location.line(), line, "{error}");
+
+    let line = line!() + 1;
+    let wrong = jit(|args: &[Tensor]| Ok(vec![args[0].matmul(&args[0])]));
+    let error = wrong.call(&host, &[&Tensor::arange(6).reshape(&[2, 3])]);
+    assert_eq!(error.unwrap_err().location().unwrap().line(), line);
+}
