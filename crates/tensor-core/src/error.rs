@@ -2,7 +2,7 @@
 //!
 //! Role: one enum for everything that input can cause. Each variant names the operation and
 //! carries the shapes, axes and indices that are needed to find the mistake without a debugger.
-//! Einsum and data files have enums of their own, which convert into this one.
+//! Einsum, data files and optimisers have enums of their own, which convert into this one.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use crate::DType;
 use crate::data::DataError;
 use crate::data::idx::IdxError;
 use crate::einsum::EinsumError;
+use crate::optim::OptimError;
 
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -367,6 +368,9 @@ pub enum Error {
     /// An NPY or safetensors file could not be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// An optimiser was set up wrongly, or given tensors that do not belong together.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
 }
 
 impl Error {
@@ -432,7 +436,8 @@ impl Error {
             | Self::VerifyFailed { .. }
             | Self::Einsum(_)
             | Self::Idx(_)
-            | Self::Data(_) => None,
+            | Self::Data(_)
+            | Self::Optim(_) => None,
         }
     }
 

@@ -38,6 +38,7 @@
 //!
 //! Around it stand
 //! - [`grad`](grad()) and [`jit`](jit()): gradients as programs of their own, and functions that are planned once;
+//! - [`loss`], [`optim`] and [`init`]: what training a small net takes;
 //! - [`op`]: what every scalar operation computes; [`ir`] and [`exec`]: all that a new executor needs to know;
 //! - [`shape`], [`view`] and [`array`](mod@array): `NumPy`'s rules for shapes and host arrays;
 //! - [`einsum`](mod@einsum): specifications, paths, and the plain definition;
@@ -71,10 +72,13 @@ pub mod exec;
 mod float;
 pub mod gemm;
 mod grad;
+pub mod init;
 pub mod ir;
 mod jit;
+pub mod loss;
 pub mod math;
 pub mod op;
+pub mod optim;
 pub mod plan;
 #[cfg(test)]
 mod random_programs;

@@ -38,7 +38,7 @@ fn a_call_that_was_made_before_allocates_nothing_but_outputs() {
     let host = Host::new();
     let mut args = arguments(&host);
     let compiled = jit(step);
-    let mut run = |args: &mut Vec<Tensor>| {
+    let run = |args: &mut Vec<Tensor>| {
         let results = compiled
             .call(&host, &args.iter().collect::<Vec<_>>())
             .unwrap();

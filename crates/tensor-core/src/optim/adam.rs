@@ -1,0 +1,247 @@
+//! Adam, with weight decay in either place.
+
+use std::panic::Location;
+
+use super::{Optimizer, Parameters, Updated, bad_setting, fraction, not_negative};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+const NAME: &str = "adam";
+
+/// Adam: steps of about the rate in each element, by running means of the gradient and of its square.
+///
+/// With the gradient `g`, in step `t = 1, 2, …`:
+/// ```text
+/// m ← β₁ m + (1 - β₁) g          v ← β₂ v + (1 - β₂) g²
+/// p ← p - rate / (1 - β₁ᵗ) · m / (sqrt(v / (1 - β₂ᵗ)) + ε)
+/// ```
+/// State: the number of steps so far, a `u32` without axes; then `m` and then `v` of each parameter, in its shape and
+/// type. All are zero at first. The number stays at the largest `u32`, where the corrections have long been 1.
+///
+/// Accuracy: `1 - βᵗ` is computed as `-tanh(y / 2) (1 + eʸ)` with `y = t ln β`, in the type of the parameter, as that
+/// loses no digits where β is close to 1, and no device needs `f64` for it.
+///
+/// # Source
+/// Kingma and Ba 2015, "Adam: a method for stochastic optimization", ICLR; Loshchilov and Hutter 2019, "Decoupled weight
+/// decay regularization", ICLR; PyTorch's `torch.optim.Adam` and `AdamW`, where ε stands beside the corrected root.
+///
+/// # Examples
+/// ```
+/// use tensor_core::optim::{Adam, Optimizer};
+/// use tensor_core::{Host, Tensor, grad};
+/// let adam = Adam::new(1e-3)?.with_decoupled_weight_decay(0.01)?;
+/// let w = Tensor::scalar(2.0_f64);
+/// let state = adam.start(&[&w])?;
+/// let gradients = grad(&w.square(), &[&w])?;
+/// let next = adam.step(&[&w], &gradients, &state)?;
+/// let moved = next.parameters[0].eval::<f64>(&Host::new())?[[]] - 2.0;
+/// assert!((moved + 1e-3 * (1.0 + 0.01 * 2.0)).abs() < 1e-11);
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adam {
+    rate: f64,
+    betas: [f64; 2],
+    epsilon: f64,
+    decay: Decay,
+}
+
+/// Where weights decay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Decay {
+    /// In the gradient, so that it goes through the running means.
+    Coupled(f64),
+    /// In the parameter itself.
+    Decoupled(f64),
+}
+
+impl Adam {
+    /// Adam at a learning rate, with β₁ = 0.9, β₂ = 0.999 and ε = 1e-8, without weight decay.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is finite and not negative.
+    pub fn new(rate: f64) -> Result<Self> {
+        Ok(Self {
+            rate: not_negative(NAME, "rate", rate)?,
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+            decay: Decay::Coupled(0.0),
+        })
+    }
+
+    /// The same with other shares of the running means that stay.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless both are in `0..1`.
+    pub fn with_betas(self, beta1: f64, beta2: f64) -> Result<Self> {
+        Ok(Self {
+            betas: [
+                fraction(NAME, "beta1", beta1)?,
+                fraction(NAME, "beta2", beta2)?,
+            ],
+            ..self
+        })
+    }
+
+    /// The same with another number that keeps the divisor from zero.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and above zero.
+    pub fn with_epsilon(self, epsilon: f64) -> Result<Self> {
+        if epsilon > 0.0 && epsilon.is_finite() {
+            Ok(Self { epsilon, ..self })
+        } else {
+            let wanted = "a finite number above 0";
+            Err(bad_setting(NAME, "epsilon", epsilon, wanted))
+        }
+    }
+
+    /// The same with weight decay in the gradient, `g + decay · p`, instead of any other.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and not negative.
+    pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
+        Ok(Self {
+            decay: Decay::Coupled(not_negative(NAME, "weight decay", weight_decay)?),
+            ..self
+        })
+    }
+
+    /// `AdamW`: the same with weight decay apart from the gradient, instead of any other: `p ← (1 - rate · decay) p`
+    /// before the step.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and not negative.
+    pub fn with_decoupled_weight_decay(self, weight_decay: f64) -> Result<Self> {
+        Ok(Self {
+            decay: Decay::Decoupled(not_negative(NAME, "weight decay", weight_decay)?),
+            ..self
+        })
+    }
+
+    /// Tests what a step is given, and gives the parts of the state: number of steps, first and second moments.
+    fn parts<'s>(
+        parameters: &[&Tensor],
+        gradients: &[Tensor],
+        state: &'s [Tensor],
+    ) -> Result<(&'s Tensor, &'s [Tensor], &'s [Tensor])> {
+        let n = parameters.len();
+        let parameters = Parameters::new(NAME, parameters)?;
+        parameters.check_len(n, "gradients", gradients)?;
+        parameters.check_each("gradient", gradients)?;
+        parameters.check_len(1 + 2 * n, "tensors of state", state)?;
+        let (count, moments) = (&state[0], &state[1..]);
+        let (first, second) = moments.split_at(n);
+        parameters.check_one("tensor of state", 0, (DType::U32, &[]), count)?;
+        parameters.check_each("first moment", first)?;
+        parameters.check_each("second moment", second)?;
+        Ok((count, first, second))
+    }
+
+    /// The next values of a parameter and of its moments, in the step of this number.
+    fn updated(
+        &self,
+        step: &Tensor,
+        parameter: &Tensor,
+        gradient: &Tensor,
+        moments: [&Tensor; 2],
+    ) -> (Tensor, [Tensor; 2]) {
+        let [beta1, beta2] = self.betas;
+        let step = step.cast(parameter.node().dtype);
+        let (mut gradient, mut parameter) = (gradient.clone(), parameter.clone());
+        match self.decay {
+            Decay::Coupled(decay) if decay > 0.0 => gradient = gradient + &parameter * decay,
+            Decay::Decoupled(decay) => parameter = parameter * (1.0 - self.rate * decay),
+            Decay::Coupled(_) => {}
+        }
+        let first = moments[0] * beta1 + &gradient * (1.0 - beta1);
+        let second = moments[1] * beta2 + gradient.square() * (1.0 - beta2);
+        let rate = self.rate / correction(beta1, &step);
+        let root = second.sqrt() / correction(beta2, &step).sqrt();
+        let next = parameter - &first * rate / (root + self.epsilon);
+        (next, [first, second])
+    }
+}
+
+impl Optimizer for Adam {
+    fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let parameters = Parameters::new(NAME, parameters)?;
+        let count = Tensor::from_vec(&[], vec![0_u32]);
+        let moments = parameters.zeros().chain(parameters.zeros());
+        Ok([count].into_iter().chain(moments).collect())
+    }
+
+    fn step(
+        &self,
+        parameters: &[&Tensor],
+        gradients: &[Tensor],
+        state: &[Tensor],
+    ) -> Result<Updated> {
+        let caller = Location::caller();
+        let (count, first, second) =
+            Self::parts(parameters, gradients, state).map_err(|error| error.at(caller))?;
+        Ok(Tensor::by_caller(|| {
+            let step = count.minimum(u32::MAX - 1) + 1;
+            let (mut next, mut firsts, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
+            for (number, (parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
+                let moments = [&first[number], &second[number]];
+                let (parameter, [first, second]) =
+                    self.updated(&step, parameter, gradient, moments);
+                next.push(parameter);
+                firsts.push(first);
+                seconds.push(second);
+            }
+            Updated {
+                parameters: next,
+                state: [vec![step], firsts, seconds].concat(),
+            }
+        }))
+    }
+}
+
+/// `1 - βᵗ`, which the running mean of ones would be after `t` steps from zero.
+fn correction(beta: f64, step: &Tensor) -> Tensor {
+    let y = step * beta.ln();
+    -(&y * 0.5).tanh() * (y.exp() + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Host;
+    use crate::compare::{Bound, assert_close};
+
+    /// Betas that are as good as 1, common, or 0.
+    const BETAS: [f64; 6] = [0.999_999_9, 0.9999, 0.999, 0.9, 0.5, 0.0];
+
+    #[test]
+    fn corrections_keep_their_digits() {
+        let steps = [1, 2, 3, 10, 100, 1000, 100_000, 10_000_000, u32::MAX];
+        for beta in BETAS {
+            let expected = steps.map(|step| -(f64::from(step) * beta.ln()).exp_m1());
+            let step = Tensor::from_vec(&[steps.len()], steps.to_vec());
+            // An epsilon of each type, in those of f64.
+            for (dtype, epsilon) in [(DType::F32, 1 << 29), (DType::F64, 1)] {
+                let actual = correction(beta, &step.cast(dtype)).cast(DType::F64);
+                let actual = actual.eval::<f64>(&Host::new()).unwrap();
+                // Six roundings: of ln β, its product, both functions, the sum and the last product.
+                let bound = Bound::relative(3 * epsilon);
+                assert_close(actual, &expected[..], bound);
+            }
+        }
+    }
+
+    #[test]
+    fn the_number_of_steps_ends_at_the_largest() {
+        let w = Tensor::scalar(1.0_f32);
+        let adam = Adam::new(0.1).unwrap();
+        let mut state = adam.start(&[&w]).unwrap();
+        state[0] = Tensor::scalar(u32::MAX);
+        let next = adam.step(&[&w], std::slice::from_ref(&w), &state).unwrap();
+        let count = next.state[0].eval::<u32>(&Host::new()).unwrap()[[]];
+        assert_eq!(count, u32::MAX);
+        let moved = next.parameters[0].eval::<f32>(&Host::new()).unwrap()[[]];
+        assert!(moved.is_finite());
+    }
+}

@@ -1,0 +1,156 @@
+//! Stochastic gradient descent, with momentum.
+
+use std::panic::Location;
+
+use super::{Optimizer, Parameters, Updated, fraction, not_negative};
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+const NAME: &str = "sgd";
+
+/// Stochastic gradient descent: `p ← p - rate · d`, where `d` is the gradient `g`, to which weight decay adds `decay · p`;
+/// with momentum the velocity `v ← momentum · v + g`, and by Nesterov's rule `g + momentum · v` of the new `v`.
+///
+/// State: the velocity of each parameter, in its shape and type, zeros at first; nothing without momentum.
+///
+/// # Source
+/// PyTorch's `torch.optim.SGD` without dampening; Sutskever, Martens, Dahl and Hinton 2013, "On the importance of
+/// initialization and momentum in deep learning", ICML, where the rate is inside of the velocity.
+///
+/// # Examples
+/// ```
+/// use tensor_core::optim::{Optimizer, Sgd};
+/// use tensor_core::{Host, Tensor, grad};
+/// let sgd = Sgd::new(0.1)?.with_momentum(0.9)?.with_weight_decay(1e-4)?;
+/// let w = Tensor::scalar(3.0_f64);
+/// let state = sgd.start(&[&w])?;
+/// let gradients = grad(&w.square(), &[&w])?;
+/// let next = sgd.step(&[&w], &gradients, &state)?;
+/// assert_eq!(next.parameters[0].eval::<f64>(&Host::new())?[[]], 3.0 - 0.1 * (6.0 + 1e-4 * 3.0));
+/// assert!(Sgd::new(f64::NAN).is_err());
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sgd {
+    rate: f64,
+    weight_decay: f64,
+    momentum: f64,
+    nesterov: bool,
+}
+
+impl Sgd {
+    /// Plain descent at a learning rate.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is finite and not negative.
+    pub fn new(rate: f64) -> Result<Self> {
+        Ok(Self {
+            rate: not_negative(NAME, "rate", rate)?,
+            weight_decay: 0.0,
+            momentum: 0.0,
+            nesterov: false,
+        })
+    }
+
+    /// The same with momentum.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
+    pub fn with_momentum(self, momentum: f64) -> Result<Self> {
+        Ok(Self {
+            momentum: fraction(NAME, "momentum", momentum)?,
+            nesterov: false,
+            ..self
+        })
+    }
+
+    /// The same with momentum by Nesterov's rule.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
+    pub fn with_nesterov_momentum(self, momentum: f64) -> Result<Self> {
+        Ok(Self {
+            nesterov: true,
+            ..self.with_momentum(momentum)?
+        })
+    }
+
+    /// The same with weight decay, which is added to the gradient.
+    ///
+    /// # Errors
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and not negative.
+    pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
+        Ok(Self {
+            weight_decay: not_negative(NAME, "weight decay", weight_decay)?,
+            ..self
+        })
+    }
+
+    fn has_velocity(&self) -> bool {
+        self.momentum > 0.0
+    }
+
+    /// The next values of a parameter and, if it has one, of its velocity.
+    fn updated(
+        &self,
+        parameter: &Tensor,
+        gradient: &Tensor,
+        velocity: Option<&Tensor>,
+    ) -> (Tensor, Option<Tensor>) {
+        let mut gradient = gradient.clone();
+        if self.weight_decay > 0.0 {
+            gradient = gradient + parameter * self.weight_decay;
+        }
+        let velocity = velocity.map(|velocity| velocity * self.momentum + &gradient);
+        let direction = match &velocity {
+            Some(velocity) if self.nesterov => gradient + velocity * self.momentum,
+            Some(velocity) => velocity.clone(),
+            None => gradient,
+        };
+        (parameter - direction * self.rate, velocity)
+    }
+
+    fn check(&self, parameters: &[&Tensor], gradients: &[Tensor], state: &[Tensor]) -> Result<()> {
+        let n = parameters.len();
+        let parameters = Parameters::new(NAME, parameters)?;
+        parameters.check_len(n, "gradients", gradients)?;
+        parameters.check_each("gradient", gradients)?;
+        let n_velocities = if self.has_velocity() { n } else { 0 };
+        parameters.check_len(n_velocities, "tensors of state", state)?;
+        parameters.check_each("velocity", state)
+    }
+}
+
+impl Optimizer for Sgd {
+    fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let parameters = Parameters::new(NAME, parameters)?;
+        if self.has_velocity() {
+            Ok(parameters.zeros().collect())
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn step(
+        &self,
+        parameters: &[&Tensor],
+        gradients: &[Tensor],
+        state: &[Tensor],
+    ) -> Result<Updated> {
+        let caller = Location::caller();
+        self.check(parameters, gradients, state)
+            .map_err(|error| error.at(caller))?;
+        Ok(Tensor::by_caller(|| {
+            let mut next = Updated {
+                parameters: Vec::with_capacity(parameters.len()),
+                state: Vec::with_capacity(state.len()),
+            };
+            for (number, (&parameter, gradient)) in parameters.iter().zip(gradients).enumerate() {
+                let (parameter, velocity) = self.updated(parameter, gradient, state.get(number));
+                next.parameters.push(parameter);
+                next.state.extend(velocity);
+            }
+            next
+        }))
+    }
+}
