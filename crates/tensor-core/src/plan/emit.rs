@@ -20,7 +20,11 @@ pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) ->
     // Better a slower product than an array that only appears on the way. Asked of both factors before either is computed:
     // one in memory beside one that is not would read more than was counted.
     let mut factors = unready_factors(draft, &nest, &order).into_iter();
-    if !has_room_for_factors(draft, &nest) || factors.any(|factor| grows(draft, factor, &sizes)) {
+    let has_grown = factors.any(|factor| grows(draft, factor, &sizes));
+    if has_grown {
+        draft.keep_factors(&lowered);
+    }
+    if has_grown || !has_room_for_factors(draft, &nest) {
         nest.contract = None;
     }
     while let Some(&factor) = unready_factors(draft, &nest, &order).first() {

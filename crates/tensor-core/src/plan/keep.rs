@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use super::lower::{Draft, Lowered, len};
 use crate::ir::{Value, ValueId};
+use crate::tensor::Op;
 
 /// Reading an element of an array in memory, in additions.
 const READ: f64 = 4.0;
@@ -38,8 +39,8 @@ impl Draft<'_> {
         cost
     }
 
-    /// Nodes that the steps evaluate so often that memory would have been cheaper: of those of one computation the
-    /// outermost, since with it in memory nothing within it is evaluated again.
+    /// Nodes that the steps evaluate so often that memory would have been cheaper, and those that matrix products wait for:
+    /// of those of one computation the outermost, since with it in memory nothing within it is evaluated again.
     pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
         let dear = |(&node, &evaluations): (&usize, &f64)| {
             let is_new = !self.kept.contains(&node);
@@ -47,6 +48,7 @@ impl Draft<'_> {
             (is_new && is_dear).then_some(node)
         };
         let mut dear: BTreeSet<usize> = self.evaluations.iter().filter_map(dear).collect();
+        dear.extend(self.factors.difference(self.kept));
         let mut outermost = BTreeSet::new();
         while let Some(node) = dear.pop_last() {
             for inner in self.lowered[node].nodes.keys() {
@@ -55,6 +57,24 @@ impl Draft<'_> {
             outermost.insert(node);
         }
         outermost
+    }
+
+    /// Notes what the factors of a product are views of, and compute. Windows that overlap are larger than what they see, so
+    /// their elements go into no memory; but with what they see in memory they are plain reads, as a product wants them.
+    pub(super) fn keep_factors(&mut self, product: &Lowered) {
+        let graph = self.graph;
+        let is_sum = |node: &usize| matches!(graph.nodes[*node].op, Op::Reduce { .. });
+        let terms = product.nodes.keys().copied().filter(is_sum);
+        let factors = terms.flat_map(|sum| &graph.inputs[graph.inputs[sum][0]]);
+        for &factor in factors {
+            let mut seen = factor;
+            while graph.is_view(seen) {
+                seen = graph.inputs[seen][0];
+            }
+            if seen != factor && product.nodes.contains_key(&seen) && !self.grown[seen] {
+                self.factors.insert(seen);
+            }
+        }
     }
 
     /// Whether a node is better kept in memory than evaluated so often, with so many fetches of what it reads.

@@ -48,6 +48,8 @@ pub(super) struct Draft<'g> {
     computed: HashMap<(ValueId, Vec<usize>, Vec<usize>), BufferId>,
     /// How often each node is evaluated, over all steps, and in how many.
     pub(super) evaluations: BTreeMap<usize, f64>,
+    /// What factors of matrix products are views of, where the product is left to loops because the view is larger.
+    pub(super) factors: BTreeSet<usize>,
     /// What one element of each node costs to compute.
     pub(super) costs: Vec<Cost>,
     /// For each node whether it is larger than all that it is computed from, without a reduction.
@@ -67,6 +69,7 @@ impl<'g> Draft<'g> {
             steps: Vec::new(),
             computed: HashMap::new(),
             evaluations: BTreeMap::new(),
+            factors: BTreeSet::new(),
             costs: Vec::with_capacity(graph.nodes.len()),
             grown: Vec::with_capacity(graph.nodes.len()),
         };
