@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
-use crate::plan::{Step, Target};
+use crate::plan::{Plan, Step, Target};
 
 pub use host::Host;
 pub use reference::Reference;
@@ -63,6 +63,15 @@ pub trait Storage: Any + Debug + Send + Sync {
     /// Gives the elements in host memory, without a copy if this is their only owner and they are there already. The work
     /// may begin at the call or when first polled; it must not need the polling thread's rayon pool.
     fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>>;
+}
+
+/// What an executor counts of its memory: arrays that it made, and what its steps take on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// The bytes alive now.
+    pub live_bytes: usize,
+    /// The most bytes alive at one time.
+    pub peak_bytes: usize,
 }
 
 /// Something that runs steps.
@@ -106,5 +115,17 @@ pub trait Executor: Debug + Send + Sync {
     /// What the device says.
     fn submit(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// The executor for one run of a plan, where that is another than itself. The scheduler asks once a run, on the thread that
+    /// asked for the run, and lets go of it at the run's end. For what looks at runs as a whole, as a
+    /// [`Profiler`](crate::profile::Profiler) does.
+    fn for_run<'a>(&'a self, _plan: &'a Plan) -> Option<Box<dyn Executor + 'a>> {
+        None
+    }
+
+    /// What it counts of its memory, if it does.
+    fn memory(&self) -> Option<MemoryUse> {
+        None
     }
 }

@@ -39,6 +39,7 @@
 //! Around it stand
 //! - [`grad`](grad()) and [`jit`](jit()): gradients as programs of their own, and functions that are planned once;
 //! - [`loss`], [`optim`] and [`init`]: what training a small net takes;
+//! - [`profile`]: where time and memory go, by step, operation and line; a trace and a picture;
 //! - [`op`]: what every scalar operation computes; [`ir`] and [`exec`]: all that a new executor needs to know;
 //! - [`shape`], [`view`] and [`array`](mod@array): `NumPy`'s rules for shapes and host arrays;
 //! - [`einsum`](mod@einsum): specifications, paths, and the plain definition;
@@ -58,6 +59,7 @@ pub use exec::{Executor, Host, Reference, Storage};
 pub use float::Float;
 pub use grad::grad;
 pub use jit::{Compiled, Counters, jit};
+pub use profile::Profiler;
 pub use tensor::{Axes, Choice, Operand, Tensor, einsum};
 pub use view::View;
 
@@ -80,6 +82,7 @@ pub mod math;
 pub mod op;
 pub mod optim;
 pub mod plan;
+pub mod profile;
 #[cfg(test)]
 mod random_programs;
 pub mod rng;

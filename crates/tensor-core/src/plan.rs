@@ -25,7 +25,7 @@ pub(crate) use lower::contiguous;
 
 mod arena;
 mod emit;
-mod explain;
+pub(crate) mod explain;
 #[cfg(test)]
 pub(crate) mod fault;
 mod graph;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::pool::Pool;
 use super::reference::host_inputs;
-use super::{Executor, HostStorage, Storage};
+use super::{Executor, HostStorage, MemoryUse, Storage};
 use crate::dtype::HostData;
 use crate::error::Result;
 use crate::plan::{Step, Target};
@@ -110,6 +110,13 @@ impl Executor for Host {
             min_product: Some(1 << 12),
             computes_factors: false,
         }
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        Some(MemoryUse {
+            live_bytes: self.live_bytes(),
+            peak_bytes: self.peak_bytes(),
+        })
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {

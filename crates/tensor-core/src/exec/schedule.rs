@@ -54,6 +54,15 @@ pub async fn run_with(
     if executors.is_empty() {
         return Err(Error::NoExecutor);
     }
+    let for_run: Vec<Option<Box<dyn Executor + '_>>> = executors
+        .iter()
+        .map(|executor| executor.for_run(plan))
+        .collect();
+    let executors: Vec<&dyn Executor> = executors
+        .iter()
+        .zip(&for_run)
+        .map(|(executor, own)| own.as_deref().unwrap_or(*executor))
+        .collect();
     let host = Host::new();
     let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
@@ -105,7 +114,7 @@ pub async fn run_with(
             }
         }
     }
-    for executor in executors {
+    for executor in &executors {
         executor.submit()?;
     }
     let mut outputs = Vec::with_capacity(plan.outputs.len());

@@ -54,15 +54,11 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
         sizes(&output.shape),
         sizes(&nest.domain),
     )?;
-    let read = step.inputs.iter().enumerate().map(|(place, input)| {
-        let buffer = &plan.buffers[input.0];
-        let read_len = touched(nest, place).min(buffer.len());
-        read_len.saturating_mul(buffer.dtype.bytes())
-    });
+    let lens = step.inputs.iter().map(|input| plan.buffers[input.0].len());
     writeln!(
         f,
         "  reads {}, writes {}, operations {}",
-        bytes(read.fold(0, usize::saturating_add)),
+        bytes(bytes_read(nest, lens)),
         bytes(output.bytes()),
         Scaled(nest.operations()),
     )?;
@@ -112,6 +108,17 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     }
 }
 
+/// The bytes that a nest reads of inputs of these lengths, by [`Plan::explain`]'s way of counting.
+pub(crate) fn bytes_read(nest: &LoopNest, lens: impl IntoIterator<Item = usize>) -> usize {
+    let inputs = nest.inputs.iter().zip(lens).enumerate();
+    inputs
+        .map(|(place, (dtype, len))| {
+            let read_len = touched(nest, place).min(len);
+            read_len.saturating_mul(dtype.bytes())
+        })
+        .fold(0, usize::saturating_add)
+}
+
 /// The elements of an input that a nest reads, by [`Plan::explain`]'s way of counting.
 fn touched(nest: &LoopNest, place: usize) -> usize {
     let sizes = nest.sizes();
@@ -138,19 +145,19 @@ fn name(buffer: BufferId) -> String {
     format!("b{}", buffer.0)
 }
 
-fn sizes(shape: &[usize]) -> String {
+pub(crate) fn sizes(shape: &[usize]) -> String {
     let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("[{}]", sizes.join(", "))
 }
 
-fn bytes(count: usize) -> String {
+pub(crate) fn bytes(count: usize) -> String {
     let scaled = Scaled(count as f64).to_string();
     let gap = if scaled.contains(' ') { "" } else { " " };
     format!("{scaled}{gap}B")
 }
 
 /// A number, or one with two digits and the decimal prefix that it is to be read with.
-struct Scaled(f64);
+pub(crate) struct Scaled(pub(crate) f64);
 
 impl fmt::Display for Scaled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

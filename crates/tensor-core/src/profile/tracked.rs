@@ -1,0 +1,93 @@
+//! Arrays that tell when they go.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::recorder::Recorder;
+use crate::dtype::{DType, HostData};
+use crate::error::Result;
+use crate::exec::{Pending, Storage};
+
+/// An array of the executor behind a profiler.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    // Goes first, so what is counted here is never less than what the executor counts.
+    inner: Arc<dyn Storage>,
+    held: Held,
+}
+
+/// Bytes that count as alive until it goes.
+#[derive(Debug)]
+pub(super) struct Held {
+    recorder: Arc<Recorder>,
+    subject: u32,
+    bytes: u64,
+}
+
+impl Tracked {
+    pub(super) fn new(inner: Arc<dyn Storage>, held: Held) -> Self {
+        Self { inner, held }
+    }
+
+    /// The executor's own array, if this is one that a profiler gave away.
+    pub(super) fn inside(storage: &dyn Storage) -> Option<&dyn Storage> {
+        let any: &dyn Any = storage;
+        any.downcast_ref::<Self>()
+            .map(|tracked| tracked.inner.as_ref())
+    }
+}
+
+/// The executor's own array.
+pub(super) fn bare(storage: &Arc<dyn Storage>) -> Arc<dyn Storage> {
+    let any: &dyn Any = storage.as_ref();
+    Arc::clone(any.downcast_ref().map_or(storage, |it: &Tracked| &it.inner))
+}
+
+impl Held {
+    /// Bytes that are counted as allocated.
+    pub(super) fn new(recorder: &Arc<Recorder>, subject: u32, bytes: u64) -> Self {
+        Self {
+            recorder: Arc::clone(recorder),
+            subject,
+            bytes,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.recorder.released(self.subject, self.bytes);
+    }
+}
+
+impl Storage for Tracked {
+    fn dtype(&self) -> DType {
+        self.inner.dtype()
+    }
+
+    fn len(&self) -> usize {
+        self.inner.len()
+    }
+
+    fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>> {
+        Box::pin(async move {
+            let recorder = Arc::clone(&self.held.recorder);
+            let parent = recorder.current();
+            let mut open = recorder.open_named("read", self.held.bytes, parent);
+            let result = match Arc::try_unwrap(self) {
+                // The only owner hands its array on, so that reading it need not copy; until then it is alive.
+                Ok(Self { inner, held }) => {
+                    let result = inner.read().await;
+                    drop(held);
+                    result
+                }
+                Err(shared) => Arc::clone(&shared.inner).read().await,
+            };
+            if result.is_ok() {
+                open.succeeded();
+            }
+            drop(open);
+            result
+        })
+    }
+}
