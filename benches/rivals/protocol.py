@@ -47,20 +47,21 @@ def missing(say, error):
     sys.exit(0)
 
 
-def rival(inputs, numpy, torch, jax, dtype="f32", blas=False):
+def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), remember=None):
     """Serves one work in the library that the command line names.
 
     `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
     the command line under these names. Each function takes its library and the arrays, in order;
     PyTorch's is also the one that `torch.compile` gets. `dtype` is that of the result. `blas`
-    says that NumPy hands the work to its BLAS and so to all cores; else it runs on one.
+    says that NumPy hands the work to its BLAS and so to all cores; else it runs on one. `sizes` are
+    further numbers; `remember` is shown the arrays by name, and all numbers, before anything is compiled.
     """
     say = start()
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", choices=LIBRARIES, required=True)
     for name in inputs:
         parser.add_argument(f"--{name}", required=True)
-    for size in sorted({size for shape in inputs.values() for size in shape}):
+    for size in sorted({size for shape in inputs.values() for size in shape}.union(sizes)):
         parser.add_argument(f"--{size}", type=int, required=True)
     args = parser.parse_args()
     prepare = {"numpy": in_numpy, "jax": in_jax}.get(args.library, in_torch)
@@ -75,7 +76,10 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False):
         shape = [getattr(args, size) for size in inputs[name]]
         return np.fromfile(getattr(args, name), dtype="<f4").reshape(shape)
 
-    run, threads = prepare(library, work, [read(name) for name in inputs], args.library)
+    arrays = {name: read(name) for name in inputs}
+    if remember:
+        remember(arrays, args)
+    run, threads = prepare(library, work, list(arrays.values()), args.library)
     threads = threads if blas or args.library != "numpy" else 1
 
     def as_bytes(result):

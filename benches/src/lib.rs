@@ -23,6 +23,7 @@ pub mod rivals;
 pub mod roundings;
 pub mod run;
 pub mod table;
+pub mod training;
 pub mod units;
 pub mod workload;
 pub mod workloads;

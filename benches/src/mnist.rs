@@ -1,6 +1,7 @@
 //! The images that the ladder multiplies: MNIST where it was fetched, else the digits that ship with the project.
 //!
-//! Role: finds real data and says where it came from; every table and report repeats it.
+//! Role: finds real data and says where it came from; every table and report repeats it. With them come their labels, and
+//! images to test with.
 //! Shapes: `[50 000, 784]`, row-major, pixels divided by 256 as in S3's pickle, so they are exact in f32.
 //! Source: MNIST by LeCun, Cortes and Burges; the fall-back is UCI's "Optical Recognition of Handwritten Digits"
 //! (Alpaydin and Kaynak 1998, CC BY 4.0), `testdata/README.md`.
@@ -16,9 +17,15 @@ const SIDE: usize = 28;
 pub const N_IMAGES: usize = 50_000;
 /// Levels that pixels are divided by.
 const LEVELS: f32 = 256.0;
-/// Names under which the training images are looked for.
-const FILES: [&str; 2] = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"];
+/// Names under which files are looked for; each may be compressed, with `.gz` after its name.
+const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
+const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
+const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
+const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
 const DIGITS: &[u8] = include_bytes!("../testdata/digits-images.idx.gz");
+const DIGITS_LABELS: &[u8] = include_bytes!("../testdata/digits-labels.idx.gz");
+/// Digits of the project to train with; the rest is for tests.
+const N_DIGITS_TO_TRAIN: usize = 1500;
 const DIGITS_SIDE: usize = 8;
 /// Digits have 17 levels, 0 to 16; times 16 they span those of MNIST.
 const DIGITS_SCALE: f32 = 16.0;
@@ -30,6 +37,21 @@ pub struct Images {
     pub pixels: Vec<f32>,
     /// Where they came from, in one line.
     pub origin: String,
+    /// What they show, and others to be tested with; `None` where a named folder has no such files.
+    pub labelled: Option<Labelled>,
+}
+
+/// What images show.
+#[derive(Debug)]
+pub struct Labelled {
+    /// Digits of the first images of all: those to train with.
+    pub train_labels: Vec<u8>,
+    /// Pixels of the images to test with, `[n, 784]`; none of them is trained with.
+    pub test_pixels: Vec<f32>,
+    /// Their digits.
+    pub test_labels: Vec<u8>,
+    /// Whether they are MNIST's.
+    pub is_mnist: bool,
 }
 
 /// Loads the images from `folder` if it is given; else from the places where `cargo xtask data` and a bundle put
@@ -40,28 +62,70 @@ pub struct Images {
 /// an error too: a damaged file must not silently become other data.
 pub fn load(folder: Option<&Path>) -> Result<Images> {
     if let Some(folder) = folder {
-        let path = find(folder)
-            .with_context(|| format!("no {} in {}", FILES.join(" or "), folder.display()))?;
+        let path = find(folder, TRAIN_IMAGES).with_context(|| {
+            format!(
+                "no {TRAIN_IMAGES} or {TRAIN_IMAGES}.gz in {}",
+                folder.display()
+            )
+        })?;
         let origin = format!("images 0..{N_IMAGES} of {}", path.display());
-        return Ok(Images {
-            pixels: read(&path)?,
-            origin,
-        });
+        return read_all(folder, &path, origin);
     }
-    match places().iter().find_map(|place| find(place)) {
+    match places()
+        .iter()
+        .find_map(|place| Some((place, find(place, TRAIN_IMAGES)?)))
+    {
         // What lies in these places was checked against MNIST's sha256 when it was fetched.
-        Some(path) => Ok(Images {
-            pixels: read(&path)?,
-            origin: format!("MNIST training images 0..{N_IMAGES}"),
-        }),
+        Some((place, path)) => {
+            read_all(place, &path, format!("MNIST training images 0..{N_IMAGES}"))
+        }
         None => digits(),
     }
+}
+
+/// Reads the images at `path`, and what else there is of the set in their folder.
+fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
+    let [train, images, labels] =
+        [TRAIN_LABELS, TEST_IMAGES, TEST_LABELS].map(|name| find(folder, name));
+    let labelled = match (train, images, labels) {
+        (Some(train), Some(images), Some(labels)) => {
+            let (test_pixels, test_labels) = (read(&images, usize::MAX)?, read_labels(&labels)?);
+            let mut train_labels = read_labels(&train)?;
+            ensure!(
+                train_labels.len() >= N_IMAGES && test_labels.len() * N_PIXELS == test_pixels.len(),
+                "{}: {} and {} labels do not belong to the images",
+                folder.display(),
+                train_labels.len(),
+                test_labels.len()
+            );
+            train_labels.truncate(N_IMAGES);
+            Some(Labelled {
+                train_labels,
+                test_pixels,
+                test_labels,
+                is_mnist: true,
+            })
+        }
+        _ => None,
+    };
+    let pixels = read(path, N_IMAGES)?;
+    ensure!(
+        pixels.len() == N_IMAGES * N_PIXELS,
+        "{}: {} images are fewer than {N_IMAGES}",
+        path.display(),
+        pixels.len() / N_PIXELS
+    );
+    Ok(Images {
+        pixels,
+        origin,
+        labelled,
+    })
 }
 
 /// Gives the training images that [`load`] would read, if any.
 #[must_use]
 pub fn found() -> Option<PathBuf> {
-    places().iter().find_map(|place| find(place))
+    places().iter().find_map(|place| find(place, TRAIN_IMAGES))
 }
 
 /// Gives the folders to look into: the one that `DATA_DIR` names and no other, or else those that are filled by us.
@@ -76,14 +140,14 @@ fn places() -> Vec<PathBuf> {
     beside.into_iter().chain([fetched]).collect()
 }
 
-fn find(folder: &Path) -> Option<PathBuf> {
-    FILES
-        .map(|name| folder.join(name))
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    [folder.join(name), folder.join(format!("{name}.gz"))]
         .into_iter()
         .find(|path| path.is_file())
 }
 
-fn read(path: &Path) -> Result<Vec<f32>> {
+/// The pixels of the first `most` images.
+fn read(path: &Path, most: usize) -> Result<Vec<f32>> {
     let read = || -> Result<Vec<f32>> {
         let IdxArray::U8(images) = idx::read(path)? else {
             bail!("pixels are not unsigned bytes")
@@ -93,18 +157,27 @@ fn read(path: &Path) -> Result<Vec<f32>> {
             "shape {:?} is not [n, 28, 28]",
             images.shape()
         );
-        ensure!(
-            images.shape()[0] >= N_IMAGES,
-            "{} images are fewer than {N_IMAGES}",
-            images.shape()[0]
-        );
-        Ok(images
-            .iter()
-            .take(N_IMAGES * N_PIXELS)
-            .map(|&pixel| f32::from(pixel) / LEVELS)
-            .collect())
+        let len = most.saturating_mul(N_PIXELS);
+        let pixels = images.iter().take(len);
+        Ok(pixels.map(|&pixel| f32::from(pixel) / LEVELS).collect())
     };
     read().with_context(|| format!("{}", path.display()))
+}
+
+fn read_labels(path: &Path) -> Result<Vec<u8>> {
+    labels(idx::read(path)?).with_context(|| format!("{}", path.display()))
+}
+
+fn labels(array: IdxArray) -> Result<Vec<u8>> {
+    let IdxArray::U8(labels) = array else {
+        bail!("labels are not unsigned bytes")
+    };
+    ensure!(
+        labels.ndim() == 1 && labels.iter().all(|&label| label < 10),
+        "labels of shape {:?} are no digits",
+        labels.shape()
+    );
+    Ok(labels.iter().copied().collect())
 }
 
 /// Enlarges the 8 × 8 digits to 28 × 28 by nearest neighbour and repeats them to the number of images.
@@ -129,7 +202,20 @@ fn digits() -> Result<Images> {
     let origin = format!(
         "{n_digits} UCI digits enlarged to {SIDE}x{SIDE} and repeated to {N_IMAGES} rows, since MNIST was not found"
     );
-    Ok(Images { pixels, origin })
+    let mut train_labels = labels(idx::Reader::new(DIGITS_LABELS)?.read_all()?)?;
+    let test_labels = train_labels.split_off(N_DIGITS_TO_TRAIN);
+    let test_pixels = pixels[N_DIGITS_TO_TRAIN * N_PIXELS..n_digits * N_PIXELS].to_vec();
+    let labelled = Some(Labelled {
+        train_labels,
+        test_pixels,
+        test_labels,
+        is_mnist: false,
+    });
+    Ok(Images {
+        pixels,
+        origin,
+        labelled,
+    })
 }
 
 #[cfg(test)]
@@ -140,8 +226,8 @@ mod tests {
     fn the_digits_that_ship_are_those_of_the_origin() {
         // Images per class and the sum of all pixels, as the data's own description counts them.
         const PER_CLASS: [usize; 10] = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180];
-        const LABELS: &[u8] = include_bytes!("../testdata/digits-labels.idx.gz");
-        let IdxArray::U8(labels) = idx::Reader::new(LABELS).unwrap().read_all().unwrap() else {
+        let IdxArray::U8(labels) = idx::Reader::new(DIGITS_LABELS).unwrap().read_all().unwrap()
+        else {
             panic!("labels are bytes")
         };
         let mut counts = [0; 10];

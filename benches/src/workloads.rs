@@ -1,6 +1,6 @@
 //! The workloads of the bench command, one module a family.
 //!
-//! Role: the list that the bench command walks. Most are a [`crate::program::Program`]; to add one, write its module
+//! Role: the list that the bench command walks. Most are a [`crate::program::Program`], some a [`crate::training::Recipe`]; to add one, write its module
 //! beside these, the rival's script in `rivals/`, and name it in [`all`].
 
 use crate::workload::Task;
@@ -12,6 +12,8 @@ pub mod matmul_pair;
 pub mod matmul_scale;
 pub mod similarity;
 pub mod softmax;
+pub mod train_mnist;
+pub mod two_layer_net;
 
 /// Gives every task in order, at the sizes that are measured; the largest only where a real GPU is.
 #[must_use]
@@ -25,7 +27,9 @@ pub fn all(real_gpu: bool) -> Vec<Task> {
         chain::program([4096, 4096]).task(),
         softmax::program([4096, 1000]).task(),
         conv::program([8, 16, 58, 58], [32, 3]).task(),
+        two_layer_net::task(),
     ]);
+    tasks.extend(train_mnist::Net::ALL.map(train_mnist::Net::task));
     tasks
 }
 

@@ -129,7 +129,13 @@ fn bench(options: &Options) -> Result<ExitCode> {
             continue;
         }
         progress.say(&format!("{}: computing the oracle", task.id()));
-        let problem = (task.prepare)(&images).with_context(|| task.id())?;
+        let problem = match (task.prepare)(&images) {
+            Ok(problem) => problem,
+            Err(error) => {
+                campaign.leave_out(unprepared(&task, &error));
+                continue;
+            }
+        };
         if !campaign.run(problem.as_ref(), &interrupted, &progress)? {
             campaign.leave_out(given_up(&task));
         }
@@ -322,6 +328,14 @@ fn given_up(task: &Task) -> NotRun {
         what: task.id(),
         why: "interrupted".to_owned(),
         how: "run bench again".to_owned(),
+    }
+}
+
+fn unprepared(task: &Task, error: &anyhow::Error) -> NotRun {
+    NotRun {
+        what: task.id(),
+        why: format!("{error:#}"),
+        how: "give --data a folder with all files of MNIST".to_owned(),
     }
 }
 

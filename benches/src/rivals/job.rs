@@ -34,7 +34,8 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-const PROTOCOL: Script = script!("protocol.py");
+/// What scripts import.
+const SHARED: [Script; 2] = [script!("protocol.py"), script!("training.py")];
 
 /// What a rival is started with.
 #[derive(Clone, Debug)]
@@ -72,7 +73,7 @@ impl<'a> Job<'a> {
 
     /// Writes scripts and arrays, and gives the command line.
     pub(super) fn write(&self, folder: &Folder) -> Result<Vec<OsString>> {
-        for script in [PROTOCOL, self.script] {
+        for script in SHARED.into_iter().chain([self.script]) {
             let path = folder.file(script.name);
             fs::write(&path, script.text)
                 .with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,0 +1,96 @@
+"""Training in other libraries: the same steps from the same weights.
+
+A script gives a net as a function of library, parameters and batch. Its arrays are inputs, answers
+(targets, or classes as numbers), stages (rows of epochs, rate, momentum), for a classifier the test
+set, and the parameters w0, b0, w1, ...; the result is the loss of each step and the test accuracy.
+"""
+
+import protocol
+
+
+def shapes(inputs, answers, parameters, classes):
+    """Names the sizes of all arrays, given how many axes they have."""
+    ranks = {"inputs": inputs, "answers": answers, "stages": 2}
+    if classes:
+        ranks.update(test_inputs=inputs, test_answers=answers)
+    ranks.update(parameters)
+    return {name: tuple(f"{name}_{axis}" for axis in range(rank)) for name, rank in ranks.items()}
+
+
+def rival(net, inputs, parameters, numpy=None):
+    """Serves a training: of a classifier, or, with a `numpy` to fit them, of targets.
+
+    `inputs` is how many axes the inputs have, `parameters` how many each parameter has.
+    """
+    classes = numpy is None
+    names = shapes(inputs, 1 if classes else 2, parameters, classes)
+
+    def batches(x, y):
+        # A batch is as long as the number of samples by the number of batches says.
+        return x.reshape(-1, BATCH, *x.shape[1:]), y.reshape(-1, BATCH, *y.shape[1:])
+
+    def with_torch(torch, x, y, stages, *rest):
+        tests, first = (rest[:2], rest[2:]) if classes else ((), rest)
+        functional = torch.nn.functional
+        with torch.enable_grad():
+            weights = [weight.clone().requires_grad_() for weight in first]
+            optimizer = torch.optim.SGD(weights, 1.0)
+            group = optimizer.param_groups[0]
+            x, y = batches(x, y.long() if classes else y)
+            losses = []
+            for epochs, rate, momentum in stages.tolist():
+                group.update(lr=rate, momentum=momentum)
+                for _ in range(int(epochs)):
+                    for inputs, answers in zip(x, y):
+                        outputs = net(torch, weights, inputs)
+                        if classes:
+                            loss = functional.cross_entropy(outputs, answers)
+                        else:
+                            loss = functional.mse_loss(outputs, answers, reduction="sum")
+                        optimizer.zero_grad()
+                        loss.backward()
+                        optimizer.step()
+                        losses.append(loss.detach())
+        losses = torch.stack(losses)
+        if not classes:
+            return losses
+        right = (net(torch, weights, tests[0]).argmax(1) == tests[1]).float().mean()
+        return torch.cat([losses, right[None]])
+
+    def with_jax(jax, x, y, stages, *rest):
+        jnp = jax.numpy
+        tests, first = (rest[:2], rest[2:]) if classes else ((), rest)
+        x, y = batches(x, y.astype(jnp.int32) if classes else y)
+
+        def loss_of(weights, inputs, answers):
+            outputs = net(jax, weights, inputs)
+            if not classes:
+                return jnp.square(outputs - answers).sum()
+            logs = jax.nn.log_softmax(outputs)
+            return -jnp.take_along_axis(logs, answers[:, None], 1).mean()
+
+        def step(state, what):
+            weights, velocities = state
+            number, rate, momentum = what
+            loss, gradients = jax.value_and_grad(loss_of)(weights, x[number], y[number])
+            velocities = [momentum * v + g for v, g in zip(velocities, gradients)]
+            weights = [w - rate * v for w, v in zip(weights, velocities)]
+            return (weights, velocities), loss
+
+        n_steps = [int(epochs) * len(x) for epochs in STAGES[:, 0]]
+        repeats = jnp.repeat(jnp.arange(len(n_steps)), jnp.array(n_steps), total_repeat_length=sum(n_steps))
+        numbers = jnp.arange(sum(n_steps)) % len(x)
+        what = (numbers, stages[repeats, 1], stages[repeats, 2])
+        start = (list(first), [jnp.zeros_like(weight) for weight in first])
+        (weights, _), losses = jax.lax.scan(step, start, what)
+        if not classes:
+            return losses
+        right = (net(jax, weights, tests[0]).argmax(1) == tests[1]).mean()
+        return jnp.concatenate([losses, right[None]])
+
+    def remember(arrays, args):
+        """Keeps what decides shapes, which a compiler has to know: the stages and the batch."""
+        global BATCH, STAGES
+        BATCH, STAGES = args.batch, arrays["stages"]
+
+    protocol.rival(names, numpy, with_torch, with_jax, blas=True, sizes=["batch"], remember=remember)

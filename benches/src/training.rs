@@ -1,0 +1,405 @@
+//! Training as a workload: a net, its data, and how it is trained.
+//!
+//! Role: the short way to describe such a [`Workload`]: who adds one names layers, data and stages. First weights, the program,
+//! the oracle, the check and the rivals' jobs follow from that.
+//! Method: one function of parameters, velocities and a batch gives the loss and the next parameters and velocities; it is
+//! compiled once a stage and called once a step. Batches come in the order of the data, and every contestant starts from the
+//! same weights: so all curves are one curve, up to rounding. The oracle computes its first steps in f64 by plain loops.
+//! Shapes: the result is the loss of each step and, for a classifier, the share of test images that it names right.
+//! Accuracy: of the first losses as [`Recipe::first_losses`] says; later ones drift apart with roundings, as they do in
+//! any library, so of them and of the end it is only asked that the accuracy be reached.
+
+pub mod layer;
+pub mod oracle;
+
+use crate::on_cpu::OnCpu;
+use crate::program::Law;
+use crate::record::Timer;
+use crate::rivals::{Job, Script};
+use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Workload};
+use anyhow::{Context, Result, ensure};
+use gpu_wgsl::Gpu;
+use layer::Layer;
+use tensor_core::compare::{Bound, compare};
+use tensor_core::optim::{Optimizer, Sgd};
+use tensor_core::{Host, Tensor, grad, jit, loss};
+
+/// Images of the test that are judged at once.
+const TEST_BATCH: usize = 1000;
+
+/// What a net is trained to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Small squared differences from targets, summed.
+    Targets,
+    /// Large shares of the right classes in a softmax.
+    Classes,
+}
+
+/// Some epochs at one learning rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// Times that all batches are seen.
+    pub epochs: usize,
+    /// Learning rate.
+    pub rate: f64,
+}
+
+/// How a net is trained.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// Name of the workload, as in records: `train-mnist`.
+    pub name: &'static str,
+    /// Source it comes from: `S2`.
+    pub source: &'static str,
+    /// Size in one word.
+    pub size: String,
+    /// What the rivals run, and who they are.
+    pub script: Script,
+    /// The rivals.
+    pub libraries: &'static [&'static str],
+    /// The net.
+    pub layers: Vec<Layer>,
+    /// What it learns.
+    pub goal: Goal,
+    /// Samples of one step.
+    pub batch: usize,
+    /// Learning rates, in order.
+    pub stages: Vec<Stage>,
+    /// Share of the velocity that stays; 0 for plain descent.
+    pub momentum: f64,
+    /// How many losses the oracle computes, and how near to them a result must lie.
+    pub first_losses: (usize, Bound),
+    /// The least share of test images that must be named right.
+    pub least_accuracy: f32,
+}
+
+/// Samples, one after the other, with what they are to give.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// The inputs, each as long as the first layer asks.
+    pub inputs: Vec<f32>,
+    /// For [`Goal::Targets`] the outputs; for [`Goal::Classes`] the number of the class.
+    pub answers: Vec<f32>,
+}
+
+/// A training with its data and the truth about its beginning.
+#[derive(Debug)]
+pub struct Session {
+    recipe: Recipe,
+    /// First values of weights and biases, in the order of the layers.
+    parameters: Vec<Vec<f32>>,
+    train: Samples,
+    test: Samples,
+    first_losses: Vec<f64>,
+    /// For the rivals: epochs, rate and momentum of each stage.
+    stages: Vec<f32>,
+    /// For the rivals: the length of each axis of each array, under the array's name and the axis's number.
+    sizes: Vec<(String, usize)>,
+}
+
+impl Recipe {
+    /// Draws the first weights and computes the first losses. Samples that fill no whole batch are left out.
+    ///
+    /// # Errors
+    /// The samples do not fill a batch, or are not as long as the net asks.
+    pub fn session(self, train: Samples, test: Samples) -> Result<Session> {
+        let [inputs, outputs] = self.sides()?;
+        for samples in [&train, &test] {
+            let n = samples.inputs.len() / inputs;
+            let answers = if self.goal == Goal::Targets {
+                n * outputs
+            } else {
+                n
+            };
+            ensure!(
+                samples.inputs.len() == n * inputs && samples.answers.len() == answers,
+                "{}: {} inputs and {} answers are no samples of {inputs} inputs and {outputs} outputs",
+                self.name,
+                samples.inputs.len(),
+                samples.answers.len()
+            );
+        }
+        ensure!(
+            train.inputs.len() >= self.batch * inputs,
+            "{}: fewer samples than one batch of {}",
+            self.name,
+            self.batch
+        );
+        let drawn = self.layers.iter().flat_map(Layer::parameters);
+        let parameters: Vec<Vec<f32>> = (1..)
+            .zip(drawn)
+            .map(|(stream, (shape, scale))| {
+                let len = shape.iter().product();
+                let numbers = Law::Centred.draw(len, stream);
+                numbers.into_iter().map(|x| x * scale).collect()
+            })
+            .collect();
+        let first_losses = oracle::losses(&self, &parameters, &train)?;
+        let stages = self.stages.iter();
+        let stages = stages.flat_map(|stage| [stage.epochs as f64, stage.rate, self.momentum]);
+        let mut session = Session {
+            stages: stages.map(|number| number as f32).collect(),
+            recipe: self,
+            parameters,
+            train,
+            test,
+            first_losses,
+            sizes: Vec::new(),
+        };
+        session.sizes = session.sizes();
+        Ok(session)
+    }
+
+    /// How long inputs and outputs of the net are.
+    fn sides(&self) -> Result<[usize; 2]> {
+        let (first, last) = (self.layers.first(), self.layers.last());
+        let (first, last) = first.zip(last).context("a net has layers")?;
+        Ok([first.inputs(), last.outputs()])
+    }
+
+    fn n_steps(&self, batches: usize) -> usize {
+        let epochs: usize = self.stages.iter().map(|stage| stage.epochs).sum();
+        epochs * batches
+    }
+
+    /// One step: parameters, velocities and a batch in; loss, parameters and velocities out.
+    fn step(&self, sgd: Sgd, args: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
+        let n: usize = self
+            .layers
+            .iter()
+            .map(|layer| layer.parameters().len())
+            .sum();
+        let (parameters, rest) = args.split_at(n);
+        let (velocities, batch) = rest.split_at(rest.len() - 2);
+        let outputs = layer::outputs(&self.layers, parameters, &batch[0]);
+        let loss = match self.goal {
+            Goal::Targets => (outputs - &batch[1]).square().sum(..),
+            Goal::Classes => loss::softmax_cross_entropy(&outputs, &batch[1]),
+        };
+        let parameters: Vec<&Tensor> = parameters.iter().collect();
+        let gradients = grad(&loss, &parameters)?;
+        let next = sgd.step(&parameters, &gradients, velocities)?;
+        Ok([vec![loss], next.parameters, next.state].concat())
+    }
+}
+
+impl Session {
+    fn batches(&self) -> usize {
+        self.train.inputs.len() / self.recipe.layers[0].inputs() / self.recipe.batch
+    }
+
+    fn n_losses(&self) -> usize {
+        self.recipe.n_steps(self.batches())
+    }
+
+    fn whole(&self) -> Extent {
+        let forward: f64 = self.recipe.layers.iter().map(Layer::operations).sum();
+        // Backward, each weight meets every sample twice more; but nobody asks for the gradient by the inputs.
+        let first = self.recipe.layers.first().map_or(0.0, Layer::operations);
+        let a_sample = 3.0 * forward - first;
+        let numbers = self.train.inputs.len() + self.train.answers.len();
+        let parameters: usize = self.parameters.iter().map(Vec::len).sum();
+        Extent {
+            part: Part::whole(1),
+            operations: a_sample * (self.n_losses() * self.recipe.batch) as f64,
+            bytes: ((numbers + 2 * parameters) * size_of::<f32>()) as f64,
+        }
+    }
+
+    /// The batches as tensors: inputs, and targets or classes.
+    fn tensors(&self, samples: &Samples, batch: usize) -> Vec<[Tensor; 2]> {
+        let layer = &self.recipe.layers[0];
+        let shape = [vec![batch], layer.input_shape()].concat();
+        let inputs = samples.inputs.chunks_exact(batch * layer.inputs());
+        let outputs = self.recipe.layers.last().map_or(1, Layer::outputs);
+        let width = if self.recipe.goal == Goal::Targets {
+            outputs
+        } else {
+            1
+        };
+        let answers = samples.answers.chunks_exact(batch * width);
+        let pair = |(inputs, answers): (&[f32], &[f32])| {
+            let answers = match self.recipe.goal {
+                Goal::Targets => Tensor::from_vec(&[batch, width], answers.to_vec()),
+                Goal::Classes => Tensor::from_vec(&[batch], classes(answers)),
+            };
+            [Tensor::from_vec(&shape, inputs.to_vec()), answers]
+        };
+        inputs.zip(answers).map(pair).collect()
+    }
+
+    /// What a user of the host executor runs.
+    fn host(&self) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + '_> {
+        let recipe = &self.recipe;
+        let shapes = recipe.layers.iter().flat_map(Layer::parameters);
+        let first: Vec<Tensor> = shapes
+            .zip(&self.parameters)
+            .map(|((shape, _), numbers)| Tensor::from_vec(&shape, numbers.clone()))
+            .collect();
+        let mut stages = Vec::new();
+        for stage in &recipe.stages {
+            let sgd = Sgd::new(stage.rate)?.with_momentum(recipe.momentum)?;
+            let step = jit(move |args: &[Tensor]| recipe.step(sgd, args));
+            stages.push((stage.epochs, sgd, step));
+        }
+        let judge = jit(|args: &[Tensor]| {
+            let (parameters, batch) = args.split_at(args.len() - 2);
+            let outputs = layer::outputs(&recipe.layers, parameters, &batch[0]);
+            Ok(vec![loss::accuracy(&outputs, &batch[1])])
+        });
+        let batches = self.tensors(&self.train, recipe.batch);
+        let n_test = self.test.inputs.len() / recipe.layers[0].inputs();
+        let tests = self.tensors(&self.test, TEST_BATCH.min(n_test).max(1));
+        let host = Host::new();
+        Ok(move |result: &mut Vec<f32>| {
+            let mut at = first.clone();
+            if let Some((_, sgd, _)) = stages.first() {
+                at.extend(sgd.start(&first.iter().collect::<Vec<_>>())?);
+            }
+            let mut losses = Vec::with_capacity(result.capacity());
+            for (epochs, _, step) in &stages {
+                for batch in (0..*epochs).flat_map(|_| &batches) {
+                    let args: Vec<&Tensor> = at.iter().chain(batch).collect();
+                    let mut next = step.call(&host, &args)?;
+                    losses.push(next.remove(0));
+                    at = next;
+                }
+            }
+            result.clear();
+            for loss in losses {
+                result.extend(loss.to_host::<f32>()?);
+            }
+            let mut right = 0.0;
+            for batch in &tests {
+                let args: Vec<&Tensor> = at[..first.len()].iter().chain(batch).collect();
+                let share = judge.call(&host, &args)?.remove(0);
+                right += share.to_host::<f32>()?[[]] / tests.len() as f32;
+            }
+            result.extend((recipe.goal == Goal::Classes).then_some(right));
+            Ok(())
+        })
+    }
+
+    fn check(&self, result: &Output) -> Result<()> {
+        let (result, n) = (f32::of(result)?, self.n_losses());
+        let accuracy = usize::from(self.recipe.goal == Goal::Classes);
+        ensure!(
+            result.len() == n + accuracy,
+            "{} numbers are not {n} losses and {accuracy} accuracy",
+            result.len()
+        );
+        let first = self.first_losses.len();
+        compare(
+            &result[..first],
+            &self.first_losses,
+            &self.recipe.first_losses.1,
+        )?;
+        ensure!(
+            result.iter().all(|number| number.is_finite()),
+            "a loss is not finite"
+        );
+        if let Some(&accuracy) = result.get(n) {
+            let least = self.recipe.least_accuracy;
+            ensure!(accuracy >= least, "accuracy {accuracy} is below {least}");
+        }
+        Ok(())
+    }
+
+    /// The arrays that rivals get, by name, with the lengths of their axes.
+    fn arrays(&self) -> Vec<(&'static str, &[f32], Vec<usize>)> {
+        const NAMES: [&str; 8] = ["w0", "b0", "w1", "b1", "w2", "b2", "w3", "b3"];
+        let layers = &self.recipe.layers;
+        let sample = layers[0].input_shape();
+        let is_classifier = self.recipe.goal == Goal::Classes;
+        let sets: &[(&str, &str, &Samples)] = if is_classifier {
+            &[
+                ("inputs", "answers", &self.train),
+                ("test_inputs", "test_answers", &self.test),
+            ]
+        } else {
+            &[("inputs", "answers", &self.train)]
+        };
+        let mut arrays = Vec::new();
+        for &(inputs, answers, samples) in sets {
+            // Samples that fill no whole batch are left out of the training.
+            let n = if inputs == "inputs" {
+                self.batches() * self.recipe.batch
+            } else {
+                samples.inputs.len() / layers[0].inputs()
+            };
+            let width = samples.answers.len() * layers[0].inputs() / samples.inputs.len().max(1);
+            let shape = [vec![n], sample.clone()].concat();
+            let of_answers = if is_classifier {
+                vec![n]
+            } else {
+                vec![n, width]
+            };
+            arrays.push((inputs, &samples.inputs[..n * layers[0].inputs()], shape));
+            arrays.push((answers, &samples.answers[..n * width], of_answers));
+        }
+        arrays.push(("stages", &self.stages, vec![self.recipe.stages.len(), 3]));
+        let shapes = layers.iter().flat_map(Layer::parameters);
+        let parameters = NAMES.into_iter().zip(&self.parameters).zip(shapes);
+        arrays.extend(parameters.map(|((name, own), (shape, _))| (name, &own[..], shape)));
+        arrays
+    }
+
+    fn sizes(&self) -> Vec<(String, usize)> {
+        let of = |(name, _, shape): (&str, &[f32], Vec<usize>)| {
+            let axes = shape.into_iter().enumerate();
+            let axes = axes.map(|(axis, len)| (format!("{name}_{axis}"), len));
+            axes.collect::<Vec<_>>()
+        };
+        let sizes = self.arrays().into_iter().flat_map(of);
+        sizes
+            .chain([("batch".to_owned(), self.recipe.batch)])
+            .collect()
+    }
+
+    fn rivals(&self) -> Vec<Job<'_>> {
+        let arrays: Vec<(&str, &[f32])> = self
+            .arrays()
+            .into_iter()
+            .map(|(name, elements, _)| (name, elements))
+            .collect();
+        let sizes: Vec<(&str, usize)> = self
+            .sizes
+            .iter()
+            .map(|(name, len)| (name.as_str(), *len))
+            .collect();
+        Job::each(self.recipe.libraries, self.recipe.script, &sizes, &arrays)
+    }
+}
+
+fn classes(answers: &[f32]) -> Vec<u32> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "classes are small whole numbers"
+    )]
+    let class = |&answer: &f32| answer as u32;
+    answers.iter().map(class).collect()
+}
+
+impl Problem for Session {
+    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+        let whole = self.whole();
+        let host = Rung {
+            executor: "host",
+            adapter: None,
+            timer: Timer::Wall,
+            extent: whole,
+            start: Box::new(|| Ok(Box::new(OnCpu::new(0, self.host()?)))),
+        };
+        Workload {
+            name: self.recipe.name,
+            source: self.recipe.source,
+            size: self.recipe.size.clone(),
+            whole,
+            rungs: vec![host],
+            rivals: self.rivals(),
+            check: Box::new(|result, _| self.check(result)),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Nets that learn to read digits: softmax regression, one hidden layer, two convolutions.
+//!
+//! Role: the workload `train-mnist`: training on real data until it is good, and how long that takes.
+//! Method: batches in the order of the data, descent with momentum; see `NETS` for layers, rates and batches.
+//! Shapes: images of 28 × 28 pixels below 1; the result is the loss of each step and the accuracy on the test images.
+//! Accuracy: the first losses within `EPSILONS` of f64; on the test images of MNIST 91 %, 97 % and 98.5 %.
+//! Source: MNIST by LeCun, Cortes and Burges, or the digits that ship with the project; S3 for the data.
+
+use crate::mnist::Images;
+use crate::rivals::script;
+use crate::training::layer::Layer;
+use crate::training::{Goal, Recipe, Samples, Session, Stage};
+use crate::workload::Task;
+use anyhow::{Context, Result};
+use tensor_core::compare::Bound;
+
+/// Epsilons by which the first losses may be off: what roundings of the weights' first changes come to.
+const EPSILONS: usize = 100;
+/// The accuracy that is asked for where MNIST is not at hand, of the few digits that ship with the project.
+const LEAST_ON_DIGITS: f32 = 0.85;
+const NAME: &str = "train-mnist";
+const MOMENTUM: f64 = 0.9;
+const N_CLASSES: usize = 10;
+const SIDE: usize = 28;
+
+/// A net for digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Net {
+    /// One linear layer.
+    Softmax,
+    /// One hidden layer of 100.
+    Hidden,
+    /// Two convolutions of 8 and 16 filters of 5 × 5, every second window, and a hidden layer of 64.
+    Conv,
+}
+
+impl Net {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Softmax, Self::Hidden, Self::Conv];
+
+    /// Size in one word.
+    #[must_use]
+    pub fn size(self) -> &'static str {
+        match self {
+            Self::Softmax => "784-10",
+            Self::Hidden => "784-100-10",
+            Self::Conv => "28x28-conv8-conv16-64-10",
+        }
+    }
+
+    /// Gives the task to train it.
+    #[must_use]
+    pub fn task(self) -> Task {
+        Task {
+            name: NAME,
+            size: self.size().to_owned(),
+            prepare: Box::new(move |images| Ok(Box::new(self.session(images)?))),
+        }
+    }
+
+    fn layers(self) -> Vec<Layer> {
+        let pixels = SIDE * SIDE;
+        let dense = |inputs, outputs| Layer::Dense { inputs, outputs };
+        let conv = |inputs, outputs, side| Layer::Conv {
+            inputs,
+            outputs,
+            side,
+            taps: 5,
+            step: 2,
+        };
+        match self {
+            Self::Softmax => vec![dense(pixels, N_CLASSES)],
+            Self::Hidden => vec![dense(pixels, 100), Layer::Relu(100), dense(100, N_CLASSES)],
+            Self::Conv => vec![
+                conv(1, 8, SIDE),
+                Layer::Relu(8 * 12 * 12),
+                conv(8, 16, 12),
+                Layer::Relu(16 * 4 * 4),
+                dense(16 * 4 * 4, 64),
+                Layer::Relu(64),
+                dense(64, N_CLASSES),
+            ],
+        }
+    }
+
+    fn recipe(self, is_mnist: bool) -> Recipe {
+        let stages = |stages: &[(usize, f64)]| -> Vec<Stage> {
+            let stages = stages.iter();
+            stages
+                .map(|&(epochs, rate)| Stage { epochs, rate })
+                .collect()
+        };
+        let (script, batch, stages, first, least) = match self {
+            Self::Softmax => (
+                script!("mnist_softmax.py"),
+                100,
+                stages(&[(3, 0.05)]),
+                20,
+                0.91,
+            ),
+            Self::Hidden => (
+                script!("mnist_hidden.py"),
+                100,
+                stages(&[(4, 0.1), (1, 0.02)]),
+                20,
+                0.97,
+            ),
+            Self::Conv => (
+                script!("mnist_conv.py"),
+                50,
+                stages(&[(3, 0.05), (1, 0.02), (1, 0.004)]),
+                5,
+                0.985,
+            ),
+        };
+        Recipe {
+            name: NAME,
+            source: "S3",
+            size: self.size().to_owned(),
+            script,
+            libraries: &["torch", "jax"],
+            layers: self.layers(),
+            goal: Goal::Classes,
+            batch,
+            stages,
+            momentum: MOMENTUM,
+            first_losses: (first, Bound::relative(EPSILONS)),
+            least_accuracy: if is_mnist { least } else { LEAST_ON_DIGITS },
+        }
+    }
+
+    /// Gives the training on some images.
+    ///
+    /// # Errors
+    /// The images have no labels.
+    pub fn session(self, images: &Images) -> Result<Session> {
+        let labelled = images.labelled.as_ref();
+        let labelled = labelled.context("these images have no labels, or no test images")?;
+        let samples = |pixels: &[f32], labels: &[u8]| Samples {
+            inputs: pixels.to_vec(),
+            answers: labels.iter().copied().map(f32::from).collect(),
+        };
+        let n_train = labelled.train_labels.len();
+        let train = samples(
+            &images.pixels[..n_train * SIDE * SIDE],
+            &labelled.train_labels,
+        );
+        let test = samples(&labelled.test_pixels, &labelled.test_labels);
+        self.recipe(labelled.is_mnist).session(train, test)
+    }
+}

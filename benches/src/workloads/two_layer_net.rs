@@ -1,0 +1,79 @@
+//! The two-layer net: linear, relu, linear, fitted to random targets by 500 steps of plain descent.
+//!
+//! Role: the workload `two-layer-net`: many small steps, each of a few matrix products and what stands between them.
+//! Shapes: inputs `[64, 1000]`, 100 hidden, outputs `[64, 10]`; the result is the summed squared error before each step.
+//! Accuracy: the first `FIRST` losses within 5e-6 of f64, so that any two contestants agree to 1e-5.
+//! Source: S2, its example of a net to profile, with its sizes, number of steps and learning rate.
+
+use crate::program::Law;
+use crate::rivals::script;
+use crate::training::layer::Layer;
+use crate::training::{Goal, Recipe, Samples, Session, Stage};
+use crate::workload::Task;
+use anyhow::Result;
+use tensor_core::compare::Bound;
+
+const NAME: &str = "two-layer-net";
+/// Samples, inputs, hidden and outputs of S2.
+pub const SIDES: [usize; 4] = [64, 1000, 100, 10];
+/// Steps of S2.
+pub const STEPS: usize = 500;
+const RATE: f64 = 1e-4;
+/// Losses that the oracle computes.
+const FIRST: usize = 50;
+/// 5e-6 in epsilons of f32.
+const EPSILONS: usize = 42;
+
+/// Gives the training on normal inputs and targets.
+///
+/// # Errors
+/// A side is zero.
+pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
+    let [batch, inputs, hidden, outputs] = sides;
+    let recipe = Recipe {
+        name: NAME,
+        source: "S2",
+        size: size(sides),
+        script: script!("two_layer_net.py"),
+        libraries: &["numpy", "torch", "jax"],
+        layers: vec![
+            Layer::Dense {
+                inputs,
+                outputs: hidden,
+            },
+            Layer::Relu(hidden),
+            Layer::Dense {
+                inputs: hidden,
+                outputs,
+            },
+        ],
+        goal: Goal::Targets,
+        batch,
+        stages: vec![Stage {
+            epochs: steps,
+            rate: RATE,
+        }],
+        momentum: 0.0,
+        first_losses: (FIRST, Bound::relative(EPSILONS)),
+        least_accuracy: 0.0,
+    };
+    let samples = Samples {
+        inputs: Law::Normal.draw(batch * inputs, 100),
+        answers: Law::Normal.draw(batch * outputs, 101),
+    };
+    recipe.session(samples, Samples::default())
+}
+
+/// Gives the task of S2's size.
+#[must_use]
+pub fn task() -> Task {
+    Task {
+        name: NAME,
+        size: size(SIDES),
+        prepare: Box::new(|_| Ok(Box::new(session(SIDES, STEPS)?))),
+    }
+}
+
+fn size([batch, inputs, hidden, outputs]: [usize; 4]) -> String {
+    format!("{batch}-{inputs}-{hidden}-{outputs}")
+}
