@@ -89,7 +89,7 @@ pub struct Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step {
     /// What is computed.
-    pub nest: LoopNest,
+    pub nest: Arc<LoopNest>,
     /// The buffers of the nest's inputs.
     pub inputs: Vec<BufferId>,
     /// The buffer of the nest's output.

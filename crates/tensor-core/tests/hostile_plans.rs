@@ -53,14 +53,16 @@ fn a_nest_that_breaks_a_rule_is_refused() {
         strides: vec![0; n_axes],
     };
     let changes: [&dyn Fn(&mut Plan); 6] = [
-        &|plan| plan.steps[0].nest.values.clear(),
-        &|plan| plan.steps[0].nest.values[0] = Value::Cast(DType::F32, ValueId(7)),
-        &|plan| plan.steps[0].nest.inputs[0] = DType::F64,
-        &|plan| plan.steps[0].nest.domain = vec![1 << 40, 1 << 40],
-        &|plan| plan.steps[0].nest.reduce = vec![0],
+        &|plan| Arc::make_mut(&mut plan.steps[0].nest).values.clear(),
+        &|plan| {
+            Arc::make_mut(&mut plan.steps[0].nest).values[0] = Value::Cast(DType::F32, ValueId(7))
+        },
+        &|plan| Arc::make_mut(&mut plan.steps[0].nest).inputs[0] = DType::F64,
+        &|plan| Arc::make_mut(&mut plan.steps[0].nest).domain = vec![1 << 40, 1 << 40],
+        &|plan| Arc::make_mut(&mut plan.steps[0].nest).reduce = vec![0],
         &|plan| {
             let n_axes = plan.steps[0].nest.sizes().len();
-            plan.steps[0].nest.values[0] = Value::Load {
+            Arc::make_mut(&mut plan.steps[0].nest).values[0] = Value::Load {
                 input: 5,
                 map: nowhere(n_axes),
                 guards: vec![Guard {
@@ -94,7 +96,7 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
     let (plan, data) = matrices(DType::F32);
     let contract = plan.steps[0].nest.contract.clone().unwrap();
     let mut swapped = plan;
-    swapped.steps[0].nest.contract = Some(Contract {
+    Arc::make_mut(&mut swapped.steps[0].nest).contract = Some(Contract {
         rows: contract.cols.clone(),
         cols: contract.rows.clone(),
         ..contract.clone()
@@ -102,7 +104,7 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
     refused(&swapped, &data);
     let (mut of_integers, data) = matrices(DType::I32);
     assert!(of_integers.steps[0].nest.contract.is_none());
-    of_integers.steps[0].nest.contract = Some(contract);
+    Arc::make_mut(&mut of_integers.steps[0].nest).contract = Some(contract);
     refused(&of_integers, &data);
 }
 

@@ -5,6 +5,7 @@
 //! where the target wants plain factors, the others are computed first.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::lower::{Draft, Lowered, contiguous};
 use super::{BufferId, Kind, Step};
@@ -34,7 +35,7 @@ pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) ->
     let origins = draft.origins(&lowered);
     let output = draft.buffer(Kind::Temporary, nest.dtype(), shape);
     draft.steps.push(Step {
-        nest,
+        nest: Arc::new(nest),
         inputs,
         output,
         wave: 0,

@@ -35,7 +35,7 @@ enum Form {
 
 impl Kernel {
     /// Refuses a nest that breaks a rule of the intermediate representation.
-    fn of(nest: &LoopNest, inputs: Vec<(DType, usize)>) -> Result<Self> {
+    fn of(nest: &Arc<LoopNest>, inputs: Vec<(DType, usize)>) -> Result<Self> {
         nest.check(&inputs)
             .map_err(|what| Error::BadStep { what })?;
         let form = match &nest.contract {
@@ -46,7 +46,7 @@ impl Kernel {
             _ => Form::Loops(Loops::of(nest)),
         };
         Ok(Self {
-            nest: Arc::new(nest.clone()),
+            nest: Arc::clone(nest),
             inputs,
             form,
         })
@@ -75,7 +75,7 @@ impl Kernels {
     ///
     /// # Errors
     /// [`Error::BadStep`] for a nest that breaks a rule.
-    pub(super) fn of(&self, nest: &LoopNest, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
+    pub(super) fn of(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
         let signature = || inputs.iter().map(|data| (data.dtype(), data.len()));
         // A panic in between leaves the table whole: entries are put in finished.
         let kernels = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
