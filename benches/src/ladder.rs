@@ -51,6 +51,12 @@ pub struct Line {
     pub peak_extra_bytes: Option<u64>,
     /// Operations per byte.
     pub intensity: Option<f64>,
+    /// Losses of a training, `loss_stride` steps from one to the next, all finite; none if its check failed.
+    pub losses: Vec<f32>,
+    /// Steps from one loss to the next, at least 1.
+    pub loss_stride: usize,
+    /// Share of the test data that the trained net gets right.
+    pub accuracy: Option<f32>,
     /// What must be said beside the numbers.
     pub note: String,
 }
@@ -96,8 +102,8 @@ impl Line {
         }
     }
 
-    /// Gives everything that must be said beside the numbers: why a check did not pass, and
-    /// the note.
+    /// Gives everything that must be said beside the numbers: why a check did not pass, how well a
+    /// trained net does, and the note.
     #[must_use]
     pub fn remark(&self) -> String {
         let outcome = match &self.check {
@@ -106,7 +112,10 @@ impl Line {
             Check::Skipped(why) => format!("not checked: {why}"),
             Check::Failed(why) => why.clone(),
         };
-        joined(outcome, &self.note)
+        let accuracy = self.accuracy.map_or(String::new(), |accuracy| {
+            format!("test accuracy {}", units::percent(accuracy.into()))
+        });
+        joined(joined(outcome, &accuracy), &self.note)
     }
 
     /// Orders lines by work per second, or by runs per second where no rate is known.
@@ -177,7 +186,10 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
                 .find(|seen| seen.place == Place::Rival && seen.name == line.name)
             {
                 Some(seen) => seen.note = joined(std::mem::take(&mut seen.note), &line.note),
-                None => lines.push(line),
+                None => lines.push(Line {
+                    note: joined(timing.note.clone(), &line.note),
+                    ..line
+                }),
             }
         }
     }
@@ -199,6 +211,9 @@ fn our_line(row: &Row) -> Line {
         gb_per_s: positive(row.gb_per_s),
         peak_extra_bytes: row.peak_extra_bytes,
         intensity: intensity(row),
+        losses: drawable(&row.check, &row.losses),
+        loss_stride: row.loss_stride.unwrap_or(1).max(1),
+        accuracy: row.accuracy,
         note: joined(row.note.clone(), &around(row)),
     }
 }
@@ -217,6 +232,9 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
         gb_per_s: positive(timing.gb_per_s),
         peak_extra_bytes: timing.peak_extra_bytes,
         intensity: intensity_of(timing.rate, timing.gb_per_s),
+        losses: drawable(&timing.check, &timing.losses),
+        loss_stride: timing.loss_stride.unwrap_or(1).max(1),
+        accuracy: timing.accuracy,
         note: comparison(&row.executor, timing),
     }
 }
@@ -271,7 +289,7 @@ fn interval(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<
 }
 
 /// Joins two remarks, either of which may be empty.
-fn joined(first: String, second: &str) -> String {
+pub(crate) fn joined(first: String, second: &str) -> String {
     match (first.is_empty(), second.is_empty()) {
         (_, true) => first,
         (true, false) => second.to_owned(),
@@ -282,6 +300,15 @@ fn joined(first: String, second: &str) -> String {
 /// Drops what can't be drawn on a logarithmic axis.
 fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| *value > 0.0 && value.is_finite())
+}
+
+/// Gives the losses of a training that was not found wrong, up to the first that cannot be drawn.
+fn drawable(check: &Check, losses: &[f32]) -> Vec<f32> {
+    if matches!(check, Check::Failed(_)) {
+        return Vec::new();
+    }
+    let finite = losses.iter().copied().take_while(|loss| loss.is_finite());
+    finite.collect()
 }
 
 /// Numbers the distinct rungs of each workload in order of appearance over all its sizes.

@@ -1,10 +1,12 @@
 //! Workloads, the runner behind the bench command, records and the report.
 //!
 //! Role: a workload ([`workload`]; most are a [`program`], [`workloads`] lists them) says what is computed and what is
-//! right; [`run`] times it beside its rivals; [`record`] keeps what came out, and table and report show it.
+//! right; [`run`] times it beside its rivals; [`record`] keeps what came out, and table and report show it. [`sampling`] tells
+//! where the time of one goes.
 
 pub mod claims;
 pub mod columns;
+pub mod curve;
 pub mod date;
 pub mod doctor;
 pub mod ladder;
@@ -22,6 +24,7 @@ pub mod report;
 pub mod rivals;
 pub mod roundings;
 pub mod run;
+pub mod sampling;
 pub mod table;
 pub mod training;
 pub mod units;

@@ -46,6 +46,12 @@ pub struct Ratio {
 }
 
 impl Timing {
+    /// Gives the quartiles as a spread; nothing for one sample, which has none.
+    #[must_use]
+    pub fn spread(&self) -> Option<[f64; 2]> {
+        (self.n > 1).then_some([self.low, self.high])
+    }
+
     /// Summarises samples; nothing if there are none or one is not finite.
     #[must_use]
     pub fn from_samples(samples: &[f64]) -> Option<Self> {
@@ -60,6 +66,12 @@ impl Timing {
 }
 
 impl Ratio {
+    /// Gives the interval; nothing for one round, which knows no other.
+    #[must_use]
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        (self.n > 1).then_some([self.low, self.high])
+    }
+
     /// Summarises `theirs[i] / ours[i]`; nothing if the lengths differ, there are none, or a
     /// ratio is not finite.
     #[must_use]
@@ -157,6 +169,7 @@ mod tests {
                 n: 1
             }
         );
+        assert_eq!((one.spread(), timing.spread()), (None, Some([1.75, 3.25])));
     }
 
     #[test]
@@ -218,9 +231,16 @@ mod tests {
                 n: 3
             }
         );
+        assert_eq!(ratio.interval(), Some([1.0, 4.0]));
         assert_eq!(Ratio::from_pairs(&[0.0], &[1.0]), None);
         assert_eq!(Ratio::from_pairs(&[1.0], &[]), None);
         assert_eq!(Ratio::from_pairs(&[], &[]), None);
+    }
+
+    #[test]
+    fn one_round_gives_a_ratio_and_no_interval() {
+        let ratio = Ratio::from_pairs(&[2.0], &[8.0]).unwrap();
+        assert_eq!((ratio.median, ratio.interval()), (4.0, None));
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
             source: self.program.source,
             size: self.program.size.clone(),
             whole: self.whole(),
+            n_losses: 0,
             rungs: self.rungs(),
             rivals: self.rivals(),
             check: Box::new(|result, _| {

@@ -49,7 +49,7 @@ pub struct Row {
     pub check: Check,
     /// Median time of one run in seconds.
     pub median_s: Option<f64>,
-    /// First quartile of the times in seconds.
+    /// First quartile of the times in seconds; absent, as the third, where it ran once.
     pub low_s: Option<f64>,
     /// Third quartile of the times in seconds.
     pub high_s: Option<f64>,
@@ -81,6 +81,16 @@ pub struct Row {
     pub peak_extra_bytes: Option<u64>,
     /// Energy of one run in joules.
     pub energy_j: Option<f64>,
+    /// Losses of a training, those of the steps 0, k, 2 k, …, where k is `loss_stride`; left out where nothing is trained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<f32>,
+    /// Steps from one of `losses` to the next; absent where every step is there, as it is up to
+    /// [`crate::curve::MOST_LOSSES`] of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_stride: Option<usize>,
+    /// Share of the test data that the trained net gets right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f32>,
     /// Rivals measured alternately with this row, by name.
     pub rivals: BTreeMap<String, RivalTiming>,
     /// What a reader must know beside the numbers: `rows 0..500 of 50000`.
@@ -119,8 +129,21 @@ pub struct RivalTiming {
     pub speedup: Option<f64>,
     /// Lower end of the interval of `speedup`, as [`crate::measure::Ratio`] defines it.
     pub low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of that interval; neither end is there where one of the two ran once.
     pub high: Option<f64>,
+    /// Losses of a training, those of the steps 0, k, 2 k, …, where k is `loss_stride`; left out where nothing is trained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<f32>,
+    /// Steps from one of `losses` to the next; absent where every step is there, as it is up to
+    /// [`crate::curve::MOST_LOSSES`] of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_stride: Option<usize>,
+    /// Share of the test data that the trained net gets right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f32>,
+    /// What a reader must know beside the numbers: `one run`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
 }
 
 /// Something that this run left out.
@@ -293,6 +316,9 @@ impl Default for Row {
             share_of_peak: None,
             peak_extra_bytes: None,
             energy_j: None,
+            losses: Vec::new(),
+            loss_stride: None,
+            accuracy: None,
             rivals: BTreeMap::new(),
             note: String::new(),
         }
@@ -509,6 +535,11 @@ mod tests {
             "rivals",
         ] {
             assert!(value.get(key).is_some(), "key {key} is missing");
+        }
+        for key in ["losses", "loss_stride", "accuracy"] {
+            let rival = &value["rivals"]["torch"];
+            let absent = value.get(key).is_none() && rival.get(key).is_none();
+            assert!(absent, "key {key} is there without a training");
         }
         assert_eq!(value["check"], "failed: off by one");
         assert_eq!(value["timer"], "wall");

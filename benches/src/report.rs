@@ -1,10 +1,10 @@
 //! Records as one HTML page that needs nothing but a browser.
 //!
 //! Role: the picture of a run: facts of the machine, an overview, the ladders as bars and tables,
-//! a roofline where there are several sizes, and what was left out. Every number comes from the record.
+//! a roofline where there are several sizes, the losses of trainings, and what was left out. Every number comes from the record.
 //! Method: plain strings; whatever a record holds is escaped on its way into the page, and
 //! plots are SVG inside it whose colours the style sheet sets for light and dark.
-//! Limits: about 15 kB per ladder; the page stays far below 500 kB for some thirty of them.
+//! Limits: about 15 kB per ladder, and as much again for a chart of losses; the page stays far below 500 kB for some thirty of them.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,6 +16,7 @@ use crate::units;
 
 mod axis;
 mod bars;
+mod curves;
 mod facts;
 mod ink;
 mod overview;
@@ -24,6 +25,9 @@ mod roofline;
 pub(crate) mod sample;
 mod tables;
 
+/// What stands above a chart of losses.
+const LOSSES: &str = "Loss of each step of the training, for all that passed their check; beside each name its last loss \
+    and, where it was asked, the share of the test data that the net gets right.";
 const STYLE: &str = include_str!("report/style.css");
 
 /// Gives the page for one or more records, in their order.
@@ -156,6 +160,11 @@ fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[Strin
             Ok(svg) => html += &figure(&svg, ""),
             Err(error) => html += &not_drawn(&error),
         }
+        match curves::draw(ladder, adapters) {
+            Ok(Some(svg)) => html += &figure(&svg, LOSSES),
+            Ok(None) => {}
+            Err(error) => html += &not_drawn(&error),
+        }
         html += &tables::ladder(ladder, adapters);
     }
     html + "</section>\n"
@@ -235,6 +244,8 @@ mod tests {
         for item in &record.not_run {
             assert!(page.contains(&escape(&item.why)) && page.contains(&escape(&item.how)));
         }
+        let charts = page.matches("aria-label=\"Losses of two-layer-net").count();
+        assert!(charts == 1 && page.contains("test accuracy 97.3 %"));
         let rows = page.matches("<tr class=\"line").count();
         let lines: usize = ladder::ladders(&record)
             .iter()
@@ -266,7 +277,7 @@ mod tests {
     fn the_page_needs_no_network_and_is_small() {
         let record = sample::record();
         let page = render(&vec![record; 3]);
-        assert!(page.len() < 500_000, "{} bytes", page.len());
+        assert!(page.len() < 600_000, "{} bytes", page.len());
         let links = page.replace("http://www.w3.org/2000/svg", "");
         for word in [
             "http:", "https:", "url(", "@import", "<link", "<script", " src=",

@@ -5,10 +5,12 @@
 //! the oracle, and a wrong one is never timed; after the last round it is compared again. The others run in rounds, each a few times a turn, so that what
 //! disturbs the machine disturbs all of them; a speed-up is the median over rounds of the ratio within a round.
 //! Rows have their own timer's times; speed-ups are by the host's clock on both sides, submission and waiting
-//! included. Contestants that are slow sit out the later rounds.
+//! included. Contestants that are slow sit out the later rounds; one whose run takes several seconds is timed once, after
+//! its first run, and its row says so.
 
 mod entry;
 
+use crate::ladder::joined;
 use crate::measure::SETTLE;
 use crate::record::{NotRun, RivalTiming, Row};
 use crate::rivals::Rival;
@@ -169,10 +171,13 @@ fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     row.read_back_s = entry.read_back_s;
     row.wall_s = entry.wall_s();
     row.peak_extra_bytes = entry.peak_extra_bytes;
+    let curve = &entry.curve;
+    row.losses.clone_from(&curve.losses);
+    (row.loss_stride, row.accuracy) = (curve.stride, curve.accuracy);
+    row.note = joined(std::mem::take(&mut row.note), entry.note());
     let Some(timing) = entry.timing() else { return };
     row.median_s = Some(timing.median);
-    row.low_s = Some(timing.low);
-    row.high_s = Some(timing.high);
+    [row.low_s, row.high_s] = ends(timing.spread());
     row.rate = row
         .operations
         .map(|operations| operations / timing.median * 1e-9);
@@ -191,13 +196,15 @@ fn timing_of(
 ) -> RivalTiming {
     let (timing, ratio) = (rival.timing(), rival.over(ours));
     let median_s = timing.map(|timing| timing.median);
+    let [low_s, high_s] = ends(timing.and_then(|timing| timing.spread()));
+    let [low, high] = ends(ratio.and_then(|ratio| ratio.interval()));
     RivalTiming {
         version: identity.version.clone(),
         threads: identity.threads,
         check: rival.check.clone(),
         median_s,
-        low_s: timing.map(|timing| timing.low),
-        high_s: timing.map(|timing| timing.high),
+        low_s,
+        high_s,
         first_call_s: rival.first_call_s,
         peak_extra_bytes: rival.peak_extra_bytes,
         rate: median_s.map(|seconds| workload.whole.operations / seconds * 1e-9),
@@ -207,7 +214,67 @@ fn timing_of(
             .map(|(first, seconds)| first / seconds),
         share_of_peak: None,
         speedup: ratio.map(|ratio| ratio.median),
-        low: ratio.map(|ratio| ratio.low),
-        high: ratio.map(|ratio| ratio.high),
+        low,
+        high,
+        losses: rival.curve.losses.clone(),
+        loss_stride: rival.curve.stride,
+        accuracy: rival.curve.accuracy,
+        note: rival.note().to_owned(),
+    }
+}
+
+/// Gives the two ends of an interval that may be unknown.
+fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
+    interval.map_or([None; 2], |ends| ends.map(Some))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Check;
+    use crate::workload::{Extent, OutputElement, Part};
+    use tensor_core::compare::{Bound, compare};
+
+    /// A training of three steps; its rungs learn, or not.
+    fn training() -> Workload<'static> {
+        const TRUE: [f32; 4] = [3.0, 2.0, 1.0, 0.75];
+        let whole = Extent {
+            part: Part::whole(1),
+            operations: 1.0,
+            bytes: 1.0,
+        };
+        let rung = |name, result: [f32; 4]| {
+            Rung::on_cpu(name, whole, 4, move |out: &mut Vec<f32>| {
+                out.copy_from_slice(&result);
+                Ok(())
+            })
+        };
+        Workload {
+            name: "training",
+            source: "none",
+            size: "3".to_owned(),
+            whole,
+            n_losses: 3,
+            rungs: vec![rung("learns", TRUE), rung("does not", [3.0; 4])],
+            rivals: vec![],
+            check: Box::new(|result, _| {
+                compare(f32::of(result)?, TRUE.map(f64::from), &Bound::exact())?;
+                Ok(())
+            }),
+        }
+    }
+
+    #[test]
+    fn losses_and_accuracy_of_what_passed_reach_the_rows() {
+        let setting = Setting {
+            python: None,
+            interrupted: &|| false,
+            progress: &|_| (),
+        };
+        let rows = run(training(), &setting).rows;
+        assert_eq!(rows[0].losses, [3.0, 2.0, 1.0]);
+        assert_eq!((rows[0].accuracy, rows[0].loss_stride), (Some(0.75), None));
+        assert_eq!((&rows[0].check, rows[0].note.as_str()), (&Check::Ok, ""));
+        assert!(matches!(rows[1].check, Check::Failed(_)) && rows[1].losses.is_empty());
     }
 }

@@ -42,7 +42,7 @@ pub struct Stage {
     /// Times that all batches are seen.
     pub epochs: usize,
     /// Learning rate.
-    pub rate: f64,
+    pub rate: f32,
 }
 
 /// How a net is trained.
@@ -67,7 +67,7 @@ pub struct Recipe {
     /// Learning rates, in order.
     pub stages: Vec<Stage>,
     /// Share of the velocity that stays; 0 for plain descent.
-    pub momentum: f64,
+    pub momentum: f32,
     /// How many losses the oracle computes, and how near to them a result must lie.
     pub first_losses: (usize, Bound),
     /// The least share of test images that must be named right.
@@ -137,9 +137,9 @@ impl Recipe {
             .collect();
         let first_losses = oracle::losses(&self, &parameters, &train)?;
         let stages = self.stages.iter();
-        let stages = stages.flat_map(|stage| [stage.epochs as f64, stage.rate, self.momentum]);
+        let stages = stages.flat_map(|stage| [stage.epochs as f32, stage.rate, self.momentum]);
         let mut session = Session {
-            stages: stages.map(|number| number as f32).collect(),
+            stages: stages.collect(),
             recipe: self,
             parameters,
             train,
@@ -239,7 +239,7 @@ impl Session {
             .collect();
         let mut stages = Vec::new();
         for stage in &recipe.stages {
-            let sgd = Sgd::new(stage.rate)?.with_momentum(recipe.momentum)?;
+            let sgd = Sgd::new(stage.rate.into())?.with_momentum(recipe.momentum.into())?;
             let step = jit(move |args: &[Tensor]| recipe.step(sgd, args));
             stages.push((stage.epochs, sgd, step));
         }
@@ -397,6 +397,7 @@ impl Problem for Session {
             source: self.recipe.source,
             size: self.recipe.size.clone(),
             whole,
+            n_losses: self.n_losses(),
             rungs: vec![host],
             rivals: self.rivals(),
             check: Box::new(|result, _| self.check(result)),

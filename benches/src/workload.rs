@@ -237,6 +237,9 @@ pub struct Workload<'a> {
     pub size: String,
     /// All of the work.
     pub whole: Extent,
+    /// So many leading elements of an f32 result are the losses of a training, step by step; at most one more follows,
+    /// the accuracy on test data. 0 where nothing is trained.
+    pub n_losses: usize,
     /// The rungs, slowest idea first.
     pub rungs: Vec<Rung<'a>>,
     /// What the rivals do, from the same inputs.

@@ -2,10 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
+use benches::program::Law;
 use benches::rivals::{Rival, python};
+use benches::training::layer::Layer;
+use benches::training::{Recipe, Samples, Session, Stage};
 use benches::workload::{Contestant, Output, Problem, Workload};
 use benches::workloads::matmul::Product;
-use benches::workloads::{chain, conv, matmul_pair, matmul_scale, similarity, softmax};
+use benches::workloads::{
+    chain, conv, matmul_pair, matmul_scale, similarity, softmax, train_mnist, two_layer_net,
+};
 use gpu_wgsl::check::skip;
 
 /// One problem of every workload; sizes are no multiples of what a vector or a block holds.
@@ -23,7 +28,52 @@ fn problems() -> Vec<Box<dyn Problem>> {
     ];
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
     problems.extend(programs.map(Result::unwrap));
+    problems.push(Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()));
+    problems.push(Box::new(classifier().unwrap()));
     problems
+}
+
+/// A small net of every layer, with nothing to learn.
+fn classifier() -> anyhow::Result<Session> {
+    let conv = |inputs, outputs, side| Layer::Conv {
+        inputs,
+        outputs,
+        side,
+        taps: 3,
+        step: 2,
+    };
+    let dense = |inputs, outputs| Layer::Dense { inputs, outputs };
+    let recipe = train_mnist::Net::Conv.recipe(false);
+    let recipe = Recipe {
+        layers: vec![
+            conv(1, 2, 9),
+            Layer::Relu(32),
+            conv(2, 3, 4),
+            Layer::Relu(3),
+            dense(3, 5),
+            Layer::Relu(5),
+            dense(5, 10),
+        ],
+        batch: 4,
+        stages: vec![
+            Stage {
+                epochs: 2,
+                rate: 0.1,
+            },
+            Stage {
+                epochs: 1,
+                rate: 0.01,
+            },
+        ],
+        least_accuracy: 0.0,
+        ..recipe
+    };
+    // The last of 14 fill no batch.
+    let samples = |n: usize| Samples {
+        inputs: Law::Uniform.draw(n * 81, 3),
+        answers: (0..n).map(|at| (at * 7 % 10) as f32).collect(),
+    };
+    recipe.session(samples(14), samples(3))
 }
 
 /// Changes one element by a hundredth, or by the least there is.

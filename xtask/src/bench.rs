@@ -18,7 +18,16 @@ It fetches MNIST first (see `cargo xtask data --help`), goes on without it if it
 
   --bundle DIR    write a folder that runs ./bench on a machine without cargo; run nothing
   --data DIR      as below, but DIR is meant from the current folder; nothing is fetched
+  --sample DIR    as below; the build then holds line tables, which name the functions that were inlined
 ";
+
+/// The code stays the same; but the program triples in size, so only who samples it gets them.
+const LINE_TABLES: [&str; 4] = [
+    "--config",
+    "profile.release.package.tensor-core.debug=\"line-tables-only\"",
+    "--config",
+    "profile.release.package.benches.debug=\"line-tables-only\"",
+];
 
 pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     if program::asks_for_help(&args) {
@@ -42,7 +51,12 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
         None if args.iter().any(|arg| arg == "--list") => (),
         None => fetch(&data::mnist(&workspace)?),
     }
-    program::build(&["bench"])?;
+    let line_tables = if samples(&args) {
+        &LINE_TABLES[..]
+    } else {
+        &[]
+    };
+    program::build_with(&["bench"], line_tables)?;
     program::run(&workspace, "bench", &args)
 }
 
@@ -53,6 +67,12 @@ fn fetch(dir: &Path) {
         Ok(data::Source::Fetched) => eprintln!("fetched MNIST into {}", dir.display()),
         Err(fault) => eprintln!("MNIST was not fetched: {fault}"),
     }
+}
+
+/// Whether the program is asked to sample stacks.
+fn samples(args: &[OsString]) -> bool {
+    let mut texts = args.iter().filter_map(|arg| arg.to_str());
+    texts.any(|arg| arg == "--sample" || arg.starts_with("--sample="))
 }
 
 /// Takes `--key DIR` or `--key=DIR` out of the arguments before `--`.
@@ -94,6 +114,13 @@ mod tests {
         let mut one = args(&["--data=mine"]);
         assert_eq!(take_path(&mut one, "--data").unwrap(), Some("mine".into()));
         assert!(one.is_empty());
+    }
+
+    #[test]
+    fn both_forms_of_sampling_are_seen() {
+        assert!(samples(&args(&["--only", "chain", "--sample", "out"])));
+        assert!(samples(&args(&["--sample=out"])));
+        assert!(!samples(&args(&["--only", "sample"])));
     }
 
     #[test]

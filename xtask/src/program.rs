@@ -16,6 +16,11 @@ use crate::{data, process, rivals};
 
 /// Builds programs of `benches` in release; cargo's own progress is shown.
 pub(crate) fn build(programs: &[&str]) -> Result<()> {
+    build_with(programs, &[])
+}
+
+/// Builds programs of `benches` in release, with further arguments of cargo.
+pub(crate) fn build_with(programs: &[&str], options: &[&str]) -> Result<()> {
     let mut cargo = process::cargo();
     // Colours are left to cargo here: its output goes straight to the user.
     cargo.env_remove("CARGO_TERM_COLOR");
@@ -23,6 +28,7 @@ pub(crate) fn build(programs: &[&str]) -> Result<()> {
     for program in programs {
         cargo.args(["--bin", program]);
     }
+    cargo.args(options);
     // stdout belongs to the program that is built, which may print JSON there.
     if !cargo
         .status()

@@ -6,10 +6,11 @@ use anyhow::{Context, Result};
 use benches::machine;
 use benches::mnist::{self, Images};
 use benches::output::print;
-use benches::record::{AdapterFacts, Check, Machine, NotRun, Record};
+use benches::record::{AdapterFacts, Check, Machine, NotRun, Record, replace_file};
 use benches::run::{self, Setting};
+use benches::sampling::{self, Sampled};
 use benches::workload::{Problem, Task};
-use benches::{peak, report, rivals, table, workloads};
+use benches::{peak, report, rivals, table, units, workloads};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -32,6 +33,9 @@ usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
   --record        also add the record to benches/record/
   --out DIR       put bench/<date>.json and report/index.html under DIR (default: target)
   --json          print one JSON object per row instead of the table
+  --sample DIR    measure nothing; run each workload on the host executor for ten seconds, every other half second
+                  under a sampler of stacks (Unix), write DIR/<name>-<size>.folded, one line `a;b;c count` a stack, as
+                  tools for flame graphs read it, and print the ten functions that took most time
   --help          print this
 
 Environment: RIVALS_PYTHON names the Python of the rivals, DATA_DIR the folder that holds mnist/. Exit: 0, 1 where a check failed, 2 for wrong usage, 130 when interrupted;
@@ -42,6 +46,10 @@ what is finished by then is on disk.
 const USAGE: u8 = 2;
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: u8 = 130;
+/// Functions that sampling prints for each workload.
+const N_FUNCTIONS: usize = 10;
+/// Letters that it prints of a function's name, which may hold whole types; the file has them all.
+const LONGEST_NAME: usize = 108;
 /// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
 
@@ -54,6 +62,7 @@ struct Options {
     record: bool,
     out: Option<PathBuf>,
     json: bool,
+    sample: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -90,6 +99,7 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
             Long("record") => options.record = true,
             Long("out") => options.out = Some(parser.value()?.into()),
             Long("json") => options.json = true,
+            Long("sample") => options.sample = Some(parser.value()?.into()),
             Long("help") | Short('h') => return Ok(None),
             other => return Err(other.unexpected()),
         }
@@ -121,6 +131,9 @@ fn bench(options: &Options) -> Result<ExitCode> {
     let images = mnist::load(options.data.as_deref())?;
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
+    if let Some(folder) = &options.sample {
+        return sample(&tasks, &images, folder, &interrupted, &progress);
+    }
     progress.say("measuring the limits of this machine");
     let mut campaign = Campaign::start(options, &images, adapters)?;
     for task in tasks {
@@ -156,6 +169,55 @@ fn bench(options: &Options) -> Result<ExitCode> {
         (false, true) => ExitCode::FAILURE,
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Samples the stacks of each workload on the host executor and writes them into the folder; measures nothing else.
+fn sample(
+    tasks: &[Task],
+    images: &Images,
+    folder: &Path,
+    interrupted: &AtomicBool,
+    progress: &Progress,
+) -> Result<ExitCode> {
+    for task in tasks {
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        progress.say(&format!("{}: sampling", task.id()));
+        let problem = (task.prepare)(images).with_context(|| task.id())?;
+        let sampled = sampling::sample_host(problem.workload(&[])).with_context(|| task.id())?;
+        let Some(sampled) = sampled else {
+            eprintln!("{}: no rung is called host", task.id());
+            continue;
+        };
+        let path = folder.join(format!("{}-{}.folded", task.name, task.size));
+        replace_file(&path, &sampled.stacks.folded())?;
+        print(&functions(task, &sampled, &path))?;
+    }
+    progress.done();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what sampling found: the functions that took most time themselves, and what the sampler cost.
+fn functions(task: &Task, sampled: &Sampled, path: &Path) -> String {
+    let interval = sampled.cost.interval();
+    let interval = interval.map_or(String::new(), |ends| {
+        let [low, high] = ends.map(units::digits);
+        format!(" ({low}–{high})")
+    });
+    let mut text = format!(
+        "{}: {} samples in {}; median {}, while sampled {} of that{interval}\n",
+        task.id(),
+        sampled.stacks.n_samples(),
+        path.display(),
+        units::seconds(sampled.median_s),
+        units::times(sampled.cost.median),
+    );
+    for (function, share) in sampled.stacks.by_self_time().iter().take(N_FUNCTIONS) {
+        let name: String = function.chars().take(LONGEST_NAME).collect();
+        text += &format!("{:>8}  {name}\n", units::percent(*share));
+    }
+    text
 }
 
 /// A run of the bench: a record that grows and is on disk after every workload.

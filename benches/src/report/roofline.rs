@@ -244,7 +244,7 @@ fn spread_labels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
 
 /// Moves ascending heights apart until they are [`LINE_STEP`] apart, each run of touching ones
 /// centred on what it wanted.
-fn spread(wanted: &[i32]) -> Vec<i32> {
+pub(super) fn spread(wanted: &[i32]) -> Vec<i32> {
     let step = f64::from(LINE_STEP);
     // A run is its number of members and the height its first one would like.
     let mut runs: Vec<(usize, f64)> = Vec::new();

@@ -99,6 +99,7 @@ pub(crate) fn record() -> Record {
         check: Check::Skipped("buffer of 16 MiB is over the limit of this sample".into()),
         ..rows[dead].clone()
     };
+    rows.extend(training());
     let not_run = NotRun {
         what: "jax".into(),
         why: "No module named 'jax'".into(),
@@ -130,7 +131,52 @@ fn rival(version: &str, speedup: f64, ours: &Row) -> RivalTiming {
         speedup: Some(speedup),
         low: Some(0.98 * speedup),
         high: Some(1.02 * speedup),
+        ..RivalTiming::default()
     }
+}
+
+/// A training: all agree but one, which sits in a worse minimum, and one that ran once.
+fn training() -> [Row; 3] {
+    let losses = |floor: f32| -> Vec<f32> {
+        let noise = |step: u16| (f32::from(step * 7919 % 97) / 97.0 - 0.5).mul_add(0.3, 1.0);
+        let loss = |step: u16| 2.3 * (-f32::from(step) / 60.0).exp() + floor * noise(step);
+        (0..500).map(loss).collect()
+    };
+    let row = |executor: &str, seconds: f64| Row {
+        workload: "two-layer-net".into(),
+        source: "S2".into(),
+        size: "64x1000x100x10".into(),
+        executor: executor.into(),
+        check: Check::Ok,
+        median_s: Some(seconds),
+        rate: Some(20.0 / seconds),
+        rate_unit: "GFLOP/s".into(),
+        losses: losses(0.01),
+        accuracy: Some(0.9731),
+        ..Row::default()
+    };
+    let loops = Row {
+        note: "one run".into(),
+        ..row("loops", 5.2)
+    };
+    let mut host = row("host", 0.25);
+    for (name, speedup, floor) in [
+        ("numpy", 4.0, 0.01),
+        ("torch", 2.4, 0.03),
+        ("jax", 3.0, 0.01),
+    ] {
+        let timing = RivalTiming {
+            losses: losses(floor),
+            accuracy: host.accuracy,
+            ..rival("0.0-sample", speedup, &host)
+        };
+        host.rivals.insert(name.into(), timing);
+    }
+    let wgsl = Row {
+        adapter: Some(GPU.into()),
+        ..row("wgsl", 0.09)
+    };
+    [loops, host, wgsl]
 }
 
 fn machine() -> Machine {
@@ -187,10 +233,12 @@ pub(crate) fn hostile() -> Record {
         median_s: Some(1.0),
         rate_unit: text(),
         note: text(),
+        losses: vec![2.0, 1.0],
         rivals: [(
             text(),
             RivalTiming {
                 version: text(),
+                note: text(),
                 check: Check::Failed(text()),
                 ..RivalTiming::default()
             },

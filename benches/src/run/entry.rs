@@ -1,9 +1,10 @@
 //! One contestant in the rounds of a workload: its check, its turns, its times.
 
 use super::{N_ROUNDS, N_SLOW_ROUNDS};
+use crate::curve::Curve;
 use crate::measure::{Ratio, Timing, wall};
 use crate::record::Check;
-use crate::workload::{Contestant, Part, Workload};
+use crate::workload::{Contestant, Output, Part, Workload};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ const TURN_S: f64 = 0.05;
 const MAX_RUNS_PER_TURN: usize = 200;
 /// A single run beyond this many turns makes a contestant slow.
 const SLOW_TURNS: f64 = 4.0;
+/// A single run beyond this is the only one that is timed: rounds of it would take minutes.
+const LONGEST_REPEATED_S: f64 = 4.0;
 
 /// A contestant, ready to take turns.
 pub(super) struct Entry<'a> {
@@ -24,6 +27,8 @@ pub(super) struct Entry<'a> {
     /// Time to bring the result back.
     pub(super) read_back_s: Option<f64>,
     pub(super) peak_extra_bytes: Option<u64>,
+    /// What its last checked result says of a training.
+    pub(super) curve: Curve,
     /// Whether rivals are set beside it, which takes its time by the host's clock.
     compared: bool,
     contestant: Option<Box<dyn Contestant + 'a>>,
@@ -51,6 +56,7 @@ impl<'a> Entry<'a> {
             first_call_s: None,
             read_back_s: None,
             peak_extra_bytes: None,
+            curve: Curve::default(),
             compared,
             contestant: None,
             runs_per_turn: 0,
@@ -79,24 +85,35 @@ impl<'a> Entry<'a> {
         let clock = Instant::now();
         let result = contestant.result()?;
         let read_back_s = clock.elapsed().as_secs_f64();
-        (workload.check)(&result, self.part)?;
-        let seconds = contestant
-            .run(1)?
-            .first()
-            .copied()
-            .context("it told no time")?;
-        if contestant.wall(1)?.is_some() {
+        self.judge(&result, workload)?;
+        // The first run does not tell how long a run takes: it may be compilation for the most part.
+        let second = contestant.run(1)?;
+        let seconds = second.first().copied().context("it told no time")?;
+        let by_host = contestant.wall(1)?;
+        if by_host.is_some() {
             self.upload_s = Some(upload_s);
             self.read_back_s = Some(read_back_s);
         }
-        self.peak_extra_bytes = contestant.peak_extra_bytes()?;
-        self.runs_per_turn = runs_per_turn(seconds);
-        self.n_rounds = if seconds > SLOW_TURNS * TURN_S {
-            N_SLOW_ROUNDS
+        if seconds > LONGEST_REPEATED_S {
+            self.rounds.push(second);
+            self.wall_rounds.extend(by_host.filter(|_| self.compared));
         } else {
-            N_ROUNDS
-        };
+            self.peak_extra_bytes = contestant.peak_extra_bytes()?;
+            self.runs_per_turn = runs_per_turn(seconds);
+            self.n_rounds = if seconds > SLOW_TURNS * TURN_S {
+                N_SLOW_ROUNDS
+            } else {
+                N_ROUNDS
+            };
+        }
         self.contestant = Some(contestant);
+        Ok(())
+    }
+
+    /// Compares a result with the oracle, and keeps its curve if it is right.
+    fn judge(&mut self, result: &Output, workload: &Workload<'_>) -> Result<()> {
+        (workload.check)(result, self.part)?;
+        self.curve = Curve::of(result, workload.n_losses);
         Ok(())
     }
 
@@ -132,10 +149,8 @@ impl<'a> Entry<'a> {
         let Some(contestant) = &mut self.contestant else {
             return;
         };
-        let part = self.part;
-        let checked = contestant
-            .result()
-            .and_then(|result| (workload.check)(&result, part));
+        let result = contestant.result();
+        let checked = result.and_then(|result| self.judge(&result, workload));
         if let Err(error) = checked.context("after the last round") {
             self.fail(&error);
         }
@@ -147,8 +162,18 @@ impl<'a> Entry<'a> {
         self.contestant = None;
         (self.upload_s, self.first_call_s, self.read_back_s) = (None, None, None);
         self.peak_extra_bytes = None;
+        self.curve = Curve::default();
         self.rounds.clear();
         self.wall_rounds.clear();
+    }
+
+    /// Gives what must be said of its times; empty for one that took turns, or failed.
+    pub(super) fn note(&self) -> &'static str {
+        if self.n_rounds == 0 && !self.rounds.is_empty() {
+            "one run"
+        } else {
+            ""
+        }
     }
 
     /// Gives median and quartiles over all runs by its own timer; nothing for a contestant that failed.
@@ -199,7 +224,7 @@ fn runs_per_turn(seconds: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{Extent, Output, OutputElement};
+    use crate::workload::{Extent, OutputElement};
     use anyhow::bail;
     use tensor_core::compare::{Bound, compare};
 
@@ -242,6 +267,7 @@ mod tests {
             source: "none",
             size: "1".to_owned(),
             whole,
+            n_losses: 1,
             rungs: vec![],
             rivals: vec![],
             check: Box::new(|result, _| {
@@ -301,6 +327,26 @@ mod tests {
         let entry = enter(0.01, 4.0, [20, 0], 10);
         assert_eq!(entry.check, Check::Failed("it broke".to_owned()));
         assert_eq!(entry.timing(), None);
+    }
+
+    #[test]
+    fn what_takes_several_seconds_is_timed_once_and_has_no_interval() {
+        // It lasts for the first run and one more; any further one would fail it.
+        let (long, fast) = (enter(5.0, 4.0, [2, 0], 10), enter(0.5, 4.0, [1000, 0], 10));
+        assert_eq!((&long.check, long.note()), (&Check::Ok, "one run"));
+        let timing = long.timing().unwrap();
+        assert_eq!((timing.median, timing.spread()), (5.0, None));
+        let ratio = long.over(&fast).unwrap();
+        assert_eq!((ratio.median, ratio.interval()), (10.0, None));
+        assert_eq!(fast.note(), "");
+    }
+
+    #[test]
+    fn only_a_result_that_passed_keeps_its_losses() {
+        let passed = enter(0.01, 4.0, [1000, 0], 10);
+        assert_eq!(passed.curve.losses, [4.0]);
+        let spoilt = enter(0.01, 4.0, [1000, 990], 10);
+        assert_eq!(spoilt.curve, Curve::default());
     }
 
     #[test]

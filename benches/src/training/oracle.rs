@@ -48,8 +48,8 @@ pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Re
                 let (parameter, velocity) =
                     (&mut parameters[at + offset], &mut velocities[at + offset]);
                 for ((p, v), g) in parameter.iter_mut().zip(velocity).zip(gradient) {
-                    *v = recipe.momentum * *v + g;
-                    *p -= stage.rate * *v;
+                    *v = f64::from(recipe.momentum) * *v + g;
+                    *p -= f64::from(stage.rate) * *v;
                 }
             }
         }

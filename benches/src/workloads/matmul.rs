@@ -204,6 +204,7 @@ impl Problem for Product {
             source: "S3",
             size: size(self.shape),
             whole: self.extent(self.whole()),
+            n_losses: 0,
             rungs,
             // Compiled, a single product is the library's call that it was before.
             rivals: Job::each(

@@ -19,7 +19,7 @@ const EPSILONS: usize = 100;
 /// The accuracy that is asked for where MNIST is not at hand, of the few digits that ship with the project.
 const LEAST_ON_DIGITS: f32 = 0.85;
 const NAME: &str = "train-mnist";
-const MOMENTUM: f64 = 0.9;
+const MOMENTUM: f32 = 0.9;
 const N_CLASSES: usize = 10;
 const SIDE: usize = 28;
 
@@ -83,8 +83,10 @@ impl Net {
         }
     }
 
-    fn recipe(self, is_mnist: bool) -> Recipe {
-        let stages = |stages: &[(usize, f64)]| -> Vec<Stage> {
+    /// Gives how it is trained, on MNIST or on other digits.
+    #[must_use]
+    pub fn recipe(self, is_mnist: bool) -> Recipe {
+        let stages = |stages: &[(usize, f32)]| -> Vec<Stage> {
             let stages = stages.iter();
             stages
                 .map(|&(epochs, rate)| Stage { epochs, rate })

@@ -18,7 +18,7 @@ const NAME: &str = "two-layer-net";
 pub const SIDES: [usize; 4] = [64, 1000, 100, 10];
 /// Steps of S2.
 pub const STEPS: usize = 500;
-const RATE: f64 = 1e-4;
+const RATE: f32 = 1e-4;
 /// Losses that the oracle computes.
 const FIRST: usize = 50;
 /// 5e-6 in epsilons of f32.

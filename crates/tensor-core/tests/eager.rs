@@ -1,9 +1,4 @@
 //! Scopes in which every operation is computed as it is written.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tensor_core::ndarray::array;

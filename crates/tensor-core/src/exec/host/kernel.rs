@@ -29,7 +29,7 @@ pub(super) struct Kernel {
 #[derive(Debug)]
 enum Form {
     Nothing,
-    Loops(Loops),
+    Loops(Box<Loops>),
     Product(Box<Product>),
 }
 
@@ -43,7 +43,7 @@ impl Kernel {
             Some(contract) if product::takes(nest, contract) => {
                 Form::Product(Box::new(Product::of(nest, contract)))
             }
-            _ => Form::Loops(Loops::of(nest)),
+            _ => Form::Loops(Box::new(Loops::of(nest))),
         };
         Ok(Self {
             nest: Arc::clone(nest),

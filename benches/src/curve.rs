@@ -1,0 +1,88 @@
+//! What a training shows besides its time: its losses, step by step, and perhaps the accuracy on test data.
+//!
+//! Role: the one place that knows where they stand in a result and how many of them a record keeps.
+//! Limits: a record keeps [`MOST_LOSSES`] at most. Of a longer curve it keeps the first and then every k-th, with the
+//! smallest k that is enough, and k beside them; the last step may then be missing. A loss that is not finite ends the
+//! curve: JSON has no word for it.
+
+use crate::workload::Output;
+
+/// Losses that a record keeps of one contestant at most; a chart has fewer pixels.
+pub const MOST_LOSSES: usize = 250;
+
+/// The losses of a training as a record keeps them, and its accuracy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Losses of the steps 0, k, 2 k, …, where k is the stride; none for work that is no training.
+    pub losses: Vec<f32>,
+    /// Steps from one loss to the next; absent where every step is there.
+    pub stride: Option<usize>,
+    /// Share of the test data that the trained net gets right, if it was asked.
+    pub accuracy: Option<f32>,
+}
+
+impl Curve {
+    /// Takes the curve out of a result whose first `n_losses` elements are losses and whose next, if there is one, is an
+    /// accuracy. Without losses, and for results that are not f32, it is empty.
+    #[must_use]
+    pub fn of(result: &Output, n_losses: usize) -> Self {
+        let Output::F32(elements) = result else {
+            return Self::default();
+        };
+        if n_losses == 0 {
+            return Self::default();
+        }
+        let stride = n_losses.div_ceil(MOST_LOSSES);
+        let losses = elements.iter().take(n_losses).copied();
+        Self {
+            losses: losses
+                .take_while(|loss| loss.is_finite())
+                .step_by(stride)
+                .collect(),
+            stride: (stride > 1).then_some(stride),
+            accuracy: elements
+                .get(n_losses)
+                .copied()
+                .filter(|accuracy| accuracy.is_finite()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_stand_first_and_the_accuracy_after_them() {
+        let result = Output::F32(vec![3.0, 2.0, 1.0, 0.75]);
+        let curve = |n_losses| Curve::of(&result, n_losses);
+        assert_eq!(curve(3).losses, [3.0, 2.0, 1.0]);
+        assert_eq!((curve(3).stride, curve(3).accuracy), (None, Some(0.75)));
+        assert_eq!((curve(4).losses.len(), curve(4).accuracy), (4, None));
+        assert_eq!(curve(0), Curve::default());
+        assert_eq!(Curve::of(&Output::U32(vec![1]), 1), Curve::default());
+    }
+
+    #[test]
+    fn long_curves_keep_every_kth_loss() {
+        for (n_losses, stride, kept) in [
+            (MOST_LOSSES, None, MOST_LOSSES),
+            (MOST_LOSSES + 1, Some(2), 126),
+            (4690, Some(19), 247),
+        ] {
+            let steps: Vec<f32> = (0..n_losses).map(|step| step as f32).collect();
+            let curve = Curve::of(&Output::F32(steps), n_losses);
+            assert_eq!((curve.stride, curve.losses.len()), (stride, kept));
+            let every = stride.unwrap_or(1);
+            let all_right = |(at, loss): (usize, &f32)| *loss == (at * every) as f32;
+            assert!(curve.losses.iter().enumerate().all(all_right));
+        }
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_ends_the_curve() {
+        let result = Output::F32(vec![2.0, f32::NAN, 1.0, f32::INFINITY]);
+        let curve = Curve::of(&result, 3);
+        assert_eq!((curve.losses, curve.accuracy), (vec![2.0], None));
+    }
+}

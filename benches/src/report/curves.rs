@@ -1,0 +1,265 @@
+//! The losses of a training, step by step, one line for each contestant.
+//!
+//! Role: shows that everyone learns the same, or who does not, and where.
+//! Method: loss over step, logarithmic if every loss is positive. Lines mostly lie on one another: so each place (CPU,
+//! adapters, rivals) has a width of its own, the widest below; each line carries its rung's number once, every one at another
+//! step; and a line leads from its end to its name. Results that failed their check are not drawn.
+//! Limits: every k-th loss is drawn where there are more than [`MOST_POINTS`] of them.
+
+use anyhow::Result;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::axis::{log_axis, mark};
+use super::ink::{Canvas, Ink, drawing, picture};
+use super::roofline::spread;
+use crate::ladder::{Ladder, Line, Place};
+use crate::units;
+
+const SIZE: (u32, u32) = (960, 380);
+/// Room for names beside the plot.
+const NAMES: u32 = 270;
+const SMALL: u32 = 11;
+/// Widths of the lines of the first place and what each further one adds, in pixels.
+const THINNEST: u32 = 2;
+const WIDER: u32 = 2;
+/// Disc that holds a number.
+const RADIUS: i32 = 8;
+/// From the end of a line to its name.
+const TIE: i32 = 36;
+/// Points of a line at most; the page stays small.
+const MOST_POINTS: usize = 200;
+const LONGEST_NAME: usize = 24;
+
+/// A contestant's losses as they are drawn.
+struct Curve<'a> {
+    line: &'a Line,
+    ink: Ink,
+    width_px: u32,
+    /// Step and loss.
+    points: Vec<(f64, f64)>,
+}
+
+/// Draws the losses of a ladder as SVG; nothing if no line has any.
+pub(super) fn draw(ladder: &Ladder, adapters: &[String]) -> Result<Option<String>> {
+    let curves = curves(ladder, adapters);
+    let losses = || curves.iter().flat_map(|curve| &curve.points);
+    if curves.is_empty() {
+        return Ok(None);
+    }
+    let steps = 0.0..losses().map(|&(step, _)| step).fold(1.0, f64::max);
+    let label = format!("Losses of {} {}", ladder.workload, ladder.size);
+    picture(SIZE, &label, |canvas| {
+        if losses().all(|&(_, loss)| loss > 0.0) {
+            let up = log_axis(losses().map(|&(_, loss)| loss));
+            chart(canvas, &curves, steps, up, &mark)
+        } else {
+            let lowest = losses().map(|&(_, loss)| loss).fold(0.0, f64::min);
+            let highest = losses().map(|&(_, loss)| loss).fold(0.0, f64::max);
+            // A range needs a length, and only losses that are all zero have none.
+            let highest = if highest > lowest {
+                highest
+            } else {
+                lowest + 1.0
+            };
+            chart(canvas, &curves, steps, lowest..highest, &|loss| {
+                units::digits(*loss)
+            })
+        }
+    })
+    .map(Some)
+}
+
+fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
+    let mut places: Vec<&Place> = Vec::new();
+    let with_losses = ladder.lines.iter().filter(|line| !line.losses.is_empty());
+    with_losses
+        .map(|line| {
+            if places.last() != Some(&&line.place) {
+                places.push(&line.place);
+            }
+            let wider = u32::try_from(places.len() - 1).unwrap_or(0) * WIDER;
+            Curve {
+                line,
+                ink: Ink::of(&line.place, adapters),
+                width_px: THINNEST + wider,
+                points: points(line),
+            }
+        })
+        .collect()
+}
+
+fn points(line: &Line) -> Vec<(f64, f64)> {
+    let every = line.losses.len().div_ceil(MOST_POINTS);
+    let at = |idx: usize| ((idx * line.loss_stride) as f64, line.losses[idx].into());
+    (0..line.losses.len()).step_by(every).map(at).collect()
+}
+
+fn chart<Y>(
+    canvas: &Canvas<'_>,
+    curves: &[Curve<'_>],
+    steps: std::ops::Range<f64>,
+    up: impl plotters::coord::ranged1d::AsRangedCoord<CoordDescType = Y, Value = f64>,
+    loss_label: &dyn Fn(&f64) -> String,
+) -> Result<()>
+where
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let mut chart = ChartBuilder::on(canvas)
+        .margin_top(16)
+        .margin_right(NAMES)
+        .x_label_area_size(46)
+        .y_label_area_size(66)
+        .build_cartesian_2d(steps, up)
+        .map_err(drawing)?;
+    chart
+        .configure_mesh()
+        .x_labels(6)
+        .y_labels(6)
+        .x_label_formatter(&|step| format!("{step}"))
+        .y_label_formatter(&loss_label)
+        .x_desc("step")
+        .y_desc("loss")
+        .axis_style(Ink::Grid.line(1))
+        .bold_line_style(Ink::Grid.line(1))
+        .light_line_style(TRANSPARENT)
+        .label_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
+        .axis_desc_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
+        .draw()
+        .map_err(drawing)?;
+    // The last stand below: they are the widest.
+    for curve in curves.iter().rev() {
+        let style = curve.ink.line(curve.width_px);
+        let line = PathElement::new(curve.points.clone(), style);
+        chart.draw_series([line]).map_err(drawing)?;
+    }
+    for (idx, curve) in curves.iter().enumerate() {
+        let at = (idx + 1) * curve.points.len() / (curves.len() + 1);
+        disc(canvas, curve, chart.backend_coord(&curve.points[at]))?;
+    }
+    names(canvas, curves, |point| chart.backend_coord(point))
+}
+
+/// Writes a rung's number onto its line; as in the roofline, ours are filled and rivals hollow.
+fn disc(canvas: &Canvas<'_>, curve: &Curve<'_>, at: (i32, i32)) -> Result<()> {
+    let (inside, number) = match curve.line.place {
+        Place::Rival => (Ink::Paper, Ink::Text),
+        Place::Cpu | Place::Adapter(_) => (curve.ink, Ink::Paper),
+    };
+    for (radius, ink) in [(RADIUS + 1, curve.ink), (RADIUS - 1, inside)] {
+        let disc = Circle::new(at, radius, ink.marker().filled());
+        canvas.draw(&disc).map_err(drawing)?;
+    }
+    let style = number.text(SMALL, HPos::Center, VPos::Center);
+    let text = Text::new(curve.line.number.to_string(), at, style);
+    canvas.draw(&text).map_err(drawing)
+}
+
+/// Names every line beside its end, with its last loss and its accuracy; names stand apart where ends do not.
+fn names(
+    canvas: &Canvas<'_>,
+    curves: &[Curve<'_>],
+    pixel: impl Fn(&(f64, f64)) -> (i32, i32),
+) -> Result<()> {
+    let ended = curves
+        .iter()
+        .filter_map(|curve| Some((curve, curve.points.last()?)));
+    let mut ends: Vec<_> = ended.map(|(curve, end)| (pixel(end), curve)).collect();
+    // Those that end at one height keep their order.
+    ends.sort_by_key(|((_, y), _)| *y);
+    let heights: Vec<i32> = ends.iter().map(|((_, y), _)| *y).collect();
+    let bottom = i32::try_from(SIZE.1).unwrap_or(i32::MAX) - RADIUS;
+    let spread = spread(&heights);
+    // Many names at the foot of the plot would leave the picture.
+    let lift = spread.last().map_or(0, |lowest| (lowest - bottom).max(0));
+    let right = i32::try_from(SIZE.0 - NAMES).unwrap_or(i32::MAX);
+    for (((x, y), curve), height) in ends.into_iter().zip(spread) {
+        let at = (right + TIE, height - lift);
+        let tie = PathElement::new([(x, y), (at.0 - 4, at.1)], curve.ink.line(1));
+        canvas.draw(&tie).map_err(drawing)?;
+        let style = Ink::Text.text(SMALL, HPos::Left, VPos::Center);
+        let text = Text::new(name(curve.line), at, style);
+        canvas.draw(&text).map_err(drawing)?;
+    }
+    Ok(())
+}
+
+/// Gives `3 host: 0.0251, 97.3 %`.
+fn name(line: &Line) -> String {
+    let name: String = line.name.chars().take(LONGEST_NAME).collect();
+    let last = line.losses.last().map_or(f64::NAN, |&loss| loss.into());
+    let accuracy = line.accuracy.map_or(String::new(), |accuracy| {
+        format!(", {}", units::percent(accuracy.into()))
+    });
+    format!("{} {name}: {}{accuracy}", line.number, units::digits(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::ladders;
+    use crate::record::{Check, Record, Row};
+
+    fn drawn(losses: &[&[f32]], check: &Check) -> Option<String> {
+        let row = |(idx, losses): (usize, &&[f32])| Row {
+            executor: format!("rung {idx}"),
+            check: check.clone(),
+            losses: losses.to_vec(),
+            accuracy: Some(0.973),
+            ..Row::default()
+        };
+        let record = Record {
+            rows: losses.iter().enumerate().map(row).collect(),
+            ..Record::default()
+        };
+        draw(&ladders(&record)[0], &[]).unwrap()
+    }
+
+    #[test]
+    fn every_contestant_with_losses_is_drawn_and_named() {
+        let svg = drawn(&[&[2.0, 1.0], &[2.0, 1.0], &[]], &Check::Ok).unwrap();
+        for name in ["1 rung 0: 1.00, 97.3 %", "2 rung 1: 1.00, 97.3 %"] {
+            assert!(svg.contains(name), "{name} is missing: {svg}");
+        }
+        assert!(!svg.contains("rung 2"));
+    }
+
+    #[test]
+    fn wrong_and_empty_curves_are_not_drawn() {
+        assert_eq!(drawn(&[&[]], &Check::Ok), None);
+        let failed = Check::Failed("off".into());
+        assert_eq!(drawn(&[&[2.0, 1.0]], &failed), None);
+        assert!(drawn(&[&[f32::NAN]], &Check::Ok).is_none());
+    }
+
+    #[test]
+    fn odd_losses_are_drawn_without_complaint() {
+        for losses in [
+            &[0.0][..],
+            &[0.0, 0.0],
+            &[-1.0, -2.0],
+            &[1.0],
+            &[3e38, 1e-38],
+            &[-3e38, 3e38],
+        ] {
+            assert!(drawn(&[losses], &Check::Ok).is_some(), "{losses:?}");
+        }
+    }
+
+    #[test]
+    fn steps_count_what_a_record_left_out() {
+        let row = Row {
+            losses: vec![1.0; 700],
+            loss_stride: Some(5),
+            ..Row::default()
+        };
+        let record = Record {
+            rows: vec![row],
+            ..Record::default()
+        };
+        let points = points(&ladders(&record)[0].lines[0]);
+        // 700 losses five steps apart, of which every fourth is drawn.
+        assert_eq!((points.len(), points[1].0), (175, 20.0));
+    }
+}
