@@ -29,6 +29,7 @@ use crate::plan::{Plan, Step, Target};
 pub use host::Host;
 pub use reference::Reference;
 pub(crate) use reference::low_bits;
+pub(crate) use schedule::run_and_wait;
 pub use schedule::{run, run_with};
 pub use storage::HostStorage;
 pub use verify::against_reference;

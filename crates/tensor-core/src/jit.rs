@@ -118,7 +118,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
                 Source::Captured(storage) => Arc::clone(storage),
             })
             .collect();
-        let results = pollster::block_on(exec::run(executor, &program.plan, &inputs))?;
+        let results = exec::run_and_wait(executor, &program.plan, &inputs)?;
         let outputs = results.into_iter().zip(&program.outputs);
         Ok(outputs
             .map(|(storage, (dtype, shape))| Tensor::stored(storage, shape.clone(), *dtype))

@@ -21,6 +21,38 @@ pub async fn run(
     run_with(&[executor], plan, data, |_, _| 0).await
 }
 
+/// [`run`], from code that waits: in rayon's pool if the plan is large. Entered once, it costs what each step would
+/// cost that deals out work from outside.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_and_wait(
+    executor: &dyn Executor,
+    plan: &Plan,
+    data: &[Arc<dyn Storage>],
+) -> Result<Vec<Arc<dyn Storage>>> {
+    // Asked here, on the caller's thread.
+    let for_run = executor.for_run(plan);
+    let executor = for_run.as_deref().unwrap_or(executor);
+    let wait = || pollster::block_on(run(executor, plan, data));
+    if is_large(plan) {
+        rayon::scope(|_| wait())
+    } else {
+        wait()
+    }
+}
+
+/// Whether it pays to have other threads take part: waking one takes some tens of microseconds.
+fn is_large(plan: &Plan) -> bool {
+    const LARGE: usize = 1 << 17;
+    let values = plan.steps.iter().map(|step| {
+        let nest = &step.nest;
+        let points = nest.output_len().saturating_mul(nest.reduce_len());
+        points.saturating_mul(nest.values.len())
+    });
+    values.fold(0, usize::saturating_add) >= LARGE
+}
+
 /// Runs a plan on several executors: `place` names, for each step (by its number), the one that runs it. Steps of one
 /// wave run at the same time; arrays travel through host memory where the next reader is another executor, and results
 /// to the first. The plan must be made for a [`Target`](crate::plan::Target) that all of them can take.
@@ -63,7 +95,7 @@ pub async fn run_with(
         .zip(&for_run)
         .map(|(executor, own)| own.as_deref().unwrap_or(*executor))
         .collect();
-    let host = Host::new();
+    let (host, is_large) = (Host::new(), is_large(plan));
     let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
     for (&input, storage) in plan.inputs.iter().zip(data) {
@@ -98,8 +130,8 @@ pub async fn run_with(
         let mixed = jobs
             .iter()
             .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
-        let results: Vec<Result<Arc<dyn Storage>>> = if jobs.len() == 1 {
-            jobs.into_iter().map(|job| job.run(false)).collect()
+        let results: Vec<Result<Arc<dyn Storage>>> = if jobs.len() == 1 || !(mixed || is_large) {
+            jobs.into_iter().map(|job| job.run(mixed)).collect()
         } else {
             jobs.into_par_iter().map(|job| job.run(mixed)).collect()
         };

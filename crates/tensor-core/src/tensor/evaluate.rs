@@ -128,7 +128,7 @@ pub(crate) fn computed(
     executor: &dyn Executor,
 ) -> Result<Vec<Arc<dyn Storage>>> {
     let (plan, data) = Plan::of(tensors, &executor.target())?;
-    pollster::block_on(exec::run(executor, &plan, &data))
+    exec::run_and_wait(executor, &plan, &data)
 }
 
 fn read<T: Element>(
