@@ -28,16 +28,16 @@ thread_local! {
 /// use tensor_core::ndarray::array;
 /// use tensor_core::{Eager, Host, Tensor, grad};
 /// let host = Host::new();
-/// Eager::new(host.clone()).run(|| {
+/// let gradient = Eager::new(host.clone()).run(|| {
 ///     let x = Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
 ///     let squares = x.square();
 ///     assert_eq!(host.live_bytes(), 12); // computed already
 ///     assert_eq!(squares.to_host::<f32>()?, array![1.0, 4.0, 9.0].into_dyn());
-///     let gradient = &grad(&squares.sum(..), &[&x])?[0];
-///     assert_eq!(gradient.to_host::<f32>()?, array![2.0, 4.0, 6.0].into_dyn());
-///     Ok(())
-/// })
-/// # .and_then(|()| Ok::<(), tensor_core::Error>(()))
+///     let gradients = grad(&squares.sum(..), &[&x])?;
+///     gradients[0].to_host::<f32>()
+/// })?;
+/// assert_eq!(gradient, array![2.0, 4.0, 6.0].into_dyn());
+/// # Ok::<(), tensor_core::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Eager {
