@@ -12,10 +12,10 @@ use crate::rivals::{Job, Script};
 use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Workload};
 use anyhow::{Context, Result};
 use gpu_wgsl::Gpu;
+use tensor_core::Tensor;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::ndarray::ArrayView2;
 use tensor_core::rng::Philox;
-use tensor_core::{Host, Tensor};
 
 /// Seed of all random inputs.
 const SEED: u64 = 457_428_938_475;
@@ -205,13 +205,15 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
         let (whole, len) = (self.whole(), self.truth.expected.len());
         let loops = |out: &mut Vec<T>| (self.program.loops)(&self.arrays, out);
         let tensors = self.arrays.each_ref().map(Array::tensor);
-        let evaluated = |&(name, expression): &(&'static str, Expression<N>)| {
-            let tensors = tensors.clone();
-            Rung::evaluated::<T>(name, Host::new(), whole, move || expression(&tensors))
+        let compiled = |&(name, expression): &(&'static str, Expression<N>)| {
+            Rung::compiled::<T>(name, whole, tensors.to_vec(), move |args| {
+                let args = args.try_into();
+                expression(args.expect("a program is called with as many tensors as it has inputs"))
+            })
         };
         let mut rungs = vec![Rung::on_cpu("loops", whole, len, loops)];
-        rungs.extend(self.program.variants.iter().map(evaluated));
-        rungs.push(evaluated(&("host", self.program.expression)));
+        rungs.extend(self.program.variants.iter().map(compiled));
+        rungs.push(compiled(&("host", self.program.expression)));
         rungs
     }
 

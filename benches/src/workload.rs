@@ -8,6 +8,7 @@
 
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
+use crate::on_host::OnHost;
 use crate::record::Timer;
 use crate::rivals::{Job, Rival};
 use anyhow::{Result, bail};
@@ -206,8 +207,8 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Gives the rung of an executor of tensors on the CPU: each run builds the expression and evaluates it, as a
-    /// user's program does; the tensors it is built from are made before.
+    /// Gives the rung of an executor of tensors on the CPU that nobody would compile for: each run builds the expression
+    /// and evaluates it; the tensors it is built from are made before.
     pub fn evaluated<T: OutputElement>(
         name: &'static str,
         executor: impl Executor + 'a,
@@ -220,6 +221,24 @@ impl<'a> Rung<'a> {
             (*result, _) = array.into_raw_vec_and_offset();
             Ok(())
         })
+    }
+
+    /// Gives a rung of the host executor as users run it: the expression is compiled by the first call, as `torch.compile` and
+    /// JAX do with theirs, and the result stays where the executor has it.
+    pub fn compiled<T: OutputElement + 'a>(
+        name: &'static str,
+        extent: Extent,
+        arguments: Vec<Tensor>,
+        expression: impl Fn(&[Tensor]) -> Tensor + 'a,
+    ) -> Self {
+        let function = move |arguments: &[Tensor]| Ok(vec![expression(arguments)]);
+        Self {
+            executor: name,
+            adapter: None,
+            timer: Timer::Wall,
+            extent,
+            start: Box::new(|| Ok(Box::new(OnHost::<T, _>::new(arguments, function)))),
+        }
     }
 }
 

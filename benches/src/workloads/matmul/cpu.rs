@@ -9,7 +9,7 @@ use shaders::params::MatmulParams;
 use shaders::{layout, twin};
 use std::hint::black_box;
 use tensor_core::ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis};
-use tensor_core::{Host, Reference, Tensor, einsum, gemm};
+use tensor_core::{Reference, Tensor, einsum, gemm};
 
 /// Operations that any rung does in about a second; the whole product of the images fits.
 const PLAIN_OPERATIONS: f64 = 0.8e9;
@@ -165,7 +165,7 @@ fn tensors(product: &Product) -> [Rung<'_>; 2] {
     let (part, whole) = (product.extent(part), product.extent(product.whole()));
     [
         Rung::evaluated::<f32>("reference", Reference, part, move || few.matmul(&weights)),
-        Rung::evaluated::<f32>("host", Host::new(), whole, move || a.matmul(&b)),
+        Rung::compiled::<f32>("host", whole, vec![a, b], |args| args[0].matmul(&args[1])),
     ]
 }
 

@@ -1,0 +1,70 @@
+//! A rung of the host executor: a function of tensors, compiled once and called again and again.
+
+use crate::memory;
+use crate::workload::{Contestant, Output, OutputElement};
+use anyhow::{Context, Result};
+use std::marker::PhantomData;
+use std::time::Instant;
+use tensor_core::{Compiled, Host, Tensor, jit};
+
+/// A compiled function with its arguments, and what it gave last; elements of that are `T`.
+#[derive(Debug)]
+pub(crate) struct OnHost<T, F> {
+    function: Compiled<F>,
+    host: Host,
+    arguments: Vec<Tensor>,
+    last: Option<Tensor>,
+    element: PhantomData<T>,
+}
+
+impl<T, F> OnHost<T, F>
+where
+    T: OutputElement,
+    F: Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
+{
+    pub(crate) fn new(arguments: Vec<Tensor>, function: F) -> Self {
+        Self {
+            function: jit(function),
+            host: Host::new(),
+            arguments,
+            last: None,
+            element: PhantomData,
+        }
+    }
+
+    fn run_once(&mut self) -> Result<f64> {
+        let arguments: Vec<&Tensor> = self.arguments.iter().collect();
+        let start = Instant::now();
+        let result = self.function.call(&self.host, &arguments)?.pop();
+        let elapsed = start.elapsed().as_secs_f64();
+        // The result before is freed here, out of the time, as it is for rivals.
+        self.last = result;
+        Ok(elapsed)
+    }
+}
+
+impl<T, F> Contestant for OnHost<T, F>
+where
+    T: OutputElement,
+    F: Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
+{
+    fn run(&mut self, times: usize) -> Result<Vec<f64>> {
+        (0..times).map(|_| self.run_once()).collect()
+    }
+
+    fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
+        // Memory that waits to be used again would not show.
+        self.last = None;
+        self.host.reset_peak();
+        let (ran, peak) = memory::peak_extra_bytes(|| self.run_once());
+        ran?;
+        let result = self.last.as_ref().context("no result")?;
+        let bytes = result.shape()?.iter().product::<usize>() * size_of::<T>();
+        Ok(Some(u64::try_from(peak.saturating_sub(bytes))?))
+    }
+
+    fn result(&mut self) -> Result<Output> {
+        let result = self.last.as_ref().context("nothing was run yet")?;
+        Ok(T::wrap(result.to_host::<T>()?.into_iter().collect()))
+    }
+}
