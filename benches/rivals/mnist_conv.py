@@ -15,8 +15,11 @@ def net(library, parameters, x):
         def conv(x, w, b):
             return library.nn.functional.conv2d(x, w, b, stride=2)
 
-    x = conv(conv(x, w0, b0).clip(0), w1, b1).clip(0)
-    return (x.reshape(len(x), -1) @ w2 + b2).clip(0) @ w3 + b3
+    def relu(x):
+        return training.relu(library, x)
+
+    x = relu(conv(relu(conv(x, w0, b0)), w1, b1))
+    return relu(x.reshape(len(x), -1) @ w2 + b2) @ w3 + b3
 
 
 training.rival(net, 4, {"w0": 4, "b0": 1, "w1": 4, "b1": 1, "w2": 2, "b2": 1, "w3": 2, "b3": 1})

@@ -8,6 +8,11 @@ set, and the parameters w0, b0, w1, ...; the result is the loss of each step and
 import protocol
 
 
+def relu(library, x):
+    """What each library calls its own."""
+    return (library.nn if hasattr(library, "lax") else library).relu(x)
+
+
 def shapes(inputs, answers, parameters, classes):
     """Names the sizes of all arrays, given how many axes they have."""
     ranks = {"inputs": inputs, "answers": answers, "stages": 2}
@@ -26,7 +31,6 @@ def rival(net, inputs, parameters, numpy=None):
     names = shapes(inputs, 1 if classes else 2, parameters, classes)
 
     def batches(x, y):
-        # A batch is as long as the number of samples by the number of batches says.
         return x.reshape(-1, BATCH, *x.shape[1:]), y.reshape(-1, BATCH, *y.shape[1:])
 
     def with_torch(torch, x, y, stages, *rest):
@@ -73,15 +77,17 @@ def rival(net, inputs, parameters, numpy=None):
             weights, velocities = state
             number, rate, momentum = what
             loss, gradients = jax.value_and_grad(loss_of)(weights, x[number], y[number])
-            velocities = [momentum * v + g for v, g in zip(velocities, gradients)]
-            weights = [w - rate * v for w, v in zip(weights, velocities)]
+            if velocities:
+                gradients = velocities = [momentum * v + g for v, g in zip(velocities, gradients)]
+            weights = [w - rate * g for w, g in zip(weights, gradients)]
             return (weights, velocities), loss
 
         n_steps = [int(epochs) * len(x) for epochs in STAGES[:, 0]]
         repeats = jnp.repeat(jnp.arange(len(n_steps)), jnp.array(n_steps), total_repeat_length=sum(n_steps))
         numbers = jnp.arange(sum(n_steps)) % len(x)
         what = (numbers, stages[repeats, 1], stages[repeats, 2])
-        start = (list(first), [jnp.zeros_like(weight) for weight in first])
+        has_momentum = STAGES[:, 2].any()
+        start = (list(first), [jnp.zeros_like(weight) for weight in first] if has_momentum else [])
         (weights, _), losses = jax.lax.scan(step, start, what)
         if not classes:
             return losses

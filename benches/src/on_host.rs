@@ -55,7 +55,7 @@ where
     fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
         // Memory that waits to be used again would not show.
         self.last = None;
-        self.host.reset_peak();
+        self.host.release_kept();
         let (ran, peak) = memory::peak_extra_bytes(|| self.run_once());
         ran?;
         let result = self.last.as_ref().context("no result")?;

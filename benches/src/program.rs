@@ -178,6 +178,7 @@ impl<T: OutputElement, const N: usize> Program<T, N> {
         Task {
             name: self.name,
             size: self.size.clone(),
+            needs_labels: false,
             prepare: Box::new(move |_| self.clone().problem()),
         }
     }

@@ -4,7 +4,7 @@
 //! a roofline where there are several sizes, the losses of trainings, and what was left out. Every number comes from the record.
 //! Method: plain strings; whatever a record holds is escaped on its way into the page, and
 //! plots are SVG inside it whose colours the style sheet sets for light and dark.
-//! Limits: about 15 kB per ladder, and as much again for a chart of losses; the page stays far below 500 kB for some thirty of them.
+//! Limits: about 15 kB per ladder, and as much again for a chart of losses; some thirty of each make a page of 600 kB.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -26,8 +26,8 @@ pub(crate) mod sample;
 mod tables;
 
 /// What stands above a chart of losses.
-const LOSSES: &str = "Loss of each step of the training, for all that passed their check; beside each name its last loss \
-    and, where it was asked, the share of the test data that the net gets right.";
+const LOSSES: &str = "Loss of each step of the training, for all that passed their check; beside each name the last \
+    one drawn and, where it was asked, the share of the test data that the net gets right.";
 const STYLE: &str = include_str!("report/style.css");
 
 /// Gives the page for one or more records, in their order.

@@ -287,6 +287,8 @@ pub struct Task {
     pub name: &'static str,
     /// Size in one word.
     pub size: String,
+    /// Whether it is left out where images have no labels.
+    pub needs_labels: bool,
     /// Makes the inputs, from real images or at random, and computes the truth about them.
     #[allow(
         clippy::type_complexity,

@@ -163,13 +163,15 @@ fn rivals_in_numpy_meet_every_oracle() {
     check_rivals("numpy", &problems());
 }
 
-/// One problem of each type of result: a process that loads PyTorch or JAX takes seconds to start, and `bench` checks
+/// One problem of each type of result, and one training of each goal: a process that loads PyTorch or JAX takes seconds to start, and `bench` checks
 /// every rival of every workload before it times it.
-fn one_of_each_type() -> [Box<dyn Problem>; 3] {
+fn one_of_each_type() -> [Box<dyn Problem>; 5] {
     [
         similarity::sum([3, 37]).problem().unwrap(),
         similarity::all([3, 37]).problem().unwrap(),
         softmax::program([11, 23]).problem().unwrap(),
+        Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()),
+        Box::new(classifier().unwrap()),
     ]
 }
 

@@ -34,7 +34,7 @@ Numerics on this machine, without a toolchain.
   build.json         the commit and the compiler that all this was built from
 ";
 const WITH_MNIST: &str = "\
-  data/              MNIST training images, gzipped
+  data/              MNIST, gzipped
 ";
 const WITHOUT_MNIST: &str = "
 MNIST could not be had, so ./bench uses the UCI digits that it brings along, enlarged, and
@@ -62,7 +62,7 @@ pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     let images = pack_images(&data::mnist(&workspace)?, dir)?;
     for (name, text) in [
         (BUILD_FACTS, format!("{}\n", build_facts(&workspace.root))),
-        ("README.txt", readme(images.is_some())),
+        ("README.txt", readme(!images.is_empty())),
     ] {
         let file = dir.join(name);
         fs::write(&file, text).with_context(|| file.display().to_string())?;
@@ -117,23 +117,23 @@ fn strip(file: &Path) {
     }
 }
 
-/// Compresses the training images, the only data that the programs need; `None` where they
-/// can't be had, for the programs have digits of their own.
-fn pack_images(mnist: &Path, dir: &Path) -> Result<Option<PathBuf>> {
+/// Compresses MNIST's files, all the data that the programs need; none where they can't be had, for the programs have
+/// digits of their own.
+fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     if let Err(fault) = data::ensure_mnist(mnist) {
         eprintln!("the bundle goes without MNIST and will use digits: {fault}");
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let folder = dir.join("data");
     fs::create_dir_all(&folder)?;
-    let path = folder.join(format!("{}.gz", data::TRAIN_IMAGES));
-    let mut encoder = GzEncoder::new(File::create(&path)?, Compression::best());
-    io::copy(
-        &mut File::open(mnist.join(data::TRAIN_IMAGES))?,
-        &mut encoder,
-    )?;
-    encoder.finish()?;
-    Ok(Some(path))
+    let pack = |name: &str| -> Result<PathBuf> {
+        let path = folder.join(format!("{name}.gz"));
+        let mut encoder = GzEncoder::new(File::create(&path)?, Compression::best());
+        io::copy(&mut File::open(mnist.join(name))?, &mut encoder)?;
+        encoder.finish()?;
+        Ok(path)
+    };
+    data::FILES.iter().map(|(name, _)| pack(name)).collect()
 }
 
 fn readme(has_mnist: bool) -> String {

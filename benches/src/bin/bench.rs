@@ -142,13 +142,11 @@ fn bench(options: &Options) -> Result<ExitCode> {
             continue;
         }
         progress.say(&format!("{}: computing the oracle", task.id()));
-        let problem = match (task.prepare)(&images) {
-            Ok(problem) => problem,
-            Err(error) => {
-                campaign.leave_out(unprepared(&task, &error));
-                continue;
-            }
-        };
+        if task.needs_labels && images.labelled.is_none() {
+            campaign.leave_out(unlabelled(&task));
+            continue;
+        }
+        let problem = (task.prepare)(&images).with_context(|| task.id())?;
         if !campaign.run(problem.as_ref(), &interrupted, &progress)? {
             campaign.leave_out(given_up(&task));
         }
@@ -393,11 +391,11 @@ fn given_up(task: &Task) -> NotRun {
     }
 }
 
-fn unprepared(task: &Task, error: &anyhow::Error) -> NotRun {
+fn unlabelled(task: &Task) -> NotRun {
     NotRun {
         what: task.id(),
-        why: format!("{error:#}"),
-        how: "give --data a folder with all files of MNIST".to_owned(),
+        why: "the images have no labels, or no test images beside them".to_owned(),
+        how: "give --data a folder with all four files of MNIST".to_owned(),
     }
 }
 

@@ -156,7 +156,7 @@ fn disc(canvas: &Canvas<'_>, curve: &Curve<'_>, at: (i32, i32)) -> Result<()> {
     canvas.draw(&text).map_err(drawing)
 }
 
-/// Names every line beside its end, with its last loss and its accuracy; names stand apart where ends do not.
+/// Names every line beside its end, with the last loss that was kept and its accuracy; names stand apart where ends do not.
 fn names(
     canvas: &Canvas<'_>,
     curves: &[Curve<'_>],

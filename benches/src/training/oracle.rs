@@ -75,11 +75,9 @@ fn judged(goal: Goal, results: &[f64], answers: &[f32], outputs: usize) -> (f64,
         let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
         for (class, x) in row.iter().enumerate() {
             let is_right = class as f64 == f64::from(answer);
-            loss -= if is_right {
-                x - largest - sum.ln()
-            } else {
-                0.0
-            } / n;
+            if is_right {
+                loss -= (x - largest - sum.ln()) / n;
+            }
             cotangent.push(((x - largest).exp() / sum - f64::from(u8::from(is_right))) / n);
         }
     }

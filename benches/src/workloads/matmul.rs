@@ -190,6 +190,7 @@ pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
     Case::all(real_gpu).map(|case| Task {
         name: NAME,
         size: case.size(),
+        needs_labels: false,
         prepare: Box::new(move |images| Ok(Box::new(case.product(&images.pixels)?))),
     })
 }

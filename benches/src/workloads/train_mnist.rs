@@ -54,6 +54,7 @@ impl Net {
         Task {
             name: NAME,
             size: self.size().to_owned(),
+            needs_labels: true,
             prepare: Box::new(move |images| Ok(Box::new(self.session(images)?))),
         }
     }
@@ -128,6 +129,7 @@ impl Net {
             momentum: MOMENTUM,
             first_losses: (first, Bound::relative(EPSILONS)),
             least_accuracy: if is_mnist { least } else { LEAST_ON_DIGITS },
+            last_loss: None,
         }
     }
 

@@ -7,9 +7,10 @@
 //! and [`grad`](crate::grad()) is computed as one program: written out, their products would be far larger than their results.
 //! Accuracy: the bits are those that the same program has on the same executor without a scope, but for sums and products of
 //! floats over axes and what depends on them: their order depends on the step that they are part of, and so does their last bit.
-//! Memory: every result lives as long as anything that was computed from it, as derivatives need it.
+//! Memory: every result lives as long as anything that was computed from it, since derivatives may need it; one that needs the
+//! result of its own operation (that of `exp`, say) computes it again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -19,6 +20,8 @@ use crate::tensor::{Op, Tensor};
 thread_local! {
     /// The executor of the innermost scope, if operations are to be computed at once.
     static SCOPE: RefCell<Option<Arc<dyn Executor>>> = const { RefCell::new(None) };
+    /// Whether a function is being traced, whose tensors have no elements.
+    static TRACING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Computes every operation of a scope at once, on one executor.
@@ -56,6 +59,8 @@ impl Eager {
     /// Runs `f`, with every operation that it writes on this thread computed at once. In a scope within another the inner
     /// executor counts; what [`jit`](crate::jit()) traces is not computed.
     ///
+    /// If `f` itself waits for work of a thread pool, what the thread takes up meanwhile is in the scope too.
+    ///
     /// An operation that fails when it is computed gives an error node with its line, as one that is wrong when it is written.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         let _before = Before(SCOPE.replace(Some(Arc::clone(&self.executor))));
@@ -77,8 +82,22 @@ pub(crate) fn pause() -> Before {
     Before(SCOPE.take())
 }
 
+/// Lets all nodes be lazy while it lives, also those in scopes that are opened meanwhile.
+pub(crate) fn trace() -> Traced {
+    Traced(TRACING.replace(true))
+}
+
+/// Ends tracing, by going back to what was before.
+pub(crate) struct Traced(bool);
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        TRACING.set(self.0);
+    }
+}
+
 fn scope() -> Option<Arc<dyn Executor>> {
-    SCOPE.with_borrow(Option::clone)
+    SCOPE.with_borrow(Option::clone).filter(|_| !TRACING.get())
 }
 
 /// A new node: in a scope, its result if the node computes something.

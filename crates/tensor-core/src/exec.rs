@@ -125,6 +125,12 @@ pub trait Executor: Debug + Send + Sync {
         None
     }
 
+    /// Whether its steps deal out work to rayon's pool. Then whoever waits for a large plan does so within the pool; else steps
+    /// begin on the thread that asked.
+    fn shares_its_steps(&self) -> bool {
+        false
+    }
+
     /// What it counts of its memory, if it does.
     fn memory(&self) -> Option<MemoryUse> {
         None

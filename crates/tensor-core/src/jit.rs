@@ -191,7 +191,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
                 Tensor::stored(Arc::clone(storage), shape.clone(), *dtype)
             })
             .collect();
-        let _lazily = eager::pause();
+        let _lazily = eager::trace();
         let outputs = (self.function)(&arguments)?;
         let (plan, data) = Plan::of(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
         let source = |storage: Arc<dyn Storage>| {

@@ -109,12 +109,15 @@ pub struct Updated {
     pub state: Vec<Tensor>,
 }
 
-/// A setting that may be any finite number from 0 on.
+/// The largest setting: an `f32` holds it, and the product of two.
+const LARGEST: f64 = 1e18;
+
+/// A setting that may be any number from 0 on.
 fn not_negative(optimizer: &'static str, setting: &'static str, value: f64) -> Result<f64> {
-    if value >= 0.0 && value.is_finite() {
+    if (0.0..=LARGEST).contains(&value) {
         Ok(value)
     } else {
-        let wanted = "a finite number from 0 on";
+        let wanted = "a number from 0 to 1e18";
         Err(bad_setting(optimizer, setting, value, wanted))
     }
 }

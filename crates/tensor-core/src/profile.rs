@@ -173,21 +173,20 @@ impl<'e> Profiler<'e> {
         parent: Option<usize>,
     ) -> Result<Arc<dyn Storage>> {
         let inputs: Vec<Arc<dyn Storage>> = inputs.iter().map(bare).collect();
-        let (mut open, held) = self.recorder.open_writing(known, step.wave, parent);
+        let mut open = self.recorder.open_writing(known, step.wave, parent);
         let inner = self.inner.run(step, &inputs)?;
         open.note(self.inner.memory());
         open.succeeded();
-        drop(open);
-        Ok(Arc::new(Tracked::new(inner, held)))
+        Ok(Arc::new(Tracked::new(inner, self.recorder.wrote(open))))
     }
 
     fn upload_in(&self, data: HostData, parent: Option<usize>) -> Result<Arc<dyn Storage>> {
         let bytes = (data.len() * data.dtype().bytes()) as u64;
         let known = self.recorder.known_upload(bytes);
-        let (mut open, held) = self.recorder.open_writing(known, 0, parent);
+        let mut open = self.recorder.open_writing(known, 0, parent);
         let inner = self.inner.upload(data)?;
         open.succeeded();
-        Ok(Arc::new(Tracked::new(inner, held)))
+        Ok(Arc::new(Tracked::new(inner, self.recorder.wrote(open))))
     }
 }
 
@@ -238,6 +237,10 @@ impl Executor for Profiler<'_> {
         }))
     }
 
+    fn shares_its_steps(&self) -> bool {
+        self.inner.shares_its_steps()
+    }
+
     fn memory(&self) -> Option<MemoryUse> {
         self.inner.memory()
     }
@@ -255,6 +258,10 @@ struct Run<'a> {
 impl Executor for Run<'_> {
     fn name(&self) -> &str {
         self.profiler.name()
+    }
+
+    fn shares_its_steps(&self) -> bool {
+        self.profiler.inner.shares_its_steps()
     }
 
     fn target(&self) -> Target {

@@ -74,6 +74,15 @@ thread_local! {
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
+/// Goes back to the line that was before; a panic on the way does so too.
+pub(crate) struct LineBefore(Option<&'static Location<'static>>);
+
+impl Drop for LineBefore {
+    fn drop(&mut self) {
+        LINE.set(self.0);
+    }
+}
+
 /// One operation on some tensors.
 pub(crate) struct Node {
     pub(crate) op: Op,
@@ -275,10 +284,13 @@ impl Tensor {
         location: &'static Location<'static>,
         make: impl FnOnce() -> T,
     ) -> T {
-        let before = LINE.replace(Some(location));
-        let made = make();
-        LINE.set(before);
-        made
+        let _before = LineBefore(LINE.replace(Some(location)));
+        make()
+    }
+
+    /// Lets nodes belong to their callers again while it lives: for work of others that a waiting thread takes up.
+    pub(crate) fn on_nobodys_behalf() -> LineBefore {
+        LineBefore(LINE.take())
     }
 
     /// Makes nodes in a closure, which would else be taken for their caller.

@@ -1,9 +1,15 @@
 //! Scopes in which every operation is computed as it is written.
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tensor_core::ndarray::array;
+use tensor_core::optim::{Adam, Optimizer};
+use tensor_core::plan::{Step, Target};
 use tensor_core::rng::Philox;
-use tensor_core::{Axes, Eager, Error, Host, Reference, Tensor, einsum, grad, jit};
+use tensor_core::{
+    Axes, Eager, Error, Executor, Host, HostData, Reference, Result, Storage, Tensor, einsum, grad,
+    jit,
+};
 
 fn net(parameters: &[Tensor; 2], x: &Tensor) -> Tensor {
     let hidden = x.matmul(&parameters[0]).relu();
@@ -13,7 +19,7 @@ fn net(parameters: &[Tensor; 2], x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_scope_computes_each_operation_once_and_the_same() {
+fn a_scope_gives_the_same_losses_and_gradients() {
     let host = Host::new();
     let random = |key, shape: &[usize]| {
         Tensor::randn(Philox::new(key), shape)
@@ -131,4 +137,47 @@ fn functions_are_traced_lazily_in_a_scope() {
         results[1].to_host::<i32>().unwrap(),
         array![[2, 3], [6, 11]].into_dyn()
     );
+    // Nor is what a scope within the function writes.
+    let inside = jit(|args: &[Tensor]| Ok(vec![Eager::new(Host::new()).run(|| &args[0] + 1)]));
+    let result = inside.call(&host, &[&Tensor::arange(2)]).unwrap();
+    assert_eq!(result[0].to_host::<i32>().unwrap(), array![1, 2].into_dyn());
+}
+
+/// An executor that does not come back.
+#[derive(Debug)]
+struct Bomb;
+
+impl Executor for Bomb {
+    fn name(&self) -> &'static str {
+        "bomb"
+    }
+
+    fn target(&self) -> Target {
+        Reference.target()
+    }
+
+    fn owns(&self, storage: &dyn Storage) -> bool {
+        Reference.owns(storage)
+    }
+
+    fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
+        Reference.upload(data)
+    }
+
+    fn run(&self, _: &Step, _: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
+        panic!("on purpose")
+    }
+}
+
+#[test]
+fn lines_are_right_after_a_panic_in_an_executor() {
+    let x = Tensor::from_array(array![1.0_f32, 2.0]);
+    let adam = Adam::new(0.1).unwrap();
+    let state = adam.start(&[&x]).unwrap();
+    let step = || adam.step(&[&x], std::slice::from_ref(&x), &state);
+    let panicked = catch_unwind(AssertUnwindSafe(|| Eager::new(Bomb).run(step)));
+    assert!(panicked.is_err());
+    let line = line!() + 1;
+    let wrong = &x + &Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+    assert_eq!(wrong.shape().unwrap_err().location().unwrap().line(), line);
 }

@@ -673,3 +673,40 @@ fn steps_are_verified_through_a_profiler() {
         "{text}"
     );
 }
+
+#[test]
+fn an_array_for_which_there_is_no_memory_held_none() {
+    let host = Host::new();
+    let profiler = Profiler::new(&host);
+    let x = random(&[10]);
+    let _small = (&x + 1.0).realize(&profiler).unwrap();
+    let huge = (Tensor::full(&[1 << 43], 1.0_f32) + 1.0).eval::<f32>(&profiler);
+    assert!(matches!(
+        huge.unwrap_err().root(),
+        Error::OutOfMemory { .. }
+    ));
+    let profile = profiler.profile();
+    assert_eq!((profile.live_bytes(), profile.peak_bytes()), (40, 40));
+    let table = profile.table(By::Step, Column::Time);
+    let written: u64 = table.rows.iter().map(|row| row.bytes_written).sum();
+    assert_eq!(written, 40);
+}
+
+#[test]
+fn the_longest_spans_and_the_oddest_names_make_a_picture() {
+    let profiler = Profiler::new(&Reference);
+    let start = Span {
+        name: "\u{fffe}\u{ffff}\u{1}odd <&> name".into(),
+        track: "elsewhere".into(),
+        start_ns: 0,
+        end_ns: u64::MAX,
+        parent: None,
+        args: Vec::new(),
+    };
+    for _ in 0..3 {
+        profiler.record(start.clone());
+    }
+    let svg = profiler.profile().icicle_svg();
+    let forbidden = ['\u{fffe}', '\u{ffff}', '\u{1}'];
+    assert!(svg.contains("odd &lt;&amp;&gt; name") && !svg.contains(forbidden));
+}

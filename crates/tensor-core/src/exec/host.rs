@@ -39,7 +39,8 @@ mod step;
 /// The executor on the CPU of this machine, on the threads of rayon's current pool.
 ///
 /// Clones share their memory and its counters, and the nests that are compiled. Memory of arrays that are no longer alive is used
-/// again by those that are computed next.
+/// again by those that are computed next: what the system has given may come to twice [`peak_bytes`](Host::peak_bytes), until
+/// [`release_kept`](Host::release_kept).
 ///
 /// # Examples
 /// ```
@@ -92,6 +93,11 @@ impl Host {
         self.pool.n_allocations()
     }
 
+    /// Gives the memory that waits to be used again back to the system.
+    pub fn release_kept(&self) {
+        self.pool.release_kept();
+    }
+
     /// Lets the peak begin anew from what is alive now, and gives memory that waits back to the system.
     pub fn reset_peak(&self) {
         self.pool.reset_peak();
@@ -110,6 +116,10 @@ impl Executor for Host {
             min_product: Some(1 << 12),
             computes_factors: false,
         }
+    }
+
+    fn shares_its_steps(&self) -> bool {
+        true
     }
 
     fn memory(&self) -> Option<MemoryUse> {

@@ -6,7 +6,7 @@
 //! was ever in use at one time, the latest too, and nothing when the system has no more to give.
 //! Limits: a program whose temporaries have so many lengths that they are more than twice what is in use at one time asks the
 //! system anew each time. Memory that is handed out holds what stood in it before; debug builds fill it with a number that is
-//! no right answer.
+//! hardly ever a right answer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,6 +103,12 @@ impl Pool {
         self.lock().n_allocations
     }
 
+    /// Frees what is kept.
+    pub(super) fn release_kept(&self) {
+        let freed = self.lock().forget();
+        drop(freed);
+    }
+
     /// Lets the peak begin anew from what is in use, and frees what is kept.
     pub(super) fn reset_peak(&self) {
         let freed = self.lock().reset_peak();
@@ -115,7 +121,7 @@ impl Pool {
     }
 }
 
-/// A number that is no right answer.
+/// A number that is hardly ever a right answer.
 fn sentinel(dtype: DType) -> Scalar {
     match dtype {
         DType::F32 => Scalar::F32(-7.252_017e22),

@@ -1,12 +1,14 @@
 //! Walks a plan: wave by wave, each array from the step that writes it to the last that reads it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::{Executor, Host, Storage, verify};
+use crate::eager;
 use crate::error::{Error, Result};
 use crate::plan::{Kind, Plan, Step};
+use crate::tensor::Tensor;
 
 /// Runs a plan on one executor: its inputs' data in, the arrays asked for out.
 ///
@@ -34,21 +36,32 @@ pub(crate) fn run_and_wait(
     // Asked here, on the caller's thread.
     let for_run = executor.for_run(plan);
     let executor = for_run.as_deref().unwrap_or(executor);
+    // A thread that waits for others may take up work that is not this run's: no scope and no line are for that.
+    let (_lazily, _line) = (eager::pause(), Tensor::on_nobodys_behalf());
     let wait = || pollster::block_on(run(executor, plan, data));
-    if is_large(plan) {
+    if executor.shares_its_steps() && is_large(plan) {
         rayon::scope(|_| wait())
     } else {
         wait()
     }
 }
 
+/// Runs what other executors do not accept; one for all, so that what it compiled is at hand.
+static FALL_BACK: LazyLock<Host> = LazyLock::new(Host::new);
+
 /// Whether it pays to have other threads take part: waking one takes some tens of microseconds.
 fn is_large(plan: &Plan) -> bool {
+    /// Values of a loop in some tens of microseconds.
     const LARGE: usize = 1 << 17;
+    /// A library multiplies and adds so many pairs while a loop computes one value.
+    const PAIRS: usize = 8;
     let values = plan.steps.iter().map(|step| {
         let nest = &step.nest;
         let points = nest.output_len().saturating_mul(nest.reduce_len());
-        points.saturating_mul(nest.values.len())
+        match nest.contract {
+            Some(_) => points / PAIRS,
+            None => points.saturating_mul(nest.values.len()),
+        }
     });
     values.fold(0, usize::saturating_add) >= LARGE
 }
@@ -95,7 +108,7 @@ pub async fn run_with(
         .zip(&for_run)
         .map(|(executor, own)| own.as_deref().unwrap_or(*executor))
         .collect();
-    let (host, is_large) = (Host::new(), is_large(plan));
+    let is_large = is_large(plan);
     let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
     for (&input, storage) in plan.inputs.iter().zip(data) {
@@ -114,7 +127,7 @@ pub async fn run_with(
             let executor: &dyn Executor = if chosen.accepts(step, &lens) {
                 chosen
             } else {
-                &host
+                &*FALL_BACK
             };
             let mut inputs = Vec::with_capacity(step.inputs.len());
             for input in &step.inputs {

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::{Optimizer, Parameters, Updated, bad_setting, fraction, not_negative};
+use super::{LARGEST, Optimizer, Parameters, Updated, bad_setting, fraction, not_negative};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -60,7 +60,7 @@ impl Adam {
     /// Adam at a learning rate, with β₁ = 0.9, β₂ = 0.999 and ε = 1e-8, without weight decay.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is finite and not negative.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is in `0..=1e18`.
     pub fn new(rate: f64) -> Result<Self> {
         Ok(Self {
             rate: not_negative(NAME, "rate", rate)?,
@@ -87,12 +87,12 @@ impl Adam {
     /// The same with another number that keeps the divisor from zero.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and above zero.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless an `f32` holds it as a normal number, up to 1e18.
     pub fn with_epsilon(self, epsilon: f64) -> Result<Self> {
-        if epsilon > 0.0 && epsilon.is_finite() {
+        if (f64::from(f32::MIN_POSITIVE)..=LARGEST).contains(&epsilon) {
             Ok(Self { epsilon, ..self })
         } else {
-            let wanted = "a finite number above 0";
+            let wanted = "a number from 1.2e-38, the least normal f32, to 1e18";
             Err(bad_setting(NAME, "epsilon", epsilon, wanted))
         }
     }
@@ -100,7 +100,7 @@ impl Adam {
     /// The same with weight decay in the gradient, `g + decay · p`, instead of any other.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and not negative.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
             decay: Decay::Coupled(not_negative(NAME, "weight decay", weight_decay)?),
@@ -112,7 +112,7 @@ impl Adam {
     /// before the step.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and not negative.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
     pub fn with_decoupled_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
             decay: Decay::Decoupled(not_negative(NAME, "weight decay", weight_decay)?),

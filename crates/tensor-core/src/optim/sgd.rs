@@ -42,7 +42,7 @@ impl Sgd {
     /// Plain descent at a learning rate.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is finite and not negative.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is in `0..=1e18`.
     pub fn new(rate: f64) -> Result<Self> {
         Ok(Self {
             rate: not_negative(NAME, "rate", rate)?,
@@ -78,7 +78,7 @@ impl Sgd {
     /// The same with weight decay, which is added to the gradient.
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is finite and not negative.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
             weight_decay: not_negative(NAME, "weight decay", weight_decay)?,

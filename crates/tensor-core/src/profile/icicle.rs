@@ -77,12 +77,14 @@ fn tree(profile: &Profile) -> Vec<Node> {
             place
         });
         nodes[place].calls += 1;
-        nodes[place].time += span.end - span.start;
+        nodes[place].time = nodes[place].time.saturating_add(span.end - span.start);
         node_of.push(place);
     }
     for place in (0..nodes.len()).rev() {
         let of_parts = nodes[place].parts.iter();
-        let of_parts: u64 = of_parts.map(|&part| nodes[part].width).sum();
+        let of_parts = of_parts
+            .map(|&part| nodes[part].width)
+            .fold(0, u64::saturating_add);
         nodes[place].width = nodes[place].time.max(of_parts);
     }
     nodes
@@ -214,6 +216,7 @@ fn escaped(words: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             control if control.is_control() && !matches!(control, '\t' | '\n') => {
                 out.push('\u{fffd}')
             }

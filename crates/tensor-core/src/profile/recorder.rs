@@ -150,22 +150,27 @@ impl Recorder {
         self.open(&mut state, Known::transfer(subject, bytes), 0, parent)
     }
 
-    /// Begins something that writes an array, which counts from now on: before it is allocated, so that never less is counted
-    /// here than by the executor.
-    pub(super) fn open_writing<'r>(
-        self: &'r Arc<Self>,
+    /// Begins something that writes an array.
+    pub(super) fn open_writing(
+        &self,
         known: Known,
         wave: usize,
         parent: Option<usize>,
-    ) -> (Open<'r>, Held) {
+    ) -> Open<'_> {
         let wave = u32::try_from(wave).unwrap_or(u32::MAX);
+        self.open(&mut self.lock(), known, wave, parent)
+    }
+
+    /// Counts the array that a span has written, until what is given back goes.
+    pub(super) fn wrote(self: &Arc<Self>, open: Open<'_>) -> Held {
+        let (subject, bytes) = (open.known.subject, open.known.written);
+        let start = open.start;
+        drop(open);
         let mut state = self.lock();
-        let open = self.open(&mut state, known, wave, parent);
-        let (subject, bytes) = (known.subject, known.written);
         let data = &mut state.data;
         let arrays_of = &mut data.subjects[subject as usize].arrays;
-        data.arrays.allocated(open.start, arrays_of, bytes);
-        (open, Held::new(self, subject, bytes))
+        data.arrays.allocated(start, arrays_of, bytes);
+        Held::new(self, subject, bytes)
     }
 
     /// Gives the span its place at once, so that a parent has one before its parts, and takes the time last.
@@ -426,13 +431,15 @@ impl State {
 
     fn count(&mut self, known: &Known, time: u64, failed: bool) {
         let totals = &mut self.data.subjects[known.subject as usize].totals;
+        // Of what failed nobody knows how much was done.
+        let done = |bytes: u64| if failed { 0 } else { bytes };
         totals.add(&Totals {
             calls: 1,
             failed: u64::from(failed),
             time,
-            read: known.read,
-            written: known.written,
-            operations: known.operations,
+            read: done(known.read),
+            written: done(known.written),
+            operations: if failed { 0.0 } else { known.operations },
         });
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Role: between a step and what runs it. Checking and compiling a nest costs more than a small one's loops, so an executor
 //! keeps what it made: the same nest on inputs of the same lengths is ready at once, whichever plan it stands in.
-//! Memory: some kilobytes a nest, and at most [`MAX_KEPT`] of them.
+//! Memory: some kilobytes a nest. Kernels are kept in two generations of at most [`GENERATION`]; what is asked for moves to the
+//! younger one, and when that is full the older one is forgotten. So whatever was among the last that many different ones is there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +16,12 @@ use crate::exec::pool::Pool;
 use crate::exec::storage::HostStorage;
 use crate::ir::LoopNest;
 
-/// So many nests are kept; when there are more, all are forgotten.
-const MAX_KEPT: usize = 1024;
+const GENERATION: usize = 512;
 
-/// A nest that keeps all rules for inputs of some lengths, compiled.
+/// A nest that keeps all rules, compiled.
 #[derive(Debug)]
 pub(super) struct Kernel {
     nest: Arc<LoopNest>,
-    inputs: Vec<(DType, usize)>,
     form: Form,
 }
 
@@ -35,9 +34,8 @@ enum Form {
 
 impl Kernel {
     /// Refuses a nest that breaks a rule of the intermediate representation.
-    fn of(nest: &Arc<LoopNest>, inputs: Vec<(DType, usize)>) -> Result<Self> {
-        nest.check(&inputs)
-            .map_err(|what| Error::BadStep { what })?;
+    fn of(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
+        nest.check(inputs).map_err(|what| Error::BadStep { what })?;
         let form = match &nest.contract {
             _ if nest.output_len() == 0 => Form::Nothing,
             Some(contract) if product::takes(nest, contract) => {
@@ -47,7 +45,6 @@ impl Kernel {
         };
         Ok(Self {
             nest: Arc::clone(nest),
-            inputs,
             form,
         })
     }
@@ -66,9 +63,18 @@ impl Kernel {
     }
 }
 
+/// What a kernel was made for: a nest, and the types and lengths of its inputs.
+type Key = (Arc<LoopNest>, Vec<(DType, usize)>);
+
 /// The kernels of an executor.
 #[derive(Debug, Default)]
-pub(super) struct Kernels(Mutex<HashMap<Arc<LoopNest>, Arc<Kernel>>>);
+pub(super) struct Kernels(Mutex<Generations>);
+
+#[derive(Debug, Default)]
+struct Generations {
+    younger: HashMap<Key, Arc<Kernel>>,
+    older: HashMap<Key, Arc<Kernel>>,
+}
 
 impl Kernels {
     /// The kernel of a nest on such inputs; made now, if there is none.
@@ -76,20 +82,33 @@ impl Kernels {
     /// # Errors
     /// [`Error::BadStep`] for a nest that breaks a rule.
     pub(super) fn of(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
-        let signature = || inputs.iter().map(|data| (data.dtype(), data.len()));
-        // A panic in between leaves the table whole: entries are put in finished.
-        let kernels = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = kernels().get(nest)
-            && signature().eq(kernel.inputs.iter().copied())
-        {
-            return Ok(Arc::clone(kernel));
+        let lens = inputs.iter().map(|data| (data.dtype(), data.len()));
+        let key = (Arc::clone(nest), lens.collect());
+        // A panic in between leaves the tables whole: entries are put in finished.
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = lock().find(&key) {
+            return Ok(kernel);
         }
-        let kernel = Arc::new(Kernel::of(nest, signature().collect())?);
-        let mut kernels = kernels();
-        if kernels.len() >= MAX_KEPT {
-            kernels.clear();
-        }
-        kernels.insert(Arc::clone(&kernel.nest), Arc::clone(&kernel));
+        let kernel = Arc::new(Kernel::of(nest, &key.1)?);
+        lock().keep(key, Arc::clone(&kernel));
         Ok(kernel)
+    }
+}
+
+impl Generations {
+    fn find(&mut self, key: &Key) -> Option<Arc<Kernel>> {
+        if let Some(kernel) = self.younger.get(key) {
+            return Some(Arc::clone(kernel));
+        }
+        let (key, kernel) = self.older.remove_entry(key)?;
+        self.keep(key, Arc::clone(&kernel));
+        Some(kernel)
+    }
+
+    fn keep(&mut self, key: Key, kernel: Arc<Kernel>) {
+        if self.younger.len() >= GENERATION {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.insert(key, kernel);
     }
 }
