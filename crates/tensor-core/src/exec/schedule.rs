@@ -57,7 +57,9 @@ fn is_large(plan: &Plan) -> bool {
     const PAIRS: usize = 8;
     let values = plan.steps.iter().map(|step| {
         let nest = &step.nest;
-        let points = nest.output_len().saturating_mul(nest.reduce_len());
+        let sizes = nest.domain.iter().chain(&nest.reduce);
+        // Nobody has checked yet that loops can be counted.
+        let points = sizes.fold(1, |n: usize, &size| n.saturating_mul(size));
         match nest.contract {
             Some(_) => points / PAIRS,
             None => points.saturating_mul(nest.values.len()),
