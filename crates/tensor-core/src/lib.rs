@@ -71,6 +71,8 @@ mod eager;
 pub mod einsum;
 mod error;
 pub mod exec;
+#[cfg(test)]
+mod fault;
 mod float;
 pub mod gemm;
 mod grad;

@@ -21,7 +21,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use crate::compare::{Bound, compare};
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Executor, Storage, verify};
-use crate::plan::fault::{self, Fault};
+use crate::fault::{self, Fault};
 use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
 use crate::{Axes, Host, Reference};
@@ -355,17 +355,17 @@ fn is_found(fault: Fault) {
 
 #[test]
 fn a_view_planned_with_a_wrong_stride_is_found() {
-    is_found(Fault::Stride);
+    is_found(Fault::PlannedStride);
 }
 
 #[test]
 fn a_reduction_planned_without_its_epilogue_is_found() {
-    is_found(Fault::Epilogue);
+    is_found(Fault::PlannedEpilogue);
 }
 
 #[test]
 fn a_difference_planned_with_swapped_operands_is_found() {
-    is_found(Fault::Operands);
+    is_found(Fault::PlannedOperands);
 }
 
 /// Checks a program that was once wrong.

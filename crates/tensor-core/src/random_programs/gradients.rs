@@ -18,7 +18,7 @@ use super::oracle::Oracle;
 use super::program::{Extreme, Fold, Instruction, View, instruction, made, target};
 use super::{Failure, Tally, check_all, computed, is_full, scalars, search, seed};
 use crate::dtype::DType;
-use crate::grad::fault::{self, Fault};
+use crate::fault::{self, Fault};
 use crate::op::{Reduce, Unary};
 use crate::plan::{Plan, Target};
 use crate::tensor::Op;
@@ -423,15 +423,15 @@ fn is_found(fault: Fault) {
 
 #[test]
 fn windows_handed_back_with_a_wrong_stride_are_found() {
-    is_found(Fault::Stride);
+    is_found(Fault::GradientStride);
 }
 
 #[test]
 fn a_reader_whose_share_is_dropped_is_found() {
-    is_found(Fault::Share);
+    is_found(Fault::GradientShare);
 }
 
 #[test]
 fn a_difference_with_swapped_derivatives_is_found() {
-    is_found(Fault::Operands);
+    is_found(Fault::GradientOperands);
 }
