@@ -9,7 +9,7 @@ use tensor_core::exec::{self, Executor};
 use tensor_core::ir::{Guard, Value};
 use tensor_core::op::{Binary, Unary};
 use tensor_core::plan::{Plan, Step, Target};
-use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor};
+use tensor_core::{DType, Host, HostData, Reference, Scalar, Tensor, einsum};
 
 fn planned(tensors: &[&Tensor]) -> Plan {
     Plan::of(tensors, &Host::new().target()).unwrap().0
@@ -368,4 +368,21 @@ fn two_numbers_to_choose_from_are_f32() {
         DType::I32
     );
     assert!(condition.select(true, false).dtype().is_err());
+}
+
+#[test]
+fn a_convolution_of_a_computed_image_is_a_product_of_what_lies_in_memory() {
+    let image = numbers(&[3, 2, 9, 9]) - 11.0;
+    let kernels = numbers(&[4, 2, 3, 3]);
+    let seen = image.relu();
+    let windows = seen.window(2, 3, 1).window(3, 3, 1);
+    let convolved = einsum("bchwuv,ocuv->bohw", &[&windows, &kernels]);
+    let plan = planned(&[&convolved]);
+    let products = plan
+        .steps
+        .iter()
+        .filter(|step| step.nest.contract.is_some());
+    // The image is kept, not its windows, of which there are over five times as many.
+    assert_eq!((products.count(), plan.peak_bytes()), (1, 4 * 3 * 2 * 81));
+    is_same_on_both_executors(&convolved);
 }

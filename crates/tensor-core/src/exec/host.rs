@@ -70,14 +70,14 @@ impl Host {
     /// The bytes of arrays that it has computed and that are still alive.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
-        self.pool.live()
+        self.pool.usage().live_bytes
     }
 
     /// The most such bytes at one time, those of temporaries and of packed matrices included, since the last
     /// [`reset_peak`](Host::reset_peak).
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
-        self.pool.peak()
+        self.pool.usage().peak_bytes
     }
 
     /// The bytes of arrays that are no longer alive and whose memory waits to be used again, never more than
@@ -123,10 +123,7 @@ impl Executor for Host {
     }
 
     fn memory(&self) -> Option<MemoryUse> {
-        Some(MemoryUse {
-            live_bytes: self.live_bytes(),
-            peak_bytes: self.peak_bytes(),
-        })
+        Some(self.pool.usage())
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {

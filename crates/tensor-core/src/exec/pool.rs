@@ -16,6 +16,7 @@ use half::f16;
 use super::storage::{HostStorage, bytes, zeros};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::Result;
+use crate::exec::MemoryUse;
 
 /// The most arrays that are kept, so that looking for one stays cheap.
 const MAX_KEPT: usize = 256;
@@ -42,14 +43,16 @@ impl Pool {
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not enough.
     pub(super) fn take(self: &Arc<Self>, dtype: DType, len: usize) -> Result<HostStorage> {
-        let found = self.lock().find(dtype, len);
-        let is_new = found.is_none();
+        let found = self.lock().take(dtype, len);
         let data = match found {
             Some(data) => data,
-            None => self.allocate(dtype, len)?,
+            None => {
+                let data = self.allocate(dtype, len)?;
+                let freed = self.lock().begin(bytes(&data));
+                drop(freed);
+                data
+            }
         };
-        let freed = self.lock().begin(bytes(&data), is_new);
-        drop(freed);
         let mut array = HostStorage::pooled(data, self);
         if cfg!(debug_assertions) {
             with_element!(dtype, T => {
@@ -83,14 +86,13 @@ impl Pool {
         drop(freed);
     }
 
-    /// The bytes of arrays that are in use.
-    pub(super) fn live(&self) -> usize {
-        self.lock().live
-    }
-
-    /// The most such bytes at one time.
-    pub(super) fn peak(&self) -> usize {
-        self.lock().peak
+    /// The bytes of arrays that are in use, and the most that ever were.
+    pub(super) fn usage(&self) -> MemoryUse {
+        let state = self.lock();
+        MemoryUse {
+            live_bytes: state.live,
+            peak_bytes: state.peak,
+        }
     }
 
     /// The bytes that wait to be used again.
@@ -135,19 +137,25 @@ fn sentinel(dtype: DType) -> Scalar {
 
 /// What changes the sizes gives what is kept no longer.
 impl State {
-    fn find(&mut self, dtype: DType, len: usize) -> Option<HostData> {
+    /// Memory that waits, if some fits; so no more is kept than before, and there is nothing to trim.
+    fn take(&mut self, dtype: DType, len: usize) -> Option<HostData> {
         let fits = |data: &HostData| data.len() == len && data.dtype() == dtype;
         let found = self.free.iter().rposition(fits)?;
         let data = self.free.remove(found)?;
         self.kept -= bytes(&data);
+        self.count(bytes(&data));
         Some(data)
     }
 
-    fn begin(&mut self, bytes: usize, is_new: bool) -> Vec<HostData> {
-        self.n_allocations += u64::from(is_new);
+    fn begin(&mut self, bytes: usize) -> Vec<HostData> {
+        self.n_allocations += 1;
+        self.count(bytes);
+        self.trimmed()
+    }
+
+    fn count(&mut self, bytes: usize) {
         self.live += bytes;
         self.peak = self.peak.max(self.live);
-        self.trimmed()
     }
 
     fn end(&mut self, data: HostData) -> Vec<HostData> {
@@ -190,18 +198,26 @@ mod tests {
         Arc::new(Pool::default())
     }
 
+    fn live(pool: &Pool) -> usize {
+        pool.usage().live_bytes
+    }
+
+    fn peak(pool: &Pool) -> usize {
+        pool.usage().peak_bytes
+    }
+
     #[test]
     fn memory_is_used_again_by_what_has_its_type_and_length() {
         let pool = pool();
         drop(pool.take(DType::F32, 10).unwrap());
-        assert_eq!((pool.live(), pool.kept(), pool.n_allocations()), (0, 40, 1));
+        assert_eq!((live(&pool), pool.kept(), pool.n_allocations()), (0, 40, 1));
         let again = pool.take(DType::F32, 10).unwrap();
-        assert_eq!((pool.live(), pool.kept(), pool.n_allocations()), (40, 0, 1));
+        assert_eq!((live(&pool), pool.kept(), pool.n_allocations()), (40, 0, 1));
         let _other = pool.take(DType::I32, 10).unwrap();
-        assert_eq!((pool.live(), pool.n_allocations()), (80, 2));
+        assert_eq!((live(&pool), pool.n_allocations()), (80, 2));
         drop(again);
         let _longer = pool.take(DType::F32, 11).unwrap();
-        assert_eq!((pool.live(), pool.n_allocations()), (84, 3));
+        assert_eq!((live(&pool), pool.n_allocations()), (84, 3));
     }
 
     #[test]
@@ -209,13 +225,13 @@ mod tests {
         let pool = pool();
         for len in 1..100 {
             let (a, b) = (pool.take(DType::F64, len), pool.take(DType::U32, 2 * len));
-            assert!(pool.kept() <= pool.peak());
+            assert!(pool.kept() <= peak(&pool));
             drop((a, b));
-            assert!(pool.kept() <= pool.peak());
-            assert_eq!((pool.live(), pool.peak()), (0, 16 * len));
+            assert!(pool.kept() <= peak(&pool));
+            assert_eq!((live(&pool), peak(&pool)), (0, 16 * len));
         }
         pool.reset_peak();
-        assert_eq!((pool.kept(), pool.peak()), (0, 0));
+        assert_eq!((pool.kept(), peak(&pool)), (0, 0));
     }
 
     #[test]
@@ -225,7 +241,7 @@ mod tests {
             .map(|_| pool.take(DType::Bool, 1))
             .collect();
         drop(arrays);
-        assert_eq!((pool.live(), pool.kept()), (0, MAX_KEPT));
+        assert_eq!((live(&pool), pool.kept()), (0, MAX_KEPT));
     }
 
     #[test]
@@ -233,7 +249,7 @@ mod tests {
         let pool = pool();
         let error = pool.take(DType::F64, usize::MAX / 16).unwrap_err();
         assert!(matches!(error, crate::Error::OutOfMemory { .. }), "{error}");
-        assert_eq!((pool.live(), pool.peak(), pool.kept()), (0, 0, 0));
+        assert_eq!((live(&pool), peak(&pool), pool.kept()), (0, 0, 0));
     }
 
     #[test]
@@ -255,6 +271,6 @@ mod tests {
         let pool = pool();
         let array = Arc::new(pool.take(DType::F32, 4).unwrap());
         let data = pollster::block_on(crate::Storage::read(array)).unwrap();
-        assert_eq!((data.len(), pool.live(), pool.kept()), (4, 0, 0));
+        assert_eq!((data.len(), live(&pool), pool.kept()), (4, 0, 0));
     }
 }

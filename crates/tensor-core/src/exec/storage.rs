@@ -9,7 +9,7 @@ use crate::dtype::{DType, Element, HostData};
 use crate::error::{Error, Result};
 
 /// Zeros in new memory, if there is enough.
-pub(super) fn zeros<T: Element>(executor: &'static str, len: usize) -> Result<Vec<T>> {
+pub(crate) fn zeros<T: Element>(executor: &'static str, len: usize) -> Result<Vec<T>> {
     // Asked for twice: only this way of asking can be refused, only the other gives pages that are zero already.
     if Vec::<T>::new().try_reserve_exact(len).is_err() {
         return Err(Error::OutOfMemory {

@@ -55,8 +55,10 @@ impl<F: FnMut()> pulp::WithSimd for Wide<F> {
 
 impl<'p> Machine<'p> {
     pub(super) fn new(program: &'p Program, inputs: &'p [&'p HostData]) -> Self {
-        let register =
-            |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { program.block });
+        // Clearing more than is used takes longer than the steps of a small program.
+        let used = program.block.min(program.lanes.len);
+        let block = used.next_multiple_of(FOLDED_LANES);
+        let register = |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { block });
         let mut machine = Self {
             program,
             inputs,

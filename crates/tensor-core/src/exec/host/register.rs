@@ -1,6 +1,19 @@
 //! Memory for lanes.
+//!
+//! Memory: a thread keeps what its registers took, [`MAX_FREE`] blocks at most, since asking an allocator for lines of the cache
+//! takes longer than the loops of a small step.
+
+use std::cell::RefCell;
 
 use super::lanes::Lane;
+
+/// How many blocks a thread keeps; the largest take 8 KiB.
+const MAX_FREE: usize = 32;
+
+thread_local! {
+    /// The memory of registers that are gone.
+    static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A cache line, so that vectors never straddle two.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -8,13 +21,21 @@ use super::lanes::Lane;
 struct Line([u32; 16]);
 
 /// Memory for a block of lanes of any type.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Register(Vec<Line>);
 
 impl Register {
     pub(super) fn with_lanes(lanes: usize) -> Self {
         const LANES_A_LINE: usize = 8;
-        Self(vec![Line([0; 16]); lanes.div_ceil(LANES_A_LINE)])
+        let mut lines = Self::empty();
+        lines.resize(lanes.div_ceil(LANES_A_LINE), Line([0; 16]));
+        Self(lines)
+    }
+
+    fn empty() -> Vec<Line> {
+        let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        lines.clear();
+        lines
     }
 
     #[inline(always)]
@@ -30,6 +51,27 @@ impl Register {
     #[inline(always)]
     pub(super) fn destination(&mut self) -> Destination<'_> {
         Destination(bytemuck::cast_slice_mut(&mut self.0))
+    }
+}
+
+impl Clone for Register {
+    fn clone(&self) -> Self {
+        let mut lines = Self::empty();
+        lines.extend_from_slice(&self.0);
+        Self(lines)
+    }
+}
+
+impl Drop for Register {
+    fn drop(&mut self) {
+        let lines = std::mem::take(&mut self.0);
+        // A thread that ends has nothing to keep it in any more.
+        let _ended = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
+            if lines.capacity() > 0 && free.len() < MAX_FREE {
+                free.push(lines);
+            }
+        });
     }
 }
 
