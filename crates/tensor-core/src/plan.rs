@@ -27,7 +27,7 @@ mod arena;
 mod emit;
 pub(crate) mod explain;
 #[cfg(test)]
-pub(crate) mod fault;
+mod fault;
 mod graph;
 mod guards;
 mod keep;
@@ -100,17 +100,17 @@ pub struct Step {
     pub origins: Vec<Origin>,
 }
 
-/// How some tensors are computed.
+/// How some tensors are computed. A clone shares buffers and steps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// All arrays that take part.
-    pub buffers: Vec<Buffer>,
+    pub buffers: Arc<[Buffer]>,
     /// The buffers that are given, in the order in which their data is expected.
     pub inputs: Vec<BufferId>,
     /// The buffers of the tensors asked for, in that order. One may stand here twice, or be an input.
     pub outputs: Vec<BufferId>,
     /// The steps in an order that respects what they need, by wave.
-    pub steps: Vec<Step>,
+    pub steps: Arc<[Step]>,
 }
 
 impl Target {
@@ -188,7 +188,7 @@ impl Plan {
             kept.extend(more);
         }
         let plan = Self::finished(Draft::of(&graph, target, &kept));
-        for buffer in &plan.buffers {
+        for buffer in plan.buffers.iter() {
             let (shape, element_bytes) = (&buffer.shape, buffer.dtype.bytes());
             if count_in_bytes(shape, element_bytes).is_none() {
                 return Err(Error::TooLarge {
@@ -225,10 +225,10 @@ impl Plan {
         }
         steps.sort_by_key(|step| step.wave);
         Self {
-            buffers,
+            buffers: buffers.into(),
             inputs,
             outputs,
-            steps,
+            steps: steps.into(),
         }
     }
 
@@ -279,7 +279,7 @@ impl Plan {
     #[must_use]
     pub fn last_reads(&self) -> Vec<Option<usize>> {
         let mut last = vec![None; self.buffers.len()];
-        for step in &self.steps {
+        for step in self.steps.iter() {
             for input in &step.inputs {
                 last[input.0] = last[input.0].max(Some(step.wave));
             }
@@ -293,7 +293,7 @@ impl Plan {
     pub fn peak_bytes(&self) -> usize {
         let last_reads = self.last_reads();
         let mut live = vec![0_usize; self.waves().count()];
-        for step in &self.steps {
+        for step in self.steps.iter() {
             let buffer = &self.buffers[step.output.0];
             if buffer.kind == Kind::Temporary {
                 let last = last_reads[step.output.0].unwrap_or(step.wave);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tensor_core::exec::{self, Executor, HostStorage, Storage};
-use tensor_core::ir::{Contract, Guard, IndexMap, Value, ValueId};
+use tensor_core::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
 use tensor_core::plan::{BufferId, Plan, Target};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Host, HostData, Reference, Tensor};
@@ -25,16 +25,21 @@ fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
     }
 }
 
+/// The nest of the first step, to be changed in this plan alone.
+fn nest(plan: &mut Plan) -> &mut LoopNest {
+    Arc::make_mut(&mut Arc::make_mut(&mut plan.steps)[0].nest)
+}
+
 #[test]
 fn a_plan_that_names_what_is_not_there_is_refused() {
     let (plan, data) = planned();
     let changes: [fn(&mut Plan); 6] = [
         |plan| plan.inputs[0] = BufferId(99),
         |plan| plan.outputs[0] = BufferId(99),
-        |plan| plan.steps[0].output = BufferId(99),
-        |plan| plan.steps[0].inputs[0] = BufferId(99),
-        |plan| drop(plan.steps.remove(0)),
-        |plan| plan.steps.reverse(),
+        |plan| Arc::make_mut(&mut plan.steps)[0].output = BufferId(99),
+        |plan| Arc::make_mut(&mut plan.steps)[0].inputs[0] = BufferId(99),
+        |plan| plan.steps = plan.steps[1..].into(),
+        |plan| Arc::make_mut(&mut plan.steps).reverse(),
     ];
     for change in changes {
         let mut changed = plan.clone();
@@ -53,16 +58,14 @@ fn a_nest_that_breaks_a_rule_is_refused() {
         strides: vec![0; n_axes],
     };
     let changes: [&dyn Fn(&mut Plan); 6] = [
-        &|plan| Arc::make_mut(&mut plan.steps[0].nest).values.clear(),
+        &|plan| nest(plan).values.clear(),
+        &|plan| nest(plan).values[0] = Value::Cast(DType::F32, ValueId(7)),
+        &|plan| nest(plan).inputs[0] = DType::F64,
+        &|plan| nest(plan).domain = vec![1 << 40, 1 << 40],
+        &|plan| nest(plan).reduce = vec![0],
         &|plan| {
-            Arc::make_mut(&mut plan.steps[0].nest).values[0] = Value::Cast(DType::F32, ValueId(7))
-        },
-        &|plan| Arc::make_mut(&mut plan.steps[0].nest).inputs[0] = DType::F64,
-        &|plan| Arc::make_mut(&mut plan.steps[0].nest).domain = vec![1 << 40, 1 << 40],
-        &|plan| Arc::make_mut(&mut plan.steps[0].nest).reduce = vec![0],
-        &|plan| {
-            let n_axes = plan.steps[0].nest.sizes().len();
-            Arc::make_mut(&mut plan.steps[0].nest).values[0] = Value::Load {
+            let n_axes = Arc::make_mut(&mut plan.steps)[0].nest.sizes().len();
+            nest(plan).values[0] = Value::Load {
                 input: 5,
                 map: nowhere(n_axes),
                 guards: vec![Guard {
@@ -96,7 +99,7 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
     let (plan, data) = matrices(DType::F32);
     let contract = plan.steps[0].nest.contract.clone().unwrap();
     let mut swapped = plan;
-    Arc::make_mut(&mut swapped.steps[0].nest).contract = Some(Contract {
+    nest(&mut swapped).contract = Some(Contract {
         rows: contract.cols.clone(),
         cols: contract.rows.clone(),
         ..contract.clone()
@@ -104,7 +107,7 @@ fn a_contract_that_the_nest_does_not_fulfil_is_refused() {
     refused(&swapped, &data);
     let (mut of_integers, data) = matrices(DType::I32);
     assert!(of_integers.steps[0].nest.contract.is_none());
-    Arc::make_mut(&mut of_integers.steps[0].nest).contract = Some(contract);
+    nest(&mut of_integers).contract = Some(contract);
     refused(&of_integers, &data);
 }
 

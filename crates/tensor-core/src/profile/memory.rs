@@ -115,7 +115,9 @@ impl Arrays {
 
     fn point(&mut self, now: u64) {
         if self.curve.len() < MAX_SPANS {
-            self.curve.push((now, self.live));
+            // Another thread may have read the clock later and come first.
+            let last = self.curve.last().map_or(0, |(time, _)| *time);
+            self.curve.push((now.max(last), self.live));
         } else {
             self.dropped_points += 1;
         }

@@ -32,7 +32,7 @@ pub(super) struct Recorder {
     /// A run of a plan.
     run: Known,
     state: Mutex<State>,
-    plans: Mutex<HashMap<usize, Arc<KnownPlan>>>,
+    plans: Mutex<HashMap<usize, KnownPlan>>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ enum Place {
     Named(Arc<str>),
 }
 
-/// A span that ends when this goes: as failed, unless it was told otherwise.
+/// A span that may have parts, so it has its place before them; it ends when this goes, as failed unless it was told otherwise.
 #[derive(Debug)]
 pub(super) struct Open<'r> {
     recorder: &'r Recorder,
@@ -73,7 +73,17 @@ pub(super) struct Open<'r> {
     start: u64,
     known: Known,
     failed: bool,
-    memory: Option<MemoryUse>,
+}
+
+/// A span in which an array is written. It has no parts and is kept when it ends, so that a short step takes the lock once.
+#[derive(Debug)]
+pub(super) struct Writing<'r> {
+    recorder: &'r Arc<Recorder>,
+    known: Known,
+    wave: u32,
+    parent: Option<usize>,
+    start: u64,
+    is_over: bool,
 }
 
 /// The span is the innermost of its thread until this goes.
@@ -140,46 +150,23 @@ impl Recorder {
 
     /// Begins a run of a plan.
     pub(super) fn open_run(&self, parent: Option<usize>) -> Open<'_> {
-        self.open(&mut self.lock(), self.run, 0, parent)
+        self.open(&mut self.lock(), self.run, parent)
     }
 
     /// Begins a span by name, in which some bytes travel.
     pub(super) fn open_named(&self, name: &str, bytes: u64, parent: Option<usize>) -> Open<'_> {
         let mut state = self.lock();
         let subject = state.subject(What::Named(name.into()));
-        self.open(&mut state, Known::transfer(subject, bytes), 0, parent)
+        self.open(&mut state, Known::transfer(subject, bytes), parent)
     }
 
-    /// Begins something that writes an array.
-    pub(super) fn open_writing(
-        &self,
-        known: Known,
-        wave: usize,
-        parent: Option<usize>,
-    ) -> Open<'_> {
-        let wave = u32::try_from(wave).unwrap_or(u32::MAX);
-        self.open(&mut self.lock(), known, wave, parent)
-    }
-
-    /// Counts the array that a span has written, until what is given back goes.
-    pub(super) fn wrote(self: &Arc<Self>, open: Open<'_>) -> Held {
-        let (subject, bytes) = (open.known.subject, open.known.written);
-        let start = open.start;
-        drop(open);
-        let mut state = self.lock();
-        let data = &mut state.data;
-        let arrays_of = &mut data.subjects[subject as usize].arrays;
-        data.arrays.allocated(start, arrays_of, bytes);
-        Held::new(self, subject, bytes)
-    }
-
-    /// Gives the span its place at once, so that a parent has one before its parts, and takes the time last.
-    fn open(&self, state: &mut State, known: Known, wave: u32, parent: Option<usize>) -> Open<'_> {
+    /// Takes the time last.
+    fn open(&self, state: &mut State, known: Known, parent: Option<usize>) -> Open<'_> {
         let slot = state.keep(|state| Recorded {
             subject: known.subject,
             track: state.track_of_thread(self.id),
-            parent: parent.and_then(|parent| u32::try_from(parent).ok()),
-            wave,
+            parent: number(parent),
+            wave: 0,
             start: 0,
             end: OPEN,
             state: Ended::NotYet,
@@ -195,7 +182,23 @@ impl Recorder {
             start,
             known,
             failed: true,
-            memory: None,
+        }
+    }
+
+    /// Begins something that writes an array.
+    pub(super) fn write(
+        self: &Arc<Self>,
+        known: Known,
+        wave: usize,
+        parent: Option<usize>,
+    ) -> Writing<'_> {
+        Writing {
+            recorder: self,
+            known,
+            wave: u32::try_from(wave).unwrap_or(u32::MAX),
+            parent,
+            start: self.now(),
+            is_over: false,
         }
     }
 
@@ -209,9 +212,7 @@ impl Recorder {
         state.keep(|state| Recorded {
             subject,
             track: state.track(Place::Named(Arc::clone(&span.track)), || span.track),
-            parent: parent
-                .filter(|&parent| parent < state.data.spans.len())
-                .and_then(|parent| u32::try_from(parent).ok()),
+            parent: number(parent.filter(|&parent| parent < state.data.spans.len())),
             wave: 0,
             start: span.start_ns.min(end),
             end,
@@ -221,8 +222,8 @@ impl Recorder {
     }
 
     pub(super) fn released(&self, subject: u32, bytes: u64) {
-        let mut state = self.lock();
         let now = self.now();
+        let mut state = self.lock();
         let Data {
             arrays, subjects, ..
         } = &mut state.data;
@@ -237,10 +238,8 @@ impl Recorder {
     pub(super) fn known_steps(&self, plan: &Plan) -> Arc<[Known]> {
         let place = plan.steps.as_ptr().addr();
         let lock = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = lock().get(&place).cloned();
-        // What died may have left its place to another.
-        if let Some(known) = found
-            && known.plan == *plan
+        if let Some(known) = lock().get(&place)
+            && known.is_of(plan)
         {
             return Arc::clone(&known.steps);
         }
@@ -253,10 +252,10 @@ impl Recorder {
             .iter()
             .map(|step| self.known(step, &lens(step)))
             .collect();
-        let known = Arc::new(KnownPlan {
+        let known = KnownPlan {
             plan: plan.clone(),
             steps: Arc::clone(&steps),
-        });
+        };
         let mut plans = lock();
         if plans.len() >= MAX_PLANS {
             plans.clear();
@@ -298,6 +297,11 @@ impl Recorder {
     }
 }
 
+/// How a span names its parent.
+fn number(slot: Option<usize>) -> Option<u32> {
+    slot.and_then(|slot| u32::try_from(slot).ok())
+}
+
 impl Open<'_> {
     pub(super) fn slot(&self) -> Option<usize> {
         self.slot
@@ -306,10 +310,49 @@ impl Open<'_> {
     pub(super) fn succeeded(&mut self) {
         self.failed = false;
     }
+}
 
-    /// Notes what the executor's memory came to in this span.
-    pub(super) fn note(&mut self, memory: Option<MemoryUse>) {
-        self.memory = memory;
+impl Writing<'_> {
+    /// Ends with an array, which counts as alive until what is given back goes; `memory` is what the executor's came to.
+    pub(super) fn wrote(mut self, memory: Option<MemoryUse>) -> Held {
+        self.end(Ended::Well, memory);
+        Held::new(self.recorder, self.known.subject, self.known.written)
+    }
+
+    fn end(&mut self, how: Ended, memory: Option<MemoryUse>) {
+        self.is_over = true;
+        let (recorder, known, start) = (self.recorder, &self.known, self.start);
+        let end = recorder.now();
+        let mut state = recorder.lock();
+        state.count(known, end - start, how == Ended::Failed);
+        state.keep(|state| Recorded {
+            subject: known.subject,
+            track: state.track_of_thread(recorder.id),
+            parent: number(self.parent),
+            wave: self.wave,
+            start,
+            end,
+            state: how,
+            args: None,
+        });
+        if how == Ended::Well {
+            state.wrote(end, known, memory);
+        }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.end(Ended::Failed, None);
+        }
+    }
+}
+
+impl KnownPlan {
+    /// Whether it is this one: what is held here keeps its place, and whoever changes it gets a copy.
+    fn is_of(&self, plan: &Plan) -> bool {
+        Arc::ptr_eq(&self.plan.steps, &plan.steps) && Arc::ptr_eq(&self.plan.buffers, &plan.buffers)
     }
 }
 
@@ -338,12 +381,6 @@ impl Drop for Open<'_> {
             } else {
                 Ended::Well
             };
-        }
-        if let (Some(known), Some(now)) = (&mut state.data.executor, self.memory)
-            && now.peak_bytes > known.peak
-        {
-            known.peak = now.peak_bytes;
-            known.subject = Some(self.known.subject);
         }
     }
 }
@@ -427,6 +464,19 @@ impl State {
         let span = span(self);
         self.data.spans.push(span);
         Some(slot)
+    }
+
+    /// Counts an array, and looks how much the executor has come to.
+    fn wrote(&mut self, now: u64, known: &Known, memory: Option<MemoryUse>) {
+        let data = &mut self.data;
+        let arrays_of = &mut data.subjects[known.subject as usize].arrays;
+        data.arrays.allocated(now, arrays_of, known.written);
+        if let (Some(executor), Some(memory)) = (&mut data.executor, memory)
+            && memory.peak_bytes > executor.peak
+        {
+            executor.peak = memory.peak_bytes;
+            executor.subject = Some(known.subject);
+        }
     }
 
     fn count(&mut self, known: &Known, time: u64, failed: bool) {

@@ -124,9 +124,15 @@ fn event(out: &mut String, profile: &Profile, tid: usize, number: usize) {
     if let Some(parent) = span.parent {
         put(out, format_args!(",\"parent\":{}", parent.0));
     }
+    let mut names = vec!["id", "parent"];
     for (name, arg) in &span.args {
         out.push(',');
-        text(out, name);
+        // Of two members of one name a reader keeps one.
+        match names.iter().filter(|taken| *taken == name).count() {
+            0 => text(out, name),
+            before => text(out, &format!("{name} #{}", before + 1)),
+        }
+        names.push(name);
         out.push(':');
         match arg {
             Arg::Count(count) => put(out, format_args!("{count}")),
