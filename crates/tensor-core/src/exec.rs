@@ -32,6 +32,7 @@ pub(crate) use reference::low_bits;
 pub(crate) use schedule::run_and_wait;
 pub use schedule::{run, run_with};
 pub use storage::HostStorage;
+pub(crate) use storage::zeros;
 pub use verify::against_reference;
 
 pub(crate) mod analysis;

@@ -4,9 +4,10 @@
 //! plans what it gives, and keeps the plan; later calls hand their arguments' data to that plan.
 //! Method: a stand-in is a node with a storage that holds nothing; in the plan's list of inputs it is told by its address.
 //! What else the function reads (weights it captured, say) is kept with the plan.
-//! Memory: a plan for each list of shapes and types, until [`Compiled::clear`]; a run allocates outputs and temporaries.
+//! Memory: a plan for each list of shapes and types, until [`Compiled::clear`]; temporaries of a run are the executor's.
 
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -105,7 +106,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     /// Arguments that are not in memory yet are computed first.
     ///
     /// # Errors
-    /// What the function gives; what is wrong with an argument; what the executor meets.
+    /// What the function gives; what is wrong with an argument; what the executor meets, with the line of the operation or, if
+    /// none is to blame, the caller's.
     #[track_caller]
     pub fn call(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
         let data = in_memory(executor, arguments)?;
@@ -118,7 +120,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
                 Source::Captured(storage) => Arc::clone(storage),
             })
             .collect();
-        let results = exec::run_and_wait(executor, &program.plan, &inputs)?;
+        let caller = Location::caller();
+        let results = exec::run_and_wait(executor, &program.plan, &inputs);
+        let results = results.map_err(|error| error.at(caller))?;
         let outputs = results.into_iter().zip(&program.outputs);
         Ok(outputs
             .map(|(storage, (dtype, shape))| Tensor::stored(storage, shape.clone(), *dtype))
@@ -211,6 +215,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
 }
 
 /// The data of arguments; those that have none are computed together.
+#[track_caller]
 fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<dyn Storage>>> {
     let stored = |tensor: &&Tensor| tensor.storage().cloned();
     let lazy = arguments.iter().copied();

@@ -63,8 +63,9 @@
 //! # Ok::<(), tensor_core::Error>(())
 //! ```
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
+use crate::exec;
 use crate::tensor::Tensor;
 
 pub use adam::Adam;
@@ -81,7 +82,8 @@ pub trait Optimizer {
     /// documents.
     ///
     /// # Errors
-    /// [`OptimError::NotTrainable`]; whatever went wrong while a parameter was built.
+    /// With the caller's line, [`OptimError::NotTrainable`] and [`Error::OutOfMemory`]; whatever went wrong while a parameter was
+    /// built.
     #[track_caller]
     fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>>;
 
@@ -158,26 +160,28 @@ impl<'a> Parameters<'a> {
         for (number, tensor) in tensors.iter().enumerate() {
             let dtype = tensor.dtype()?;
             if !dtype.is_float() {
-                return Err(OptimError::NotTrainable {
+                let error = OptimError::NotTrainable {
                     optimizer,
                     number,
                     dtype,
-                }
-                .into());
+                };
+                return Err(error.into());
             }
         }
         Ok(Self { optimizer, tensors })
     }
 
     /// Zeros in memory, in the shape and type of each.
-    fn zeros(&self) -> impl Iterator<Item = Tensor> {
-        self.tensors.iter().map(|tensor| {
-            let (shape, len) = (&tensor.node().shape, tensor.node().shape.iter().product());
-            match tensor.node().dtype {
-                DType::F64 => Tensor::from_vec(shape, vec![0.0_f64; len]),
-                _ => Tensor::from_vec(shape, vec![0.0_f32; len]),
-            }
-        })
+    fn zeros(&self) -> Result<Vec<Tensor>> {
+        let mut all = Vec::with_capacity(self.tensors.len());
+        for tensor in self.tensors {
+            let shape = &tensor.node().shape;
+            all.push(match tensor.node().dtype {
+                DType::F64 => zeros::<f64>(shape)?,
+                _ => zeros::<f32>(shape)?,
+            });
+        }
+        Ok(all)
     }
 
     /// Tests how many tensors there are in a list.
@@ -225,4 +229,9 @@ impl<'a> Parameters<'a> {
         };
         Err(error.into())
     }
+}
+
+fn zeros<T: Element>(shape: &[usize]) -> Result<Tensor> {
+    let zeros = exec::zeros::<T>("host", shape.iter().product())?;
+    Ok(Tensor::from_vec(shape, zeros))
 }

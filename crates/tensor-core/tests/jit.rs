@@ -6,7 +6,7 @@
 
 use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
-use tensor_core::{Axes, Executor, Host, Reference, Result, Tensor, grad, jit};
+use tensor_core::{Axes, Error, Executor, Host, Reference, Result, Tensor, grad, jit};
 
 /// A step of training a small net: parameters and data in, parameters and loss out.
 fn step(args: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -128,7 +128,7 @@ fn a_nest_is_checked_anew_for_inputs_of_another_length() {
         tensor_core::HostData::U32(vec![0; 5]),
     ] {
         let error = host.run(step, &[host.upload(data).unwrap()]).unwrap_err();
-        let wrong = matches!(error, tensor_core::Error::BadStep { .. });
+        let wrong = matches!(error, Error::BadStep { .. });
         assert!(wrong, "{error}");
     }
     assert_eq!(host.run(step, &data).unwrap().len(), 3);
@@ -152,4 +152,38 @@ fn errors_from_inside_name_the_line_of_the_user() {
     let wrong = jit(|args: &[Tensor]| Ok(vec![args[0].matmul(&args[0])]));
     let error = wrong.call(&host, &[&Tensor::arange(6).reshape(&[2, 3])]);
     assert_eq!(error.unwrap_err().location().unwrap().line(), line);
+}
+
+#[test]
+fn data_that_a_traced_function_asks_for_is_an_error_in_the_line_that_asks() {
+    let host = Host::new();
+    let first = line!() + 2;
+    let asks: [fn(&Tensor, &Host) -> Result<Tensor>; 3] = [
+        |x, _| x.to_host::<i32>().map(|_| x.clone()),
+        |x, host| (x + 1).eval::<i32>(host).map(|_| x.clone()),
+        |x, host| (x + 1).realize(host),
+    ];
+    for (line, ask) in (first..).zip(asks) {
+        let function = jit(|args: &[Tensor]| Ok(vec![ask(&args[0], &Host::new())?]));
+        let error = function.call(&host, &[&Tensor::arange(3)]).unwrap_err();
+        assert!(matches!(error.root(), Error::NoData), "{error}");
+        assert_eq!(error.location().unwrap().line(), line);
+    }
+}
+
+#[test]
+fn what_no_memory_holds_is_an_error_in_the_line_that_asks_for_it() {
+    let host = Host::new();
+    let huge = Tensor::full(&[1 << 30, 1 << 30], 1.0_f32);
+    let fills = jit(|args: &[Tensor]| Ok(vec![args[0].broadcast_to(&[1 << 30, 1 << 30])]));
+    let asked = line!() + 2;
+    let errors = [
+        huge.realize(&host).unwrap_err(),
+        huge.eval::<f32>(&host).unwrap_err(),
+        fills.call(&host, &[&Tensor::scalar(1.0_f32)]).unwrap_err(),
+    ];
+    for (line, error) in (asked..).zip(errors) {
+        assert!(matches!(error.root(), Error::OutOfMemory { .. }), "{error}");
+        assert_eq!(error.location().unwrap().line(), line, "{error}");
+    }
 }

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::{LARGEST, Optimizer, Parameters, Updated, bad_setting, fraction, not_negative};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 const NAME: &str = "adam";
@@ -166,10 +166,13 @@ impl Adam {
 
 impl Optimizer for Adam {
     fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let parameters = Parameters::new(NAME, parameters)?;
-        let count = Tensor::from_vec(&[], vec![0_u32]);
-        let moments = parameters.zeros().chain(parameters.zeros());
-        Ok([count].into_iter().chain(moments).collect())
+        let caller = Location::caller();
+        let start = || {
+            let parameters = Parameters::new(NAME, parameters)?;
+            let count = Tensor::from_vec(&[], vec![0_u32]);
+            Ok([vec![count], parameters.zeros()?, parameters.zeros()?].concat())
+        };
+        start().map_err(|error: Error| error.at(caller))
     }
 
     fn step(

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use super::{Optimizer, Parameters, Updated, fraction, not_negative};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 const NAME: &str = "sgd";
@@ -123,12 +123,16 @@ impl Sgd {
 
 impl Optimizer for Sgd {
     fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let parameters = Parameters::new(NAME, parameters)?;
-        if self.has_velocity() {
-            Ok(parameters.zeros().collect())
-        } else {
-            Ok(Vec::new())
-        }
+        let caller = Location::caller();
+        let start = || {
+            let parameters = Parameters::new(NAME, parameters)?;
+            if self.has_velocity() {
+                parameters.zeros()
+            } else {
+                Ok(Vec::new())
+            }
+        };
+        start().map_err(|error: Error| error.at(caller))
     }
 
     fn step(

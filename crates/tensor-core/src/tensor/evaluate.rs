@@ -16,8 +16,9 @@ impl Tensor {
     /// Computes the tensor and gives its elements as an array.
     ///
     /// # Errors
-    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements, with the caller's line; whatever went wrong while
-    /// the tensor was built; what the executor meets.
+    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements; whatever went wrong while the tensor was built,
+    /// with the line of that; what the executor meets, with the line of the operation. Where no operation is to blame the line is
+    /// the caller's.
     #[track_caller]
     pub fn eval<T: Element>(&self, executor: &dyn Executor) -> Result<ArrayD<T>> {
         self.expect::<T>("eval")?;
@@ -45,6 +46,7 @@ impl Tensor {
     /// assert_eq!(weights.to_host::<i32>()?, array![0, 1, 2].into_dyn());
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
+    #[track_caller]
     pub fn realize(&self, executor: &dyn Executor) -> Result<Self> {
         let [tensor] = Self::realize_all([self], executor)?;
         Ok(tensor)
@@ -95,8 +97,8 @@ impl Tensor {
     /// Gives the elements of a tensor that is in memory already: made from data, or by [`realize`](Tensor::realize).
     ///
     /// # Errors
-    /// [`Error::NotRealized`] if it would have to be computed and [`Error::ElementTypeMismatch`] if `T` is not the type of the
-    /// elements, both with the caller's line; what the device meets.
+    /// With the caller's line: [`Error::NotRealized`] if it would have to be computed; [`Error::ElementTypeMismatch`] if `T` is not
+    /// the type of the elements; [`Error::NoData`] of an argument inside a function that is traced; what the device meets.
     #[track_caller]
     pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
         self.in_memory("to_host")
@@ -122,21 +124,26 @@ impl Tensor {
     }
 }
 
-/// The results of some tensors, where the executor has them.
+/// The results of some tensors, where the executor has them. What goes wrong in no operation's line does so in the caller's.
+#[track_caller]
 pub(crate) fn computed(
     tensors: &[&Tensor],
     executor: &dyn Executor,
 ) -> Result<Vec<Arc<dyn Storage>>> {
-    let (plan, data) = Plan::of(tensors, &executor.target())?;
-    exec::run_and_wait(executor, &plan, &data)
+    let line = Location::caller();
+    let planned = Plan::of(tensors, &executor.target());
+    let results = planned.and_then(|(plan, data)| exec::run_and_wait(executor, &plan, &data));
+    results.map_err(|error| error.at(line))
 }
 
+#[track_caller]
 fn read<T: Element>(
     op: &'static str,
     shape: &[usize],
     storage: Arc<dyn Storage>,
 ) -> Result<ArrayD<T>> {
-    let data = pollster::block_on(storage.read())?;
+    let line = Location::caller();
+    let data = pollster::block_on(storage.read()).map_err(|error| error.at(line))?;
     let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
         op,
         asked: T::DTYPE,
