@@ -11,6 +11,7 @@ A script gives the work in NumPy, PyTorch and JAX to `rival`; `serve` is for any
 
 import argparse
 import ctypes
+import functools
 import importlib
 import json
 import os
@@ -47,14 +48,16 @@ def missing(say, error):
     sys.exit(0)
 
 
-def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), remember=None):
+def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=None, step=None):
     """Serves one work in the library that the command line names.
 
     `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
     the command line under these names. Each function takes its library and the arrays, in order;
-    PyTorch's is also the one that `torch.compile` gets. `dtype` is that of the result. `blas`
-    says that NumPy hands the work to its BLAS and so to all cores; else it runs on one. `sizes` are
-    further numbers; `remember` is shown the arrays by name, and all numbers, before anything is compiled.
+    PyTorch's is also the one that `torch.compile` gets, unless there is a `step`: a part, given
+    PyTorch and arrays, that is compiled in its place and handed to it as `step`. `dtype` is that
+    of the result. `blas` says that NumPy hands the work to its BLAS and so to all cores; else it
+    runs on one. `sizes` are further numbers; `prepare` is shown the arrays by name, which it may
+    replace, and all numbers, before anything is compiled or timed.
     """
     say = start()
     parser = argparse.ArgumentParser()
@@ -64,7 +67,6 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), remember
     for size in sorted({size for shape in inputs.values() for size in shape}.union(sizes)):
         parser.add_argument(f"--{size}", type=int, required=True)
     args = parser.parse_args()
-    prepare = {"numpy": in_numpy, "jax": in_jax}.get(args.library, in_torch)
     work = {"numpy": numpy, "jax": jax}.get(args.library, torch)
     try:
         np = importlib.import_module("numpy")
@@ -77,9 +79,15 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), remember
         return np.fromfile(getattr(args, name), dtype="<f4").reshape(shape)
 
     arrays = {name: read(name) for name in inputs}
-    if remember:
-        remember(arrays, args)
-    run, threads = prepare(library, work, list(arrays.values()), args.library)
+    if prepare:
+        prepare(arrays, args)
+    arrays = list(arrays.values())
+    if args.library == "numpy":
+        run, threads = in_numpy(library, work, arrays)
+    elif args.library == "jax":
+        run, threads = in_jax(library, work, arrays)
+    else:
+        run, threads = in_torch(library, work, arrays, args.library == "torch-compile", step)
     threads = threads if blas or args.library != "numpy" else 1
 
     def as_bytes(result):
@@ -88,26 +96,27 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), remember
     serve(say, args.library, library.__version__, threads, run, as_bytes, dtype)
 
 
-def in_numpy(numpy, work, arrays, _):
+def in_numpy(numpy, work, arrays):
     return lambda: work(numpy, *arrays), available_cores()
 
 
-def in_torch(torch, work, arrays, name):
+def in_torch(torch, work, arrays, compiles, step):
     torch.set_grad_enabled(False)
     arrays = [torch.from_numpy(array) for array in arrays]
 
-    def eager(*arrays):
-        return work(torch, *arrays)
-
-    if name == "torch-compile":
+    run = functools.partial(work, torch)
+    if compiles:
         # A cache that outlives the process would hide what the first call compiles.
         folder = os.path.dirname(os.path.abspath(__file__))
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
-        eager = torch.compile(eager)
-    return lambda: eager(*arrays), torch.get_num_threads()
+        if step:
+            run = functools.partial(run, step=torch.compile(functools.partial(step, torch)))
+        else:
+            run = torch.compile(run)
+    return lambda: run(*arrays), torch.get_num_threads()
 
 
-def in_jax(jax, work, arrays, _):
+def in_jax(jax, work, arrays):
     # The peers are compared on the CPU, whatever else is there.
     jax.config.update("jax_platforms", "cpu")
     # Inputs are arguments: what a compiled function closes over is folded as a constant.

@@ -33,29 +33,56 @@ def rival(net, inputs, parameters, numpy=None):
     def batches(x, y):
         return x.reshape(-1, BATCH, *x.shape[1:]), y.reshape(-1, BATCH, *y.shape[1:])
 
-    def with_torch(torch, x, y, stages, *rest):
+    def torch_loss(torch, weights, inputs, answers):
+        outputs = net(torch, weights, inputs)
+        if classes:
+            return torch.nn.functional.cross_entropy(outputs, answers)
+        return torch.nn.functional.mse_loss(outputs, answers, reduction="sum")
+
+    def torch_step(torch, weights, velocities, inputs, answers, rate, momentum):
+        """Forward, backward and update as one graph; changes weights and velocities in place."""
+
+        def loss_of(weights):
+            return torch_loss(torch, weights, inputs, answers)
+
+        gradients, loss = torch.func.grad_and_value(loss_of)(weights)
+        if velocities:
+            gradients = [v.mul_(momentum).add_(g) for v, g in zip(velocities, gradients)]
+        for weight, gradient in zip(weights, gradients):
+            weight.sub_(rate * gradient)
+        return loss
+
+    def by_steps(torch, step, weights, x, y, stages):
+        velocities = [torch.zeros_like(weight) for weight in weights] if STAGES[:, 2].any() else []
+        # A rate that is a tensor is an input: another number would be compiled anew.
+        for epochs, rate, momentum in stages:
+            for _ in range(int(epochs)):
+                for inputs, answers in zip(x, y):
+                    yield step(weights, velocities, inputs, answers, rate, momentum)
+
+    def by_optimizer(torch, weights, x, y, stages):
+        optimizer = torch.optim.SGD(weights, 1.0)
+        group = optimizer.param_groups[0]
+        for epochs, rate, momentum in stages.tolist():
+            group.update(lr=rate, momentum=momentum)
+            for _ in range(int(epochs)):
+                for inputs, answers in zip(x, y):
+                    loss = torch_loss(torch, weights, inputs, answers)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    yield loss.detach()
+
+    def with_torch(torch, x, y, stages, *rest, step=None):
         tests, first = (rest[:2], rest[2:]) if classes else ((), rest)
-        functional = torch.nn.functional
-        with torch.enable_grad():
-            weights = [weight.clone().requires_grad_() for weight in first]
-            optimizer = torch.optim.SGD(weights, 1.0)
-            group = optimizer.param_groups[0]
-            x, y = batches(x, y.long() if classes else y)
-            losses = []
-            for epochs, rate, momentum in stages.tolist():
-                group.update(lr=rate, momentum=momentum)
-                for _ in range(int(epochs)):
-                    for inputs, answers in zip(x, y):
-                        outputs = net(torch, weights, inputs)
-                        if classes:
-                            loss = functional.cross_entropy(outputs, answers)
-                        else:
-                            loss = functional.mse_loss(outputs, answers, reduction="sum")
-                        optimizer.zero_grad()
-                        loss.backward()
-                        optimizer.step()
-                        losses.append(loss.detach())
-        losses = torch.stack(losses)
+        x, y = batches(x, y)
+        weights = [weight.clone() for weight in first]
+        if step:
+            losses = torch.stack(list(by_steps(torch, step, weights, x, y, stages)))
+        else:
+            with torch.enable_grad():
+                weights = [weight.requires_grad_() for weight in weights]
+                losses = torch.stack(list(by_optimizer(torch, weights, x, y, stages)))
         if not classes:
             return losses
         right = (net(torch, weights, tests[0]).argmax(1) == tests[1]).float().mean()
@@ -64,7 +91,7 @@ def rival(net, inputs, parameters, numpy=None):
     def with_jax(jax, x, y, stages, *rest):
         jnp = jax.numpy
         tests, first = (rest[:2], rest[2:]) if classes else ((), rest)
-        x, y = batches(x, y.astype(jnp.int32) if classes else y)
+        x, y = batches(x, y)
 
         def loss_of(weights, inputs, answers):
             outputs = net(jax, weights, inputs)
@@ -94,9 +121,22 @@ def rival(net, inputs, parameters, numpy=None):
         right = (net(jax, weights, tests[0]).argmax(1) == tests[1]).mean()
         return jnp.concatenate([losses, right[None]])
 
-    def remember(arrays, args):
+    def prepare(arrays, args):
         """Keeps what decides shapes, which a compiler has to know: the stages and the batch."""
         global BATCH, STAGES
         BATCH, STAGES = args.batch, arrays["stages"]
+        if classes:
+            # What PyTorch asks of classes; JAX makes them its own whole numbers when it takes the arrays.
+            for name in ("answers", "test_answers"):
+                arrays[name] = arrays[name].astype("int64")
 
-    protocol.rival(names, numpy, with_torch, with_jax, blas=True, sizes=["batch"], remember=remember)
+    protocol.rival(
+        names,
+        numpy,
+        with_torch,
+        with_jax,
+        blas=True,
+        sizes=["batch"],
+        prepare=prepare,
+        step=torch_step,
+    )

@@ -211,7 +211,7 @@ fn our_line(row: &Row) -> Line {
         gb_per_s: positive(row.gb_per_s),
         peak_extra_bytes: row.peak_extra_bytes,
         intensity: intensity(row),
-        losses: drawable(&row.check, &row.losses),
+        losses: row.losses.clone(),
         loss_stride: row.loss_stride.unwrap_or(1).max(1),
         accuracy: row.accuracy,
         note: joined(row.note.clone(), &around(row)),
@@ -232,7 +232,7 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
         gb_per_s: positive(timing.gb_per_s),
         peak_extra_bytes: timing.peak_extra_bytes,
         intensity: intensity_of(timing.rate, timing.gb_per_s),
-        losses: drawable(&timing.check, &timing.losses),
+        losses: timing.losses.clone(),
         loss_stride: timing.loss_stride.unwrap_or(1).max(1),
         accuracy: timing.accuracy,
         note: comparison(&row.executor, timing),
@@ -300,15 +300,6 @@ pub(crate) fn joined(first: String, second: &str) -> String {
 /// Drops what can't be drawn on a logarithmic axis.
 fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| *value > 0.0 && value.is_finite())
-}
-
-/// Gives the losses of a training that was not found wrong, up to the first that cannot be drawn.
-fn drawable(check: &Check, losses: &[f32]) -> Vec<f32> {
-    if matches!(check, Check::Failed(_)) {
-        return Vec::new();
-    }
-    let finite = losses.iter().copied().take_while(|loss| loss.is_finite());
-    finite.collect()
 }
 
 /// Numbers the distinct rungs of each workload in order of appearance over all its sizes.

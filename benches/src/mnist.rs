@@ -180,8 +180,11 @@ fn labels(array: IdxArray) -> Result<Vec<u8>> {
     Ok(labels.iter().copied().collect())
 }
 
-/// Enlarges the 8 × 8 digits to 28 × 28 by nearest neighbour and repeats them to the number of images.
-fn digits() -> Result<Images> {
+/// Enlarges the 8 × 8 digits of the project to 28 × 28 by nearest neighbour and repeats them to the number of images.
+///
+/// # Errors
+/// The data in the program is damaged.
+pub fn digits() -> Result<Images> {
     let IdxArray::U8(digits) = idx::Reader::new(DIGITS)?.read_all()? else {
         bail!("the project's digits are not unsigned bytes")
     };

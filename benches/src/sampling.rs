@@ -16,6 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use crate::measure::{Ratio, Timing};
+use crate::units;
 use crate::workload::{Contestant, Workload};
 
 /// Samples in a second of CPU time; a prime, so as not to keep step with anything that repeats.
@@ -24,6 +25,10 @@ pub const FREQUENCY_HZ: i32 = 499;
 pub const SAMPLED_S: f64 = 5.0;
 /// A turn with or without the sampler, in seconds.
 const TURN_S: f64 = 0.5;
+/// Functions that a summary names.
+const N_FUNCTIONS: usize = 10;
+/// Letters of a function's name that it shows, which may hold whole types; the folded stacks have them all.
+const LONGEST_NAME: usize = 108;
 
 /// How often each stack was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,6 +91,28 @@ impl Stacks {
             .into_iter()
             .map(|(name, n)| (name, n as f64 / all))
             .collect()
+    }
+}
+
+impl Sampled {
+    /// Says in some lines what was found: the functions that took most time themselves, and what the sampler cost.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let interval = self.cost.interval().map_or(String::new(), |ends| {
+            let [low, high] = ends.map(units::digits);
+            format!(" ({low}–{high})")
+        });
+        let mut text = format!(
+            "{} samples; median {}, while sampled {} of that{interval}\n",
+            self.stacks.n_samples(),
+            units::seconds(self.median_s),
+            units::times(self.cost.median),
+        );
+        for (function, share) in self.stacks.by_self_time().iter().take(N_FUNCTIONS) {
+            let name: String = function.chars().take(LONGEST_NAME).collect();
+            text += &format!("{:>8}  {name}\n", units::percent(*share));
+        }
+        text
     }
 }
 

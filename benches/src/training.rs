@@ -22,7 +22,7 @@ use gpu_wgsl::Gpu;
 use layer::Layer;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::optim::{Optimizer, Sgd};
-use tensor_core::{Host, Tensor, grad, jit, loss};
+use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
 
 /// What rivals call weights and biases.
 const NAMES: [&str; 8] = ["w0", "b0", "w1", "b1", "w2", "b2", "w3", "b3"];
@@ -76,6 +76,8 @@ pub struct Recipe {
     pub least_accuracy: f32,
     /// The last loss of a fit to targets, if it is known, and how near to it a result must lie.
     pub last_loss: Option<(f64, Bound)>,
+    /// Whether it is also run under a profiler, beside the run without one, so that both show what that costs.
+    pub is_profiled: bool,
 }
 
 /// Samples, one after the other, with what they are to give.
@@ -252,8 +254,8 @@ impl Session {
         inputs.zip(answers).map(pair).collect()
     }
 
-    /// What a user of the host executor runs.
-    fn host(&self) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + '_> {
+    /// What a user of the host executor runs, under a profiler or without.
+    fn host(&self, is_profiled: bool) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + '_> {
         let recipe = &self.recipe;
         let shapes = recipe.layers.iter().flat_map(Layer::parameters);
         let first: Vec<Tensor> = shapes
@@ -279,6 +281,11 @@ impl Session {
         Ok(move |result: &mut Vec<f32>| {
             // Each training finds memory as a first one does; what waits from the last would not show in its peak.
             host.release_kept();
+            let profiler = is_profiled.then(|| Profiler::new(&host));
+            let executor: &dyn Executor = match &profiler {
+                Some(profiler) => profiler,
+                None => &host,
+            };
             let mut at = first.clone();
             if let Some((_, sgd, _)) = stages.first() {
                 at.extend(sgd.start(&first.iter().collect::<Vec<_>>())?);
@@ -287,7 +294,7 @@ impl Session {
             for (epochs, _, step) in &stages {
                 for batch in (0..*epochs).flat_map(|_| &batches) {
                     let args: Vec<&Tensor> = at.iter().chain(batch).collect();
-                    let mut next = step.call(&host, &args)?;
+                    let mut next = step.call(executor, &args)?;
                     losses.push(next.remove(0));
                     at = next;
                 }
@@ -299,7 +306,7 @@ impl Session {
             let mut right = 0.0;
             for batch in &tests {
                 let args: Vec<&Tensor> = at[..first.len()].iter().chain(batch).collect();
-                let share = judge.call(&host, &args)?.remove(0).to_host::<f32>()?[[]];
+                let share = judge.call(executor, &args)?.remove(0).to_host::<f32>()?[[]];
                 right += share * batch[1].shape()?[0] as f32 / n_test as f32;
             }
             result.extend((recipe.goal == Goal::Classes).then_some(right));
@@ -413,20 +420,21 @@ fn classes(answers: &[f32]) -> Vec<u32> {
 impl Problem for Session {
     fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
         let whole = self.whole();
-        let host = Rung {
-            executor: "host",
+        let rung = |executor: &'static str, is_profiled: bool| Rung {
+            executor,
             adapter: None,
             timer: Timer::Wall,
             extent: whole,
-            start: Box::new(|| Ok(Box::new(OnCpu::new(0, self.host()?)))),
+            start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.host(is_profiled)?)))),
         };
+        let profiled = self.recipe.is_profiled.then(|| rung("profiled", true));
         Workload {
             name: self.recipe.name,
             source: self.recipe.source,
             size: self.recipe.size.clone(),
             whole,
             n_losses: self.n_losses(),
-            rungs: vec![host],
+            rungs: [rung("host", false)].into_iter().chain(profiled).collect(),
             rivals: self.rivals(),
             check: Box::new(|result, _| self.check(result)),
         }

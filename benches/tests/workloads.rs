@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
+use benches::mnist;
 use benches::program::Law;
 use benches::rivals::{Rival, python};
 use benches::training::layer::Layer;
@@ -186,7 +187,21 @@ fn rivals_in_jax_meet_the_oracles() {
 }
 
 #[test]
-fn a_rival_that_torch_compiles_meets_its_oracle() {
+fn rivals_that_torch_compiles_meet_their_oracles() {
     let chain = chain::program([11, 23]).problem().unwrap();
-    check_rivals("torch-compile", &[chain]);
+    let training = Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap());
+    check_rivals("torch-compile", &[chain, training]);
+}
+
+#[test]
+fn nets_learn_the_digits_that_ship_with_the_project() {
+    let digits = mnist::digits().unwrap();
+    for net in [train_mnist::Net::Softmax, train_mnist::Net::Hidden] {
+        let session = net.session(&digits).unwrap();
+        let mut workload = session.workload(&[]);
+        let host = workload.rungs.pop().unwrap();
+        let mut contestant = (host.start)().unwrap();
+        contestant.run(1).unwrap();
+        (workload.check)(&contestant.result().unwrap(), workload.whole.part).unwrap();
+    }
 }

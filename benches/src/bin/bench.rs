@@ -8,9 +8,9 @@ use benches::mnist::{self, Images};
 use benches::output::print;
 use benches::record::{AdapterFacts, Check, Machine, NotRun, Record, replace_file};
 use benches::run::{self, Setting};
-use benches::sampling::{self, Sampled};
+use benches::sampling;
 use benches::workload::{Problem, Task};
-use benches::{peak, report, rivals, table, units, workloads};
+use benches::{peak, report, rivals, table, workloads};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -46,10 +46,6 @@ what is finished by then is on disk.
 const USAGE: u8 = 2;
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: u8 = 130;
-/// Functions that sampling prints for each workload.
-const N_FUNCTIONS: usize = 10;
-/// Letters that it prints of a function's name, which may hold whole types; the file has them all.
-const LONGEST_NAME: usize = 108;
 /// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
 
@@ -131,21 +127,24 @@ fn bench(options: &Options) -> Result<ExitCode> {
     let images = mnist::load(options.data.as_deref())?;
     let progress = Progress::new();
     let interrupted = on_interrupt()?;
+    let has_labels = images.labelled.is_some();
+    let (tasks, unlabelled): (Vec<Task>, Vec<Task>) = tasks
+        .into_iter()
+        .partition(|task| has_labels || !task.needs_labels);
     if let Some(folder) = &options.sample {
         return sample(&tasks, &images, folder, &interrupted, &progress);
     }
     progress.say("measuring the limits of this machine");
     let mut campaign = Campaign::start(options, &images, adapters)?;
+    for task in &unlabelled {
+        campaign.leave_out(without_labels(task));
+    }
     for task in tasks {
         if interrupted.load(Ordering::Relaxed) {
             campaign.leave_out(given_up(&task));
             continue;
         }
         progress.say(&format!("{}: computing the oracle", task.id()));
-        if task.needs_labels && images.labelled.is_none() {
-            campaign.leave_out(unlabelled(&task));
-            continue;
-        }
         let problem = (task.prepare)(&images).with_context(|| task.id())?;
         if !campaign.run(problem.as_ref(), &interrupted, &progress)? {
             campaign.leave_out(given_up(&task));
@@ -190,32 +189,15 @@ fn sample(
         };
         let path = folder.join(format!("{}-{}.folded", task.name, task.size));
         replace_file(&path, &sampled.stacks.folded())?;
-        print(&functions(task, &sampled, &path))?;
+        print(&format!(
+            "{} in {}: {}",
+            task.id(),
+            path.display(),
+            sampled.summary()
+        ))?;
     }
     progress.done();
     Ok(ExitCode::SUCCESS)
-}
-
-/// Says what sampling found: the functions that took most time themselves, and what the sampler cost.
-fn functions(task: &Task, sampled: &Sampled, path: &Path) -> String {
-    let interval = sampled.cost.interval();
-    let interval = interval.map_or(String::new(), |ends| {
-        let [low, high] = ends.map(units::digits);
-        format!(" ({low}–{high})")
-    });
-    let mut text = format!(
-        "{}: {} samples in {}; median {}, while sampled {} of that{interval}\n",
-        task.id(),
-        sampled.stacks.n_samples(),
-        path.display(),
-        units::seconds(sampled.median_s),
-        units::times(sampled.cost.median),
-    );
-    for (function, share) in sampled.stacks.by_self_time().iter().take(N_FUNCTIONS) {
-        let name: String = function.chars().take(LONGEST_NAME).collect();
-        text += &format!("{:>8}  {name}\n", units::percent(*share));
-    }
-    text
 }
 
 /// A run of the bench: a record that grows and is on disk after every workload.
@@ -391,7 +373,7 @@ fn given_up(task: &Task) -> NotRun {
     }
 }
 
-fn unlabelled(task: &Task) -> NotRun {
+fn without_labels(task: &Task) -> NotRun {
     NotRun {
         what: task.id(),
         why: "the images have no labels, or no test images beside them".to_owned(),

@@ -4,7 +4,6 @@
 //! Method: loss over step, logarithmic if every loss is positive. Lines mostly lie on one another: so each place (CPU,
 //! adapters, rivals) has a width of its own, the widest below; each line carries its rung's number once, every one at another
 //! step; and a line leads from its end to its name. Results that failed their check are not drawn.
-//! Limits: every k-th loss is drawn where there are more than [`MOST_POINTS`] of them.
 
 use anyhow::Result;
 use plotters::coord::ranged1d::ValueFormatter;
@@ -28,8 +27,6 @@ const WIDER: u32 = 2;
 const RADIUS: i32 = 8;
 /// From the end of a line to its name.
 const TIE: i32 = 36;
-/// Points of a line at most; the page stays small.
-const MOST_POINTS: usize = 200;
 const LONGEST_NAME: usize = 24;
 
 /// A contestant's losses as they are drawn.
@@ -91,9 +88,9 @@ fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
 }
 
 fn points(line: &Line) -> Vec<(f64, f64)> {
-    let every = line.losses.len().div_ceil(MOST_POINTS);
-    let at = |idx: usize| ((idx * line.loss_stride) as f64, line.losses[idx].into());
-    (0..line.losses.len()).step_by(every).map(at).collect()
+    let losses = line.losses.iter().enumerate();
+    let point = |(idx, &loss): (usize, &f32)| ((idx * line.loss_stride) as f64, loss.into());
+    losses.map(point).collect()
 }
 
 fn chart<Y>(

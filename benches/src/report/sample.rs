@@ -140,7 +140,7 @@ fn training() -> [Row; 3] {
     let losses = |floor: f32| -> Vec<f32> {
         let noise = |step: u16| (f32::from(step % 97 * 62 % 97) / 97.0 - 0.5).mul_add(0.3, 1.0);
         let loss = |step: u16| 2.3 * (-f32::from(step) / 60.0).exp() + floor * noise(step);
-        (0..500).map(loss).collect()
+        (0..250).map(loss).collect()
     };
     let row = |executor: &str, seconds: f64| Row {
         workload: "two-layer-net".into(),

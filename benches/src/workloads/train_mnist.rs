@@ -14,10 +14,14 @@ use crate::workload::Task;
 use anyhow::{Context, Result};
 use tensor_core::compare::Bound;
 
-/// Epsilons by which the first losses may be off: what roundings of the weights' first changes come to.
-const EPSILONS: usize = 100;
-/// The accuracy that is asked for where MNIST is not at hand, of the few digits that ship with the project.
-const LEAST_ON_DIGITS: f32 = 0.85;
+/// Epsilons by which the first losses may be off. Ours were within 1 of f64, PyTorch's and JAX's within 1.4 (all nets, MNIST);
+/// the rest is for other orders of summation.
+const EPSILONS: usize = 8;
+/// The accuracy that is asked for where MNIST is not at hand, of the few digits that ship with the project. The nets reach 91
+/// to 93 %; of the 297 for the test, three are one percent.
+const LEAST_ON_DIGITS: f32 = 0.89;
+/// How much more often those are seen: there are 1,500 of them.
+const MORE_ON_DIGITS: usize = 10;
 const NAME: &str = "train-mnist";
 const MOMENTUM: f32 = 0.9;
 const N_CLASSES: usize = 10;
@@ -87,11 +91,13 @@ impl Net {
     /// Gives how it is trained, on MNIST or on other digits.
     #[must_use]
     pub fn recipe(self, is_mnist: bool) -> Recipe {
+        let times = if is_mnist { 1 } else { MORE_ON_DIGITS };
         let stages = |stages: &[(usize, f32)]| -> Vec<Stage> {
-            let stages = stages.iter();
-            stages
-                .map(|&(epochs, rate)| Stage { epochs, rate })
-                .collect()
+            let stage = |&(epochs, rate)| Stage {
+                epochs: times * epochs,
+                rate,
+            };
+            stages.iter().map(stage).collect()
         };
         let (script, batch, stages, first, least) = match self {
             Self::Softmax => (
@@ -121,7 +127,7 @@ impl Net {
             source: "S3",
             size: self.size().to_owned(),
             script,
-            libraries: &["torch", "jax"],
+            libraries: &["torch", "torch-compile", "jax"],
             layers: self.layers(),
             goal: Goal::Classes,
             batch,
@@ -130,6 +136,7 @@ impl Net {
             first_losses: (first, Bound::relative(EPSILONS)),
             least_accuracy: if is_mnist { least } else { LEAST_ON_DIGITS },
             last_loss: None,
+            is_profiled: false,
         }
     }
 

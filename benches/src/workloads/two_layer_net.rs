@@ -39,7 +39,7 @@ pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
         source: "S2",
         size: size(sides),
         script: script!("two_layer_net.py"),
-        libraries: &["numpy", "torch", "jax"],
+        libraries: &["numpy", "torch", "torch-compile", "jax"],
         layers: vec![
             Layer::Dense {
                 inputs,
@@ -62,6 +62,7 @@ pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
         least_accuracy: 0.0,
         last_loss: (sides == SIDES && steps == STEPS)
             .then_some((LAST, Bound::relative(LAST_EPSILONS))),
+        is_profiled: true,
     };
     let samples = Samples {
         inputs: Law::Normal.draw(batch * inputs, 100),
