@@ -48,14 +48,14 @@ def missing(say, error):
     sys.exit(0)
 
 
-def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=None, step=None):
+def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=None, steps=None):
     """Serves one work in the library that the command line names.
 
     `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
     the command line under these names. Each function takes its library and the arrays, in order;
-    PyTorch's is also the one that `torch.compile` gets, unless there is a `step`: a part, given
-    PyTorch and arrays, that is compiled in its place and handed to it as `step`. `dtype` is that
-    of the result. `blas` says that NumPy hands the work to its BLAS and so to all cores; else it
+    PyTorch's is also the one that `torch.compile` gets. `steps` names libraries that compile a part
+    in place of the whole: a function, given library and arrays, that is compiled and handed to the
+    work as `step`. `dtype` is that of the result. `blas` says that NumPy hands the work to its BLAS and so to all cores; else it
     runs on one. `sizes` are further numbers; `prepare` is shown the arrays by name, which it may
     replace, and all numbers, before anything is compiled or timed.
     """
@@ -82,10 +82,11 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=
     if prepare:
         prepare(arrays, args)
     arrays = list(arrays.values())
+    step = (steps or {}).get(args.library)
     if args.library == "numpy":
         run, threads = in_numpy(library, work, arrays)
     elif args.library == "jax":
-        run, threads = in_jax(library, work, arrays)
+        run, threads = in_jax(library, work, arrays, step)
     else:
         run, threads = in_torch(library, work, arrays, args.library == "torch-compile", step)
     threads = threads if blas or args.library != "numpy" else 1
@@ -116,11 +117,14 @@ def in_torch(torch, work, arrays, compiles, step):
     return lambda: run(*arrays), torch.get_num_threads()
 
 
-def in_jax(jax, work, arrays):
+def in_jax(jax, work, arrays, step):
     # The peers are compared on the CPU, whatever else is there.
     jax.config.update("jax_platforms", "cpu")
     # Inputs are arguments: what a compiled function closes over is folded as a constant.
-    compiled = jax.jit(lambda *arrays: work(jax, *arrays))
+    if step:
+        compiled = functools.partial(work, jax, step=jax.jit(functools.partial(step, jax)))
+    else:
+        compiled = jax.jit(functools.partial(work, jax))
     arrays = [jax.device_put(array) for array in arrays]
     return lambda: compiled(*arrays).block_until_ready(), available_cores()
 

@@ -22,10 +22,11 @@ def shapes(inputs, answers, parameters, classes):
     return {name: tuple(f"{name}_{axis}" for axis in range(rank)) for name, rank in ranks.items()}
 
 
-def rival(net, inputs, parameters, numpy=None):
+def rival(net, inputs, parameters, numpy=None, scans=True):
     """Serves a training: of a classifier, or, with a `numpy` to fit them, of targets.
 
-    `inputs` is how many axes the inputs have, `parameters` how many each parameter has.
+    `inputs` is how many axes the inputs have, `parameters` how many each parameter has. JAX `scans`
+    over the steps, or calls a compiled step again and again, whichever is faster.
     """
     classes = numpy is None
     names = shapes(inputs, 1 if classes else 2, parameters, classes)
@@ -88,38 +89,55 @@ def rival(net, inputs, parameters, numpy=None):
         right = (net(torch, weights, tests[0]).argmax(1) == tests[1]).float().mean()
         return torch.cat([losses, right[None]])
 
-    def with_jax(jax, x, y, stages, *rest):
-        jnp = jax.numpy
-        tests, first = (rest[:2], rest[2:]) if classes else ((), rest)
-        x, y = batches(x, y)
-
-        def loss_of(weights, inputs, answers):
-            outputs = net(jax, weights, inputs)
+    def jax_step(jax, state, x, y, number, rate, momentum):
+        def loss_of(weights):
+            outputs = net(jax, weights, x[number])
             if not classes:
-                return jnp.square(outputs - answers).sum()
+                return jax.numpy.square(outputs - y[number]).sum()
             logs = jax.nn.log_softmax(outputs)
-            return -jnp.take_along_axis(logs, answers[:, None], 1).mean()
+            return -jax.numpy.take_along_axis(logs, y[number][:, None], 1).mean()
 
-        def step(state, what):
-            weights, velocities = state
-            number, rate, momentum = what
-            loss, gradients = jax.value_and_grad(loss_of)(weights, x[number], y[number])
-            if velocities:
-                gradients = velocities = [momentum * v + g for v, g in zip(velocities, gradients)]
-            weights = [w - rate * g for w, g in zip(weights, gradients)]
-            return (weights, velocities), loss
+        weights, velocities = state
+        loss, gradients = jax.value_and_grad(loss_of)(weights)
+        if velocities:
+            gradients = velocities = [momentum * v + g for v, g in zip(velocities, gradients)]
+        weights = [w - rate * g for w, g in zip(weights, gradients)]
+        return (weights, velocities), loss
 
+    def in_a_scan(jax, state, x, y, stages):
+        jnp = jax.numpy
         n_steps = [int(epochs) * len(x) for epochs in STAGES[:, 0]]
         repeats = jnp.repeat(jnp.arange(len(n_steps)), jnp.array(n_steps), total_repeat_length=sum(n_steps))
         numbers = jnp.arange(sum(n_steps)) % len(x)
-        what = (numbers, stages[repeats, 1], stages[repeats, 2])
+
+        def step(state, what):
+            return jax_step(jax, state, x, y, *what)
+
+        return jax.lax.scan(step, state, (numbers, stages[repeats, 1], stages[repeats, 2]))
+
+    def in_a_loop(jax, step, state, x, y):
+        losses = []
+        for epochs, rate, momentum in STAGES:
+            for _ in range(int(epochs)):
+                for number in range(len(x)):
+                    state, loss = step(state, x, y, number, rate, momentum)
+                    losses.append(loss)
+        return state, jax.numpy.array(jax.device_get(losses))
+
+    def with_jax(jax, x, y, stages, *rest, step=None):
+        tests, first = (rest[:2], rest[2:]) if classes else ((), rest)
+        x, y = batches(x, y)
         has_momentum = STAGES[:, 2].any()
-        start = (list(first), [jnp.zeros_like(weight) for weight in first] if has_momentum else [])
-        (weights, _), losses = jax.lax.scan(step, start, what)
+        zeros = [jax.numpy.zeros_like(weight) for weight in first] if has_momentum else []
+        state = (list(first), zeros)
+        if step:
+            (weights, _), losses = in_a_loop(jax, step, state, x, y)
+        else:
+            (weights, _), losses = in_a_scan(jax, state, x, y, stages)
         if not classes:
             return losses
         right = (net(jax, weights, tests[0]).argmax(1) == tests[1]).mean()
-        return jnp.concatenate([losses, right[None]])
+        return jax.numpy.concatenate([losses, right[None]])
 
     def prepare(arrays, args):
         """Keeps what decides shapes, which a compiler has to know: the stages and the batch."""
@@ -138,5 +156,5 @@ def rival(net, inputs, parameters, numpy=None):
         blas=True,
         sizes=["batch"],
         prepare=prepare,
-        step=torch_step,
+        steps={"torch-compile": torch_step} | ({} if scans else {"jax": jax_step}),
     )

@@ -190,7 +190,10 @@ fn rivals_in_jax_meet_the_oracles() {
 fn rivals_that_torch_compiles_meet_their_oracles() {
     let chain = chain::program([11, 23]).problem().unwrap();
     let training = Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap());
-    check_rivals("torch-compile", &[chain, training]);
+    check_rivals(
+        "torch-compile",
+        &[chain, training, Box::new(classifier().unwrap())],
+    );
 }
 
 #[test]

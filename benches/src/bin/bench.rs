@@ -132,6 +132,10 @@ fn bench(options: &Options) -> Result<ExitCode> {
         .into_iter()
         .partition(|task| has_labels || !task.needs_labels);
     if let Some(folder) = &options.sample {
+        for task in &unlabelled {
+            let left_out = without_labels(task);
+            print(&format!("not run: {}: {}\n", left_out.what, left_out.why))?;
+        }
         return sample(&tasks, &images, folder, &interrupted, &progress);
     }
     progress.say("measuring the limits of this machine");

@@ -14,6 +14,7 @@ use super::axis::{log_axis, mark};
 use super::ink::{Canvas, Ink, drawing, picture};
 use super::roofline::spread;
 use crate::ladder::{Ladder, Line, Place};
+use crate::record::Check;
 use crate::units;
 
 const SIZE: (u32, u32) = (960, 380);
@@ -70,9 +71,12 @@ pub(super) fn draw(ladder: &Ladder, adapters: &[String]) -> Result<Option<String
 
 fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
     let mut places: Vec<&Place> = Vec::new();
-    let with_losses = ladder.lines.iter().filter(|line| !line.losses.is_empty());
-    with_losses
-        .map(|line| {
+    let is_right = |line: &&Line| !matches!(line.check, Check::Failed(_));
+    let lines = ladder.lines.iter().filter(is_right);
+    lines
+        .map(|line| (line, points(line)))
+        .filter(|(_, points)| !points.is_empty())
+        .map(|(line, points)| {
             if places.last() != Some(&&line.place) {
                 places.push(&line.place);
             }
@@ -81,14 +85,16 @@ fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
                 line,
                 ink: Ink::of(&line.place, adapters),
                 width_px: THINNEST + wider,
-                points: points(line),
+                points,
             }
         })
         .collect()
 }
 
+/// The losses over their steps, up to the first that cannot be drawn.
 fn points(line: &Line) -> Vec<(f64, f64)> {
-    let losses = line.losses.iter().enumerate();
+    let finite = line.losses.iter().take_while(|loss| loss.is_finite());
+    let losses = finite.enumerate();
     let point = |(idx, &loss): (usize, &f32)| ((idx * line.loss_stride) as f64, loss.into());
     losses.map(point).collect()
 }
@@ -196,7 +202,7 @@ fn name(line: &Line) -> String {
 mod tests {
     use super::*;
     use crate::ladder::ladders;
-    use crate::record::{Check, Record, Row};
+    use crate::record::{Record, Row};
 
     fn drawn(losses: &[&[f32]], check: &Check) -> Option<String> {
         let row = |(idx, losses): (usize, &&[f32])| Row {
@@ -256,7 +262,6 @@ mod tests {
             ..Record::default()
         };
         let points = points(&ladders(&record)[0].lines[0]);
-        // 700 losses five steps apart, of which every fourth is drawn.
-        assert_eq!((points.len(), points[1].0), (175, 20.0));
+        assert_eq!((points.len(), points[1].0), (700, 5.0));
     }
 }

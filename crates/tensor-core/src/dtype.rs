@@ -349,7 +349,7 @@ impl std::fmt::Display for Scalar {
 
 impl HostData {
     /// Elements of a type; those of another are left out.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "random-programs"))]
     pub(crate) fn from_scalars(dtype: DType, scalars: &[Scalar]) -> Self {
         with_element!(dtype, T => {
             T::into_host(scalars.iter().filter_map(|&scalar| T::from_scalar(scalar)).collect())

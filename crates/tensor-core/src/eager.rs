@@ -133,14 +133,15 @@ pub(crate) fn finished(tensor: Tensor) -> Tensor {
     }
 }
 
-/// The results of several tensors; in a scope, computed together.
+/// The results of several tensors; in a scope, computed together. An error that no operation is to blame for has no line yet.
 pub(crate) fn all_finished(tensors: Vec<Tensor>) -> Result<Vec<Tensor>> {
     let is_done = |tensor: &Tensor| tensor.storage().is_some() || tensor.check().is_err();
     let Some(executor) = scope().filter(|_| !tensors.iter().all(is_done)) else {
         return Ok(tensors);
     };
     let _paused = pause();
-    let data = Tensor::realize_list(&tensors.iter().collect::<Vec<_>>(), executor.as_ref())?;
+    let asked: Vec<&Tensor> = tensors.iter().collect();
+    let data = Tensor::realized(&asked, executor.as_ref())?;
     let results = data.into_iter().zip(tensors);
     Ok(results
         .map(|(data, tensor)| {

@@ -7,6 +7,7 @@
 //! gathers in `tensor/adjoint`. Nothing scatters: what a view repeats is summed, what it leaves out is padded.
 
 use std::collections::HashMap;
+use std::panic::Location;
 
 use crate::dtype::DType;
 use crate::eager;
@@ -59,6 +60,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
             return Err(Error::NotDifferentiable { op: "grad", dtype });
         }
     }
+    let caller = Location::caller();
     let shape = loss.shape()?;
     if shape.iter().product::<usize>() != 1 {
         return Err(Error::NotAScalar {
@@ -98,7 +100,7 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     };
     let gradients: Result<Vec<Tensor>> = wrt.iter().map(gradient).collect();
     drop(lazily);
-    eager::all_finished(gradients?)
+    eager::all_finished(gradients?).map_err(|error| error.at(caller))
 }
 
 /// Whether a type holds numbers that derivatives flow through; `f16` does so where it is converted.

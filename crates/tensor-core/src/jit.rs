@@ -111,7 +111,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     #[track_caller]
     pub fn call(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
         let data = in_memory(executor, arguments)?;
-        let program = self.program(executor.target(), arguments)?;
+        let caller = Location::caller();
+        let program = self.program(executor.target(), arguments);
+        let program = program.map_err(|error| error.at(caller))?;
         let inputs: Vec<Arc<dyn Storage>> = program
             .inputs
             .iter()
@@ -120,7 +122,6 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
                 Source::Captured(storage) => Arc::clone(storage),
             })
             .collect();
-        let caller = Location::caller();
         let results = exec::run_and_wait(executor, &program.plan, &inputs);
         let results = results.map_err(|error| error.at(caller))?;
         let outputs = results.into_iter().zip(&program.outputs);
@@ -133,8 +134,11 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     ///
     /// # Errors
     /// What the function gives; what is wrong with an argument.
+    #[track_caller]
     pub fn plan(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Plan> {
-        Ok(self.program(executor.target(), arguments)?.plan.clone())
+        let caller = Location::caller();
+        let program = self.program(executor.target(), arguments);
+        Ok(program.map_err(|error| error.at(caller))?.plan.clone())
     }
 
     /// How often a plan was at hand so far.

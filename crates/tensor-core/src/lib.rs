@@ -85,8 +85,8 @@ pub mod op;
 pub mod optim;
 pub mod plan;
 pub mod profile;
-#[cfg(test)]
-mod random_programs;
+#[cfg(any(test, feature = "random-programs"))]
+pub mod random_programs;
 pub mod rng;
 pub mod shape;
 mod tensor;

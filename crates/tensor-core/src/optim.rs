@@ -63,6 +63,8 @@
 //! # Ok::<(), tensor_core::Error>(())
 //! ```
 
+use std::panic::Location;
+
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::exec;
@@ -115,6 +117,7 @@ pub struct Updated {
 const LARGEST: f64 = 1e18;
 
 /// A setting that may be any number from 0 on.
+#[track_caller]
 fn not_negative(optimizer: &'static str, setting: &'static str, value: f64) -> Result<f64> {
     if (0.0..=LARGEST).contains(&value) {
         Ok(value)
@@ -125,6 +128,7 @@ fn not_negative(optimizer: &'static str, setting: &'static str, value: f64) -> R
 }
 
 /// A setting that says how much of what is remembered stays.
+#[track_caller]
 fn fraction(optimizer: &'static str, setting: &'static str, value: f64) -> Result<f64> {
     if (0.0..1.0).contains(&value) {
         Ok(value)
@@ -133,6 +137,7 @@ fn fraction(optimizer: &'static str, setting: &'static str, value: f64) -> Resul
     }
 }
 
+#[track_caller]
 fn bad_setting(
     optimizer: &'static str,
     setting: &'static str,
@@ -145,7 +150,7 @@ fn bad_setting(
         value,
         wanted,
     };
-    error.into()
+    Error::from(error).at(Location::caller())
 }
 
 /// The parameters of an optimiser, and tests of what is to belong to them.
@@ -177,8 +182,8 @@ impl<'a> Parameters<'a> {
         for tensor in self.tensors {
             let shape = &tensor.node().shape;
             all.push(match tensor.node().dtype {
-                DType::F64 => zeros::<f64>(shape)?,
-                _ => zeros::<f32>(shape)?,
+                DType::F64 => zeros::<f64>(self.optimizer, shape)?,
+                _ => zeros::<f32>(self.optimizer, shape)?,
             });
         }
         Ok(all)
@@ -231,7 +236,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-fn zeros<T: Element>(shape: &[usize]) -> Result<Tensor> {
-    let zeros = exec::zeros::<T>("host", shape.iter().product())?;
+fn zeros<T: Element>(optimizer: &'static str, shape: &[usize]) -> Result<Tensor> {
+    let zeros = exec::zeros::<T>(optimizer, shape.iter().product())?;
     Ok(Tensor::from_vec(shape, zeros))
 }

@@ -1,17 +1,22 @@
-//! Random programs on every executor, against an evaluator that knows no plans.
+//! Random programs on an executor, against an evaluator that knows no plans.
 //!
-//! Role: the property test of planner and executors. A fault in either shows as a wrong element, and faults that are
-//! planted in the planner on purpose show that this holds.
+//! Role: the property test of planner and executors, for whoever writes an executor (feature `random-programs`). A fault in
+//! either shows as a wrong element, and faults that are planted in the planner on purpose show that this holds.
 //! Method: each program is planned for the executor's own target and for one drawn at random (tiny caps, with and
 //! without matrix products), run, and compared with `oracle`. The reference executor must give its very bits, however
-//! the program was cut; the host executor must stay within the bounds that the oracle carries along. Elements without a
+//! the program was cut; others must stay within the bounds that the oracle carries along. Elements without a
 //! bound are left out and counted: they must not become the rule. Small programs draw any operation; a few that are large
-//! in one place reach what executors keep for large arrays, and the nests of their plans are counted by shape (`coverage`).
+//! in one place reach what executors keep for large arrays. `own` holds this crate's executors to it.
 //! `PROGRAM_SEED=n` repeats a run; `VERIFY_FULL=1` makes a hundred times as many programs.
+#![cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the tests of this crate ask for more of it")
+)]
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -21,21 +26,23 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use crate::compare::{Bound, compare};
 use crate::dtype::{DType, HostData, Scalar};
 use crate::exec::{self, Executor, Storage, verify};
-use crate::fault::{self, Fault};
 use crate::plan::{BufferId, Plan, Target};
 use crate::tensor::Tensor;
-use crate::{Axes, Host, Reference};
-use coverage::Coverage;
 use oracle::{Array, Oracle};
 use program::{Program, programs};
 
 mod apply;
+#[cfg(test)]
 mod coverage;
+#[cfg(test)]
 mod eager;
+#[cfg(test)]
 mod gradients;
 mod inputs;
 mod large;
 mod oracle;
+#[cfg(test)]
+mod own;
 mod program;
 
 /// What one operation may need, however low a target's caps are: a choice between three gathers.
@@ -44,7 +51,7 @@ const LEAST_INPUTS: usize = 3;
 
 /// What some programs' outputs consisted of.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+pub struct Tally {
     elements: usize,
     /// The outputs of floats and of other types that are not empty, and the shares of their elements that are open
     /// (of which nothing can be said) and exact, all outputs added: a large one counts as much as a small one.
@@ -52,8 +59,6 @@ struct Tally {
     others: Shares,
     steps: usize,
     products: usize,
-    /// What the host executor ran.
-    coverage: Coverage,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,8 +88,11 @@ impl Tally {
         self.elements += array.len();
     }
 
-    /// Fails if too much of the outputs is open, or too little of the floats exact.
-    fn assert_compared(&self) {
+    /// Fails if too much of the outputs is open, or too little of the floats exact: then little was compared.
+    ///
+    /// # Panics
+    /// With the shares.
+    pub fn assert_compared(&self) {
         let of = |share: f64, shares: &Shares| share / shares.outputs as f64;
         let open = [self.floats, self.others].map(|shares| of(shares.open, &shares));
         let exact = of(self.floats.exact, &self.floats);
@@ -95,48 +103,91 @@ impl Tally {
     }
 }
 
-/// Compares some tensors on both executors, each planning for its own target and within the limits of another.
-fn check(tensors: &[Tensor], limits: &Target, tally: &mut Tally) -> Result<(), String> {
+/// Makes programs, small ones and a few that are large in one place, runs them on an executor, and compares what they give.
+///
+/// # Errors
+/// A report of the first program that gives something else, shrunk as far as it still does.
+pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let mut check = |program: Program| {
+        let tensors = program.tensors();
+        let expected = expected(&tensors, &mut tally);
+        let on = On {
+            executor,
+            comparison: within_bounds,
+        };
+        on.check(
+            &tensors,
+            &expected,
+            &program.target,
+            &mut tally,
+            &mut |_| (),
+        )
+    };
+    let failed = |failure: Failure| failure.report;
+    search(&programs(), n_programs, seed, MAX_SHRINK_ITERS, &mut check).map_err(failed)?;
+    for (one_in, family) in large::families() {
+        search(
+            &family,
+            n_programs / one_in,
+            seed,
+            MAX_SHRINK_ITERS,
+            &mut check,
+        )
+        .map_err(failed)?;
+    }
+    Ok(tally)
+}
+
+/// What some tensors are, by the oracle.
+fn expected(tensors: &[Tensor], tally: &mut Tally) -> Vec<Rc<Array>> {
     let mut oracle = Oracle::default();
     let expected: Vec<_> = tensors.iter().map(|tensor| oracle.array(tensor)).collect();
     expected.iter().for_each(|array| tally.count(array));
-    let (host, reference) = (Host::new(), Reference);
-    let executors: [(&dyn Executor, Comparison); 2] =
-        [(&reference, same_bits), (&host, within_bounds)];
-    for (executor, comparison) in executors {
-        for target in [executor.target(), within_limits(limits, &executor.target())] {
+    expected
+}
+
+/// An executor, and how near to the oracle it must come.
+struct On<'e> {
+    executor: &'e dyn Executor,
+    comparison: Comparison,
+}
+
+impl On<'_> {
+    /// Compares some tensors, planned for the executor's own target and within the limits of another.
+    fn check(
+        &self,
+        tensors: &[Tensor],
+        expected: &[Rc<Array>],
+        limits: &Target,
+        tally: &mut Tally,
+        seen: &mut dyn FnMut(&Plan),
+    ) -> Result<(), String> {
+        let own = self.executor.target();
+        for target in [own.clone(), within_limits(limits, &own)] {
             let asked: Vec<&Tensor> = tensors.iter().collect();
             let (plan, data) = Plan::of(&asked, &target).map_err(|error| error.to_string())?;
-            tally.steps += plan.steps.len();
-            tally.products += plan
+            let products = plan
                 .steps
                 .iter()
-                .filter(|step| step.nest.contract.is_some())
-                .count();
-            let name = executor.name();
-            if name == host.name() {
-                plan.steps
-                    .iter()
-                    .for_each(|step| tally.coverage.count(&step.nest));
-            }
+                .filter(|step| step.nest.contract.is_some());
+            tally.steps += plan.steps.len();
+            tally.products += products.count();
+            seen(&plan);
             let failed = |what: String| {
-                format!(
-                    "{what}; on {name}, planned for {target:?}\n{}",
-                    plan.explain()
-                )
+                let name = self.executor.name();
+                let plan = plan.explain();
+                format!("{what}; on {name}, planned for {target:?}\n{plan}")
             };
             check_plan(&plan, &target).map_err(failed)?;
-            for (actual, expected) in computed(&plan, &data, executor)
-                .map_err(failed)?
-                .iter()
-                .zip(&expected)
-            {
-                comparison(actual, expected)
+            let actual = computed(&plan, &data, self.executor).map_err(failed)?;
+            for (actual, expected) in actual.iter().zip(expected) {
+                (self.comparison)(actual, expected)
                     .map_err(|what| failed(format!("differs from the oracle: {what}")))?;
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A target that asks no more of an executor than its own does.
@@ -270,12 +321,15 @@ fn search<P: Debug>(
     Err(Failure { programs, report })
 }
 
-fn is_full() -> bool {
+/// Whether `VERIFY_FULL=1` asks for many programs.
+#[must_use]
+pub fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
 
-/// The seed asked for, or another one each time.
-fn seed() -> u64 {
+/// The seed that `PROGRAM_SEED` asks for, or another one each time.
+#[must_use]
+pub fn seed() -> u64 {
     let asked = std::env::var("PROGRAM_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
@@ -287,128 +341,4 @@ fn seed() -> u64 {
     })
 }
 
-const CASES: u32 = 2_000;
-const CASES_IN_FULL: u32 = 200_000;
 const MAX_SHRINK_ITERS: u32 = 8_000;
-
-/// Checks programs as [`search`], and fails with its report.
-fn check_all<P: Debug>(
-    strategy: &impl Strategy<Value = P>,
-    cases: u32,
-    seed: u64,
-    check: impl FnMut(P) -> Result<(), String>,
-) {
-    if let Err(failure) = search(strategy, cases, seed, MAX_SHRINK_ITERS, check) {
-        panic!("{}", failure.report);
-    }
-}
-
-/// Compares what programs give on every executor, and counts it.
-fn outputs(tally: &mut Tally) -> impl FnMut(Program) -> Result<(), String> {
-    |program| check(&program.tensors(), &program.target, tally)
-}
-
-#[test]
-fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
-    let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
-    let mut tally = Tally::default();
-    check_all(&programs(), cases, seed, outputs(&mut tally));
-    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
-    let enough = |n: usize, least: usize| n >= least * cases as usize / CASES as usize;
-    tally.assert_compared();
-    assert!(
-        enough(tally.products, 50) && enough(tally.steps, 25_000),
-        "too little was planned: {tally:?}"
-    );
-}
-
-#[test]
-fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
-    let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
-    let mut tally = Tally::default();
-    for (one_in, family) in large::families() {
-        check_all(&family, cases / one_in, seed, outputs(&mut tally));
-    }
-    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
-    tally.assert_compared();
-    for (kind, n, least) in tally.coverage.kinds() {
-        let least = least * cases as usize / CASES as usize;
-        assert!(n >= least, "{n} {kind} instead of {least}: {tally:?}");
-    }
-}
-
-/// The programs within which a fault in the planner must show.
-const UNTIL_FOUND: u32 = 200;
-
-#[track_caller]
-fn is_found(fault: Fault) {
-    let mut tally = Tally::default();
-    let found = fault::planted(fault, || {
-        search(&programs(), UNTIL_FOUND, 1, 0, outputs(&mut tally))
-    });
-    let Err(Failure { programs, report }) = found else {
-        panic!("{fault:?} was not found in {UNTIL_FOUND} programs");
-    };
-    eprintln!("{fault:?} was found by program {programs}");
-    assert!(report.contains("differs from the oracle"), "{report}");
-}
-
-#[test]
-fn a_view_planned_with_a_wrong_stride_is_found() {
-    is_found(Fault::PlannedStride);
-}
-
-#[test]
-fn a_reduction_planned_without_its_epilogue_is_found() {
-    is_found(Fault::PlannedEpilogue);
-}
-
-#[test]
-fn a_difference_planned_with_swapped_operands_is_found() {
-    is_found(Fault::PlannedOperands);
-}
-
-/// Checks a program that was once wrong.
-#[track_caller]
-fn is_right(tensors: &[Tensor], limits: &Target) {
-    if let Err(what) = check(tensors, limits, &mut Tally::default()) {
-        panic!("{what}");
-    }
-}
-
-const SMALL_PRODUCTS: Target = Target {
-    max_values: 64,
-    max_inputs: 3,
-    min_product: Some(1),
-    computes_factors: false,
-};
-
-#[test]
-fn a_value_that_is_folded_and_read_by_another_fold_is_kept_for_it() {
-    let x = Tensor::from_vec(&[2, 2], vec![1.0_f32, 2.0, 3.0, 4.0]);
-    let low = x.lt(2.5);
-    let most = low.cast(DType::F32).max(0);
-    is_right(&[low.count(0) + most.cast(DType::U32)], &SMALL_PRODUCTS);
-}
-
-#[test]
-fn what_stands_beside_a_reduction_of_nothing_is_still_read() {
-    let empty = Tensor::from_vec(&[0, 2, 0, 1], Vec::<f32>::new());
-    let beside = Tensor::from_vec(&[1], vec![-1.0_f32]);
-    let sums = (-empty).sum(Axes::keep([0, 2, 3]));
-    is_right(&[sums + beside], &SMALL_PRODUCTS);
-}
-
-#[test]
-fn a_product_whose_factors_would_need_too_many_inputs_is_left_to_loops() {
-    let [a, b, c] = [1.0_f32, 2.0, 3.0].map(|value| Tensor::from_vec(&[2, 2], vec![value; 4]));
-    let product = a.exp().matmul(&b.exp());
-    is_right(&[product + a.floor() + c.floor()], &SMALL_PRODUCTS);
-}
-
-#[test]
-fn a_batch_of_products_of_integers_reads_the_columns_of_each_batch() {
-    let rows = (Tensor::arange(8) + 1).reshape(&[2, 2, 2]);
-    let columns = (Tensor::arange(2 * 2 * 100) + 1).reshape(&[2, 2, 100]);
-    is_right(&[rows.matmul(&columns)], &SMALL_PRODUCTS);
-}

@@ -181,3 +181,53 @@ fn lines_are_right_after_a_panic_in_an_executor() {
     let wrong = &x + &Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
     assert_eq!(wrong.shape().unwrap_err().location().unwrap().line(), line);
 }
+
+/// An executor whose device is gone.
+#[derive(Debug)]
+struct Gone;
+
+impl Executor for Gone {
+    fn name(&self) -> &'static str {
+        "gone"
+    }
+
+    fn target(&self) -> Target {
+        Reference.target()
+    }
+
+    fn owns(&self, storage: &dyn Storage) -> bool {
+        Reference.owns(storage)
+    }
+
+    fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
+        Reference.upload(data)
+    }
+
+    fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
+        Reference.run(step, inputs)
+    }
+
+    fn submit(&self) -> Result<()> {
+        Err(Error::NoExecutor)
+    }
+}
+
+#[test]
+fn an_error_of_no_operation_has_the_line_that_asked() {
+    let x = Tensor::from_array(array![1.0_f32, 2.0]);
+    let (eager, same) = (Eager::new(Gone), jit(|args: &[Tensor]| Ok(args.to_vec())));
+    let first = line!() + 2;
+    let errors = [
+        eager.run(|| &x + 1.0).shape().unwrap_err(),
+        eager.run(|| grad(&x.sum(..), &[&x])).unwrap_err(),
+        (&x + 1.0).realize(&Gone).unwrap_err(),
+        (&x + 1.0).eval::<f32>(&Gone).unwrap_err(),
+        same.call(&Gone, &[&x]).unwrap_err(),
+        Adam::new(-1.0).unwrap_err(),
+    ];
+    for (line, error) in (first..).zip(errors) {
+        let location = error.location().unwrap();
+        assert!(location.file().ends_with("eager.rs"), "{error}");
+        assert_eq!(location.line(), line, "{error}");
+    }
+}

@@ -90,12 +90,12 @@ fn bytes_read_are_those_that_explain_counts() {
 fn a_plan_in_the_place_of_a_dead_one_is_not_mistaken_for_it() {
     let host = Host::new();
     let profiler = Profiler::new(&host);
-    for n in 1..200 {
+    for n in 1..600 {
         (random(&[n]) * 2.0).realize(&profiler).unwrap();
     }
     let table = profiler.profile().table(By::Step, Column::Bytes);
     let written: Vec<u64> = table.rows.iter().map(|row| row.bytes_written).collect();
-    assert_eq!(written, (1..200).rev().map(|n| 4 * n).collect::<Vec<u64>>());
+    assert_eq!(written, (1..600).rev().map(|n| 4 * n).collect::<Vec<u64>>());
     assert!(table.rows.iter().all(|row| row.calls == 1));
 }
 

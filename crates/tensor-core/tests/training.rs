@@ -295,7 +295,6 @@ fn losses_refuse_what_does_not_belong_together() {
 fn settings_out_of_range_are_errors() {
     let sgd = Sgd::new(0.1).unwrap();
     let adam = Adam::new(0.1).unwrap();
-    let message = |error: Option<Error>| error.unwrap().to_string();
     for (error, expected) in [
         (
             Sgd::new(f64::NAN).err(),
@@ -346,7 +345,9 @@ fn settings_out_of_range_are_errors() {
             "adam: weight decay is -0.0001, which is not a number from 0 to 1e18",
         ),
     ] {
-        assert_eq!(message(error), expected);
+        let error = error.unwrap();
+        assert_eq!(error.root().to_string(), expected);
+        assert_eq!(error.location().unwrap().file(), file!());
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn run_and_wait(
     let executor = for_run.as_deref().unwrap_or(executor);
     // A thread that waits for others may take up work that is not this run's: no scope and no line are for that.
     let (_lazily, _line) = (eager::pause(), Tensor::on_nobodys_behalf());
-    let wait = || pollster::block_on(run(executor, plan, data));
+    let wait = || pollster::block_on(walk(&[executor], plan, data, |_, _| 0));
     if executor.shares_its_steps() && is_large(plan) {
         rayon::scope(|_| wait())
     } else {
@@ -97,10 +97,6 @@ pub async fn run_with(
     data: &[Arc<dyn Storage>],
     place: impl Fn(usize, &Step) -> usize,
 ) -> Result<Vec<Arc<dyn Storage>>> {
-    check_inputs(plan, data)?;
-    if executors.is_empty() {
-        return Err(Error::NoExecutor);
-    }
     let for_run: Vec<Option<Box<dyn Executor + '_>>> = executors
         .iter()
         .map(|executor| executor.for_run(plan))
@@ -110,6 +106,20 @@ pub async fn run_with(
         .zip(&for_run)
         .map(|(executor, own)| own.as_deref().unwrap_or(*executor))
         .collect();
+    walk(&executors, plan, data, place).await
+}
+
+/// Runs a plan on executors that are those for this run.
+async fn walk(
+    executors: &[&dyn Executor],
+    plan: &Plan,
+    data: &[Arc<dyn Storage>],
+    place: impl Fn(usize, &Step) -> usize,
+) -> Result<Vec<Arc<dyn Storage>>> {
+    check_inputs(plan, data)?;
+    if executors.is_empty() {
+        return Err(Error::NoExecutor);
+    }
     let is_large = is_large(plan);
     let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
@@ -161,7 +171,7 @@ pub async fn run_with(
             }
         }
     }
-    for executor in &executors {
+    for executor in executors {
         executor.submit()?;
     }
     let mut outputs = Vec::with_capacity(plan.outputs.len());

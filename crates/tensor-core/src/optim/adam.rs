@@ -61,6 +61,7 @@ impl Adam {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is in `0..=1e18`.
+    #[track_caller]
     pub fn new(rate: f64) -> Result<Self> {
         Ok(Self {
             rate: not_negative(NAME, "rate", rate)?,
@@ -74,6 +75,7 @@ impl Adam {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless both are in `0..1`.
+    #[track_caller]
     pub fn with_betas(self, beta1: f64, beta2: f64) -> Result<Self> {
         Ok(Self {
             betas: [
@@ -88,6 +90,7 @@ impl Adam {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless an `f32` holds it as a normal number, up to 1e18.
+    #[track_caller]
     pub fn with_epsilon(self, epsilon: f64) -> Result<Self> {
         if (f64::from(f32::MIN_POSITIVE)..=LARGEST).contains(&epsilon) {
             Ok(Self { epsilon, ..self })
@@ -101,6 +104,7 @@ impl Adam {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
+    #[track_caller]
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
             decay: Decay::Coupled(not_negative(NAME, "weight decay", weight_decay)?),
@@ -113,6 +117,7 @@ impl Adam {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
+    #[track_caller]
     pub fn with_decoupled_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
             decay: Decay::Decoupled(not_negative(NAME, "weight decay", weight_decay)?),

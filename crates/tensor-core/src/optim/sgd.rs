@@ -43,6 +43,7 @@ impl Sgd {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is in `0..=1e18`.
+    #[track_caller]
     pub fn new(rate: f64) -> Result<Self> {
         Ok(Self {
             rate: not_negative(NAME, "rate", rate)?,
@@ -56,6 +57,7 @@ impl Sgd {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
+    #[track_caller]
     pub fn with_momentum(self, momentum: f64) -> Result<Self> {
         Ok(Self {
             momentum: fraction(NAME, "momentum", momentum)?,
@@ -68,6 +70,7 @@ impl Sgd {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
+    #[track_caller]
     pub fn with_nesterov_momentum(self, momentum: f64) -> Result<Self> {
         Ok(Self {
             nesterov: true,
@@ -79,6 +82,7 @@ impl Sgd {
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
+    #[track_caller]
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         Ok(Self {
             weight_decay: not_negative(NAME, "weight decay", weight_decay)?,

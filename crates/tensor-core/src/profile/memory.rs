@@ -42,12 +42,14 @@ pub(super) struct Arrays {
 pub struct Memory {
     /// The bytes alive when the profile was taken.
     pub live_bytes: u64,
-    /// The most bytes alive at one time.
+    /// The most bytes alive at one time. Arrays are counted when the step that writes them has ended: where steps or runs
+    /// overlap, another may have gone by then, and the executor's own peak be higher.
     pub peak_bytes: u64,
     /// When that was first reached.
     pub peak_ns: u64,
     /// What the executor's own counter rose to beyond these arrays and beyond what was alive before the profiler was made: the
-    /// memory that steps take on the way, if the executor counts it and the profiler saw its counter rise.
+    /// memory that steps take on the way, if the executor counts it and the profiler saw its counter rise. Where steps or runs
+    /// overlap it is an upper bound.
     pub working_bytes: Option<u64>,
     /// The step after which the executor's counter was first seen at its highest.
     pub executor_peak_after: Option<String>,
@@ -77,10 +79,10 @@ impl Arrays {
     pub(super) fn allocated(&mut self, now: u64, of: &mut ArraysOf, bytes: u64) {
         of.allocations += 1;
         of.allocated = of.allocated.saturating_add(bytes);
-        // What is asked for may be more than there is, several times at once; whatever wraps here comes back when it is refused.
-        of.live = of.live.wrapping_add(bytes);
+        of.live += bytes;
         of.peak = of.peak.max(of.live);
-        self.live = self.live.wrapping_add(bytes);
+        self.live += bytes;
+        let now = self.later(now);
         if self.live > self.peak {
             self.peak = self.live;
             self.peak_at = now;
@@ -98,9 +100,9 @@ impl Arrays {
     ) {
         self.settle(subjects);
         let live = &mut subjects[subject].arrays.live;
-        *live = live.wrapping_sub(bytes);
-        self.live = self.live.wrapping_sub(bytes);
-        self.point(now);
+        *live -= bytes;
+        self.live -= bytes;
+        self.point(self.later(now));
     }
 
     /// Copies who holds the peak, if all of it is still there.
@@ -113,11 +115,14 @@ impl Arrays {
         }
     }
 
+    /// A time that is not before the last point: another thread may have read the clock later and come first.
+    fn later(&self, now: u64) -> u64 {
+        self.curve.last().map_or(now, |(last, _)| now.max(*last))
+    }
+
     fn point(&mut self, now: u64) {
         if self.curve.len() < MAX_SPANS {
-            // Another thread may have read the clock later and come first.
-            let last = self.curve.last().map_or(0, |(time, _)| *time);
-            self.curve.push((now.max(last), self.live));
+            self.curve.push((now, self.live));
         } else {
             self.dropped_points += 1;
         }

@@ -14,7 +14,7 @@ use super::{Span, SpanId};
 use crate::exec::MemoryUse;
 use crate::plan::{Plan, Step};
 
-/// How many spans are kept; each takes about 64 bytes.
+/// How many spans are kept; each takes about 50 bytes.
 pub(super) const MAX_SPANS: usize = 1 << 18;
 /// How many different steps and names have a row of their own.
 const MAX_SUBJECTS: usize = 1 << 12;
@@ -350,9 +350,10 @@ impl Drop for Writing<'_> {
 }
 
 impl KnownPlan {
-    /// Whether it is this one: what is held here keeps its place, and whoever changes it gets a copy.
+    /// Whether it is this one. The steps, by whose place it was found, are those that are held here; nothing else can take that
+    /// place. Whoever changes buffers gets a copy of them.
     fn is_of(&self, plan: &Plan) -> bool {
-        Arc::ptr_eq(&self.plan.steps, &plan.steps) && Arc::ptr_eq(&self.plan.buffers, &plan.buffers)
+        Arc::ptr_eq(&self.plan.buffers, &plan.buffers)
     }
 }
 

@@ -124,15 +124,18 @@ fn event(out: &mut String, profile: &Profile, tid: usize, number: usize) {
     if let Some(parent) = span.parent {
         put(out, format_args!(",\"parent\":{}", parent.0));
     }
-    let mut names = vec!["id", "parent"];
+    let mut names = vec!["id".to_owned(), "parent".to_owned()];
     for (name, arg) in &span.args {
-        out.push(',');
         // Of two members of one name a reader keeps one.
-        match names.iter().filter(|taken| *taken == name).count() {
-            0 => text(out, name),
-            before => text(out, &format!("{name} #{}", before + 1)),
+        let mut unique = name.to_string();
+        let mut count = 2;
+        while names.contains(&unique) {
+            unique = format!("{name} #{count}");
+            count += 1;
         }
-        names.push(name);
+        out.push(',');
+        text(out, &unique);
+        names.push(unique);
         out.push(':');
         match arg {
             Arg::Count(count) => put(out, format_args!("{count}")),

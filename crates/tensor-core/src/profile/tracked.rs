@@ -11,7 +11,7 @@ use crate::exec::{Pending, Storage};
 /// An array of the executor behind a profiler.
 #[derive(Debug)]
 pub(super) struct Tracked {
-    // Goes first: what is counted here as alive is then no less than what the executor counts.
+    // Goes first: on a release, what is counted here as alive is never less than what the executor counts.
     inner: Arc<dyn Storage>,
     held: Held,
 }

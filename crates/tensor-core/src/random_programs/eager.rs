@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use super::oracle::Oracle;
+use super::own::check_all;
 use super::program::{Program, programs};
-use super::{check_all, computed, is_full, same_scalars, scalars, seed, within_bounds};
+use super::{computed, is_full, same_scalars, scalars, seed, within_bounds};
 use crate::op::Reduce;
 use crate::plan::Plan;
 use crate::tensor::Op;

@@ -13,10 +13,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
 
+use super::coverage::Coverage;
 use super::inputs::{Input, Values, shape};
 use super::oracle::Oracle;
+use super::own::{self, check_all};
 use super::program::{Extreme, Fold, Instruction, View, instruction, made, target};
-use super::{Failure, Tally, check_all, computed, is_full, scalars, search, seed};
+use super::{Failure, Tally, computed, is_full, scalars, search, seed};
 use crate::dtype::DType;
 use crate::fault::{self, Fault};
 use crate::op::{Reduce, Unary};
@@ -221,7 +223,12 @@ impl Differentiable {
         } else {
             outcomes.rough += 1;
         }
-        super::check(&gradients, &self.target, &mut outcomes.executors)
+        own::check(
+            &gradients,
+            &self.target,
+            &mut outcomes.executors,
+            &mut Coverage::default(),
+        )
     }
 
     /// Counts what had a share in the value, by kinds.

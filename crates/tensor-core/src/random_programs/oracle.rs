@@ -50,9 +50,10 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>]) -> Array {
     match &node.op {
         Op::Error(error) => panic!("an error node: {error}"),
         Op::Data(storage) => {
-            let data = pollster::block_on(Arc::clone(storage).read()).unwrap();
+            let data = pollster::block_on(Arc::clone(storage).read())
+                .expect("the inputs of random programs lie on the host");
             (0..data.len())
-                .map(|at| exact(data.get(at).unwrap()))
+                .map(|at| exact(data.get(at).expect("there are as many as it says")))
                 .collect()
         }
         Op::Const(scalar) => vec![exact(*scalar)],

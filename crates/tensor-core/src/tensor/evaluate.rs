@@ -61,16 +61,17 @@ impl Tensor {
         tensors: [&Self; N],
         executor: &dyn Executor,
     ) -> Result<[Self; N]> {
-        match Self::realize_list(&tensors, executor)?.try_into() {
+        let line = Location::caller();
+        let results = Self::realized(&tensors, executor).map_err(|error| error.at(line))?;
+        match results.try_into() {
             Ok(results) => Ok(results),
             Err(_) => unreachable!("there are as many results as tensors"),
         }
     }
 
-    /// [`realize_all`](Tensor::realize_all) of a list.
-    #[track_caller]
-    pub(crate) fn realize_list(tensors: &[&Self], executor: &dyn Executor) -> Result<Vec<Self>> {
-        let storages = computed(tensors, executor)?.into_iter();
+    /// [`realize_all`](Tensor::realize_all) of a list. An error that no operation is to blame for has no line.
+    pub(crate) fn realized(tensors: &[&Self], executor: &dyn Executor) -> Result<Vec<Self>> {
+        let storages = run(tensors, executor)?.into_iter();
         let mut results = Vec::with_capacity(tensors.len());
         for (tensor, storage) in tensors.iter().zip(storages) {
             let node = tensor.node();
@@ -131,9 +132,12 @@ pub(crate) fn computed(
     executor: &dyn Executor,
 ) -> Result<Vec<Arc<dyn Storage>>> {
     let line = Location::caller();
-    let planned = Plan::of(tensors, &executor.target());
-    let results = planned.and_then(|(plan, data)| exec::run_and_wait(executor, &plan, &data));
-    results.map_err(|error| error.at(line))
+    run(tensors, executor).map_err(|error| error.at(line))
+}
+
+fn run(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Arc<dyn Storage>>> {
+    let (plan, data) = Plan::of(tensors, &executor.target())?;
+    exec::run_and_wait(executor, &plan, &data)
 }
 
 #[track_caller]

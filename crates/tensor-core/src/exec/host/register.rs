@@ -27,13 +27,17 @@ pub(super) struct Register(Vec<Line>);
 impl Register {
     pub(super) fn with_lanes(lanes: usize) -> Self {
         const LANES_A_LINE: usize = 8;
-        let mut lines = Self::empty();
-        lines.resize(lanes.div_ceil(LANES_A_LINE), Line([0; 16]));
+        let n_lines = lanes.div_ceil(LANES_A_LINE);
+        let mut lines = Self::empty(n_lines);
+        lines.resize(n_lines, Line([0; 16]));
         Self(lines)
     }
 
-    fn empty() -> Vec<Line> {
+    fn empty(n_lines: usize) -> Vec<Line> {
         let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        if lines.capacity() < n_lines {
+            return Vec::with_capacity(n_lines);
+        }
         lines.clear();
         lines
     }
@@ -56,7 +60,7 @@ impl Register {
 
 impl Clone for Register {
     fn clone(&self) -> Self {
-        let mut lines = Self::empty();
+        let mut lines = Self::empty(self.0.len());
         lines.extend_from_slice(&self.0);
         Self(lines)
     }
@@ -64,11 +68,14 @@ impl Clone for Register {
 
 impl Drop for Register {
     fn drop(&mut self) {
+        if self.0.capacity() == 0 {
+            return;
+        }
         let lines = std::mem::take(&mut self.0);
         // A thread that ends has nothing to keep it in any more.
         let _ended = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
-            if lines.capacity() > 0 && free.len() < MAX_FREE {
+            if free.len() < MAX_FREE {
                 free.push(lines);
             }
         });

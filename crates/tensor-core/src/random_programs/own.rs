@@ -1,0 +1,174 @@
+//! This crate's executors under random programs, and the faults that must show there.
+
+use std::fmt::Debug;
+
+use super::coverage::Coverage;
+use super::program::{Program, programs};
+use super::{
+    Failure, MAX_SHRINK_ITERS, On, Tally, expected, is_full, large, same_bits, search, seed,
+    within_bounds,
+};
+use crate::dtype::DType;
+use crate::fault::{self, Fault};
+use crate::plan::Target;
+use crate::tensor::Tensor;
+use crate::{Axes, Host, Reference};
+use proptest::strategy::Strategy;
+
+const CASES: u32 = 2_000;
+const CASES_IN_FULL: u32 = 200_000;
+
+/// Checks programs as [`search`], and fails with its report.
+pub(super) fn check_all<P: Debug>(
+    strategy: &impl Strategy<Value = P>,
+    cases: u32,
+    seed: u64,
+    check: impl FnMut(P) -> Result<(), String>,
+) {
+    if let Err(failure) = search(strategy, cases, seed, MAX_SHRINK_ITERS, check) {
+        panic!("{}", failure.report);
+    }
+}
+
+/// Compares some tensors on both executors.
+pub(super) fn check(
+    tensors: &[Tensor],
+    limits: &Target,
+    tally: &mut Tally,
+    coverage: &mut Coverage,
+) -> Result<(), String> {
+    let expected = expected(tensors, tally);
+    let (host, reference) = (Host::new(), Reference);
+    let on = |executor, comparison| On {
+        executor,
+        comparison,
+    };
+    on(&reference, same_bits).check(tensors, &expected, limits, tally, &mut |_| ())?;
+    on(&host, within_bounds).check(tensors, &expected, limits, tally, &mut |plan| {
+        plan.steps
+            .iter()
+            .for_each(|step| coverage.count(&step.nest));
+    })
+}
+
+/// Compares what programs give on both executors, and counts it.
+fn outputs<'t>(
+    tally: &'t mut Tally,
+    coverage: &'t mut Coverage,
+) -> impl FnMut(Program) -> Result<(), String> + 't {
+    |program| check(&program.tensors(), &program.target, tally, coverage)
+}
+
+#[test]
+fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
+    let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
+    let mut tally = Tally::default();
+    let mut coverage = Coverage::default();
+    check_all(&programs(), cases, seed, outputs(&mut tally, &mut coverage));
+    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
+    let enough = |n: usize, least: usize| n >= least * cases as usize / CASES as usize;
+    tally.assert_compared();
+    assert!(
+        enough(tally.products, 50) && enough(tally.steps, 25_000),
+        "too little was planned: {tally:?}"
+    );
+}
+
+#[test]
+fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
+    let (cases, seed) = (if is_full() { CASES_IN_FULL } else { CASES }, seed());
+    let (mut tally, mut coverage) = (Tally::default(), Coverage::default());
+    for (one_in, family) in large::families() {
+        let outputs = outputs(&mut tally, &mut coverage);
+        check_all(&family, cases / one_in, seed, outputs);
+    }
+    eprintln!("PROGRAM_SEED={seed}: {tally:?}");
+    tally.assert_compared();
+    for (kind, n, least) in coverage.kinds() {
+        let least = least * cases as usize / CASES as usize;
+        assert!(n >= least, "{n} {kind} instead of {least}: {tally:?}");
+    }
+}
+
+/// The programs within which a fault in the planner must show.
+const UNTIL_FOUND: u32 = 200;
+
+#[track_caller]
+fn is_found(fault: Fault) {
+    let mut tally = Tally::default();
+    let found = fault::planted(fault, || {
+        let mut coverage = Coverage::default();
+        let outputs = outputs(&mut tally, &mut coverage);
+        search(&programs(), UNTIL_FOUND, 1, 0, outputs)
+    });
+    let Err(Failure { programs, report }) = found else {
+        panic!("{fault:?} was not found in {UNTIL_FOUND} programs");
+    };
+    eprintln!("{fault:?} was found by program {programs}");
+    assert!(report.contains("differs from the oracle"), "{report}");
+}
+
+#[test]
+fn a_view_planned_with_a_wrong_stride_is_found() {
+    is_found(Fault::PlannedStride);
+}
+
+#[test]
+fn a_reduction_planned_without_its_epilogue_is_found() {
+    is_found(Fault::PlannedEpilogue);
+}
+
+#[test]
+fn a_difference_planned_with_swapped_operands_is_found() {
+    is_found(Fault::PlannedOperands);
+}
+
+/// Checks a program that was once wrong.
+#[track_caller]
+fn is_right(tensors: &[Tensor], limits: &Target) {
+    if let Err(what) = check(
+        tensors,
+        limits,
+        &mut Tally::default(),
+        &mut Coverage::default(),
+    ) {
+        panic!("{what}");
+    }
+}
+
+const SMALL_PRODUCTS: Target = Target {
+    max_values: 64,
+    max_inputs: 3,
+    min_product: Some(1),
+    computes_factors: false,
+};
+
+#[test]
+fn a_value_that_is_folded_and_read_by_another_fold_is_kept_for_it() {
+    let x = Tensor::from_vec(&[2, 2], vec![1.0_f32, 2.0, 3.0, 4.0]);
+    let low = x.lt(2.5);
+    let most = low.cast(DType::F32).max(0);
+    is_right(&[low.count(0) + most.cast(DType::U32)], &SMALL_PRODUCTS);
+}
+
+#[test]
+fn what_stands_beside_a_reduction_of_nothing_is_still_read() {
+    let empty = Tensor::from_vec(&[0, 2, 0, 1], Vec::<f32>::new());
+    let beside = Tensor::from_vec(&[1], vec![-1.0_f32]);
+    let sums = (-empty).sum(Axes::keep([0, 2, 3]));
+    is_right(&[sums + beside], &SMALL_PRODUCTS);
+}
+
+#[test]
+fn a_product_whose_factors_would_need_too_many_inputs_is_left_to_loops() {
+    let [a, b, c] = [1.0_f32, 2.0, 3.0].map(|value| Tensor::from_vec(&[2, 2], vec![value; 4]));
+    let product = a.exp().matmul(&b.exp());
+    is_right(&[product + a.floor() + c.floor()], &SMALL_PRODUCTS);
+}
+
+#[test]
+fn a_batch_of_products_of_integers_reads_the_columns_of_each_batch() {
+    let rows = (Tensor::arange(8) + 1).reshape(&[2, 2, 2]);
+    let columns = (Tensor::arange(2 * 2 * 100) + 1).reshape(&[2, 2, 100]);
+    is_right(&[rows.matmul(&columns)], &SMALL_PRODUCTS);
+}
