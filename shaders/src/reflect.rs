@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// Describes the kernel whose entry point is `name`.
 ///
 /// The text must keep to our rules: group 0 only, binding 0 the parameter struct (uniform), then storage buffers that
-/// are arrays of 32-bit scalars or vectors of them, numbered without gaps. The description covers one item an
+/// are arrays of 32-bit scalars, atomic or not, or vectors of them, numbered without gaps. The description covers one item an
 /// invocation; a kernel with tiles sets `items_per_invocation` itself.
 ///
 /// # Errors
@@ -92,10 +92,11 @@ fn binding(module: &Module, variable: &GlobalVariable) -> Result<Binding, String
     let TypeInner::Array { base, stride, .. } = module.types[variable.ty].inner else {
         return Err(format!("{name} is not an array"));
     };
-    let scalar = module.types[base]
-        .inner
-        .scalar()
-        .ok_or_else(|| format!("{name} holds neither scalars nor vectors"))?;
+    let scalar = match &module.types[base].inner {
+        TypeInner::Atomic(scalar) => Some(*scalar),
+        inner => inner.scalar(),
+    };
+    let scalar = scalar.ok_or_else(|| format!("{name} holds neither scalars nor vectors"))?;
     let element = match (scalar.kind, scalar.width) {
         (ScalarKind::Float, 4) => Element::F32,
         (ScalarKind::Uint, 4) => Element::U32,

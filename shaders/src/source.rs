@@ -21,6 +21,15 @@ pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid
 /// Shared part: a linear workgroup number from a folded grid. Generated kernels join it too.
 pub const GRID: &str = wgsl!("shared/grid");
 
+/// Shared part: functions of `f32`. Generated kernels join it, as they do the next three.
+pub const FLOAT: &str = wgsl!("shared/float");
+/// Shared part: operations on integers.
+pub const INT: &str = wgsl!("shared/int");
+/// Shared part: numbers of 16 bits.
+pub const HALF: &str = wgsl!("shared/half");
+/// Shared part: words of Philox.
+pub const PHILOX: &str = wgsl!("shared/philox");
+
 /// Shared part: parameters and bindings of a matrix product. Generated kernels join it too.
 pub const MATMUL: &str = wgsl!("shared/matmul");
 

@@ -23,13 +23,32 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A device is an executor of tensor programs too ([`tensor_core::Executor`]):
+//! ```
+//! use gpu_wgsl::{Error, Gpu, Select};
+//! use tensor_core::Tensor;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let gpu = match Gpu::open(Select::Best) {
+//!     Err(Error::NoAdapter { .. }) => return Ok(()),
+//!     other => other?,
+//! };
+//! let x = Tensor::arange(6).reshape(&[2, 3]).realize(&gpu)?;
+//! let sums = (x * 2).sum(1).eval::<i32>(&gpu)?;
+//! assert_eq!(sums.into_raw_vec_and_offset().0, [6, 24]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod adapter;
 pub mod check;
 mod device;
 mod error;
+mod executor;
 pub mod gemm;
 mod grid;
+mod nest;
 mod pool;
 
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};

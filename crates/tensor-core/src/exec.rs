@@ -26,6 +26,7 @@ use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::plan::{Plan, Step, Target};
 
+pub use accuracy::Accuracy;
 pub use host::Host;
 pub use reference::Reference;
 pub(crate) use reference::low_bits;
@@ -35,6 +36,7 @@ pub use storage::HostStorage;
 pub(crate) use storage::zeros;
 pub use verify::against_reference;
 
+mod accuracy;
 pub(crate) mod analysis;
 mod host;
 mod pool;
@@ -83,6 +85,11 @@ pub trait Executor: Debug + Send + Sync {
 
     /// What it takes in one step; plans are made for it.
     fn target(&self) -> Target;
+
+    /// How near to the truth its floats are; what it computes is compared with that in mind.
+    fn accuracy(&self) -> Accuracy {
+        Accuracy::IEEE
+    }
 
     /// Whether it can run a step on inputs of these lengths; else the scheduler runs it on [`Host`]. For types, sizes or
     /// operations that the device lacks.

@@ -54,7 +54,7 @@ use std::time::Instant;
 
 use crate::dtype::HostData;
 use crate::error::Result;
-use crate::exec::{Executor, MemoryUse, Storage};
+use crate::exec::{Accuracy, Executor, MemoryUse, Storage};
 use crate::plan::{Plan, Step, Target};
 use recorder::{Known, Open, Recorder};
 use tracked::{Tracked, bare};
@@ -199,6 +199,10 @@ impl Executor for Profiler<'_> {
         self.inner.target()
     }
 
+    fn accuracy(&self) -> Accuracy {
+        self.inner.accuracy()
+    }
+
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
         let accepts = self.inner.accepts(step, input_lens);
         if !accepts {
@@ -266,6 +270,10 @@ impl Executor for Run<'_> {
 
     fn target(&self) -> Target {
         self.profiler.target()
+    }
+
+    fn accuracy(&self) -> Accuracy {
+        self.profiler.accuracy()
     }
 
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {

@@ -4,10 +4,14 @@
 //! shader can be compared with a small bound. Written for comparison, not for speed.
 //! Method: [`launch`] is S3's `launch_kernel`: a kernel is a closure that is called for every invocation of a grid.
 //! Kernels with workgroup memory use [`launch_workgroups`]: a barrier is the end of a loop over the invocations.
+//! The functions that kernels share on scalars have their twins in [`float`], [`int`] and [`half`].
 //! Source: fast.ai "matmul" notebook, `launch_kernel`.
 
 mod buffer_copy;
+pub mod float;
 mod fma_peak;
+pub mod half;
+pub mod int;
 mod matmul_naive;
 mod matmul_tile;
 mod philox_fill;

@@ -31,3 +31,8 @@ fn philox_block(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
     }
     return c;
 }
+
+// Word `at` of a stream.
+fn philox_word(key: vec2<u32>, stream: vec2<u32>, at: u32) -> u32 {
+    return philox_block(vec4<u32>(at >> 2u, 0u, stream), key)[at & 3u];
+}

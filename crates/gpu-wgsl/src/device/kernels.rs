@@ -94,9 +94,16 @@ impl Gpu {
         if let Some(pipeline) = lock(&self.shared.pipelines).get(kernel) {
             return Ok(Arc::clone(pipeline));
         }
-        self.check_limits(kernel)?;
         check_description(kernel)?;
         // Two threads may compile the same text at once; the second result is simply kept.
+        let pipeline = self.compiled(kernel)?;
+        lock(&self.shared.pipelines).insert(kernel.clone(), Arc::clone(&pipeline));
+        Ok(pipeline)
+    }
+
+    /// Compiles a kernel whose description was taken from its text.
+    pub(super) fn compiled(&self, kernel: &Kernel) -> Result<Arc<Pipeline>> {
+        self.check_limits(kernel)?;
         let pipeline = self
             .scoped(|device| compile(device, kernel))
             .map_err(|fault| Error::Shader {
@@ -104,9 +111,7 @@ impl Gpu {
                 message: fault.into_message(),
             })?;
         self.sound("compile")?;
-        let pipeline = Arc::new(pipeline);
-        lock(&self.shared.pipelines).insert(kernel.clone(), Arc::clone(&pipeline));
-        Ok(pipeline)
+        Ok(Arc::new(pipeline))
     }
 
     fn check_limits(&self, kernel: &Kernel) -> Result<()> {

@@ -133,6 +133,13 @@ impl AnyBuffer {
     }
 }
 
+impl<T: Scalar> Buffer<T> {
+    /// The buffer, whatever it holds.
+    pub(crate) fn into_any(self) -> AnyBuffer {
+        self.any
+    }
+}
+
 impl<T: Scalar> Deref for Buffer<T> {
     type Target = AnyBuffer;
 

@@ -8,15 +8,18 @@
 //! reads first.
 
 mod batch;
+mod generated;
 mod kernels;
 mod memory;
 mod open;
 
 pub use batch::{Timer, Timing};
+pub(crate) use generated::Generated;
 pub use memory::{AnyBuffer, Buffer, Scalar};
 pub use open::adapters;
 
 use crate::adapter::{Adapter, Feature, Select};
+use crate::executor::Nests;
 use crate::pool::{Pool, PoolCounters};
 use crate::{Error, Result};
 use shaders::{Kernel, Params};
@@ -41,6 +44,7 @@ struct Shared {
     timer: Timer,
     pool: Mutex<Pool<wgpu::Buffer>>,
     pipelines: Mutex<HashMap<Kernel, Arc<kernels::Pipeline>>>,
+    nests: Nests,
     batch: Mutex<batch::Batch>,
     staging: Mutex<Option<wgpu::Buffer>>,
     /// Why the device was lost, once it was.
@@ -77,6 +81,17 @@ impl Gpu {
     #[must_use]
     pub fn timer(&self) -> Timer {
         self.shared.timer
+    }
+
+    /// Tells whether both are the same open device.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// The kernels of nests that ran here.
+    pub(crate) fn nests(&self) -> &Nests {
+        &self.shared.nests
     }
 
     /// Gives the bytes and buffers of the device's pool.

@@ -2,6 +2,7 @@
 
 use super::{Gpu, Shared, batch::Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
+use crate::executor::Nests;
 use crate::{Error, Result};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -100,6 +101,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
             timer,
             pool: Mutex::default(),
             pipelines: Mutex::default(),
+            nests: Nests::default(),
             batch: Mutex::default(),
             staging: Mutex::default(),
             lost,

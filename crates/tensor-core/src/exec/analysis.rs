@@ -88,7 +88,7 @@ impl Approximate {
 }
 
 /// The spacing of numbers of a type at a value.
-fn spacing(dtype: DType, value: f64) -> f64 {
+pub(super) fn spacing(dtype: DType, value: f64) -> f64 {
     let (epsilon, tiny) = match dtype {
         DType::F32 => (f64::from(f32::EPSILON), f64::from(f32::MIN_POSITIVE)),
         DType::F64 => (f64::EPSILON, f64::MIN_POSITIVE),
@@ -147,7 +147,7 @@ fn reach(a: f64, b: f64) -> f64 {
 }
 
 /// The error of `op(x)`, whose value is `result`.
-pub(crate) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
+pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if op == Unary::IsNan {
         return certain_if(!x.is_open());
     }
@@ -200,7 +200,7 @@ fn is_surely_infinite(op: Unary, x: Approximate, dtype: DType) -> bool {
 }
 
 /// The error of `op(a, b)`, whose value is `result`.
-pub(crate) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
+pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
     if !a.value.dtype().is_float() {
         return certain_if(a.error == 0.0 && b.error == 0.0);
     }
@@ -355,7 +355,7 @@ fn is_exact(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> bool 
 }
 
 /// The error of a comparison: none if the errors of its operands cannot change it.
-pub(crate) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
+pub(super) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
     let (a, b) = (a.signed(), b.signed());
     let gap = (a.float() - b.float()).abs();
     let has_nan = a.is_surely_nan() || b.is_surely_nan();
@@ -363,7 +363,7 @@ pub(crate) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
 }
 
 /// The error of a choice, given which side was taken.
-pub(crate) fn select(condition: Approximate, taken: Approximate, other: Approximate) -> f64 {
+pub(super) fn select(condition: Approximate, taken: Approximate, other: Approximate) -> f64 {
     if condition.error == 0.0 || taken.value == other.value && taken.error == other.error {
         taken.error
     } else if taken.value.dtype().is_float() {
@@ -375,7 +375,7 @@ pub(crate) fn select(condition: Approximate, taken: Approximate, other: Approxim
 }
 
 /// The error of a conversion, whose value is `result`.
-pub(crate) fn cast(x: Approximate, result: Scalar) -> f64 {
+pub(super) fn cast(x: Approximate, result: Scalar) -> f64 {
     if x.has_open_sign() {
         return if is_any_float(result) { OPEN_SIGN } else { 0.0 };
     }
@@ -409,7 +409,7 @@ fn is_any_float(x: Scalar) -> bool {
     matches!(x.dtype(), DType::F32 | DType::F64 | DType::F16)
 }
 
-fn certain_if(certain: bool) -> f64 {
+pub(super) fn certain_if(certain: bool) -> f64 {
     if certain { 0.0 } else { f64::INFINITY }
 }
 
@@ -623,7 +623,7 @@ mod tests {
             let check = |change: &dyn Fn(&mut [f32])| {
                 let mut actual = right.iter().copied().collect::<Vec<_>>();
                 change(&mut actual);
-                against_reference("mutant", step, &[&input], &HostData::F32(actual))
+                against_reference(&Reference, step, &[&input], &HostData::F32(actual))
             };
             assert!(right[at].is_infinite());
             assert!(check(&|_| {}).is_ok());

@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use super::analysis::{self, Approximate, FoldError};
+use super::accuracy::Accuracy;
+use super::analysis::{Approximate, FoldError};
 use super::storage::zeros;
 use super::{Executor, HostStorage, Storage};
 use crate::dtype::{DType, Element, HostData, Scalar, with_element};
@@ -54,7 +55,7 @@ impl Executor for Reference {
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         let data = host_inputs(inputs)?;
-        let (output, _) = evaluate(&step.nest, &data, false)?;
+        let (output, _) = evaluate(&step.nest, &data, None)?;
         Ok(Arc::new(HostStorage::foreign(output)))
     }
 }
@@ -77,11 +78,11 @@ pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>>
         .collect()
 }
 
-/// Computes a nest, and if asked a bound on the error that an executor may make in each element.
+/// Computes a nest, and for an executor of some accuracy a bound on the error that it may make in each element.
 pub(super) fn evaluate(
     nest: &LoopNest,
     inputs: &[&HostData],
-    with_errors: bool,
+    accuracy: Option<Accuracy>,
 ) -> Result<(HostData, Vec<f64>)> {
     checked(nest, inputs)?;
     let len = nest.output_len();
@@ -89,12 +90,12 @@ pub(super) fn evaluate(
         let mut out: Vec<T> = zeros("reference", len)?;
         out.clear();
         let mut errors = Vec::new();
-        let mut point = Point::new(nest, inputs, with_errors);
+        let mut point = Point::new(nest, inputs, accuracy);
         for _ in 0..len {
             point.compute_all()?;
             let result = nest.result().0;
             out.push(T::from_scalar(point.values[result]).unwrap_or_default());
-            if with_errors {
+            if accuracy.is_some() {
                 errors.push(point.errors[result]);
             }
             point.advance(0..nest.domain.len());
@@ -112,13 +113,13 @@ struct Point<'n> {
     values: Vec<Scalar>,
     /// One a value, if errors are asked for.
     errors: Vec<f64>,
-    with_errors: bool,
+    accuracy: Option<Accuracy>,
     body: Vec<bool>,
     reductions: Vec<usize>,
 }
 
 impl<'n> Point<'n> {
-    fn new(nest: &'n LoopNest, inputs: &'n [&'n HostData], with_errors: bool) -> Self {
+    fn new(nest: &'n LoopNest, inputs: &'n [&'n HostData], accuracy: Option<Accuracy>) -> Self {
         let sizes = nest.sizes();
         let is_reduction = |&id: &usize| matches!(nest.values[id], Value::Reduced(..));
         Self {
@@ -132,7 +133,7 @@ impl<'n> Point<'n> {
                 .map(|&dtype| Scalar::zero(dtype))
                 .collect(),
             errors: vec![0.0; nest.values.len()],
-            with_errors,
+            accuracy,
             body: nest.body(),
             reductions: (0..nest.values.len()).filter(is_reduction).collect(),
         }
@@ -183,7 +184,7 @@ impl<'n> Point<'n> {
             for ((fold, error), &id) in folds.iter_mut().zip(&self.reductions) {
                 if let Value::Reduced(_, operand) = nest.values[id] {
                     fold.push(self.values[operand.0]);
-                    if self.with_errors {
+                    if self.accuracy.is_some() {
                         error.push(self.approximate(operand));
                     }
                 }
@@ -192,10 +193,9 @@ impl<'n> Point<'n> {
         }
         for ((fold, error), &id) in folds.into_iter().zip(&self.reductions) {
             self.values[id] = fold.finish();
-            self.errors[id] = if self.with_errors {
-                error.finish(self.values[id])
-            } else {
-                0.0
+            self.errors[id] = match self.accuracy {
+                Some(accuracy) => accuracy.folded(&error, self.values[id]),
+                None => 0.0,
             };
         }
         Ok(())
@@ -211,17 +211,17 @@ impl<'n> Point<'n> {
     /// Computes a value and, if asked, its error.
     fn set(&mut self, id: usize) -> Result<()> {
         let value = self.compute(id)?;
-        if self.with_errors {
+        if let Some(accuracy) = self.accuracy {
             let of = |operand: ValueId| self.approximate(operand);
             self.errors[id] = match &self.nest.values[id] {
-                Value::Unary(op, a) => analysis::unary(*op, of(*a), value),
-                Value::Binary(op, a, b) => analysis::binary(*op, of(*a), of(*b), value),
-                Value::Compare(op, a, b) => analysis::compare(*op, of(*a), of(*b)),
+                Value::Unary(op, a) => accuracy.unary(*op, of(*a), value),
+                Value::Binary(op, a, b) => accuracy.binary(*op, of(*a), of(*b), value),
+                Value::Compare(op, a, b) => accuracy.compare(*op, of(*a), of(*b)),
                 Value::Select(condition, a, b) if of(*condition).value == Scalar::Bool(true) => {
-                    analysis::select(of(*condition), of(*a), of(*b))
+                    accuracy.select(of(*condition), of(*a), of(*b))
                 }
-                Value::Select(condition, a, b) => analysis::select(of(*condition), of(*b), of(*a)),
-                Value::Cast(_, a) => analysis::cast(of(*a), value),
+                Value::Select(condition, a, b) => accuracy.select(of(*condition), of(*b), of(*a)),
+                Value::Cast(_, a) => accuracy.cast(of(*a), value),
                 Value::Gather { at, .. } | Value::Random { at, .. } if of(*at).error > 0.0 => {
                     f64::INFINITY
                 }

@@ -25,12 +25,7 @@ pub(super) fn check_if_asked(
         given.push(pollster::block_on(Arc::clone(input).read())?);
     }
     let actual = pollster::block_on(Arc::clone(output).read())?;
-    against_reference(
-        executor.name(),
-        step,
-        &given.iter().collect::<Vec<_>>(),
-        &actual,
-    )
+    against_reference(executor, step, &given.iter().collect::<Vec<_>>(), &actual)
 }
 
 /// Compares an output with the oracle's, element by element within the error that its operations may make. Elements of
@@ -39,14 +34,14 @@ pub(super) fn check_if_asked(
 /// # Errors
 /// [`Error::VerifyFailed`] with the worst element; what the oracle meets.
 pub fn against_reference(
-    name: &str,
+    executor: &dyn Executor,
     step: &Step,
     inputs: &[&HostData],
     actual: &HostData,
 ) -> Result<()> {
-    let (expected, errors) = evaluate(&step.nest, inputs, true)?;
+    let (expected, errors) = evaluate(&step.nest, inputs, Some(executor.accuracy()))?;
     within(actual, &expected, &errors).map_err(|what| Error::VerifyFailed {
-        executor: name.to_owned(),
+        executor: executor.name().to_owned(),
         domain: step.nest.domain.clone(),
         reduce: step.nest.reduce.clone(),
         what,

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::dtype::{DType, Scalar};
-use crate::exec::analysis::{self, Approximate, FoldError};
+use crate::exec::Accuracy;
+use crate::exec::analysis::{Approximate, FoldError};
 use crate::ir::IndexMap;
 use crate::op::Reduce;
 use crate::rng::philox4x32_10;
@@ -20,12 +21,26 @@ use crate::tensor::{Node, Op, Tensor};
 pub(super) type Array = Vec<Approximate>;
 
 /// The arrays that are known already, by the address of their node; the tensors must outlive it.
-#[derive(Default)]
 pub(super) struct Oracle {
     known: HashMap<usize, Rc<Array>>,
+    accuracy: Accuracy,
+}
+
+impl Default for Oracle {
+    fn default() -> Self {
+        Self::of(Accuracy::IEEE)
+    }
 }
 
 impl Oracle {
+    /// An oracle for executors of some accuracy.
+    pub(super) fn of(accuracy: Accuracy) -> Self {
+        Self {
+            known: HashMap::new(),
+            accuracy,
+        }
+    }
+
     /// The elements of a tensor.
     pub(super) fn array(&mut self, tensor: &Tensor) -> Rc<Array> {
         if let Some(known) = self.known.get(&tensor.address()) {
@@ -33,7 +48,7 @@ impl Oracle {
         }
         let node = tensor.node();
         let inputs: Vec<Rc<Array>> = node.inputs.iter().map(|input| self.array(input)).collect();
-        let array = Rc::new(evaluated(node, &inputs));
+        let array = Rc::new(evaluated(node, &inputs, self.accuracy));
         assert_eq!(
             array.len(),
             node.shape.iter().product::<usize>(),
@@ -44,7 +59,7 @@ impl Oracle {
     }
 }
 
-fn evaluated(node: &Node, inputs: &[Rc<Array>]) -> Array {
+fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
     let each = |f: &dyn Fn(usize) -> Approximate| (0..inputs[0].len()).map(f).collect();
     let from_input = |number: usize, at: usize| inputs[number][at];
     match &node.op {
@@ -65,30 +80,30 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>]) -> Array {
         Op::Unary(op) => each(&|at| {
             let x = from_input(0, at);
             let value = op.eval(x.value);
-            with_error(value, analysis::unary(*op, x, value))
+            with_error(value, accuracy.unary(*op, x, value))
         }),
         Op::Binary(op) => each(&|at| {
             let (a, b) = (from_input(0, at), from_input(1, at));
             let value = op.eval(a.value, b.value);
-            with_error(value, analysis::binary(*op, a, b, value))
+            with_error(value, accuracy.binary(*op, a, b, value))
         }),
         Op::Compare(op) => each(&|at| {
             let (a, b) = (from_input(0, at), from_input(1, at));
             with_error(
                 Scalar::Bool(op.eval(a.value, b.value)),
-                analysis::compare(*op, a, b),
+                accuracy.compare(*op, a, b),
             )
         }),
         Op::Select => each(&|at| {
             let (condition, yes, no) = (from_input(0, at), from_input(1, at), from_input(2, at));
             let is_yes = condition.value == Scalar::Bool(true);
             let (taken, other) = if is_yes { (yes, no) } else { (no, yes) };
-            with_error(taken.value, analysis::select(condition, taken, other))
+            with_error(taken.value, accuracy.select(condition, taken, other))
         }),
         Op::Cast => each(&|at| {
             let x = from_input(0, at);
             let value = x.value.cast(node.dtype);
-            with_error(value, analysis::cast(x, value))
+            with_error(value, accuracy.cast(x, value))
         }),
         Op::Reshape | Op::Surrogate => inputs[0].to_vec(),
         Op::Move { rows, .. } => moved(node, rows, &inputs[0]),
@@ -97,7 +112,8 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>]) -> Array {
         Op::Reduce { op, .. } => {
             let lines: usize = node.shape.iter().product();
             let len = inputs[0].len().checked_div(lines).unwrap_or(0);
-            let line = |at: usize| folded(*op, node, &inputs[0][at * len..(at + 1) * len]);
+            let line =
+                |at: usize| folded(*op, node, &inputs[0][at * len..(at + 1) * len], accuracy);
             (0..lines).map(line).collect()
         }
     }
@@ -196,7 +212,7 @@ fn gathered(
     })
 }
 
-fn folded(op: Reduce, node: &Node, line: &[Approximate]) -> Approximate {
+fn folded(op: Reduce, node: &Node, line: &[Approximate], accuracy: Accuracy) -> Approximate {
     let wide = node.dtype.is_float() && matches!(op, Reduce::Sum | Reduce::Prod);
     let within = if wide { DType::F64 } else { node.dtype };
     let mut error = FoldError::new(op);
@@ -213,5 +229,5 @@ fn folded(op: Reduce, node: &Node, line: &[Approximate]) -> Approximate {
         .or_else(|| op.identity(source))
         .expect("an extreme of nothing is refused");
     let result = result.cast(node.dtype);
-    with_error(result, error.finish(result))
+    with_error(result, accuracy.folded(&error, result))
 }

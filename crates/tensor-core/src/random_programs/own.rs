@@ -9,6 +9,7 @@ use super::{
     within_bounds,
 };
 use crate::dtype::DType;
+use crate::exec::Accuracy;
 use crate::fault::{self, Fault};
 use crate::plan::Target;
 use crate::tensor::Tensor;
@@ -37,7 +38,7 @@ pub(super) fn check(
     tally: &mut Tally,
     coverage: &mut Coverage,
 ) -> Result<(), String> {
-    let expected = expected(tensors, tally);
+    let expected = expected(tensors, Accuracy::IEEE, tally);
     let (host, reference) = (Host::new(), Reference);
     let on = |executor, comparison| On {
         executor,
@@ -67,7 +68,7 @@ fn random_programs_give_what_their_nodes_say_on_every_executor_and_target() {
     check_all(&programs(), cases, seed, outputs(&mut tally, &mut coverage));
     eprintln!("PROGRAM_SEED={seed}: {tally:?}");
     let enough = |n: usize, least: usize| n >= least * cases as usize / CASES as usize;
-    tally.assert_compared();
+    tally.assert_compared(Accuracy::IEEE);
     assert!(
         enough(tally.products, 50) && enough(tally.steps, 25_000),
         "too little was planned: {tally:?}"
@@ -83,7 +84,7 @@ fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
         check_all(&family, cases / one_in, seed, outputs);
     }
     eprintln!("PROGRAM_SEED={seed}: {tally:?}");
-    tally.assert_compared();
+    tally.assert_compared(Accuracy::IEEE);
     for (kind, n, least) in coverage.kinds() {
         let least = least * cases as usize / CASES as usize;
         assert!(n >= least, "{n} {kind} instead of {least}: {tally:?}");

@@ -5,6 +5,7 @@ use super::{
     twice_overflows,
 };
 use crate::dtype::{DType, Scalar};
+use crate::exec::accuracy::is_extreme;
 use crate::op::Reduce;
 
 /// The error of a reduction, gathered element by element.
@@ -30,6 +31,8 @@ pub(crate) struct FoldError {
     least: f64,
     /// Whether some element is NaN for certain; whether one is above or below all numbers.
     has_nan: bool,
+    /// Whether some element is one that not every executor keeps.
+    has_extreme: bool,
     has_above: bool,
     has_below: bool,
     /// Whether one of them is a product that overflowed.
@@ -57,6 +60,7 @@ impl FoldError {
             most: 1.0,
             least: 1.0,
             has_nan: false,
+            has_extreme: false,
             has_above: false,
             has_below: false,
             has_overflowed: false,
@@ -68,6 +72,7 @@ impl FoldError {
     pub(crate) fn push(&mut self, x: Approximate) {
         let (x, number) = (x.signed(), x.float());
         self.n += 1.0;
+        self.has_extreme |= is_extreme(x.value);
         if x.is_surely_special() {
             self.has_nan |= number.is_nan();
             self.has_above |= number == f64::INFINITY;
@@ -110,6 +115,11 @@ impl FoldError {
         } else {
             self.may_vanish |= error > 0.0;
         }
+    }
+
+    /// Whether some element is one that not every executor keeps.
+    pub(crate) fn has_extreme(&self) -> bool {
+        self.has_extreme
     }
 
     /// `result` is what the reduction gave.

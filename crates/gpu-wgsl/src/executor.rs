@@ -1,0 +1,210 @@
+//! Plans of `tensor-core` on a device.
+//!
+//! Role: makes [`Gpu`] an executor: uploads arrays, runs each step as the kernel that `nest` writes for it, reads results.
+//! Method: a kernel is written and compiled once for each nest and kept with its device. Work is only recorded, and leaves when the
+//! scheduler submits or something is read. A gather notes a position out of range in a buffer of its own; whoever reads an array
+//! that was computed from it gets the error.
+//! Memory: `bool` takes a bit, `f16` two bytes, `f64` eight, everything else four. Steps on `f64` run on the host.
+
+mod array;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tensor_core::exec::{Accuracy, Executor, MemoryUse, Storage};
+use tensor_core::ir::{LoopNest, Value};
+use tensor_core::plan::{Step, Target};
+use tensor_core::{DType, HostData};
+
+use crate::device::Generated;
+use crate::nest::{self, NestParams, Schedule};
+use crate::{Error, Gpu, Result};
+use array::{Array, Faults, Gathered};
+
+/// The most elements of an array that a kernel reads or writes.
+const MAX_LEN: usize = i32::MAX as usize;
+
+/// The kernels of a device, each with the nest it was written for.
+#[derive(Debug, Default)]
+pub(crate) struct Nests(Mutex<HashMap<Arc<LoopNest>, Arc<Ready>>>);
+
+/// A nest that can run.
+#[derive(Debug)]
+struct Ready {
+    kernel: Generated,
+    schedule: Schedule,
+    gathers: Vec<Gathered>,
+}
+
+impl Executor for Gpu {
+    fn name(&self) -> &str {
+        &self.adapter().name
+    }
+
+    fn target(&self) -> Target {
+        let limits = &self.adapter().limits;
+        // One binding is the output's, one that of faults.
+        let inputs = limits
+            .max_storage_buffers_per_shader_stage
+            .saturating_sub(2);
+        Target {
+            max_values: 96,
+            max_inputs: (inputs as usize).min(24),
+            min_product: None,
+            computes_factors: true,
+        }
+    }
+
+    fn accuracy(&self) -> Accuracy {
+        // What WGSL grants a quotient is 2.5 units, and a square root is one over the inverse root, which is granted 2 more.
+        Accuracy {
+            quotient_ulps: 5.0,
+            keeps_extremes: false,
+        }
+    }
+
+    fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
+        let nest = &step.nest;
+        let is_short = |len: usize| len <= MAX_LEN;
+        let has_f64 = nest
+            .dtypes
+            .iter()
+            .chain(&nest.inputs)
+            .any(|dtype| *dtype == DType::F64);
+        let lens = input_lens.iter().copied().all(is_short) && is_short(nest.output_len());
+        let limit = self.adapter().max_loop_iterations;
+        let iterations = nest::iterations(nest, nest::schedule(nest));
+        !has_f64 && lens && guards_fit(nest) && limit.is_none_or(|limit| iterations <= limit)
+    }
+
+    fn owns(&self, storage: &dyn Storage) -> bool {
+        Array::of(storage).is_some_and(|array| array.is_on(self))
+    }
+
+    fn upload(&self, data: HostData) -> tensor_core::Result<Arc<dyn Storage>> {
+        let array = Array::upload(self, &data).map_err(|error| self.told(error))?;
+        Ok(Arc::new(array))
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        inputs: &[Arc<dyn Storage>],
+    ) -> tensor_core::Result<Arc<dyn Storage>> {
+        let mut arrays = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let array = Array::of(input.as_ref()).filter(|array| array.is_on(self));
+            arrays.push(array.ok_or(tensor_core::Error::ForeignStorage)?);
+        }
+        let lens: Vec<(DType, usize)> = inputs
+            .iter()
+            .map(|input| (input.dtype(), input.len()))
+            .collect();
+        step.nest
+            .check(&lens)
+            .map_err(|what| tensor_core::Error::BadStep { what })?;
+        let array = self
+            .run_nest(step, &arrays)
+            .map_err(|error| self.told(error))?;
+        Ok(Arc::new(array))
+    }
+
+    fn submit(&self) -> tensor_core::Result<()> {
+        self.flush().map_err(|error| self.told(error))
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        let pool = self.pool();
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Some(MemoryUse {
+            live_bytes: bytes(pool.live_bytes()),
+            peak_bytes: bytes(pool.peak_bytes()),
+        })
+    }
+}
+
+impl Gpu {
+    fn run_nest(&self, step: &Step, inputs: &[&Array]) -> Result<Array> {
+        let nest = &step.nest;
+        let (dtype, len) = (nest.dtype(), nest.output_len());
+        let mut output = Array::alloc(self, dtype, len)?;
+        inputs.iter().for_each(|input| output.inherit(input));
+        if len == 0 {
+            return Ok(output);
+        }
+        let ready = self.ready(nest)?;
+        let faults = match &ready.gathers[..] {
+            [] => None,
+            gathers => {
+                let location = step.origins.last().map(|origin| origin.location);
+                Some(Arc::new(Faults::alloc(self, gathers, location)?))
+            }
+        };
+        let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
+        buffers.push(output.buffer());
+        buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
+        let per_group = (nest::GROUP / ready.schedule.lanes) as usize;
+        self.run_generated(
+            &ready.kernel,
+            &NestParams::whole(),
+            &buffers,
+            len.div_ceil(per_group) as u64,
+        )?;
+        output.fail_with(faults);
+        Ok(output)
+    }
+
+    fn ready(&self, nest: &Arc<LoopNest>) -> Result<Arc<Ready>> {
+        let nests = self.nests();
+        // A panic in between leaves the table whole: entries are put in finished.
+        let lock = || nests.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = lock().get(nest) {
+            return Ok(Arc::clone(ready));
+        }
+        let schedule = nest::schedule(nest);
+        let emitted = nest::emit(nest, schedule);
+        let ready = Arc::new(Ready {
+            kernel: self.generated(&emitted.name, &emitted.source)?,
+            schedule,
+            gathers: gathers(nest),
+        });
+        lock().insert(Arc::clone(nest), Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    /// An error of the device, in the words of an executor.
+    pub(crate) fn told(&self, error: Error) -> tensor_core::Error {
+        tensor_core::Error::Device {
+            executor: self.adapter().name.clone(),
+            source: Arc::new(error),
+        }
+    }
+}
+
+/// Whether a kernel can count what guards ask for.
+fn guards_fit(nest: &LoopNest) -> bool {
+    let sizes = nest.sizes();
+    let guards = nest.values.iter().flat_map(|value| match value {
+        Value::Inside(guards) | Value::Load { guards, .. } | Value::Gather { guards, .. } => {
+            &guards[..]
+        }
+        _ => &[],
+    });
+    sizes.contains(&0)
+        || guards.into_iter().all(|guard| {
+            let (low, high) = guard.map.range(&sizes);
+            let fits = |position: isize| i32::try_from(position).is_ok();
+            fits(low) && fits(high) && guard.extent <= MAX_LEN
+        })
+}
+
+fn gathers(nest: &LoopNest) -> Vec<Gathered> {
+    let gathers = nest.values.iter().filter_map(|value| match value {
+        Value::Gather { at, extent, .. } => Some(Gathered {
+            extent: *extent,
+            is_signed: nest.dtypes[at.0] == DType::I32,
+        }),
+        _ => None,
+    });
+    gathers.collect()
+}

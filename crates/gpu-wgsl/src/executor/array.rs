@@ -1,0 +1,207 @@
+//! Arrays on a device, and what may be wrong with them.
+
+use std::any::Any;
+use std::panic::Location;
+use std::sync::Arc;
+
+use half::f16;
+use tensor_core::exec::{Pending, Storage};
+use tensor_core::{DType, HostData};
+
+use crate::device::{AnyBuffer, Buffer};
+use crate::{Gpu, Result};
+
+/// An array on a device.
+#[derive(Debug)]
+pub(super) struct Array {
+    gpu: Gpu,
+    dtype: DType,
+    len: usize,
+    buffer: AnyBuffer,
+    /// Of the steps that it was computed by.
+    faults: Vec<Arc<Faults>>,
+}
+
+/// Where the gathers of a step note a position out of range.
+#[derive(Debug)]
+pub(super) struct Faults {
+    /// For each gather a flag and the position.
+    buffer: Buffer<u32>,
+    gathers: Vec<Gathered>,
+    location: Option<&'static Location<'static>>,
+}
+
+/// The axis that a gather reads along, and the type of its positions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gathered {
+    pub(super) extent: usize,
+    pub(super) is_signed: bool,
+}
+
+impl Array {
+    /// The array behind a storage, if it lies on a device.
+    pub(super) fn of(storage: &dyn Storage) -> Option<&Self> {
+        let any: &dyn Any = storage;
+        any.downcast_ref()
+    }
+
+    pub(super) fn is_on(&self, gpu: &Gpu) -> bool {
+        self.gpu.is(gpu)
+    }
+
+    pub(super) fn alloc(gpu: &Gpu, dtype: DType, len: usize) -> Result<Self> {
+        let name = "array";
+        let buffer = match dtype {
+            DType::F32 => gpu.alloc::<f32>(name, &[len])?.into_any(),
+            DType::I32 => gpu.alloc::<i32>(name, &[len])?.into_any(),
+            DType::U32 => gpu.alloc::<u32>(name, &[len])?.into_any(),
+            DType::Bool => gpu.alloc::<u32>(name, &[len.div_ceil(32)])?.into_any(),
+            DType::F16 => gpu.alloc::<u32>(name, &[len.div_ceil(2)])?.into_any(),
+            DType::F64 => gpu.alloc::<u32>(name, &[len.saturating_mul(2)])?.into_any(),
+        };
+        Ok(Self::new(gpu, dtype, len, buffer))
+    }
+
+    pub(super) fn upload(gpu: &Gpu, data: &HostData) -> Result<Self> {
+        let name = "array";
+        let words = |words: &[u32]| Ok(gpu.upload(name, &[words.len()], words)?.into_any());
+        let buffer = match data {
+            HostData::F32(data) => gpu.upload(name, &[data.len()], data)?.into_any(),
+            HostData::I32(data) => gpu.upload(name, &[data.len()], data)?.into_any(),
+            HostData::U32(data) => words(data)?,
+            HostData::Bool(data) => words(&packed(data, 1, |bit| u32::from(*bit)))?,
+            HostData::F16(data) => words(&packed(data, 16, |half| half.to_bits().into()))?,
+            HostData::F64(data) => words(bytemuck::cast_slice(data))?,
+        };
+        Ok(Self::new(gpu, data.dtype(), data.len(), buffer))
+    }
+
+    fn new(gpu: &Gpu, dtype: DType, len: usize, buffer: AnyBuffer) -> Self {
+        Self {
+            gpu: gpu.clone(),
+            dtype,
+            len,
+            buffer,
+            faults: Vec::new(),
+        }
+    }
+
+    pub(super) fn buffer(&self) -> &AnyBuffer {
+        &self.buffer
+    }
+
+    /// Notes that it is computed from another array.
+    pub(super) fn inherit(&mut self, input: &Self) {
+        for faults in &input.faults {
+            if !self.faults.iter().any(|own| Arc::ptr_eq(own, faults)) {
+                self.faults.push(Arc::clone(faults));
+            }
+        }
+    }
+
+    pub(super) fn fail_with(&mut self, faults: Option<Arc<Faults>>) {
+        self.faults.extend(faults);
+    }
+
+    fn elements(&self) -> Result<HostData> {
+        let words = || {
+            self.gpu
+                .read(&Buffer::<u32>::try_from(self.buffer.clone())?)
+        };
+        Ok(match self.dtype {
+            DType::F32 => HostData::F32(self.gpu.read(&self.buffer.clone().try_into()?)?),
+            DType::I32 => HostData::I32(self.gpu.read(&self.buffer.clone().try_into()?)?),
+            DType::U32 => HostData::U32(words()?),
+            DType::Bool => HostData::Bool(unpacked(&words()?, 1, self.len, |bit| bit == 1)),
+            DType::F16 => HostData::F16(unpacked(&words()?, 16, self.len, |bits| {
+                f16::from_bits(bits)
+            })),
+            DType::F64 => HostData::F64(bytemuck::pod_collect_to_vec(&words()?)),
+        })
+    }
+}
+
+impl Faults {
+    pub(super) fn alloc(
+        gpu: &Gpu,
+        gathers: &[Gathered],
+        location: Option<&'static Location<'static>>,
+    ) -> Result<Self> {
+        let none = vec![0_u32; 2 * gathers.len()];
+        Ok(Self {
+            buffer: gpu.upload("faults", &[none.len()], &none)?,
+            gathers: gathers.to_vec(),
+            location,
+        })
+    }
+
+    pub(super) fn buffer(&self) -> &AnyBuffer {
+        &self.buffer
+    }
+
+    /// The first that happened.
+    fn happened(&self, gpu: &Gpu) -> Result<Option<tensor_core::Error>> {
+        let words = gpu.read(&self.buffer)?;
+        let mut noted = words.chunks_exact(2).zip(&self.gathers);
+        let found = noted.find(|(words, _)| words[0] != 0);
+        Ok(found.map(|(words, gather)| {
+            let index = match gather.is_signed {
+                true => f64::from(words[1].cast_signed()),
+                false => f64::from(words[1]),
+            };
+            let error = tensor_core::Error::IndexOutOfRange {
+                index,
+                extent: gather.extent,
+            };
+            match self.location {
+                Some(location) => error.at(location),
+                None => error,
+            }
+        }))
+    }
+}
+
+impl Storage for Array {
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read(self: Arc<Self>) -> Pending<'static, tensor_core::Result<HostData>> {
+        Box::pin(async move {
+            for faults in &self.faults {
+                if let Some(error) = faults
+                    .happened(&self.gpu)
+                    .map_err(|error| self.gpu.told(error))?
+                {
+                    return Err(error);
+                }
+            }
+            self.elements().map_err(|error| self.gpu.told(error))
+        })
+    }
+}
+
+/// Elements of so many bits, in words, the first lowest.
+fn packed<T>(elements: &[T], bits: usize, of: impl Fn(&T) -> u32) -> Vec<u32> {
+    let word = |elements: &[T]| {
+        let placed = elements.iter().enumerate();
+        placed.fold(0, |word, (n, element)| word | of(element) << (n * bits))
+    };
+    elements.chunks(32 / bits).map(word).collect()
+}
+
+/// The first so many elements of words.
+fn unpacked<T>(words: &[u32], bits: usize, len: usize, of: impl Fn(u16) -> T) -> Vec<T> {
+    let mask = (1_u32 << bits) - 1;
+    let element = |at: usize| {
+        let (word, place) = (at * bits / 32, at * bits % 32);
+        let bits = (words[word] >> place) & mask;
+        // At most 16 bits are left.
+        of(u16::try_from(bits).unwrap_or_default())
+    };
+    (0..len).map(element).collect()
+}

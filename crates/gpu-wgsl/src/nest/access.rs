@@ -1,0 +1,94 @@
+//! Positions, conditions on them, and elements in buffers, as WGSL.
+//!
+//! Method: positions are `i32` that wrap, which is harmless: a position that is used lies inside its buffer, so all that its terms
+//! wrap by cancels. Conditions compare a position as `u32`, where a negative one is a large one.
+
+use tensor_core::DType;
+use tensor_core::ir::{Guard, IndexMap};
+
+/// Bits of a word of a buffer.
+pub(super) const WORD_BITS: u32 = 32;
+
+/// How many bits an element has in a buffer, if it is shorter than a word.
+pub(super) fn bits(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::Bool => Some(1),
+        DType::F16 => Some(16),
+        DType::F32 | DType::F64 | DType::I32 | DType::U32 => None,
+    }
+}
+
+/// What a buffer of such elements consists of, in WGSL.
+pub(super) fn word(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "f32",
+        DType::I32 => "i32",
+        DType::U32 | DType::Bool | DType::F16 | DType::F64 => "u32",
+    }
+}
+
+/// The value of a map, given the names of the loop indices.
+pub(super) fn position(map: &IndexMap, names: &[String]) -> String {
+    let mut text = String::new();
+    let mut term = |number: i32, name: Option<&str>| {
+        let magnitude = number.unsigned_abs();
+        let sign = match (text.is_empty(), number < 0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        };
+        text.push_str(sign);
+        match name {
+            Some(name) if magnitude == 1 => text.push_str(name),
+            Some(name) => text.push_str(&format!("{} * {name}", literal(magnitude))),
+            None => text.push_str(&literal(magnitude)),
+        }
+    };
+    for (&stride, name) in map.strides.iter().zip(names) {
+        if stride != 0 {
+            term(wrapped(stride), Some(name));
+        }
+    }
+    if map.offset != 0 || map.strides.iter().all(|&stride| stride == 0) {
+        term(wrapped(map.offset), None);
+    }
+    text
+}
+
+/// Whether all guards hold.
+pub(super) fn condition(guards: &[Guard], names: &[String]) -> String {
+    let holds = |guard: &Guard| {
+        let position = position(&guard.map, names);
+        format!("bitcast<u32>({position}) < {}u", guard.extent)
+    };
+    match guards {
+        [] => "true".to_owned(),
+        _ => guards.iter().map(holds).collect::<Vec<_>>().join(" && "),
+    }
+}
+
+/// The element at a position, which is the name of a `u32`.
+pub(super) fn element(dtype: DType, buffer: &str, at: &str) -> String {
+    match dtype {
+        DType::Bool => format!("(({buffer}[{at} >> 5u] >> ({at} & 31u)) & 1u) == 1u"),
+        DType::F16 => format!("unpack2x16float({buffer}[{at} >> 1u])[{at} & 1u]"),
+        DType::F32 | DType::F64 | DType::I32 | DType::U32 => format!("{buffer}[{at}]"),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "positions are counted modulo 2^32"
+)]
+fn wrapped(number: isize) -> i32 {
+    number as i32
+}
+
+/// A magnitude as an `i32`; 2^31 has no literal.
+fn literal(magnitude: u32) -> String {
+    match i32::try_from(magnitude) {
+        Ok(small) => format!("{small}i"),
+        Err(_) => format!("bitcast<i32>({magnitude}u)"),
+    }
+}

@@ -1,0 +1,135 @@
+//! Scalar operations as WGSL expressions.
+//!
+//! Role: one line of text for each operation of [`tensor_core::op`], with that page's meaning: what WGSL leaves open (division
+//! by zero, NaN, shifts by 32) or grants too little accuracy for is a function of `shaders/wgsl/shared/{float,int}.wgsl`.
+//! A value of type `f16` is an `f32` that `f16` holds.
+
+use std::fmt::Write as _;
+
+use tensor_core::op::{Binary, Compare, Reduce, Unary};
+use tensor_core::{DType, Scalar};
+
+/// The WGSL type of a value in registers.
+pub(super) fn type_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 | DType::F16 => "f32",
+        DType::F64 => "f64",
+        DType::I32 => "i32",
+        DType::U32 => "u32",
+        DType::Bool => "bool",
+    }
+}
+
+/// A literal; `zero` is an expression of a `u32` that is 0 when the kernel runs: WGSL refuses constants that are not finite.
+pub(super) fn literal(scalar: Scalar, zero: &str) -> String {
+    let float = |x: f32| {
+        if x.is_finite() && x.to_bits() != (-0.0_f32).to_bits() {
+            format!("{x:?}f")
+        } else {
+            format!("bitcast<f32>({:#010x}u | {zero})", x.to_bits())
+        }
+    };
+    match scalar {
+        Scalar::F32(x) => float(x),
+        Scalar::F16(x) => float(x.to_f32()),
+        Scalar::F64(x) => format!("{x:?}lf"),
+        Scalar::I32(i32::MIN) => "bitcast<i32>(0x80000000u)".to_owned(),
+        Scalar::I32(x) => format!("{x}i"),
+        Scalar::U32(x) => format!("{x}u"),
+        Scalar::Bool(x) => x.to_string(),
+    }
+}
+
+pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
+    match op {
+        Unary::Neg => format!("-{x}"),
+        Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Sqrt => {
+            format!("{}({x})", op.name())
+        }
+        Unary::Recip => format!("1.0 / {x}"),
+        Unary::Not if dtype == DType::Bool => format!("!{x}"),
+        Unary::Not => format!("~{x}"),
+        Unary::Exp
+        | Unary::Ln
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tanh
+        | Unary::Sigmoid
+        | Unary::IsNan => format!("float_{}({x})", op.name()),
+    }
+}
+
+pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
+    let is_float = dtype.is_float();
+    let infix = |sign: &str| format!("{a} {sign} {b}");
+    match op {
+        Binary::Add => infix("+"),
+        Binary::Sub => infix("-"),
+        Binary::Mul => infix("*"),
+        Binary::Div => infix("/"),
+        Binary::And if dtype == DType::Bool => infix("&&"),
+        Binary::Or if dtype == DType::Bool => infix("||"),
+        Binary::Xor if dtype == DType::Bool => infix("!="),
+        Binary::And => infix("&"),
+        Binary::Or => infix("|"),
+        Binary::Xor => infix("^"),
+        Binary::Maximum if !is_float => format!("max({a}, {b})"),
+        Binary::Minimum if !is_float => format!("min({a}, {b})"),
+        Binary::Pow | Binary::Maximum | Binary::Minimum => format!("float_{}({a}, {b})", op.name()),
+        Binary::FloorDiv | Binary::Rem if is_float => format!("float_{}({a}, {b})", op.name()),
+        Binary::FloorDiv | Binary::Rem | Binary::Shl | Binary::Shr => {
+            format!("int_{}_{dtype}({a}, {b})", op.name())
+        }
+    }
+}
+
+pub(super) fn compare(op: Compare, a: &str, b: &str) -> String {
+    match op {
+        Compare::Lt => format!("{a} < {b}"),
+        Compare::Le => format!("{a} <= {b}"),
+        Compare::Eq => format!("{a} == {b}"),
+        // `!=` is an ordered comparison where the text goes through SPIR-V, and so false for NaN.
+        Compare::Ne => format!("!({a} == {b})"),
+    }
+}
+
+/// Folds a value into an accumulator; a `bool` is counted as `u32`.
+pub(super) fn fold(op: Reduce, dtype: DType, total: &str, x: &str) -> String {
+    match (op, dtype) {
+        (Reduce::Sum, DType::Bool) => format!("{total} + u32({x})"),
+        _ => binary(op.binary(), dtype, total, x),
+    }
+}
+
+pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
+    let is_real = |dtype: DType| matches!(dtype, DType::F32 | DType::F16);
+    match (from, to) {
+        _ if from == to => x.to_owned(),
+        (DType::F16, DType::F32) => x.to_owned(),
+        (_, DType::Bool) => format!("!({x} == {}(0))", type_name(from)),
+        (_, DType::F16) => {
+            let wide = cast(from, DType::F32, x);
+            format!("half_round({wide})")
+        }
+        (from, DType::I32 | DType::U32) if is_real(from) => format!("float_to_{to}({x})"),
+        (DType::I32, DType::U32) | (DType::U32, DType::I32) => format!("bitcast<{to}>({x})"),
+        _ => format!("{}({x})", type_name(to)),
+    }
+}
+
+/// The parts of shared text that an expression calls.
+pub(super) fn parts(text: &str) -> String {
+    let mut parts = String::new();
+    for (prefix, part) in [
+        ("float_", shaders::source::FLOAT),
+        ("int_", shaders::source::INT),
+        ("half_", shaders::source::HALF),
+        ("philox_", shaders::source::PHILOX),
+        ("grid_", shaders::source::GRID),
+    ] {
+        if text.contains(prefix) {
+            let _ = write!(parts, "\n{part}");
+        }
+    }
+    parts
+}

@@ -1,0 +1,37 @@
+//! Lines of a program, indented by its braces.
+
+/// Text that grows line by line.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    text: String,
+    depth: usize,
+}
+
+impl Text {
+    /// Adds a line.
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+        let line = line.as_ref();
+        if !line.is_empty() {
+            self.text.extend(std::iter::repeat_n("    ", self.depth));
+            self.text.push_str(line);
+        }
+        self.text.push('\n');
+    }
+
+    /// Adds a line that ends in a brace; what follows stands inside.
+    pub(super) fn open(&mut self, line: impl AsRef<str>) {
+        self.line(line);
+        self.depth += 1;
+    }
+
+    /// Closes the last brace.
+    pub(super) fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.line("}");
+    }
+
+    /// The whole text.
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}

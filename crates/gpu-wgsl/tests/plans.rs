@@ -1,0 +1,153 @@
+//! Plans on every adapter: each step beside the oracle.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a setup that fails is a test that fails"
+)]
+
+use std::sync::Arc;
+
+use gpu_wgsl::check::every_adapter;
+use gpu_wgsl::{Gpu, Select};
+use tensor_core::exec::{Executor, Storage, against_reference};
+use tensor_core::ndarray::ArrayD;
+use tensor_core::plan::Plan;
+use tensor_core::rng::Philox;
+use tensor_core::{Axes, DType, Error, Host, HostData, Tensor};
+
+/// Runs the plan of some tensors step by step, each on what the device computed before, and compares every one.
+fn check(gpu: &Gpu, name: &str, tensors: &[&Tensor]) {
+    let (plan, data) = Plan::of(tensors, &gpu.target()).unwrap();
+    let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
+    for (input, storage) in plan.inputs.iter().zip(data) {
+        let data = pollster::block_on(storage.read()).unwrap();
+        arrays[input.0] = Some(Executor::upload(gpu, data).unwrap());
+    }
+    for step in plan.steps.iter() {
+        let inputs: Vec<Arc<dyn Storage>> = step
+            .inputs
+            .iter()
+            .map(|input| arrays[input.0].clone().unwrap())
+            .collect();
+        let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
+        assert!(gpu.accepts(step, &lens), "{name}: {step:?}");
+        let output = gpu.run(step, &inputs).unwrap();
+        let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read());
+        let given: Vec<HostData> = inputs.iter().map(|input| read(input).unwrap()).collect();
+        let actual = read(&output).unwrap();
+        let compared = against_reference(gpu, step, &given.iter().collect::<Vec<_>>(), &actual);
+        if let Err(error) = compared {
+            panic!("{name}: {error}\n{}", plan.explain());
+        }
+        arrays[step.output.0] = Some(output);
+    }
+}
+
+fn normal(shape: &[usize], stream: u64) -> Tensor {
+    let mut data = vec![0.0; shape.iter().product()];
+    Philox::new(7).fill_normal_f32(stream, &mut data);
+    Tensor::from_vec(shape, data)
+}
+
+#[test]
+fn programs_give_what_the_oracle_gives() {
+    for gpu in every_adapter() {
+        let (x, y) = (normal(&[37, 41], 0), normal(&[41, 29], 1));
+        let points = normal(&[16, 50], 2);
+        let pairs = (points.expand_dims(2) - points.expand_dims(1))
+            .abs()
+            .lt(1.0);
+        let image = normal(&[2, 3, 9, 11], 3);
+        let windows = image
+            .window(2, 3, 2)
+            .window(3, 3, 2)
+            .sum(Axes::from([4, 5]));
+        let whole = Tensor::arange(1000) - 500;
+        let programs: Vec<(&str, Tensor)> = vec![
+            ("chain", (&x * 2.0 + 1.0).abs().sqrt() - x.exp()),
+            ("broadcast", &x + x.sum(0)),
+            ("rows", x.sum(1)),
+            ("all of it", x.sum(..)),
+            ("softmax", x.softmax(1)),
+            ("matmul", x.matmul(&y)),
+            ("similarity sum", pairs.count(0)),
+            ("similarity all", pairs.all(0)),
+            ("windows", windows),
+            ("flip and pad", image.flip(3).pad(3, 2, 3, 0.0).relu()),
+            ("argmax", x.argmax(1)),
+            ("integers", whole.floor_div(7) * 3 - whole.rem(-13)),
+            ("to bool", whole.ne(0)),
+            ("half", x.cast(DType::F16)),
+            ("half and back", x.cast(DType::F16).cast(DType::F32) * 3.0),
+            ("random", Tensor::rand(Philox::new(3).stream(9), &[1001])),
+            ("scalar", Tensor::scalar(2.0_f32) * 3.0),
+            ("nothing", normal(&[0, 4], 0) * 2.0),
+            ("sum of nothing", normal(&[0, 4], 0).sum(0)),
+        ];
+        for (name, tensor) in &programs {
+            check(gpu, name, &[tensor]);
+        }
+    }
+}
+
+#[test]
+fn whole_plans_run_and_give_their_results() {
+    for gpu in every_adapter() {
+        let x = normal(&[20, 30], 0);
+        let y: ArrayD<f32> = (x.softmax(1).matmul(&x.t())).eval(gpu).unwrap();
+        assert_eq!(y.shape(), [20, 20]);
+        let total: f32 = x.softmax(1).sum(..).eval::<f32>(gpu).unwrap()[[]];
+        assert!((total - 20.0).abs() < 1e-4, "{total}");
+    }
+}
+
+#[test]
+fn an_index_out_of_range_is_an_error_of_its_line() {
+    for gpu in every_adapter() {
+        let table = normal(&[5], 0);
+        let line = line!() + 2;
+        let looked_up = table.gather(&Tensor::from_vec(&[3], vec![0, 7, -5]), 0);
+        let error = (looked_up * 2.0).eval::<f32>(gpu).unwrap_err();
+        assert!(
+            matches!(error.root(), Error::IndexOutOfRange { index, extent: 5 } if *index == 7.0),
+            "{error}"
+        );
+        assert_eq!(error.location().unwrap().line(), line, "{error}");
+    }
+}
+
+#[test]
+fn a_program_gives_the_same_bits_each_time() {
+    for gpu in every_adapter() {
+        let x = normal(&[64, 700], 0);
+        let program = x.softmax(1).matmul(&x.t()).sum(0).exp();
+        let bits = || -> Vec<u32> {
+            let result = program.eval::<f32>(gpu).unwrap();
+            result.iter().map(|element| element.to_bits()).collect()
+        };
+        assert_eq!(bits(), bits());
+    }
+}
+
+#[test]
+fn what_a_device_does_not_take_runs_on_the_host() {
+    for gpu in every_adapter() {
+        let x = normal(&[40], 0);
+        let wide = (x.cast(DType::F64) * 3.0).sum(..);
+        let (on_host, on_device) = (wide.eval::<f64>(&Host::new()), wide.eval::<f64>(gpu));
+        assert_eq!(on_device.unwrap(), on_host.unwrap());
+    }
+}
+
+#[test]
+fn arrays_count_as_they_lie_on_the_device() {
+    for gpu in every_adapter() {
+        let gpu = Gpu::open(Select::Name(gpu.adapter().name.clone())).unwrap();
+        let live = || gpu.memory().unwrap().live_bytes;
+        let x = Tensor::arange(1000).realize(&gpu).unwrap();
+        assert_eq!(live(), 4000);
+        let flags = x.lt(500).realize(&gpu).unwrap();
+        assert_eq!(live(), 4000 + 128);
+        drop((x, flags));
+        assert_eq!(live(), 0);
+    }
+}
