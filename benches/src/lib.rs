@@ -16,6 +16,7 @@ pub mod memory;
 pub mod mnist;
 pub mod nvml;
 mod on_cpu;
+mod on_gpu;
 mod on_host;
 pub mod output;
 pub mod peak;

@@ -202,19 +202,24 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
         }
     }
 
-    fn rungs(&self) -> Vec<Rung<'_>> {
+    fn rungs<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Rung<'a>> {
         let (whole, len) = (self.whole(), self.truth.expected.len());
         let loops = |out: &mut Vec<T>| (self.program.loops)(&self.arrays, out);
         let tensors = self.arrays.each_ref().map(Array::tensor);
         let compiled = |&(name, expression): &(&'static str, Expression<N>)| {
-            Rung::compiled::<T>(name, whole, tensors.to_vec(), move |args| {
-                let args = args.try_into();
-                expression(args.expect("a program is called with as many tensors as it has inputs"))
-            })
+            Rung::compiled::<T>(name, whole, tensors.to_vec(), called(expression))
         };
         let mut rungs = vec![Rung::on_cpu("loops", whole, len, loops)];
         rungs.extend(self.program.variants.iter().map(compiled));
         rungs.push(compiled(&("host", self.program.expression)));
+        rungs.extend(gpus.iter().map(|gpu| {
+            Rung::on_gpu::<T>(
+                gpu,
+                whole,
+                tensors.to_vec(),
+                called(self.program.expression),
+            )
+        }));
         rungs
     }
 
@@ -234,15 +239,23 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
     }
 }
 
+/// An expression as a function of a list.
+fn called<const N: usize>(expression: Expression<N>) -> impl Fn(&[Tensor]) -> Tensor {
+    move |args| {
+        let args = args.try_into();
+        expression(args.expect("a program is called with as many tensors as it has inputs"))
+    }
+}
+
 impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
-    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         Workload {
             name: self.program.name,
             source: self.program.source,
             size: self.program.size.clone(),
             whole: self.whole(),
             n_losses: 0,
-            rungs: self.rungs(),
+            rungs: self.rungs(gpus),
             rivals: self.rivals(),
             check: Box::new(|result, _| {
                 compare(T::of(result)?, &self.truth.expected, &self.truth.bound)?;

@@ -8,6 +8,7 @@
 
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
+use crate::on_gpu::{self, OnGpu};
 use crate::on_host::OnHost;
 use crate::record::Timer;
 use crate::rivals::{Job, Rival};
@@ -238,6 +239,23 @@ impl<'a> Rung<'a> {
             timer: Timer::Wall,
             extent,
             start: Box::new(|| Ok(Box::new(OnHost::<T, _>::new(arguments, function)))),
+        }
+    }
+
+    /// Gives the rung of a device as users run it: as [`Rung::compiled`], with inputs and result on the device.
+    pub fn on_gpu<T: OutputElement + 'a>(
+        gpu: &'a Gpu,
+        extent: Extent,
+        arguments: Vec<Tensor>,
+        expression: impl Fn(&[Tensor]) -> Tensor + 'a,
+    ) -> Self {
+        let function = move |arguments: &[Tensor]| Ok(vec![expression(arguments)]);
+        Self {
+            executor: "wgsl",
+            adapter: Some(gpu.adapter().name.clone()),
+            timer: on_gpu::timer(gpu),
+            extent,
+            start: Box::new(move || Ok(Box::new(OnGpu::<T, _>::new(gpu, &arguments, function)?))),
         }
     }
 }

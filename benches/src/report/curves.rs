@@ -28,7 +28,7 @@ const WIDER: u32 = 2;
 const RADIUS: i32 = 8;
 /// From the end of a line to its name.
 const TIE: i32 = 36;
-const LONGEST_NAME: usize = 24;
+const LONGEST_NAME: usize = 20;
 
 /// A contestant's losses as they are drawn.
 struct Curve<'a> {

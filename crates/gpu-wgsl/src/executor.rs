@@ -9,6 +9,7 @@
 mod array;
 
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tensor_core::exec::{Accuracy, Executor, MemoryUse, Storage};
@@ -30,10 +31,18 @@ pub(crate) struct Nests(Mutex<HashMap<Arc<LoopNest>, Arc<Ready>>>);
 
 /// A nest that can run.
 #[derive(Debug)]
-struct Ready {
-    kernel: Generated,
-    schedule: Schedule,
-    gathers: Vec<Gathered>,
+enum Ready {
+    Kernel {
+        kernel: Generated,
+        schedule: Schedule,
+        gathers: Vec<Gathered>,
+    },
+    /// The folds with the places of their inputs; what joins them, with the places of its own.
+    Parts {
+        folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
+        rest: Arc<LoopNest>,
+        rest_inputs: Vec<usize>,
+    },
 }
 
 impl Executor for Gpu {
@@ -73,8 +82,7 @@ impl Executor for Gpu {
             .any(|dtype| *dtype == DType::F64);
         let lens = input_lens.iter().copied().all(is_short) && is_short(nest.output_len());
         let limit = self.adapter().max_loop_iterations;
-        let iterations = nest::iterations(nest, nest::schedule(nest));
-        !has_f64 && lens && guards_fit(nest) && limit.is_none_or(|limit| iterations <= limit)
+        !has_f64 && lens && guards_fit(nest) && nest::fits(nest, limit)
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
@@ -103,10 +111,9 @@ impl Executor for Gpu {
         step.nest
             .check(&lens)
             .map_err(|what| tensor_core::Error::BadStep { what })?;
-        let array = self
-            .run_nest(step, &arrays)
-            .map_err(|error| self.told(error))?;
-        Ok(Arc::new(array))
+        let location = step.origins.last().map(|origin| origin.location);
+        let array = self.run_nest(&step.nest, location, &arrays);
+        Ok(Arc::new(array.map_err(|error| self.told(error))?))
     }
 
     fn submit(&self) -> tensor_core::Result<()> {
@@ -124,34 +131,54 @@ impl Executor for Gpu {
 }
 
 impl Gpu {
-    fn run_nest(&self, step: &Step, inputs: &[&Array]) -> Result<Array> {
-        let nest = &step.nest;
-        let (dtype, len) = (nest.dtype(), nest.output_len());
-        let mut output = Array::alloc(self, dtype, len)?;
-        inputs.iter().for_each(|input| output.inherit(input));
+    /// Runs a nest, whole or in parts; faults name `location`.
+    fn run_nest(
+        &self,
+        nest: &Arc<LoopNest>,
+        location: Option<&'static Location<'static>>,
+        inputs: &[&Array],
+    ) -> Result<Array> {
+        let len = nest.output_len();
         if len == 0 {
-            return Ok(output);
+            return Array::alloc(self, nest.dtype(), 0);
         }
-        let ready = self.ready(nest)?;
-        let faults = match &ready.gathers[..] {
-            [] => None,
-            gathers => {
-                let location = step.origins.last().map(|origin| origin.location);
-                Some(Arc::new(Faults::alloc(self, gathers, location)?))
+        match &*self.ready(nest)? {
+            Ready::Kernel {
+                kernel,
+                schedule,
+                gathers,
+            } => {
+                let mut output = Array::alloc(self, nest.dtype(), len)?;
+                inputs.iter().for_each(|input| output.inherit(input));
+                let faults = match &gathers[..] {
+                    [] => None,
+                    gathers => Some(Arc::new(Faults::alloc(self, gathers, location)?)),
+                };
+                let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
+                buffers.push(output.buffer());
+                buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
+                let per_group = (nest::GROUP / schedule.lanes) as usize;
+                let n_groups = len.div_ceil(per_group) as u64;
+                self.run_generated(kernel, &NestParams::whole(), &buffers, n_groups)?;
+                output.fail_with(faults);
+                Ok(output)
             }
-        };
-        let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
-        buffers.push(output.buffer());
-        buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
-        let per_group = (nest::GROUP / ready.schedule.lanes) as usize;
-        self.run_generated(
-            &ready.kernel,
-            &NestParams::whole(),
-            &buffers,
-            len.div_ceil(per_group) as u64,
-        )?;
-        output.fail_with(faults);
-        Ok(output)
+            Ready::Parts {
+                folds,
+                rest,
+                rest_inputs,
+            } => {
+                let at = |places: &[usize]| -> Vec<&Array> {
+                    places.iter().map(|&place| inputs[place]).collect()
+                };
+                let mut partials = Vec::with_capacity(folds.len());
+                for (fold, places) in folds {
+                    partials.push(self.run_nest(fold, location, &at(places))?);
+                }
+                let given = at(rest_inputs).into_iter().chain(&partials);
+                self.run_nest(rest, location, &given.collect::<Vec<_>>())
+            }
+        }
     }
 
     fn ready(&self, nest: &Arc<LoopNest>) -> Result<Arc<Ready>> {
@@ -161,12 +188,26 @@ impl Gpu {
         if let Some(ready) = lock().get(nest) {
             return Ok(Arc::clone(ready));
         }
-        let schedule = nest::schedule(nest);
-        let emitted = nest::emit(nest, schedule);
-        let ready = Arc::new(Ready {
-            kernel: self.generated(&emitted.name, &emitted.source)?,
-            schedule,
-            gathers: gathers(nest),
+        let ready = Arc::new(match nest::cut(nest, self.adapter().max_loop_iterations) {
+            Some(parts) => {
+                let folds = parts.folds.into_iter();
+                Ready::Parts {
+                    folds: folds
+                        .map(|(fold, inputs)| (Arc::new(fold), inputs))
+                        .collect(),
+                    rest: Arc::new(parts.rest),
+                    rest_inputs: parts.rest_inputs,
+                }
+            }
+            None => {
+                let schedule = nest::schedule(nest);
+                let emitted = nest::emit(nest, schedule);
+                Ready::Kernel {
+                    kernel: self.generated(&emitted.name, &emitted.source)?,
+                    schedule,
+                    gathers: gathers(nest),
+                }
+            }
         });
         lock().insert(Arc::clone(nest), Arc::clone(&ready));
         Ok(ready)

@@ -10,12 +10,14 @@
 
 mod access;
 mod expression;
+mod parts;
 mod text;
 
 use std::fmt::Write as _;
 
 use access::{WORD_BITS, bits};
 use expression::{cast, compare, fold, literal, type_name};
+pub(crate) use parts::Parts;
 use tensor_core::DType;
 use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use tensor_core::op::Reduce;
@@ -81,6 +83,37 @@ pub(crate) fn schedule(nest: &LoopNest) -> Schedule {
     Schedule {
         lanes: if enough_outputs { lanes.min(32) } else { lanes },
     }
+}
+
+/// Cuts the reduction of a nest in two steps where that pays, or where loops would run longer than a driver lets them.
+pub(crate) fn cut(nest: &LoopNest, limit: Option<u64>) -> Option<Parts> {
+    /// Iterations of one invocation from which on it may pay, and how many are left to each then.
+    const LONG: u64 = 1024;
+    const LEFT: u64 = 256;
+    /// Invocations that keep any device busy.
+    const BUSY: u64 = 1 << 17;
+    let schedule = schedule(nest);
+    let (runs, limit) = (iterations(nest, schedule), limit.unwrap_or(u64::MAX));
+    let invocations = (nest.output_len() as u64).saturating_mul(schedule.lanes.into());
+    if runs <= LONG.min(limit) || (invocations >= BUSY && runs <= limit) {
+        return None;
+    }
+    let few = runs.div_ceil(LEFT).min(BUSY.div_ceil(invocations.max(1)));
+    let needed = runs.div_ceil((limit / 2).max(1));
+    let longest = nest.reduce.iter().max().copied().unwrap_or(1);
+    let n_parts = usize::try_from(few.max(needed)).unwrap_or(usize::MAX);
+    parts::cut(nest, n_parts.min(longest / 2))
+}
+
+/// Whether loops stay within a driver's limit, cut or not.
+pub(crate) fn fits(nest: &LoopNest, limit: Option<u64>) -> bool {
+    let runs = iterations(nest, schedule(nest));
+    limit.is_none_or(|most| runs <= most)
+        || cut(nest, limit).is_some_and(|parts| {
+            let folds = parts.folds.iter().map(|(fold, _)| fold);
+            let mut nests = folds.chain([&parts.rest]);
+            nests.all(|part| part.reduce != nest.reduce && fits(part, limit))
+        })
 }
 
 /// How often the loops of one invocation run.

@@ -61,6 +61,7 @@ fn programs_give_what_the_oracle_gives() {
             .window(2, 3, 2)
             .window(3, 3, 2)
             .sum(Axes::from([4, 5]));
+        let long = normal(&[3, 70_001], 5);
         let whole = Tensor::arange(1000) - 500;
         let programs: Vec<(&str, Tensor)> = vec![
             ("chain", (&x * 2.0 + 1.0).abs().sqrt() - x.exp()),
@@ -79,6 +80,14 @@ fn programs_give_what_the_oracle_gives() {
             ("half", x.cast(DType::F16)),
             ("half and back", x.cast(DType::F16).cast(DType::F32) * 3.0),
             ("random", Tensor::rand(Philox::new(3).stream(9), &[1001])),
+            ("long sum", normal(&[300_000], 4).sum(..)),
+            ("long extremes", long.max(..) - long.min(..)),
+            ("long flags", long.lt(7.0).all(..)),
+            ("long count", long.lt(0.0).count(1)),
+            (
+                "long mean with what follows",
+                (&long * long.mean(Axes::keep(1))).sum(1),
+            ),
             ("scalar", Tensor::scalar(2.0_f32) * 3.0),
             ("nothing", normal(&[0, 4], 0) * 2.0),
             ("sum of nothing", normal(&[0, 4], 0).sum(0)),

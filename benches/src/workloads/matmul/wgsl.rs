@@ -1,7 +1,7 @@
 //! The rungs of the ladder in WGSL: naive, 16 × 16 tiles, register tiles.
 
 use super::Product;
-use crate::record::Timer;
+use crate::on_gpu::timer;
 use crate::workload::{Contestant, Output, Part, Rung};
 use anyhow::Result;
 use gpu_wgsl::{Buffer, DeviceType, Gpu, gemm};
@@ -54,14 +54,6 @@ fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
     let row_bytes = (inner.max(cols).max(1) * size_of::<f32>()) as u64;
     let fitting = gpu.adapter().limits.max_storage_buffer_binding_size / row_bytes;
     usize::try_from(fitting).map_or(rows, |fitting| fitting.min(rows))
-}
-
-fn timer(gpu: &Gpu) -> Timer {
-    match gpu.timer() {
-        gpu_wgsl::Timer::InPass => Timer::GpuInPass,
-        gpu_wgsl::Timer::PerPass => Timer::GpuPass,
-        gpu_wgsl::Timer::WallClock => Timer::Wall,
-    }
 }
 
 /// A rung that runs on a device; inputs stay there between runs.

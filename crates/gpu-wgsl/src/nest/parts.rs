@@ -1,0 +1,388 @@
+//! Long reductions in two steps.
+//!
+//! Role: of a nest with few output elements and long reduced axes, nests that keep a device busy, or that a driver lets run to
+//! their ends: one for each fold, which computes many partial results side by side, and one that joins those and does what follows.
+//! Method: one reduced axis is cut into pieces of one length, and a new last axis of the domain counts them. Where the last piece
+//! is short, what would lie beyond the axis is not read and counts as the fold's neutral element. All of it is said in terms of
+//! nests, so the oracle can run it too, and the order of a fold is fixed by the nest alone.
+
+use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use tensor_core::op::Reduce;
+use tensor_core::{DType, Scalar};
+
+/// A nest in two steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    /// The folds, each with the places of its inputs among those of the nest.
+    pub(crate) folds: Vec<(LoopNest, Vec<usize>)>,
+    /// What joins them: its inputs are some of the nest's, by place, and then the results of the folds.
+    pub(crate) rest: LoopNest,
+    pub(crate) rest_inputs: Vec<usize>,
+}
+
+/// Cuts a nest into so many parts, or a few less; `None` if it has no reduced axis as long as that.
+pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
+    let (axis, &size) = nest
+        .reduce
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, size)| **size)?;
+    if n_parts < 2 || size < 2 * n_parts {
+        return None;
+    }
+    let piece = size.div_ceil(n_parts);
+    let cut = Cut {
+        nest,
+        axis,
+        piece,
+        n_parts: size.div_ceil(piece),
+    };
+    let (body, epilogue) = (nest.body(), nest.epilogue());
+    let is_asked = |id: usize| epilogue[id] && !body[id];
+    let reduced: Vec<(usize, Reduce, ValueId)> = (0..nest.values.len())
+        .filter(|&id| is_asked(id))
+        .filter_map(|id| match nest.values[id] {
+            Value::Reduced(op, operand) => Some((id, op, operand)),
+            _ => None,
+        })
+        .collect();
+    let folds = reduced
+        .iter()
+        .map(|&(_, op, operand)| cut.fold(op, operand));
+    let folds = folds.collect();
+    let (rest, rest_inputs) = cut.rest(&epilogue);
+    Some(Parts {
+        folds,
+        rest,
+        rest_inputs,
+    })
+}
+
+struct Cut<'n> {
+    nest: &'n LoopNest,
+    /// Which reduced axis is cut, into pieces of what length, and into how many.
+    axis: usize,
+    piece: usize,
+    n_parts: usize,
+}
+
+/// Values that are gathered into a nest, and the inputs that they read.
+#[derive(Default)]
+struct Draft {
+    values: Vec<Value>,
+    dtypes: Vec<DType>,
+    inputs: Vec<usize>,
+}
+
+impl Draft {
+    fn push(&mut self, value: Value, dtype: DType) -> ValueId {
+        self.values.push(value);
+        self.dtypes.push(dtype);
+        ValueId(self.values.len() - 1)
+    }
+
+    /// The place of an input of the nest among those that are read here.
+    fn input(&mut self, input: usize) -> usize {
+        let known = self.inputs.iter().position(|&known| known == input);
+        known.unwrap_or_else(|| {
+            self.inputs.push(input);
+            self.inputs.len() - 1
+        })
+    }
+
+    /// Copies a value whose operands were copied to known places, with other maps.
+    fn copy(
+        &mut self,
+        nest: &LoopNest,
+        id: usize,
+        places: &[Option<ValueId>],
+        map: &dyn Fn(&IndexMap) -> IndexMap,
+        more: &[Guard],
+    ) -> ValueId {
+        // Operands come before their uses.
+        let of = |value: &ValueId| places[value.0].unwrap_or(ValueId(0));
+        let guarded = |guards: &[Guard], more: &[Guard]| -> Vec<Guard> {
+            let own = guards.iter().map(|guard| Guard {
+                map: map(&guard.map),
+                extent: guard.extent,
+            });
+            own.chain(more.iter().cloned()).collect()
+        };
+        let value = match &nest.values[id] {
+            Value::Const(scalar) => Value::Const(*scalar),
+            Value::Index(index) => Value::Index(map(index)),
+            Value::Inside(guards) => Value::Inside(guarded(guards, &[])),
+            Value::Load {
+                input,
+                map: own,
+                guards,
+            } => Value::Load {
+                input: self.input(*input),
+                map: map(own),
+                guards: guarded(guards, more),
+            },
+            Value::Gather {
+                input,
+                map: own,
+                guards,
+                at,
+                stride,
+                extent,
+            } => Value::Gather {
+                input: self.input(*input),
+                map: map(own),
+                guards: guarded(guards, more),
+                at: of(at),
+                stride: *stride,
+                extent: *extent,
+            },
+            Value::Random { key, stream, at } => Value::Random {
+                key: *key,
+                stream: *stream,
+                at: of(at),
+            },
+            Value::Unary(op, a) => Value::Unary(*op, of(a)),
+            Value::Binary(op, a, b) => Value::Binary(*op, of(a), of(b)),
+            Value::Compare(op, a, b) => Value::Compare(*op, of(a), of(b)),
+            Value::Select(condition, a, b) => Value::Select(of(condition), of(a), of(b)),
+            Value::Cast(to, a) => Value::Cast(*to, of(a)),
+            Value::Reduced(op, a) => Value::Reduced(*op, of(a)),
+        };
+        self.push(value, nest.dtypes[id])
+    }
+}
+
+impl Cut<'_> {
+    /// The partial results of one fold.
+    fn fold(&self, op: Reduce, operand: ValueId) -> (LoopNest, Vec<usize>) {
+        let nest = self.nest;
+        let beyond: Vec<Guard> = self.last_piece().into_iter().collect();
+        let mut draft = Draft::default();
+        let mut places = vec![None; nest.values.len()];
+        let needed = reached(nest, operand);
+        for id in (0..nest.values.len()).filter(|&id| needed[id]) {
+            let place = draft.copy(nest, id, &places, &|map| self.cut_map(map), &beyond);
+            places[id] = Some(place);
+        }
+        let dtype = nest.dtypes[operand.0];
+        let mut last = ValueId(draft.values.len() - 1);
+        if !beyond.is_empty() {
+            let inside = draft.push(Value::Inside(beyond), DType::Bool);
+            let neutral = neutral(op, dtype);
+            let neutral = draft.push(Value::Const(neutral), dtype);
+            last = draft.push(Value::Select(inside, last, neutral), dtype);
+        }
+        draft.push(Value::Reduced(op, last), op.result(dtype));
+        let mut reduce = nest.reduce.clone();
+        reduce[self.axis] = self.piece;
+        let fold = LoopNest {
+            domain: [&nest.domain[..], &[self.n_parts]].concat(),
+            reduce,
+            values: draft.values,
+            dtypes: draft.dtypes,
+            inputs: draft
+                .inputs
+                .iter()
+                .map(|&input| nest.inputs[input])
+                .collect(),
+            contract: None,
+        };
+        (fold, draft.inputs)
+    }
+
+    /// What joins the partial results, and everything after.
+    fn rest(&self, epilogue: &[bool]) -> (LoopNest, Vec<usize>) {
+        let nest = self.nest;
+        let n_domain = nest.domain.len();
+        let on_domain = |map: &IndexMap| IndexMap {
+            offset: map.offset,
+            strides: [&map.strides[..n_domain], &[0]].concat(),
+        };
+        let mut draft = Draft::default();
+        let mut places = vec![None; nest.values.len()];
+        let mut joined: Vec<(usize, DType)> = Vec::new();
+        for id in (0..nest.values.len()).filter(|&id| epilogue[id]) {
+            places[id] = Some(if let Value::Reduced(op, _) = nest.values[id] {
+                let dtype = nest.dtypes[id];
+                // Which input it is is known once those of the nest are counted.
+                let load = Value::Load {
+                    input: 0,
+                    map: self.of_partial(),
+                    guards: Vec::new(),
+                };
+                let load = draft.push(load, dtype);
+                joined.push((load.0, dtype));
+                draft.push(Value::Reduced(op, load), dtype)
+            } else {
+                draft.copy(nest, id, &places, &on_domain, &[])
+            });
+        }
+        let n_inputs = draft.inputs.len();
+        let mut inputs: Vec<DType> = draft
+            .inputs
+            .iter()
+            .map(|&input| nest.inputs[input])
+            .collect();
+        for (number, (load, dtype)) in joined.into_iter().enumerate() {
+            if let Value::Load { input, .. } = &mut draft.values[load] {
+                *input = n_inputs + number;
+            }
+            inputs.push(dtype);
+        }
+        let rest = LoopNest {
+            domain: nest.domain.clone(),
+            reduce: vec![self.n_parts],
+            values: draft.values,
+            dtypes: draft.dtypes,
+            inputs,
+            contract: None,
+        };
+        (rest, draft.inputs)
+    }
+
+    /// A map of the nest on domain, part, and reduced axes, the cut one within its piece.
+    fn cut_map(&self, map: &IndexMap) -> IndexMap {
+        let (domain, reduced) = map.strides.split_at(self.nest.domain.len());
+        let of_part = reduced[self.axis] * self.piece.cast_signed();
+        IndexMap {
+            offset: map.offset,
+            strides: [domain, &[of_part], reduced].concat(),
+        }
+    }
+
+    /// What holds inside of the axis, if the last piece reaches beyond it.
+    fn last_piece(&self) -> Option<Guard> {
+        let size = self.nest.reduce[self.axis];
+        let n_domain = self.nest.domain.len();
+        let mut strides = vec![0; n_domain + 1 + self.nest.reduce.len()];
+        strides[n_domain] = self.piece.cast_signed();
+        strides[n_domain + 1 + self.axis] = 1;
+        (self.piece * self.n_parts > size).then_some(Guard {
+            map: IndexMap { offset: 0, strides },
+            extent: size,
+        })
+    }
+
+    /// Where a partial result lies, by domain and part.
+    fn of_partial(&self) -> IndexMap {
+        let mut strides = vec![1; self.nest.domain.len() + 1];
+        for axis in (0..self.nest.domain.len()).rev() {
+            let inner = self
+                .nest
+                .domain
+                .get(axis + 1)
+                .copied()
+                .unwrap_or(self.n_parts);
+            strides[axis] = strides[axis + 1] * inner.cast_signed();
+        }
+        IndexMap { offset: 0, strides }
+    }
+}
+
+/// For each value whether another is computed from it, or is it.
+fn reached(nest: &LoopNest, from: ValueId) -> Vec<bool> {
+    let mut reached = vec![false; nest.values.len()];
+    reached[from.0] = true;
+    for id in (0..=from.0).rev() {
+        if reached[id] {
+            for operand in nest.values[id].operands() {
+                reached[operand.0] = true;
+            }
+        }
+    }
+    reached
+}
+
+/// What changes no fold, in the type of what is folded.
+fn neutral(op: Reduce, dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::Bool(op == Reduce::All),
+        _ => op.neutral(dtype),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tensor_core::exec::{Executor, Storage};
+    use tensor_core::plan::{BufferId, Plan, Step};
+    use tensor_core::{Axes, HostData, Reference, Tensor};
+
+    use super::*;
+
+    fn run(nest: &LoopNest, inputs: &[Arc<dyn Storage>]) -> Arc<dyn Storage> {
+        let step = Step {
+            nest: Arc::new(nest.clone()),
+            inputs: (0..inputs.len()).map(BufferId).collect(),
+            output: BufferId(inputs.len()),
+            wave: 0,
+            origins: Vec::new(),
+        };
+        Reference.run(&step, inputs).unwrap()
+    }
+
+    fn elements(storage: Arc<dyn Storage>) -> Vec<f64> {
+        let data: HostData = pollster::block_on(storage.read()).unwrap();
+        (0..data.len())
+            .filter_map(|at| data.get(at))
+            .map(Scalar::to_f64)
+            .collect()
+    }
+
+    #[test]
+    fn parts_give_what_the_whole_gives() {
+        // Whole numbers, so that no order of a sum is rounded.
+        let x = (Tensor::arange(5 * 23).reshape(&[5, 23]) % 7 - 3).cast(DType::F32);
+        let table = Tensor::arange(23) * 3;
+        let rows = Tensor::arange(5 * 23).reshape(&[5, 23]) % 23;
+        let programs = [
+            x.sum(1) * 2.0 + x.slice(1, 0..1).squeeze(1),
+            x.max(..) - x.min(..) * x.lt(0.0).count(..).cast(DType::F32),
+            x.lt(4.0).all(1),
+            x.lt(-3.0).any(1),
+            x.sum(0).exp(),
+            x.prod(1),
+            table.gather(&rows, 0).sum(1),
+            x.pad(1, 2, 3, 1.0).window(1, 4, 1).sum(Axes::from([1, 2])),
+            Tensor::arange(23).sum(0),
+        ];
+        let mut n_cut = 0;
+        for program in &programs {
+            let (plan, data) = Plan::of(&[program], &Reference.target()).unwrap();
+            let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
+            for (input, storage) in plan.inputs.iter().zip(data) {
+                arrays[input.0] = Some(storage);
+            }
+            for step in plan.steps.iter() {
+                let inputs = step
+                    .inputs
+                    .iter()
+                    .map(|input| arrays[input.0].clone().unwrap());
+                let inputs: Vec<_> = inputs.collect();
+                let whole = run(&step.nest, &inputs);
+                let expected = elements(Arc::clone(&whole));
+                for n_parts in 2..12 {
+                    let Some(parts) = cut(&step.nest, n_parts) else {
+                        continue;
+                    };
+                    n_cut += 1;
+                    let at = |places: &[usize]| -> Vec<_> {
+                        places
+                            .iter()
+                            .map(|&place| Arc::clone(&inputs[place]))
+                            .collect()
+                    };
+                    let folded = parts
+                        .folds
+                        .iter()
+                        .map(|(fold, places)| run(fold, &at(places)));
+                    let given = [at(&parts.rest_inputs), folded.collect()].concat();
+                    assert_eq!(elements(run(&parts.rest, &given)), expected, "{parts:?}");
+                }
+                arrays[step.output.0] = Some(whole);
+            }
+        }
+        assert!(n_cut > 50, "{n_cut}");
+    }
+}
