@@ -11,13 +11,15 @@
 mod access;
 mod expression;
 mod parts;
+mod schedule;
 mod text;
 
 use std::fmt::Write as _;
 
 use access::{WORD_BITS, bits};
 use expression::{cast, compare, fold, literal, type_name};
-pub(crate) use parts::Parts;
+pub(crate) use schedule::{Schedule, cut, fits, n_items, schedule};
+use schedule::{TILE, dealt_axis, n_items_along};
 use tensor_core::DType;
 use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use tensor_core::op::Reduce;
@@ -27,13 +29,6 @@ use text::Text;
 pub(crate) const GROUP: u32 = 256;
 /// The name of a `u32` that is 0 when the kernel runs.
 const ZERO: &str = "params.zero";
-
-/// How the loops of a nest are dealt out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Schedule {
-    /// How many invocations share an output element: a power of two, at most [`GROUP`].
-    pub(crate) lanes: u32,
-}
 
 /// The parameters of every kernel written here.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -53,97 +48,6 @@ impl NestParams {
     }
 }
 
-/// Chooses a schedule: invocations share an element where there are too few elements to keep a device busy, or where
-/// neighbours in memory are folded, which one invocation alone would read far apart from what others read.
-pub(crate) fn schedule(nest: &LoopNest) -> Schedule {
-    /// Elements from which on one invocation for each is enough.
-    const MANY: usize = 1 << 15;
-    /// What is left for each invocation to fold before the tree.
-    const LEAST: usize = 4;
-    let most = match bits(nest.dtype()) {
-        // A workgroup writes whole words.
-        Some(bits) => GROUP * bits / WORD_BITS,
-        None => GROUP,
-    };
-    let n_domain = nest.domain.len();
-    let last = nest.reduce.len().checked_sub(1);
-    let walks_neighbours = last.is_some_and(|last| {
-        let maps = nest.values.iter().flat_map(|value| value.maps().take(1));
-        let mut maps = maps.filter(|map| map.stride(n_domain + last).unsigned_abs() == 1);
-        maps.any(|map| n_domain == 0 || map.stride(n_domain - 1).unsigned_abs() != 1)
-    });
-    let enough_outputs = nest.output_len() >= MANY;
-    let shared = if enough_outputs && !walks_neighbours {
-        1
-    } else {
-        nest.reduce.iter().max().copied().unwrap_or(1) / LEAST
-    };
-    let shared = u32::try_from(shared).unwrap_or(u32::MAX).clamp(1, most);
-    let lanes = 1 << shared.ilog2();
-    Schedule {
-        lanes: if enough_outputs { lanes.min(32) } else { lanes },
-    }
-}
-
-/// Cuts the reduction of a nest in two steps where that pays, or where loops would run longer than a driver lets them.
-pub(crate) fn cut(nest: &LoopNest, limit: Option<u64>) -> Option<Parts> {
-    /// Iterations of one invocation from which on it may pay, and how many are left to each then.
-    const LONG: u64 = 1024;
-    const LEFT: u64 = 256;
-    /// Invocations that keep any device busy.
-    const BUSY: u64 = 1 << 17;
-    let schedule = schedule(nest);
-    let (runs, limit) = (iterations(nest, schedule), limit.unwrap_or(u64::MAX));
-    let invocations = (nest.output_len() as u64).saturating_mul(schedule.lanes.into());
-    if runs <= LONG.min(limit) || (invocations >= BUSY && runs <= limit) {
-        return None;
-    }
-    let few = runs.div_ceil(LEFT).min(BUSY.div_ceil(invocations.max(1)));
-    let needed = runs.div_ceil((limit / 2).max(1));
-    let longest = nest.reduce.iter().max().copied().unwrap_or(1);
-    let n_parts = usize::try_from(few.max(needed)).unwrap_or(usize::MAX);
-    parts::cut(nest, n_parts.min(longest / 2))
-}
-
-/// Whether loops stay within a driver's limit, cut or not.
-pub(crate) fn fits(nest: &LoopNest, limit: Option<u64>) -> bool {
-    let runs = iterations(nest, schedule(nest));
-    limit.is_none_or(|most| runs <= most)
-        || cut(nest, limit).is_some_and(|parts| {
-            let folds = parts.folds.iter().map(|(fold, _)| fold);
-            let mut nests = folds.chain([&parts.rest]);
-            nests.all(|part| part.reduce != nest.reduce && fits(part, limit))
-        })
-}
-
-/// How often the loops of one invocation run.
-pub(crate) fn iterations(nest: &LoopNest, schedule: Schedule) -> u64 {
-    let dealt = dealt_axis(nest, schedule);
-    let mut total = 0_u64;
-    let mut runs = 1_u64;
-    for (axis, &size) in nest.reduce.iter().enumerate() {
-        let size = if axis == dealt {
-            size.div_ceil(schedule.lanes as usize)
-        } else {
-            size
-        };
-        runs = runs.saturating_mul(size as u64);
-        total = total.saturating_add(runs);
-    }
-    // The tree, and the words of short elements.
-    total.saturating_add(u64::from(WORD_BITS + GROUP.ilog2()))
-}
-
-/// The reduced axis that the invocations of one element share: the last that gives each of them something to do.
-fn dealt_axis(nest: &LoopNest, schedule: Schedule) -> usize {
-    let sizes = &nest.reduce;
-    let enough = sizes
-        .iter()
-        .rposition(|&size| size >= schedule.lanes as usize);
-    let largest = || (0..sizes.len()).max_by_key(|&axis| sizes[axis]);
-    enough.or_else(largest).unwrap_or(0)
-}
-
 /// A kernel's entry point and its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
@@ -160,6 +64,8 @@ pub(crate) fn emit(nest: &LoopNest, schedule: Schedule) -> Emitted {
         schedule,
         names: (0..sizes.len()).map(axis_name).collect(),
         levels: levels(nest),
+        spread: spread(nest, schedule.tile),
+        at: [0, 0],
         needed: nest
             .body()
             .into_iter()
@@ -234,12 +140,31 @@ fn levels(nest: &LoopNest) -> Vec<usize> {
     levels
 }
 
+/// For each value whether it differs along each axis of a tile.
+fn spread(nest: &LoopNest, tile: Option<[usize; 2]>) -> Vec<[bool; 2]> {
+    let mut spread: Vec<[bool; 2]> = Vec::with_capacity(nest.values.len());
+    for value in &nest.values {
+        let along = |side: usize| {
+            let own = |axis: usize| value.maps().any(|map| map.stride(axis) != 0);
+            let mut operands = value.operands();
+            tile.is_some_and(|tile| own(tile[side]))
+                || operands.any(|operand| spread[operand.0][side])
+        };
+        let sides = [along(0), along(1)];
+        spread.push(sides);
+    }
+    spread
+}
+
 struct Emitter<'n> {
     nest: &'n LoopNest,
     schedule: Schedule,
     /// Of the loop axes.
     names: Vec<String>,
     levels: Vec<usize>,
+    /// For each value whether it differs along each axis of a tile, and the element of the tile that is being written.
+    spread: Vec<[bool; 2]>,
+    at: [usize; 2],
     /// Which values the result needs at all, and which of them at every point of the reduced axes.
     needed: Vec<bool>,
     body: Vec<bool>,
@@ -311,7 +236,7 @@ impl Emitter<'_> {
     }
 
     fn entry(&mut self, name: &str) {
-        let (lanes, len) = (self.schedule.lanes, self.nest.output_len());
+        let (lanes, n_items) = (self.schedule.lanes, n_items(self.nest, self.schedule));
         self.text.line(format!("@compute @workgroup_size({GROUP})"));
         self.text.line(format!("fn {name}("));
         self.text.line("    @builtin(workgroup_id) wid: vec3<u32>,");
@@ -332,44 +257,88 @@ impl Emitter<'_> {
                 self.text.line(format!("let lane = lid.x % {lanes}u;"));
             }
         }
-        self.text.line(format!("let is_inside = place < {len}u;"));
+        self.text
+            .line(format!("let is_inside = place < {n_items}u;"));
         self.text
             .line("// Who has no element of his own computes the last one, and does not write it.");
         self.text
-            .line(format!("let at = min(place, {}u);", len - 1));
+            .line(format!("let at = min(place, {}u);", n_items - 1));
         self.domain_indices();
         self.values_of_level(0, true);
         if self.reductions().next().is_some() {
             self.reduction();
         }
         self.values_of_level(0, false);
-        self.store(per_group);
+        match self.schedule.tile {
+            Some(tile) => self.store_tile(tile),
+            None => self.store(per_group),
+        }
         self.text.close();
     }
 
-    /// The indices of the output's axes, as far as anything reads them.
+    /// The indices of the output's axes, as far as anything reads them; along those of a tile several.
     fn domain_indices(&mut self) {
+        let tile = self.schedule.tile.unwrap_or([usize::MAX; 2]);
         let mut below = 1;
         for axis in (0..self.nest.domain.len()).rev() {
-            let size = self.nest.domain[axis];
-            if size > 1 && self.is_walked(axis) {
-                let quotient = if below == 1 {
-                    "at".to_owned()
-                } else {
-                    format!("at / {below}u")
+            let (size, is_tiled) = (self.nest.domain[axis], tile.contains(&axis));
+            let n_items = n_items_along(self.nest, self.schedule, axis);
+            // A tile is written by its indices.
+            if size > 1 && (self.schedule.tile.is_some() || self.is_walked(axis)) {
+                let quotient = match below {
+                    1 => "at".to_owned(),
+                    _ => format!("at / {below}u"),
                 };
-                let index = if axis == 0 {
-                    quotient
-                } else {
-                    format!("({quotient}) % {size}u")
+                let index = match axis {
+                    0 => quotient,
+                    _ => format!("({quotient}) % {n_items}u"),
                 };
+                let name = self.names[axis].clone();
                 self.text
-                    .line(format!("let {} = bitcast<i32>({index});", self.names[axis]));
+                    .line(format!("let {name} = bitcast<i32>({index});"));
+                for element in (0..TILE).filter(|_| is_tiled) {
+                    let (step, last) = (element * n_items, size - 1);
+                    self.text.line(format!(
+                        "let {name}_{element} = min({name} + {step}i, {last}i);"
+                    ));
+                }
             } else {
                 self.names[axis] = "0i".to_owned();
             }
-            below *= size;
+            below *= n_items;
         }
+    }
+
+    /// The names of the loop indices at the element of the tile that is being written.
+    fn names(&self) -> Vec<String> {
+        let mut names = self.names.clone();
+        for (axis, element) in self.schedule.tile.into_iter().flatten().zip(self.at) {
+            names[axis] = format!("{}_{element}", names[axis]);
+        }
+        names
+    }
+
+    /// What belongs to a value, by its name at the element of the tile that is being written.
+    fn local(&self, of: &str, id: usize) -> String {
+        let mut name = format!("{of}{id}");
+        for (is_spread, element) in self.spread[id].into_iter().zip(self.at) {
+            if is_spread {
+                let _ = write!(name, "_{element}");
+            }
+        }
+        name
+    }
+
+    /// Writes something for each element of a tile at which a value is another one.
+    fn each(&mut self, id: usize, mut write: impl FnMut(&mut Self)) {
+        let [rows, cols] = self.spread[id].map(|is_spread| if is_spread { TILE } else { 1 });
+        for row in 0..rows {
+            for col in 0..cols {
+                self.at = [row, col];
+                write(self);
+            }
+        }
+        self.at = [0, 0];
     }
 
     /// Whether any map moves along an axis.
@@ -384,11 +353,11 @@ impl Emitter<'_> {
         for &(id, op) in &reductions {
             let dtype = self.total_type(id, op);
             let neutral = literal(op.neutral(self.operand_type(id)).cast(dtype), ZERO);
-            self.text.line(format!(
-                "var total{}: {} = {neutral};",
-                id.0,
-                type_name(dtype)
-            ));
+            self.each(id.0, |this| {
+                let total = this.local("total", id.0);
+                this.text
+                    .line(format!("var {total}: {} = {neutral};", type_name(dtype)));
+            });
         }
         let stop = self.stop(&reductions);
         let dealt = dealt_axis(self.nest, self.schedule);
@@ -407,14 +376,11 @@ impl Emitter<'_> {
             let Value::Reduced(_, operand) = self.nest.values[id.0] else {
                 continue;
             };
-            let total = format!("total{}", id.0);
-            let folded = fold(
-                op,
-                self.nest.dtypes[operand.0],
-                &total,
-                &format!("v{}", operand.0),
-            );
-            self.text.line(format!("{total} = {folded};"));
+            self.each(id.0, |this| {
+                let (total, value) = (this.local("total", id.0), this.local("v", operand.0));
+                let folded = fold(op, this.nest.dtypes[operand.0], &total, &value);
+                this.text.line(format!("{total} = {folded};"));
+            });
         }
         for _ in &self.nest.reduce {
             if let Some(stop) = &stop {
@@ -426,7 +392,10 @@ impl Emitter<'_> {
             self.tree(&reductions);
         }
         for &(id, _) in &reductions {
-            self.text.line(format!("let v{0} = total{0};", id.0));
+            self.each(id.0, |this| {
+                let (value, total) = (this.local("v", id.0), this.local("total", id.0));
+                this.text.line(format!("let {value} = {total};"));
+            });
         }
     }
 
@@ -458,12 +427,13 @@ impl Emitter<'_> {
 
     /// The line that leaves a loop whose outcome is fixed, if there can be one. What reports its positions runs to the end.
     fn stop(&self, reductions: &[(ValueId, Reduce)]) -> Option<String> {
-        if self.gathers().next().is_some() {
+        // A tile would have to wait for its last element.
+        if self.gathers().next().is_some() || self.schedule.tile.is_some() {
             return None;
         }
         let is_fixed = |&(id, op): &(ValueId, Reduce)| {
             let sign = if op.annihilator()? { "" } else { "!" };
-            Some(format!("{sign}total{}", id.0))
+            Some(format!("{sign}{}", self.local("total", id.0)))
         };
         let fixed: Option<Vec<String>> = reductions.iter().map(is_fixed).collect();
         Some(format!("if ({}) {{ break; }}", fixed?.join(" && ")))
@@ -475,21 +445,22 @@ impl Emitter<'_> {
             let is_reduced = matches!(self.nest.values[id], Value::Reduced(..));
             if self.needed[id] && !is_reduced && self.levels[id] == level && self.body[id] == before
             {
-                self.value(id);
+                self.each(id, |this| this.value(id));
             }
         }
     }
 
     fn value(&mut self, id: usize) {
         let nest = self.nest;
-        let of = |value: &ValueId| format!("v{}", value.0);
+        let names = self.names();
+        let of = |value: &ValueId| self.local("v", value.0);
         let dtype = |value: &ValueId| nest.dtypes[value.0];
         let text = match &nest.values[id] {
             Value::Const(scalar) => literal(*scalar, ZERO),
-            Value::Index(map) => format!("bitcast<u32>({})", access::position(map, &self.names)),
-            Value::Inside(guards) => access::condition(guards, &self.names),
+            Value::Index(map) => format!("bitcast<u32>({})", access::position(map, &names)),
+            Value::Inside(guards) => access::condition(guards, &names),
             Value::Load { input, map, guards } => {
-                let position = access::position(map, &self.names);
+                let position = access::position(map, &names);
                 self.read(id, *input, &position, guards)
             }
             Value::Gather {
@@ -501,7 +472,7 @@ impl Emitter<'_> {
                 extent,
             } => {
                 let index = self.gathered(id, *at, *extent, guards);
-                let position = access::position(map, &self.names);
+                let position = access::position(map, &names);
                 let step = access::position(
                     &IndexMap {
                         offset: *stride,
@@ -533,8 +504,9 @@ impl Emitter<'_> {
             Value::Cast(to, a) => cast(dtype(a), *to, &of(a)),
             Value::Reduced(..) => return,
         };
+        let name = self.local("v", id);
         self.text.line(format!(
-            "let v{id}: {} = {text};",
+            "let {name}: {} = {text};",
             type_name(nest.dtypes[id])
         ));
     }
@@ -542,13 +514,14 @@ impl Emitter<'_> {
     /// An element of an input; 0 where a guard fails. What stands outside of a buffer is read inside of it and thrown away.
     fn read(&mut self, id: usize, input: usize, position: &str, guards: &[Guard]) -> String {
         let dtype = self.nest.inputs[input];
+        let at = self.local("p", id);
         self.text
-            .line(format!("let p{id} = bitcast<u32>({position});"));
-        let element = access::element(dtype, &format!("in{input}"), &format!("p{id}"));
+            .line(format!("let {at} = bitcast<u32>({position});"));
+        let element = access::element(dtype, &format!("in{input}"), &at);
         if guards.is_empty() {
             return element;
         }
-        let condition = access::condition(guards, &self.names);
+        let condition = access::condition(guards, &self.names());
         let zero = literal(tensor_core::Scalar::I32(0).cast(dtype), ZERO);
         format!("select({zero}, {element}, {condition})")
     }
@@ -564,7 +537,7 @@ impl Emitter<'_> {
             format!("bitcast<i32>({at_name})")
         };
         self.text.line(format!("var g{id} = {from_start};"));
-        let condition = access::condition(guards, &self.names);
+        let condition = access::condition(guards, &self.names());
         self.text
             .open(format!("if (bitcast<u32>(g{id}) >= {extent}u) {{"));
         self.text.open(format!("if ({condition}) {{"));
@@ -578,6 +551,43 @@ impl Emitter<'_> {
         self.text.line(format!("g{id} = 0i;"));
         self.text.close();
         format!("g{id}")
+    }
+
+    /// Writes a tile of the result.
+    fn store_tile(&mut self, tile: [usize; 2]) {
+        let nest = self.nest;
+        let mut strides = vec![1; nest.domain.len()];
+        for axis in (1..nest.domain.len()).rev() {
+            strides[axis - 1] = strides[axis] * nest.domain[axis].cast_signed();
+        }
+        let map = IndexMap { offset: 0, strides };
+        self.text.open("if (is_inside) {");
+        for row in 0..TILE {
+            for col in 0..TILE {
+                self.at = [row, col];
+                let own = tile.into_iter().zip(self.at);
+                let inside = own.filter_map(|(axis, element)| {
+                    let (size, n_items) =
+                        (nest.domain[axis], n_items_along(nest, self.schedule, axis));
+                    let step = element * n_items;
+                    // Elsewhere the index is that of the last element, which another invocation writes.
+                    (step + n_items > size)
+                        .then(|| format!("{} + {step}i < {size}i", self.names[axis]))
+                });
+                let inside: Vec<String> = inside.collect();
+                let result = self.local("v", nest.result().0);
+                let position = access::position(&map, &self.names());
+                let write = format!("out[{position}] = {result};");
+                match &inside[..] {
+                    [] => self.text.line(write),
+                    _ => self
+                        .text
+                        .line(format!("if ({}) {{ {write} }}", inside.join(" && "))),
+                }
+            }
+        }
+        self.at = [0, 0];
+        self.text.close();
     }
 
     /// Writes the result.
@@ -655,5 +665,83 @@ impl Emitter<'_> {
 
     fn total_type(&self, reduced: ValueId, op: Reduce) -> DType {
         op.result(self.operand_type(reduced))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use naga::valid::{Capabilities, ValidationFlags, Validator};
+    use tensor_core::plan::{Plan, Target};
+    use tensor_core::rng::Philox;
+    use tensor_core::{Axes, Reference, Tensor};
+
+    use super::*;
+
+    fn nests(tensor: &Tensor) -> Vec<LoopNest> {
+        use tensor_core::Executor;
+        let target = Target {
+            max_values: 96,
+            ..Reference.target()
+        };
+        let (plan, _) = Plan::of(&[tensor], &target).unwrap();
+        let steps = plan.steps.iter();
+        steps.map(|step| LoopNest::clone(&step.nest)).collect()
+    }
+
+    fn zeros(shape: &[usize]) -> Tensor {
+        Tensor::from_vec(shape, vec![0.0_f32; shape.iter().product()])
+    }
+
+    #[test]
+    fn texts_are_valid_without_any_device() {
+        let x = zeros(&[80, 90]);
+        let whole = Tensor::arange(7200).reshape(&[80, 90]);
+        for tensor in [
+            (&x * f32::INFINITY).maximum(f32::NAN) + f32::MIN_POSITIVE,
+            x.softmax(1),
+            x.matmul(&x.t()).tanh(),
+            (x.expand_dims(1) - &x).abs().lt(1.0).all(2),
+            x.pow(&x).sin() + x.cos().exp().ln().sigmoid().sqrt().recip(),
+            x.cast(DType::F16).cast(DType::I32).cast(DType::Bool).any(0),
+            whole.floor_div(i32::MIN) + whole.rem(7).shl(3) - whole.shr(40),
+            x.gather(&(&whole % 80).slice(0, 0..3), 0),
+            Tensor::randn(Philox::new(1).stream(2), &[50]),
+            x.argmax(0),
+            x.pad(0, 3, 1, 2.0)
+                .window(0, 4, 3)
+                .flip(2)
+                .mean(Axes::from([1, 2])),
+        ] {
+            for nest in nests(&tensor) {
+                let emitted = emit(&nest, schedule(&nest));
+                let module = naga::front::wgsl::parse_str(&emitted.source);
+                let module = module
+                    .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&emitted.source)));
+                let mut validator = Validator::new(ValidationFlags::all(), Capabilities::empty());
+                if let Err(error) = validator.validate(&module) {
+                    panic!("{}", error.emit_to_string(&emitted.source));
+                }
+                assert_eq!(emit(&nest, schedule(&nest)).source, emitted.source);
+            }
+        }
+    }
+
+    #[test]
+    fn what_two_axes_read_apart_is_tiled() {
+        let x = zeros(&[80, 90]);
+        let tile = |tensor: &Tensor| nests(tensor).last().and_then(|nest| schedule(nest).tile);
+        assert_eq!(tile(&x.matmul(&x.t())), Some([0, 1]));
+        let distances = (x.expand_dims(1) - &x).abs();
+        assert_eq!(tile(&distances.lt(1.0).count(2)), Some([0, 1]));
+        assert_eq!(tile(&distances.lt(1.0).all(2)), None);
+        assert_eq!(tile(&x.sum(1)), None);
+        assert_eq!(tile(&(&x + &x)), None);
+    }
+
+    #[test]
+    fn rows_of_neighbours_are_shared_and_columns_are_not() {
+        let lanes = |tensor: &Tensor| nests(tensor).last().map(|nest| schedule(nest).lanes);
+        assert_eq!(lanes(&zeros(&[3, 4096]).sum(1)), Some(256));
+        assert_eq!(lanes(&zeros(&[8, 1 << 15]).sum(0)), Some(1));
     }
 }

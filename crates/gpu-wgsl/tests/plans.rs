@@ -62,6 +62,8 @@ fn programs_give_what_the_oracle_gives() {
             .window(3, 3, 2)
             .sum(Axes::from([4, 5]));
         let long = normal(&[3, 70_001], 5);
+        let (tall, wide) = (normal(&[71, 9], 6), normal(&[9, 67], 7));
+        let batch = normal(&[5, 33, 7], 8);
         let whole = Tensor::arange(1000) - 500;
         let programs: Vec<(&str, Tensor)> = vec![
             ("chain", (&x * 2.0 + 1.0).abs().sqrt() - x.exp()),
@@ -80,6 +82,23 @@ fn programs_give_what_the_oracle_gives() {
             ("half", x.cast(DType::F16)),
             ("half and back", x.cast(DType::F16).cast(DType::F32) * 3.0),
             ("random", Tensor::rand(Philox::new(3).stream(9), &[1001])),
+            ("tiles", tall.matmul(&wide)),
+            (
+                "whole tiles",
+                normal(&[64, 5], 6).matmul(&normal(&[5, 64], 7)) + 1.0,
+            ),
+            (
+                "tiles of a batch",
+                batch.matmul(&batch.permute(&[0, 2, 1])).relu(),
+            ),
+            (
+                "tiles of distances",
+                (tall.expand_dims(1) - &tall).abs().lt(0.5).count(2),
+            ),
+            (
+                "tiles of a padded product",
+                tall.pad(1, 2, 1, 0.0).matmul(&normal(&[12, 70], 8)),
+            ),
             ("long sum", normal(&[300_000], 4).sum(..)),
             ("long extremes", long.max(..) - long.min(..)),
             ("long flags", long.lt(7.0).all(..)),

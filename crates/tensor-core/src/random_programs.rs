@@ -89,12 +89,13 @@ impl Tally {
     }
 
     /// Fails if too much of the outputs is open, or too little of the floats exact: then little was compared. Where extremes
-    /// are not kept a tenth more may be open: so much of what programs on wild inputs give comes from one.
+    /// are not kept a fifth more may be open: of what programs on wild inputs give, about a tenth comes from one, and of some
+    /// hundred programs a few large outputs make a difference.
     ///
     /// # Panics
     /// With the shares.
     pub fn assert_compared(&self, accuracy: Accuracy) {
-        let more = if accuracy.keeps_extremes { 0.0 } else { 0.1 };
+        let more = if accuracy.keeps_extremes { 0.0 } else { 0.2 };
         let of = |share: f64, shares: &Shares| share / shares.outputs as f64;
         let open = [self.floats, self.others].map(|shares| of(shares.open, &shares));
         let exact = of(self.floats.exact, &self.floats);

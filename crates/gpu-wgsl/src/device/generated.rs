@@ -23,6 +23,7 @@ impl Gpu {
             kernel: name.to_owned(),
             message,
         })?;
+        self.check_limits(&kernel)?;
         Ok(Generated {
             name: name.to_owned(),
             pipeline: self.compiled(&kernel)?,

@@ -94,6 +94,7 @@ impl Gpu {
         if let Some(pipeline) = lock(&self.shared.pipelines).get(kernel) {
             return Ok(Arc::clone(pipeline));
         }
+        self.check_limits(kernel)?;
         check_description(kernel)?;
         // Two threads may compile the same text at once; the second result is simply kept.
         let pipeline = self.compiled(kernel)?;
@@ -101,9 +102,8 @@ impl Gpu {
         Ok(pipeline)
     }
 
-    /// Compiles a kernel whose description was taken from its text.
+    /// Compiles a kernel that fits the device, and whose description is what its text says.
     pub(super) fn compiled(&self, kernel: &Kernel) -> Result<Arc<Pipeline>> {
-        self.check_limits(kernel)?;
         let pipeline = self
             .scoped(|device| compile(device, kernel))
             .map_err(|fault| Error::Shader {
@@ -114,7 +114,7 @@ impl Gpu {
         Ok(Arc::new(pipeline))
     }
 
-    fn check_limits(&self, kernel: &Kernel) -> Result<()> {
+    pub(super) fn check_limits(&self, kernel: &Kernel) -> Result<()> {
         let limits = &self.adapter().limits;
         let [x, y, z] = kernel.workgroup_size.map(u64::from);
         let checks = [
