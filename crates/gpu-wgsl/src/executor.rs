@@ -8,11 +8,10 @@
 
 mod array;
 
-use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tensor_core::exec::{Accuracy, Executor, MemoryUse, Storage};
+use tensor_core::exec::{Accuracy, Executor, Kept, MemoryUse, Storage};
 use tensor_core::ir::{LoopNest, Value};
 use tensor_core::plan::{Step, Target};
 use tensor_core::{DType, HostData};
@@ -25,9 +24,9 @@ use array::{Array, Faults, Gathered};
 /// The most elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
 
-/// The kernels of a device, each with the nest it was written for.
+/// The kernels of a device, each for the nest it was written for.
 #[derive(Debug, Default)]
-pub(crate) struct Nests(Mutex<HashMap<Arc<LoopNest>, Arc<Ready>>>);
+pub(crate) struct Nests(Kept<Arc<LoopNest>, Ready>);
 
 /// A nest that can run.
 #[derive(Debug)]
@@ -182,35 +181,26 @@ impl Gpu {
     }
 
     fn ready(&self, nest: &Arc<LoopNest>) -> Result<Arc<Ready>> {
-        let nests = self.nests();
-        // A panic in between leaves the table whole: entries are put in finished.
-        let lock = || nests.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ready) = lock().get(nest) {
-            return Ok(Arc::clone(ready));
-        }
-        let ready = Arc::new(match nest::cut(nest, self.adapter().max_loop_iterations) {
-            Some(parts) => {
+        let limit = self.adapter().max_loop_iterations;
+        self.nests().0.get(Arc::clone(nest), |nest| {
+            if let Some(parts) = nest::cut(nest, limit) {
                 let folds = parts.folds.into_iter();
-                Ready::Parts {
+                return Ok(Ready::Parts {
                     folds: folds
                         .map(|(fold, inputs)| (Arc::new(fold), inputs))
                         .collect(),
                     rest: Arc::new(parts.rest),
                     rest_inputs: parts.rest_inputs,
-                }
+                });
             }
-            None => {
-                let schedule = nest::schedule(nest);
-                let emitted = nest::emit(nest, schedule);
-                Ready::Kernel {
-                    kernel: self.generated(&emitted.name, &emitted.source)?,
-                    schedule,
-                    gathers: gathers(nest),
-                }
-            }
-        });
-        lock().insert(Arc::clone(nest), Arc::clone(&ready));
-        Ok(ready)
+            let schedule = nest::schedule(nest);
+            let emitted = nest::emit(nest, schedule);
+            Ok(Ready::Kernel {
+                kernel: self.generated(&emitted.name, &emitted.source)?,
+                schedule,
+                gathers: gathers(nest),
+            })
+        })
     }
 
     /// An error of the device, in the words of an executor.

@@ -28,6 +28,7 @@ use crate::plan::{Plan, Step, Target};
 
 pub use accuracy::Accuracy;
 pub use host::Host;
+pub use kept::Kept;
 pub use reference::Reference;
 pub(crate) use reference::low_bits;
 pub(crate) use schedule::run_and_wait;
@@ -39,6 +40,7 @@ pub use verify::against_reference;
 mod accuracy;
 pub(crate) mod analysis;
 mod host;
+mod kept;
 mod pool;
 mod reference;
 mod schedule;

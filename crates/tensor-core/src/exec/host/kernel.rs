@@ -2,21 +2,18 @@
 //!
 //! Role: between a step and what runs it. Checking and compiling a nest costs more than a small one's loops, so an executor
 //! keeps what it made: the same nest on inputs of the same lengths is ready at once, whichever plan it stands in.
-//! Memory: some kilobytes a nest. Kernels are kept in two generations of at most [`GENERATION`]; what is asked for moves to the
-//! younger one, and when that is full the older one is forgotten. So whatever was among the last that many different ones is there.
+//! Memory: some kilobytes a nest, for the latest of them ([`Kept`]).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::product::{self, Product};
 use super::split::Loops;
 use crate::dtype::{DType, HostData, with_element};
 use crate::error::{Error, Result};
+use crate::exec::kept::Kept;
 use crate::exec::pool::Pool;
 use crate::exec::storage::HostStorage;
 use crate::ir::LoopNest;
-
-const GENERATION: usize = 512;
 
 /// A nest that keeps all rules, compiled.
 #[derive(Debug)]
@@ -68,13 +65,7 @@ type Key = (Arc<LoopNest>, Vec<(DType, usize)>);
 
 /// The kernels of an executor.
 #[derive(Debug, Default)]
-pub(super) struct Kernels(Mutex<Generations>);
-
-#[derive(Debug, Default)]
-struct Generations {
-    younger: HashMap<Key, Arc<Kernel>>,
-    older: HashMap<Key, Arc<Kernel>>,
-}
+pub(super) struct Kernels(Kept<Key, Kernel>);
 
 impl Kernels {
     /// The kernel of a nest on such inputs; made now, if there is none.
@@ -84,31 +75,6 @@ impl Kernels {
     pub(super) fn of(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
         let lens = inputs.iter().map(|data| (data.dtype(), data.len()));
         let key = (Arc::clone(nest), lens.collect());
-        // A panic in between leaves the tables whole: entries are put in finished.
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = lock().find(&key) {
-            return Ok(kernel);
-        }
-        let kernel = Arc::new(Kernel::of(nest, &key.1)?);
-        lock().keep(key, Arc::clone(&kernel));
-        Ok(kernel)
-    }
-}
-
-impl Generations {
-    fn find(&mut self, key: &Key) -> Option<Arc<Kernel>> {
-        if let Some(kernel) = self.younger.get(key) {
-            return Some(Arc::clone(kernel));
-        }
-        let (key, kernel) = self.older.remove_entry(key)?;
-        self.keep(key, Arc::clone(&kernel));
-        Some(kernel)
-    }
-
-    fn keep(&mut self, key: Key, kernel: Arc<Kernel>) {
-        if self.younger.len() >= GENERATION {
-            self.older = std::mem::take(&mut self.younger);
-        }
-        self.younger.insert(key, kernel);
+        self.0.get(key, |(nest, lens)| Kernel::of(nest, lens))
     }
 }
