@@ -158,7 +158,7 @@ impl Gpu {
                 buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
                 let per_group = (nest::GROUP / schedule.lanes) as usize;
                 let n_groups = nest::n_items(nest, *schedule).div_ceil(per_group) as u64;
-                self.run_generated(kernel, &NestParams::whole(), &buffers, n_groups)?;
+                self.run_generated(kernel, &NestParams::new(), &buffers, n_groups)?;
                 output.fail_with(faults);
                 Ok(output)
             }

@@ -26,16 +26,13 @@ pub(crate) const GROUP: u32 = 256;
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct NestParams {
-    /// The first element that is computed.
-    start: u32,
     /// 0: what WGSL would refuse as a constant is made from it.
     zero: u32,
-    pad: [u32; 2],
+    pad: [u32; 3],
 }
 
 impl NestParams {
-    /// For all elements.
-    pub(crate) fn whole() -> Self {
+    pub(crate) fn new() -> Self {
         bytemuck::Zeroable::zeroed()
     }
 }

@@ -143,52 +143,18 @@ fn functions_are_traced_lazily_in_a_scope() {
     assert_eq!(result[0].to_host::<i32>().unwrap(), array![1, 2].into_dyn());
 }
 
-/// An executor that does not come back.
+/// An executor that breaks.
 #[derive(Debug)]
-struct Bomb;
-
-impl Executor for Bomb {
-    fn name(&self) -> &'static str {
-        "bomb"
-    }
-
-    fn target(&self) -> Target {
-        Reference.target()
-    }
-
-    fn owns(&self, storage: &dyn Storage) -> bool {
-        Reference.owns(storage)
-    }
-
-    fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>> {
-        Reference.upload(data)
-    }
-
-    fn run(&self, _: &Step, _: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
-        panic!("on purpose")
-    }
+enum Broken {
+    /// A step does not come back.
+    Panics,
+    /// Its device is gone when work is to leave.
+    Gone,
 }
 
-#[test]
-fn lines_are_right_after_a_panic_in_an_executor() {
-    let x = Tensor::from_array(array![1.0_f32, 2.0]);
-    let adam = Adam::new(0.1).unwrap();
-    let state = adam.start(&[&x]).unwrap();
-    let step = || adam.step(&[&x], std::slice::from_ref(&x), &state);
-    let panicked = catch_unwind(AssertUnwindSafe(|| Eager::new(Bomb).run(step)));
-    assert!(panicked.is_err());
-    let line = line!() + 1;
-    let wrong = &x + &Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
-    assert_eq!(wrong.shape().unwrap_err().location().unwrap().line(), line);
-}
-
-/// An executor whose device is gone.
-#[derive(Debug)]
-struct Gone;
-
-impl Executor for Gone {
+impl Executor for Broken {
     fn name(&self) -> &'static str {
-        "gone"
+        "broken"
     }
 
     fn target(&self) -> Target {
@@ -204,7 +170,10 @@ impl Executor for Gone {
     }
 
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
-        Reference.run(step, inputs)
+        match self {
+            Self::Panics => panic!("on purpose"),
+            Self::Gone => Reference.run(step, inputs),
+        }
     }
 
     fn submit(&self) -> Result<()> {
@@ -213,16 +182,32 @@ impl Executor for Gone {
 }
 
 #[test]
+fn lines_are_right_after_a_panic_in_an_executor() {
+    let x = Tensor::from_array(array![1.0_f32, 2.0]);
+    let adam = Adam::new(0.1).unwrap();
+    let state = adam.start(&[&x]).unwrap();
+    let step = || adam.step(&[&x], std::slice::from_ref(&x), &state);
+    let panicked = catch_unwind(AssertUnwindSafe(|| Eager::new(Broken::Panics).run(step)));
+    assert!(panicked.is_err());
+    let line = line!() + 1;
+    let wrong = &x + &Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+    assert_eq!(wrong.shape().unwrap_err().location().unwrap().line(), line);
+}
+
+#[test]
 fn an_error_of_no_operation_has_the_line_that_asked() {
     let x = Tensor::from_array(array![1.0_f32, 2.0]);
-    let (eager, same) = (Eager::new(Gone), jit(|args: &[Tensor]| Ok(args.to_vec())));
+    let (eager, same) = (
+        Eager::new(Broken::Gone),
+        jit(|args: &[Tensor]| Ok(args.to_vec())),
+    );
     let first = line!() + 2;
     let errors = [
         eager.run(|| &x + 1.0).shape().unwrap_err(),
         eager.run(|| grad(&x.sum(..), &[&x])).unwrap_err(),
-        (&x + 1.0).realize(&Gone).unwrap_err(),
-        (&x + 1.0).eval::<f32>(&Gone).unwrap_err(),
-        same.call(&Gone, &[&x]).unwrap_err(),
+        (&x + 1.0).realize(&Broken::Gone).unwrap_err(),
+        (&x + 1.0).eval::<f32>(&Broken::Gone).unwrap_err(),
+        same.call(&Broken::Gone, &[&x]).unwrap_err(),
         Adam::new(-1.0).unwrap_err(),
     ];
     for (line, error) in (first..).zip(errors) {

@@ -105,10 +105,10 @@ impl Emitter<'_> {
 
     fn bindings(&mut self) {
         self.text.open("struct NestParams {");
-        self.text.line("start: u32,");
         self.text.line("zero: u32,");
         self.text.line("pad0: u32,");
         self.text.line("pad1: u32,");
+        self.text.line("pad2: u32,");
         self.text.close();
         self.text.line("");
         self.text
@@ -164,7 +164,7 @@ impl Emitter<'_> {
         self.text.open(") {");
         let per_group = GROUP / lanes;
         self.text.line(format!(
-            "let first = params.start + grid_workgroup(wid, n_workgroups) * {per_group}u;"
+            "let first = grid_workgroup(wid, n_workgroups) * {per_group}u;"
         ));
         match lanes {
             1 => self.text.line("let place = first + lid.x;"),

@@ -4,7 +4,7 @@
 //! their ends: one for each fold, which computes many partial results side by side, and one that joins those and does what follows.
 //! Method: one reduced axis is cut into pieces of one length, and a new last axis of the domain counts them. Where the last piece
 //! is short, what would lie beyond the axis is not read and counts as the fold's neutral element. All of it is said in terms of
-//! nests, so the oracle can run it too, and the order of a fold is fixed by the nest alone.
+//! nests, so the oracle can run it too, and the order of a fold is fixed by the nest and the number of parts.
 
 use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use tensor_core::op::Reduce;

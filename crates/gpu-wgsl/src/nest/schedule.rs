@@ -1,6 +1,7 @@
 //! How the loops of a nest are dealt out to invocations.
 //!
-//! Role: the choices that the text of a kernel follows; they depend on the nest alone, so a nest's results are the same each time.
+//! Role: the choices that the text of a kernel follows; they depend on the nest and on how long the driver
+//! lets loops run, so on one device a nest's results are the same each time.
 
 use tensor_core::ir::{LoopNest, Value};
 
