@@ -18,7 +18,7 @@ pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/matmul", "shared/grid
 /// Words of one Philox stream.
 pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid");
 
-/// Shared part: a linear workgroup number from a folded grid. Generated kernels join it too.
+/// Shared part: a linear workgroup number from a folded grid.
 pub const GRID: &str = wgsl!("shared/grid");
 
 /// Shared part: functions of `f32`. Generated kernels join it, as they do the next three.

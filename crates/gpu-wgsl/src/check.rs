@@ -212,7 +212,7 @@ pub enum Fault {
     Guard(Mismatch),
 }
 
-/// Gives an open device on every adapter of this machine; opened once per process.
+/// Gives an open device on every adapter of this machine; opened once per process, and what it allocates is marked as unwritten.
 ///
 /// # Panics
 /// If a device cannot be opened, or there is none and `REQUIRE_GPU=1` is set.
@@ -220,7 +220,10 @@ pub fn every_adapter() -> &'static [Gpu] {
     static DEVICES: OnceLock<Vec<Gpu>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
         let open = |adapter: crate::Adapter| match Gpu::open(Select::Index(adapter.index)) {
-            Ok(gpu) => gpu,
+            Ok(gpu) => {
+                gpu.mark_unwritten(true);
+                gpu
+            }
             Err(error) => panic!("{}: {error}", adapter.name),
         };
         adapters().into_iter().map(open).collect()

@@ -7,6 +7,8 @@
 //! Memory: `bool` takes a bit, `f16` two bytes, `f64` eight, everything else four. Steps on `f64` run on the host.
 
 mod array;
+#[cfg(test)]
+mod attacks;
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -17,9 +19,10 @@ use tensor_core::plan::{Step, Target};
 use tensor_core::{DType, HostData};
 
 use crate::device::Generated;
-use crate::nest::{self, NestParams, Schedule};
+use crate::nest::{self, Emitted, NestParams, Schedule};
 use crate::{Error, Gpu, Result};
-use array::{Array, Faults, Gathered};
+pub(crate) use array::Array;
+use array::{Faults, Gathered};
 
 /// The most elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
@@ -28,14 +31,18 @@ const MAX_LEN: usize = i32::MAX as usize;
 #[derive(Debug, Default)]
 pub(crate) struct Nests(Kept<Arc<LoopNest>, Ready>);
 
+/// The kernel of a nest.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    kernel: Generated,
+    n_groups: u64,
+    gathers: Vec<Gathered>,
+}
+
 /// A nest that can run.
 #[derive(Debug)]
 enum Ready {
-    Kernel {
-        kernel: Generated,
-        schedule: Schedule,
-        gathers: Vec<Gathered>,
-    },
+    Kernel(Compiled),
     /// The folds with the places of their inputs; what joins them, with the places of its own.
     Parts {
         folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
@@ -80,8 +87,7 @@ impl Executor for Gpu {
             .chain(&nest.inputs)
             .any(|dtype| *dtype == DType::F64);
         let lens = input_lens.iter().copied().all(is_short) && is_short(nest.output_len());
-        let limit = self.adapter().max_loop_iterations;
-        !has_f64 && lens && guards_fit(nest) && nest::fits(nest, limit)
+        !has_f64 && lens && guards_fit(nest) && nest::fits(nest, self.room())
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
@@ -137,31 +143,11 @@ impl Gpu {
         location: Option<&'static Location<'static>>,
         inputs: &[&Array],
     ) -> Result<Array> {
-        let len = nest.output_len();
-        if len == 0 {
+        if nest.output_len() == 0 {
             return Array::alloc(self, nest.dtype(), 0);
         }
         match &*self.ready(nest)? {
-            Ready::Kernel {
-                kernel,
-                schedule,
-                gathers,
-            } => {
-                let mut output = Array::alloc(self, nest.dtype(), len)?;
-                inputs.iter().for_each(|input| output.inherit(input));
-                let faults = match &gathers[..] {
-                    [] => None,
-                    gathers => Some(Arc::new(Faults::alloc(self, gathers, location)?)),
-                };
-                let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
-                buffers.push(output.buffer());
-                buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
-                let per_group = (nest::GROUP / schedule.lanes) as usize;
-                let n_groups = nest::n_items(nest, *schedule).div_ceil(per_group) as u64;
-                self.run_generated(kernel, &NestParams::new(), &buffers, n_groups)?;
-                output.fail_with(faults);
-                Ok(output)
-            }
+            Ready::Kernel(compiled) => compiled.run(self, nest, location, inputs),
             Ready::Parts {
                 folds,
                 rest,
@@ -181,9 +167,8 @@ impl Gpu {
     }
 
     fn ready(&self, nest: &Arc<LoopNest>) -> Result<Arc<Ready>> {
-        let limit = self.adapter().max_loop_iterations;
         self.nests().0.get(Arc::clone(nest), |nest| {
-            if let Some(parts) = nest::cut(nest, limit) {
+            if let Some(parts) = nest::cut(nest, self.room()) {
                 let folds = parts.folds.into_iter();
                 return Ok(Ready::Parts {
                     folds: folds
@@ -193,13 +178,10 @@ impl Gpu {
                     rest_inputs: parts.rest_inputs,
                 });
             }
-            let schedule = nest::schedule(nest);
-            let emitted = nest::emit(nest, schedule);
-            Ok(Ready::Kernel {
-                kernel: self.generated(&emitted.name, &emitted.source)?,
-                schedule,
-                gathers: gathers(nest),
-            })
+            let schedule = nest::schedule(nest, self.room());
+            let emitted = nest::emit(nest, &schedule);
+            let compiled = Compiled::new(self, nest, &schedule, &emitted)?;
+            Ok(Ready::Kernel(compiled))
         })
     }
 
@@ -209,6 +191,43 @@ impl Gpu {
             executor: self.adapter().name.clone(),
             source: Arc::new(error),
         }
+    }
+}
+
+impl Compiled {
+    pub(crate) fn new(
+        gpu: &Gpu,
+        nest: &LoopNest,
+        schedule: &Schedule,
+        emitted: &Emitted,
+    ) -> Result<Self> {
+        Ok(Self {
+            kernel: gpu.generated(&emitted.name, &emitted.source)?,
+            n_groups: schedule.n_groups(nest),
+            gathers: gathers(nest),
+        })
+    }
+
+    /// Records a run; the output is not empty.
+    pub(crate) fn run(
+        &self,
+        gpu: &Gpu,
+        nest: &LoopNest,
+        location: Option<&'static Location<'static>>,
+        inputs: &[&Array],
+    ) -> Result<Array> {
+        let mut output = Array::alloc(gpu, nest.dtype(), nest.output_len())?;
+        inputs.iter().for_each(|input| output.inherit(input));
+        let faults = match &self.gathers[..] {
+            [] => None,
+            gathers => Some(Arc::new(Faults::alloc(gpu, gathers, location)?)),
+        };
+        let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
+        buffers.push(output.buffer());
+        buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
+        gpu.run_generated(&self.kernel, &NestParams::new(), &buffers, self.n_groups)?;
+        output.fail_with(faults);
+        Ok(output)
     }
 }
 

@@ -46,13 +46,14 @@ pub mod check;
 mod device;
 mod error;
 mod executor;
-pub mod gemm;
 mod grid;
 mod nest;
 mod pool;
+pub mod tuning;
 
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
 pub use device::{AnyBuffer, Buffer, Gpu, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Result};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
+pub use nest::{ShapeClass, Tile};
 pub use pool::PoolCounters;

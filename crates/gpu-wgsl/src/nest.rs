@@ -2,26 +2,32 @@
 //!
 //! Role: the one emitter of kernels for steps of a plan. What a nest means is said by [`tensor_core::ir`]; here it becomes text,
 //! which depends on nothing but the nest and its [`Schedule`].
-//! Method: some invocations share an output element: each folds a part of the reduced axes, and a tree in workgroup memory joins
-//! their parts, always in the same order; or one invocation computes a tile of elements and reads what they share once. What does not depend on an axis stands outside of its loop. Sizes and strides are
-//! literals: a compiler turns divisions by them into products. Elements shorter than a word are gathered in workgroup memory,
-//! and each workgroup writes whole words of its own.
+//! Method: a workgroup computes a block of the output from what it keeps of the inputs (`blocks`), or some invocations share an output
+//! element (`lanes`). What does not depend on an axis stands outside of its loop. Sizes and strides are
+//! literals: a compiler turns divisions by them into products.
 //! Limits: positions are `i32`; `f64` is not emitted.
 
 mod access;
+mod blocks;
 mod emitter;
 mod expression;
+mod lanes;
 mod parts;
 mod placement;
 mod schedule;
+mod statements;
 mod text;
+mod tile;
 
-pub(crate) use schedule::{Schedule, cut, fits, n_items, schedule};
+pub(crate) use schedule::{Room, Schedule, cut, fits, schedule};
+pub use tile::{ShapeClass, Tile};
 
-use tensor_core::ir::LoopNest;
+use tensor_core::DType;
+use tensor_core::ir::{IndexMap, LoopNest};
 
-/// Invocations of a workgroup.
-pub(crate) const GROUP: u32 = 256;
+/// Invocations of a workgroup whose invocations share elements.
+const GROUP: u32 = 256;
+
 /// The parameters of every kernel written here.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
@@ -45,10 +51,27 @@ pub(crate) struct Emitted {
 }
 
 /// Writes the kernel of a nest that keeps all rules and whose output is not empty.
-pub(crate) fn emit(nest: &LoopNest, schedule: Schedule) -> Emitted {
+pub(crate) fn emit(nest: &LoopNest, schedule: &Schedule) -> Emitted {
     let (name, main) = emitter::entry_and_text(nest, schedule);
     let source = format!("{main}{}", expression::parts(&main));
     Emitted { name, source }
+}
+
+/// A value of a short type as the bits that lie in a buffer.
+fn stored(dtype: DType, value: &str) -> String {
+    match dtype {
+        DType::Bool => format!("u32({value})"),
+        _ => format!("half_bits({value})"),
+    }
+}
+
+/// The map of a contiguous, row-major array.
+fn contiguous(shape: &[usize]) -> IndexMap {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].cast_signed();
+    }
+    IndexMap { offset: 0, strides }
 }
 
 #[cfg(test)]
@@ -59,6 +82,7 @@ mod tests {
     use tensor_core::{Axes, DType, Reference, Tensor};
 
     use super::*;
+    use crate::tuning::Tiles;
 
     fn nests(tensor: &Tensor) -> Vec<LoopNest> {
         use tensor_core::Executor;
@@ -69,6 +93,15 @@ mod tests {
         let (plan, _) = Plan::of(&[tensor], &target).unwrap();
         let steps = plan.steps.iter();
         steps.map(|step| LoopNest::clone(&step.nest)).collect()
+    }
+
+    fn room() -> Room {
+        Room {
+            workgroup_bytes: 16 << 10,
+            least_outputs: 1 << 12,
+            loop_iterations: None,
+            tiles: Tiles::default(),
+        }
     }
 
     fn zeros(shape: &[usize]) -> Tensor {
@@ -96,7 +129,8 @@ mod tests {
                 .mean(Axes::from([1, 2])),
         ] {
             for nest in nests(&tensor) {
-                let emitted = emit(&nest, schedule(&nest));
+                let schedule = schedule(&nest, &room());
+                let emitted = emit(&nest, &schedule);
                 let module = naga::front::wgsl::parse_str(&emitted.source);
                 let module = module
                     .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&emitted.source)));
@@ -104,27 +138,32 @@ mod tests {
                 if let Err(error) = validator.validate(&module) {
                     panic!("{}", error.emit_to_string(&emitted.source));
                 }
-                assert_eq!(emit(&nest, schedule(&nest)).source, emitted.source);
+                assert_eq!(emit(&nest, &schedule).source, emitted.source);
             }
         }
     }
 
+    fn last_schedule(tensor: &Tensor) -> Schedule {
+        let nests = nests(tensor);
+        schedule(nests.last().unwrap(), &room())
+    }
+
     #[test]
-    fn what_two_axes_read_apart_is_tiled() {
+    fn what_two_axes_read_apart_is_computed_in_blocks() {
         let x = zeros(&[80, 90]);
-        let tile = |tensor: &Tensor| nests(tensor).last().and_then(|nest| schedule(nest).tile);
-        assert_eq!(tile(&x.matmul(&x.t())), Some([0, 1]));
+        let has_blocks =
+            |tensor: &Tensor| matches!(last_schedule(tensor), Schedule::Blocks(_));
         let distances = (x.expand_dims(1) - &x).abs();
-        assert_eq!(tile(&distances.lt(1.0).count(2)), Some([0, 1]));
-        assert_eq!(tile(&distances.lt(1.0).all(2)), None);
-        assert_eq!(tile(&x.sum(1)), None);
-        assert_eq!(tile(&(&x + &x)), None);
+        assert!(has_blocks(&x.matmul(&x.t())));
+        assert!(has_blocks(&distances.lt(1.0).count(2)));
+        assert!(has_blocks(&distances.lt(1.0).all(2)));
+        assert!(!has_blocks(&x.sum(1)));
+        assert!(!has_blocks(&(&x + &x)));
     }
 
     #[test]
     fn rows_of_neighbours_are_shared_and_columns_are_not() {
-        let lanes = |tensor: &Tensor| nests(tensor).last().map(|nest| schedule(nest).lanes);
-        assert_eq!(lanes(&zeros(&[3, 4096]).sum(1)), Some(256));
-        assert_eq!(lanes(&zeros(&[8, 1 << 15]).sum(0)), Some(1));
+        assert_eq!(last_schedule(&zeros(&[3, 4096]).sum(1)), Schedule::Lanes(256));
+        assert_eq!(last_schedule(&zeros(&[8, 1 << 15]).sum(0)), Schedule::Lanes(1));
     }
 }

@@ -1,13 +1,14 @@
-//! The rungs of the ladder in WGSL: naive, 16 × 16 tiles, register tiles.
+//! The rungs of the ladder in WGSL: naive, 16 × 16 tiles, and what a user of tensors gets.
 
 use super::Product;
-use crate::on_gpu::timer;
+use crate::on_gpu::{OnGpu, timer};
 use crate::workload::{Contestant, Output, Part, Rung};
-use anyhow::Result;
-use gpu_wgsl::{Buffer, DeviceType, Gpu, gemm};
+use anyhow::{Result, bail};
+use gpu_wgsl::{Buffer, DeviceType, Gpu};
 use shaders::params::MatmulParams;
 use shaders::{Kernel, layout};
 use std::time::Instant;
+use tensor_core::Tensor;
 use tensor_core::compare::sentinel_filled;
 
 /// Operations that the slow rungs do on a driver that computes on the CPU, in about a second.
@@ -22,14 +23,10 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
     } else {
         f64::INFINITY
     });
-    let [rows, _, cols] = product
-        .shape
-        .map(|side| u32::try_from(side).unwrap_or(u32::MAX));
-    let registers = gemm::Config::for_shape(rows, cols).kernel();
     let rungs = [
-        ("wgsl-naive", Ok(layout::MATMUL_NAIVE), slow.rows),
-        ("wgsl-tile", Ok(layout::MATMUL_TILE), slow.rows),
-        ("wgsl", registers, product.shape[0]),
+        ("wgsl-naive", Some(layout::MATMUL_NAIVE), slow.rows),
+        ("wgsl-tile", Some(layout::MATMUL_TILE), slow.rows),
+        ("wgsl", None, product.shape[0]),
     ];
     rungs
         .map(|(executor, kernel, rows)| {
@@ -42,7 +39,10 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
                 adapter: Some(gpu.adapter().name.clone()),
                 timer: timer(gpu),
                 extent: product.extent(part),
-                start: Box::new(move || Ok(Box::new(OnGpu::new(product, part, gpu, kernel?)?))),
+                start: Box::new(move || match kernel {
+                    Some(kernel) => Ok(Box::new(FixedKernel::new(product, part, gpu, kernel)?)),
+                    None => tensors(product, part, gpu),
+                }),
             }
         })
         .into()
@@ -56,8 +56,20 @@ fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
     usize::try_from(fitting).map_or(rows, |fitting| fitting.min(rows))
 }
 
-/// A rung that runs on a device; inputs stay there between runs.
-struct OnGpu<'a> {
+/// The product as a program of tensors.
+fn tensors<'a>(product: &Product, part: Part, gpu: &'a Gpu) -> Result<Box<dyn Contestant + 'a>> {
+    let [_, inner, cols] = product.shape;
+    let a = product.a[..part.rows * inner].to_vec();
+    let arguments = [
+        Tensor::from_vec(&[part.rows, inner], a),
+        Tensor::from_vec(&[inner, cols], product.b.to_vec()),
+    ];
+    let program = |args: &[Tensor]| Ok(vec![args[0].matmul(&args[1])]);
+    Ok(Box::new(OnGpu::<f32, _>::new(gpu, &arguments, program)?))
+}
+
+/// A rung of one fixed kernel; inputs stay on the device between runs.
+struct FixedKernel<'a> {
     gpu: &'a Gpu,
     kernel: Kernel,
     params: MatmulParams,
@@ -66,14 +78,18 @@ struct OnGpu<'a> {
     c: Buffer<f32>,
 }
 
-impl<'a> OnGpu<'a> {
+impl<'a> FixedKernel<'a> {
     fn new(product: &Product, part: Part, gpu: &'a Gpu, kernel: Kernel) -> Result<Self> {
         let [_, inner, cols] = product.shape;
         let (a_shape, b_shape) = ([part.rows, inner], [inner, cols]);
+        let sides = [part.rows, inner, cols].map(u32::try_from);
+        let [Ok(rows), Ok(terms), Ok(columns)] = sides else {
+            bail!("kernels count in 32 bits, the product is {:?}", product.shape);
+        };
         let ready = Self {
             gpu,
             kernel,
-            params: gemm::matmul_params(&a_shape, &b_shape)?,
+            params: MatmulParams::new(rows, terms, columns),
             a: gpu.upload("a", &a_shape, &product.a[..part.rows * inner])?,
             b: gpu.upload("b", &b_shape, &product.b)?,
             c: gpu.upload(
@@ -88,7 +104,7 @@ impl<'a> OnGpu<'a> {
     }
 }
 
-impl Contestant for OnGpu<'_> {
+impl Contestant for FixedKernel<'_> {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         let buffers = [&*self.a, &*self.b, &*self.c];
         let timings = self.gpu.time(|| {

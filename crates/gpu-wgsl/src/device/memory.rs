@@ -6,10 +6,12 @@ use crate::{Error, Result};
 use shaders::Element;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
+use tensor_core::compare;
 
 /// A scalar that kernels can hold in a storage buffer.
-pub trait Scalar: bytemuck::Pod + Send + Sync {
+pub trait Scalar: bytemuck::Pod + compare::Element + Send + Sync {
     /// Its name in reflection.
     const ELEMENT: Element;
 }
@@ -205,6 +207,11 @@ impl Gpu {
                 message,
             },
         })?;
+        if self.shared.marks_unwritten.load(Ordering::Relaxed) {
+            let marks = compare::sentinel_filled::<T>(len);
+            let queue = &self.shared.queue;
+            queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&marks));
+        }
         let memory = Memory {
             name: name.to_owned(),
             shape: shape.to_vec(),

@@ -20,10 +20,12 @@ pub use open::adapters;
 
 use crate::adapter::{Adapter, Feature, Select};
 use crate::executor::Nests;
+use crate::nest::Room;
 use crate::pool::{Pool, PoolCounters};
 use crate::{Error, Result};
 use shaders::{Kernel, Params};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// An open device: cheap to clone, usable from many threads.
@@ -45,7 +47,9 @@ struct Shared {
     pool: Mutex<Pool<wgpu::Buffer>>,
     pipelines: Mutex<HashMap<Kernel, Arc<kernels::Pipeline>>>,
     nests: Nests,
+    room: Room,
     batch: Mutex<batch::Batch>,
+    marks_unwritten: AtomicBool,
     staging: Mutex<Option<wgpu::Buffer>>,
     /// Why the device was lost, once it was.
     lost: Arc<OnceLock<String>>,
@@ -94,6 +98,11 @@ impl Gpu {
         &self.shared.nests
     }
 
+    /// What kernels of nests have room for.
+    pub(crate) fn room(&self) -> &Room {
+        &self.shared.room
+    }
+
     /// Gives the bytes and buffers of the device's pool.
     #[must_use]
     pub fn pool(&self) -> PoolCounters {
@@ -108,6 +117,12 @@ impl Gpu {
     /// Refuses allocations beyond `bytes` of live buffers; `None` lifts the budget.
     pub fn set_budget(&self, bytes: Option<u64>) {
         lock(&self.shared.pool).set_budget(bytes);
+    }
+
+    /// Fills what is allocated from now on with the comparator's sentinel, so that a kernel that leaves out elements cannot be
+    /// right by what lay there before. So it is from the start where `TENSOR_VERIFY=1` is set.
+    pub fn mark_unwritten(&self, marks: bool) {
+        self.shared.marks_unwritten.store(marks, Ordering::Relaxed);
     }
 
     /// Hands buffers that nobody holds back to the driver.

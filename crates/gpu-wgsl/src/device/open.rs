@@ -3,11 +3,16 @@
 use super::{Gpu, Shared, batch::Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
 use crate::executor::Nests;
+use crate::nest::Room;
+use crate::tuning::Tiles;
 use crate::{Error, Result};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Environment variable that narrows [`Select::Best`] to adapters whose name contains its value.
 const ADAPTER_VARIABLE: &str = "GPU_ADAPTER";
+/// Environment variable under which every step is compared with the oracle.
+const VERIFY_VARIABLE: &str = "TENSOR_VERIFY";
 /// Mesa's llvmpipe ends every loop after so many iterations (its `LP_MAX_TGSI_LOOP_ITERATIONS`).
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
@@ -92,7 +97,19 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
         super::lock(&sink).push(error.to_string())
     }));
+    let is_verifying = std::env::var_os(VERIFY_VARIABLE).is_some_and(|value| value == "1");
     let timer = Timer::best(&adapter);
+    // A CPU is busy with a few.
+    let least_outputs = match adapter.device_type {
+        DeviceType::Cpu => 1 << 6,
+        _ => 1 << 12,
+    };
+    let room = Room {
+        least_outputs,
+        workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
+        loop_iterations: adapter.max_loop_iterations,
+        tiles: Tiles::of(&adapter),
+    };
     Gpu {
         shared: Arc::new(Shared {
             adapter,
@@ -102,7 +119,9 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
             pool: Mutex::default(),
             pipelines: Mutex::default(),
             nests: Nests::default(),
+            room,
             batch: Mutex::default(),
+            marks_unwritten: AtomicBool::new(is_verifying),
             staging: Mutex::default(),
             lost,
             faults,

@@ -13,7 +13,7 @@ use crate::{Gpu, Result};
 
 /// An array on a device.
 #[derive(Debug)]
-pub(super) struct Array {
+pub(crate) struct Array {
     gpu: Gpu,
     dtype: DType,
     len: usize,

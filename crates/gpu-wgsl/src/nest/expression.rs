@@ -67,8 +67,7 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Sub => infix("-"),
         Binary::Mul => infix("*"),
         Binary::Div => infix("/"),
-        Binary::And if dtype == DType::Bool => infix("&&"),
-        Binary::Or if dtype == DType::Bool => infix("||"),
+        // Not `&&` and `||`, which a compiler may turn into branches: both sides are computed anyway.
         Binary::Xor if dtype == DType::Bool => infix("!="),
         Binary::And => infix("&"),
         Binary::Or => infix("|"),

@@ -1,39 +1,67 @@
 //! How the loops of a nest are dealt out to invocations.
 //!
-//! Role: the choices that the text of a kernel follows; they depend on the nest and on how long the driver
-//! lets loops run, so on one device a nest's results are the same each time.
+//! Role: the choices that the text of a kernel follows; they depend on the nest and on the device alone, so on one device a nest's
+//! results are the same each time.
 
-use tensor_core::ir::{LoopNest, Value};
+use tensor_core::ir::LoopNest;
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
 use super::parts::{self, Parts};
+use super::tile::Block;
+use crate::tuning::Tiles;
 
-/// How the loops of a nest are dealt out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Schedule {
-    /// How many invocations share an output element: a power of two, at most [`GROUP`].
-    pub(crate) lanes: u32,
-    /// Two axes of the output; then an invocation computes [`TILE`] elements along each.
-    pub(crate) tile: Option<[usize; 2]>,
+/// What a device has room for.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    /// Bytes of workgroup memory.
+    pub(crate) workgroup_bytes: u32,
+    /// The fewest elements of an output of which blocks keep the device busy.
+    pub(crate) least_outputs: usize,
+    /// Iterations after which the driver ends a loop in silence.
+    pub(crate) loop_iterations: Option<u64>,
+    pub(crate) tiles: Tiles,
 }
 
-/// Elements of an output along each side of what one invocation computes of it.
-pub(crate) const TILE: usize = 4;
+/// How the loops of a nest are dealt out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Schedule {
+    /// So many invocations share an output element: a power of two, at most [`GROUP`].
+    Lanes(u32),
+    /// A workgroup computes a block of the output.
+    Blocks(Block),
+}
 
-/// Chooses a schedule: invocations share an element where there are too few elements to keep a device busy, or where
-/// neighbours in memory are folded, which one invocation alone would read far apart from what others read.
-pub(crate) fn schedule(nest: &LoopNest) -> Schedule {
-    if let Some(tile) = tile(nest) {
-        return Schedule {
-            lanes: 1,
-            tile: Some(tile),
-        };
+impl Schedule {
+    /// Invocations of a workgroup.
+    fn group(&self) -> u32 {
+        match self {
+            Self::Lanes(_) => GROUP,
+            Self::Blocks(block) => block.tile.invocations(),
+        }
     }
+
+    /// Workgroups that compute a nest's output.
+    pub(crate) fn n_groups(&self, nest: &LoopNest) -> u64 {
+        let n_groups = match self {
+            Self::Lanes(lanes) => nest.output_len().div_ceil((GROUP / lanes) as usize),
+            Self::Blocks(block) => block.n_blocks(nest),
+        };
+        n_groups as u64
+    }
+}
+
+/// Chooses a schedule: blocks where elements share what they read; else invocations share an element where there are too few
+/// elements to keep a device busy, or where neighbours in memory are folded, which one invocation alone would read far apart from
+/// what others read.
+pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
     /// Elements from which on one invocation for each is enough.
     const MANY: usize = 1 << 15;
     /// What is left for each invocation to fold before the tree.
     const LEAST: usize = 4;
+    if let Some(block) = Block::of(nest, room) {
+        return Schedule::Blocks(block);
+    }
     let most = match bits(nest.dtype()) {
         // A workgroup writes whole words.
         Some(bits) => GROUP * bits / WORD_BITS,
@@ -54,71 +82,20 @@ pub(crate) fn schedule(nest: &LoopNest) -> Schedule {
     };
     let shared = u32::try_from(shared).unwrap_or(u32::MAX).clamp(1, most);
     let lanes = 1 << shared.ilog2();
-    Schedule {
-        lanes: if enough_outputs { lanes.min(32) } else { lanes },
-        tile: None,
-    }
-}
-
-/// The last axis of an output and another one, where what is folded reads some elements that the one does not change and some
-/// that the other does not: an invocation that computes several elements along both reads each of those once.
-fn tile(nest: &LoopNest) -> Option<[usize; 2]> {
-    /// Outputs from which on there are enough tiles, and what is worth it to fold.
-    const MANY: usize = 1 << 12;
-    const LONG: usize = 4;
-    /// The most values, each of which may be computed for all elements of a tile.
-    const MAX_VALUES: usize = 32;
-    let is_gather = |value: &Value| matches!(value, Value::Gather { .. });
-    if bits(nest.dtype()).is_some()
-        || nest.output_len() < MANY
-        || nest.reduce_len() < LONG
-        || nest.values.len() > MAX_VALUES
-        || nest.values.iter().any(is_gather)
-    {
-        return None;
-    }
-    let body = nest.body();
-    let loads = || {
-        let values = nest.values.iter().zip(&body);
-        values.filter_map(|(value, in_body)| match value {
-            Value::Load { map, .. } if *in_body => Some(map),
-            _ => None,
-        })
-    };
-    let reads_along =
-        |one: usize, not: usize| loads().any(|map| map.stride(one) != 0 && map.stride(not) == 0);
-    let last = nest.domain.len().checked_sub(1)?;
-    let large = |axis: usize| nest.domain[axis] >= 2 * TILE;
-    let other = (0..last)
-        .rev()
-        .find(|&axis| large(axis) && reads_along(axis, last) && reads_along(last, axis))?;
-    large(last).then_some([other, last])
-}
-
-/// How many invocations there are but for those that share an element.
-pub(crate) fn n_items(nest: &LoopNest, schedule: Schedule) -> usize {
-    (0..nest.domain.len())
-        .map(|axis| n_items_along(nest, schedule, axis))
-        .product()
-}
-
-/// How many of them there are along an axis of the output.
-pub(super) fn n_items_along(nest: &LoopNest, schedule: Schedule, axis: usize) -> usize {
-    let size = nest.domain[axis];
-    let is_tiled = schedule.tile.is_some_and(|tile| tile.contains(&axis));
-    if is_tiled { size.div_ceil(TILE) } else { size }
+    Schedule::Lanes(if enough_outputs { lanes.min(32) } else { lanes })
 }
 
 /// Cuts the reduction of a nest in two steps where that pays, or where loops would run longer than a driver lets them.
-pub(crate) fn cut(nest: &LoopNest, limit: Option<u64>) -> Option<Parts> {
+pub(crate) fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     /// Iterations of one invocation from which on it may pay, and how many are left to each then.
     const LONG: u64 = 1024;
     const LEFT: u64 = 256;
     /// Invocations that keep any device busy.
     const BUSY: u64 = 1 << 17;
-    let schedule = schedule(nest);
-    let (runs, limit) = (iterations(nest, schedule), limit.unwrap_or(u64::MAX));
-    let invocations = (nest.output_len() as u64).saturating_mul(schedule.lanes.into());
+    let schedule = schedule(nest, room);
+    let limit = room.loop_iterations.unwrap_or(u64::MAX);
+    let runs = iterations(nest, &schedule);
+    let invocations = schedule.n_groups(nest).saturating_mul(schedule.group().into());
     if runs <= LONG.min(limit) || (invocations >= BUSY && runs <= limit) {
         return None;
     }
@@ -130,24 +107,32 @@ pub(crate) fn cut(nest: &LoopNest, limit: Option<u64>) -> Option<Parts> {
 }
 
 /// Whether loops stay within a driver's limit, cut or not.
-pub(crate) fn fits(nest: &LoopNest, limit: Option<u64>) -> bool {
-    let runs = iterations(nest, schedule(nest));
-    limit.is_none_or(|most| runs <= most)
-        || cut(nest, limit).is_some_and(|parts| {
+pub(crate) fn fits(nest: &LoopNest, room: &Room) -> bool {
+    let runs = iterations(nest, &schedule(nest, room));
+    room.loop_iterations.is_none_or(|most| runs <= most)
+        || cut(nest, room).is_some_and(|parts| {
             let folds = parts.folds.iter().map(|(fold, _)| fold);
             let mut nests = folds.chain([&parts.rest]);
-            nests.all(|part| part.reduce != nest.reduce && fits(part, limit))
+            nests.all(|part| part.reduce != nest.reduce && fits(part, room))
         })
 }
 
 /// How often the loops of one invocation run.
-pub(crate) fn iterations(nest: &LoopNest, schedule: Schedule) -> u64 {
-    let dealt = dealt_axis(nest, schedule);
+pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
+    let lanes = match schedule {
+        Schedule::Lanes(lanes) => *lanes,
+        Schedule::Blocks(block) => {
+            let terms = nest.reduce_len() as u64;
+            // Those of the loop over stages, and what packs short elements.
+            return terms + terms.div_ceil(block.tile.block_inner.into()) + u64::from(GROUP);
+        }
+    };
+    let dealt = dealt_axis(nest, lanes);
     let mut total = 0_u64;
     let mut runs = 1_u64;
     for (axis, &size) in nest.reduce.iter().enumerate() {
         let size = if axis == dealt {
-            size.div_ceil(schedule.lanes as usize)
+            size.div_ceil(lanes as usize)
         } else {
             size
         };
@@ -159,11 +144,9 @@ pub(crate) fn iterations(nest: &LoopNest, schedule: Schedule) -> u64 {
 }
 
 /// The reduced axis that the invocations of one element share: the last that gives each of them something to do.
-pub(super) fn dealt_axis(nest: &LoopNest, schedule: Schedule) -> usize {
+pub(super) fn dealt_axis(nest: &LoopNest, lanes: u32) -> usize {
     let sizes = &nest.reduce;
-    let enough = sizes
-        .iter()
-        .rposition(|&size| size >= schedule.lanes as usize);
+    let enough = sizes.iter().rposition(|&size| size >= lanes as usize);
     let largest = || (0..sizes.len()).max_by_key(|&axis| sizes[axis]);
     enough.or_else(largest).unwrap_or(0)
 }

@@ -1,5 +1,29 @@
 //! Lines of a program, indented by its braces.
 
+/// A term with a number added.
+pub(super) fn plus(term: &str, number: u32) -> String {
+    match number {
+        0 => term.to_owned(),
+        _ => format!("{term} + {number}u"),
+    }
+}
+
+/// A name times a number.
+pub(super) fn times(name: &str, number: u32) -> String {
+    match number {
+        1 => name.to_owned(),
+        _ => format!("{name} * {number}u"),
+    }
+}
+
+/// A name with its bits moved up.
+pub(super) fn shifted(name: &str, n_bits: u32) -> String {
+    match n_bits {
+        0 => name.to_owned(),
+        _ => format!("({name} << {n_bits}u)"),
+    }
+}
+
 /// Text that grows line by line.
 #[derive(Debug, Default)]
 pub(super) struct Text {

@@ -1,0 +1,505 @@
+//! Kernels in which a workgroup computes a block of the output.
+//!
+//! Method: what changes along the rows or along the columns alone is computed once for the block, some terms of the folds at a time, and
+//! waits in workgroup memory; an invocation then computes a tile of elements, whose accumulators have names: naga 30 turns arrays
+//! indexed by a loop variable into memory, which costs a factor of 3 to 10. Each element folds its terms in order. Where no further
+//! term can change any element of the block, the workgroup stops.
+//! Source: Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
+
+use tensor_core::ir::{IndexMap, LoopNest, Value};
+
+use super::access::{self, WORD_BITS, bits};
+use super::expression::type_name;
+use super::statements::Statements;
+use super::text::{plus, shifted, times};
+use super::tile::{Block, Roles};
+use super::{contiguous, stored};
+
+/// What rows and columns are called.
+const SIDES: [&str; 2] = ["row", "col"];
+
+/// Writes what is said of one block.
+pub(super) struct Writer<'s, 'n, 'b> {
+    to: &'s mut Statements<'n>,
+    block: &'b Block,
+    roles: Roles,
+    /// Elements along the rows and the columns.
+    counts: [usize; 2],
+}
+
+/// Whether several invocations may write to one word of the output.
+pub(super) fn shares_words(nest: &LoopNest, block: &Block) -> bool {
+    bits(nest.dtype()).is_some_and(|bits| {
+        let per_word = (WORD_BITS / bits) as usize;
+        !block.count(nest, 1).is_multiple_of(per_word)
+    })
+}
+
+impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
+    pub(super) fn new(to: &'s mut Statements<'n>, block: &'b Block) -> Self {
+        Self {
+            roles: Roles::of(to.nest, &to.placement),
+            counts: [0, 1].map(|side| block.count(to.nest, side)),
+            to,
+            block,
+        }
+    }
+
+    /// The workgroup memory of the kernel.
+    pub(super) fn memory(&mut self) {
+        let (nest, tile) = (self.to.nest, &self.block.tile);
+        for side in 0..2 {
+            for &id in &self.roles.staged[side] {
+                let (vector, len) = (self.vector_of(side, id), tile.block_inner * tile.stride(side));
+                self.to
+                    .line(format!("var<workgroup> wg_v{id}: array<{vector}, {len}>;"));
+            }
+        }
+        if let Some(cells) = self.block.cells(nest) {
+            let len = cells * tile.block_rows;
+            self.to
+                .line(format!("var<workgroup> wg_bits: array<u32, {len}>;"));
+        }
+        if self.may_stop() {
+            self.to.line("var<workgroup> wg_open: atomic<u32>;");
+            self.to.line("var<workgroup> wg_goes_on: u32;");
+        }
+    }
+
+    fn may_stop(&mut self) -> bool {
+        self.terms() > self.block.tile.block_inner as usize && self.to.is_fixed().is_some()
+    }
+
+    fn terms(&self) -> usize {
+        self.to.nest.reduce_len()
+    }
+
+    /// What an invocation does.
+    pub(super) fn body(&mut self) {
+        let (nest, tile) = (self.to.nest, self.block.tile);
+        let n_blocks = self.block.n_blocks(nest);
+        self.to
+            .line("let block = grid_workgroup(wid, n_workgroups);");
+        self.to
+            .line(format!("if (block >= {n_blocks}u) {{ return; }}"));
+        let [_, width] = tile.threads();
+        self.to.line(format!("let thread_row = lid.x / {width}u;"));
+        self.to.line(format!("let thread_col = lid.x % {width}u;"));
+        self.first_of_block();
+        let extent = tile.thread().map(|side| side as usize);
+        self.to.set_extent(extent);
+        self.rows_and_cols();
+        let outer = self.roles.outer.clone();
+        self.values(&outer);
+        self.to.totals();
+        self.stages();
+        self.to.reduced();
+        let after: Vec<bool> = nest.epilogue().iter().zip(&outer).map(|(is, before)| *is && !before).collect();
+        self.values(&after);
+        match bits(nest.dtype()) {
+            None => self.store(),
+            Some(bits) => self.store_packed(bits),
+        }
+    }
+
+    fn values(&mut self, which: &[bool]) {
+        for id in 0..which.len() {
+            if which[id] && self.to.placement.is_written(self.to.nest, id) {
+                self.to.value(id);
+            }
+        }
+    }
+
+    /// Where the block lies.
+    fn first_of_block(&mut self) {
+        let nest = self.to.nest;
+        let [_, cols] = [0, 1].map(|side| self.block.n_blocks_along(nest, side));
+        let [block_rows, block_cols] = self.block.tile.block();
+        let rows = self.block.n_blocks_along(nest, 0);
+        self.to
+            .line(format!("let first_row = block / {cols}u % {rows}u * {block_rows}u;"));
+        self.to
+            .line(format!("let first_col = block % {cols}u * {block_cols}u;"));
+        let batch = self.block.batch_axes(nest);
+        self.indices(&batch, &format!("block / {}u", rows * cols), None);
+    }
+
+    /// The indices of axes that are counted together, the last one fastest.
+    fn indices(&mut self, axes: &[usize], count: &str, element: Option<usize>) {
+        let sizes = self.to.nest.sizes();
+        let mut below = 1;
+        for (place, &axis) in axes.iter().enumerate().rev() {
+            let size = sizes[axis];
+            if size == 1 {
+                self.to.stays(axis);
+                continue;
+            }
+            let quotient = match below {
+                1 => count.to_owned(),
+                _ => format!("({count}) / {below}u"),
+            };
+            let index = match (place, below) {
+                (0, _) => quotient,
+                (_, 1) => format!("({quotient}) % {size}u"),
+                _ => format!("{quotient} % {size}u"),
+            };
+            let name = self.to.name(axis);
+            let name = element.map_or_else(|| name.to_owned(), |element| format!("{name}_{element}"));
+            self.to.line(format!("let {name} = bitcast<i32>({index});"));
+            below *= size;
+        }
+    }
+
+    /// The position along a side of an element that may lie beyond the end, and then counts as the last.
+    fn position(&mut self, side: usize, element: usize, position: &str) {
+        let (name, last) = (SIDES[side], self.counts[side] - 1);
+        self.to.line(format!("let {name}_{element} = {position};"));
+        let inside = match self.is_partial(side) {
+            true => format!("min({name}_{element}, {last}u)"),
+            false => format!("{name}_{element}"),
+        };
+        let axes = self.block.sides[side].clone();
+        self.indices(&axes, &inside, Some(element));
+    }
+
+    fn is_partial(&self, side: usize) -> bool {
+        let size = self.block.tile.block()[side] as usize;
+        !self.counts[side].is_multiple_of(size)
+    }
+
+    /// Rows and columns of the invocation's tile: rows are neighbours; columns are so within vectors, which alternate with those of
+    /// the other invocations.
+    fn rows_and_cols(&mut self) {
+        let tile = self.block.tile;
+        for row in 0..tile.thread_rows {
+            let own = times("thread_row", tile.thread_rows);
+            let position = plus(&format!("first_row + {own}"), row);
+            self.position(0, row as usize, &position);
+        }
+        let (vector, [_, width]) = (tile.vector(1), tile.threads());
+        for col in 0..tile.thread_cols {
+            let before = col / vector * vector * width + col % vector;
+            let own = times("thread_col", vector);
+            let position = plus(&format!("first_col + {own}"), before);
+            self.position(1, col as usize, &position);
+        }
+    }
+
+    /// The folds, so many terms at a time.
+    fn stages(&mut self) {
+        let (terms, inner) = (self.terms(), self.block.tile.block_inner as usize);
+        self.to.open(format!(
+            "for (var start = 0u; start < {terms}u; start += {inner}u) {{"
+        ));
+        for side in 0..2 {
+            if !self.roles.staged[side].is_empty() {
+                self.stage(side);
+            }
+        }
+        self.to.line("workgroupBarrier();");
+        self.fold_stage();
+        self.to.line("workgroupBarrier();");
+        if self.may_stop() {
+            self.stop();
+        }
+        self.to.close();
+    }
+
+    /// Computes what changes along one side alone, for all of the block and the terms of a stage.
+    fn stage(&mut self, side: usize) {
+        let tile = self.block.tile;
+        let (vector, inner, threads) = (tile.vector(side), tile.block_inner, tile.invocations());
+        let n_groups = tile.block()[side] / vector;
+        let n_slots = inner * n_groups;
+        let walks_terms = self.walks_terms(side);
+        let mut extent = [1, 1];
+        extent[side] = vector as usize;
+        self.to.set_extent(extent);
+        for turn in 0..n_slots.div_ceil(threads) {
+            let first = turn * threads;
+            if first + threads > n_slots {
+                self.to.open(format!("if (lid.x + {first}u < {n_slots}u) {{"));
+            } else {
+                self.to.open("{");
+            }
+            self.to.line(format!("let slot = {};", plus("lid.x", first)));
+            let (term, group) = match walks_terms {
+                true => (format!("slot % {inner}u"), format!("slot / {inner}u")),
+                false => (format!("slot / {n_groups}u"), format!("slot % {n_groups}u")),
+            };
+            self.to.line(format!("let group = {group};"));
+            self.to.line(format!("let term = {term};"));
+            self.term("start + term");
+            for element in 0..vector {
+                let own = times("group", vector);
+                let position = format!("first_{} + {own}", SIDES[side]);
+                let position = plus(&position, element);
+                self.position(side, element as usize, &position);
+            }
+            let before = self.roles.before[side].clone();
+            self.values(&before);
+            for id in self.roles.staged[side].clone() {
+                let mut elements = Vec::new();
+                self.to.each(id, |to| elements.push(to.local("v", id)));
+                let value = match &elements[..] {
+                    [one] => one.clone(),
+                    _ => format!("{}({})", self.vector_of(side, id), elements.join(", ")),
+                };
+                let stride = tile.stride(side);
+                self.to
+                    .line(format!("wg_v{id}[term * {stride}u + group] = {value};"));
+            }
+            self.to.close();
+        }
+        self.to.set_extent(tile.thread().map(|side| side as usize));
+    }
+
+    /// Whether what is staged lies in memory term by term; then neighbouring invocations read neighbouring terms.
+    fn walks_terms(&self, side: usize) -> bool {
+        let nest = self.to.nest;
+        let last = nest.domain.len() + nest.reduce.len() - 1;
+        let read = nest.values.iter().zip(&self.roles.before[side]);
+        let mut maps = read.filter_map(|(value, is_read)| match value {
+            Value::Load { map, .. } if *is_read => Some(map),
+            _ => None,
+        });
+        maps.any(|map| map.stride(last).unsigned_abs() == 1)
+    }
+
+    /// The indices of the reduced axes at a term; one beyond the last counts as the last, and is not folded.
+    fn term(&mut self, term: &str) {
+        let (terms, n_domain) = (self.terms(), self.to.nest.domain.len());
+        let axes: Vec<usize> = (n_domain..self.to.nest.sizes().len()).collect();
+        let inside = match self.has_rest() {
+            true => format!("min({term}, {}u)", terms - 1),
+            false => term.to_owned(),
+        };
+        self.indices(&axes, &inside, None);
+    }
+
+    fn has_rest(&self) -> bool {
+        !self.terms().is_multiple_of(self.block.tile.block_inner as usize)
+    }
+
+    /// Folds the terms of a stage, some of them in each turn of the loop.
+    fn fold_stage(&mut self) {
+        let (terms, inner) = (self.terms(), self.block.tile.block_inner);
+        let together = self.terms_together();
+        let n_terms = match self.has_rest() {
+            true => format!("min({inner}u, {terms}u - start)"),
+            false => format!("{inner}u"),
+        };
+        self.to.line(format!("let n_terms = {n_terms};"));
+        self.to.open(format!(
+            "for (var term = 0u; term < n_terms; term += {together}u) {{"
+        ));
+        for term in 0..together {
+            self.to.open("{");
+            self.fold_term(term);
+            self.to.close();
+        }
+        self.to.close();
+    }
+
+    /// How many terms are written out: as many as leave the text short, and no rest.
+    fn terms_together(&self) -> u32 {
+        const MOST: u32 = 4;
+        const STATEMENTS: usize = 256;
+        let [rows, cols] = self.block.tile.thread();
+        let n_inner = self.roles.inner.iter().filter(|is| **is).count().max(1);
+        let statements = n_inner * (rows * cols) as usize;
+        let fits = |n: &u32| {
+            let n = *n as usize;
+            n * statements <= STATEMENTS && self.terms().is_multiple_of(n)
+        };
+        [MOST, 2].into_iter().find(fits).unwrap_or(1)
+    }
+
+    fn fold_term(&mut self, term: u32) {
+        let nest = self.to.nest;
+        let n_domain = nest.domain.len();
+        let inner = self.roles.inner.clone();
+        let on_terms = |map: &IndexMap| map.strides[n_domain..].iter().any(|&stride| stride != 0);
+        let values = nest.values.iter().zip(&inner);
+        let asks = |(value, is): (&Value, &bool)| *is && value.maps().any(on_terms);
+        if values.into_iter().any(asks) {
+            self.term(&plus("start + term", term));
+        }
+        for side in 0..2 {
+            for id in self.roles.staged[side].clone() {
+                self.unstage(side, id, term);
+            }
+        }
+        self.values(&inner);
+        self.to.folds();
+    }
+
+    /// Takes a staged value for the invocation's tile.
+    fn unstage(&mut self, side: usize, id: usize, term: u32) {
+        let tile = self.block.tile;
+        let (vector, stride) = (tile.vector(side), tile.stride(side));
+        let [_, width] = tile.threads();
+        for group in 0..tile.thread()[side] / vector {
+            let at = match side {
+                0 => plus(&times("thread_row", tile.thread_rows / vector), group),
+                _ => plus("thread_col", group * width),
+            };
+            let row = match term {
+                0 => "term".to_owned(),
+                _ => format!("({})", plus("term", term)),
+            };
+            let name = format!("s{id}_{}_{group}", SIDES[side]);
+            self.to
+                .line(format!("let {name} = wg_v{id}[{row} * {stride}u + {at}];"));
+            for lane in 0..vector {
+                let element = group * vector + lane;
+                let lane = match vector {
+                    1 => String::new(),
+                    _ => format!("[{lane}]"),
+                };
+                let dtype = type_name(self.to.nest.dtypes[id]);
+                self.to
+                    .line(format!("let v{id}_{element}: {dtype} = {name}{lane};"));
+            }
+        }
+    }
+
+    /// Leaves the loop when no element of the block is open.
+    fn stop(&mut self) {
+        let Some(fixed) = self.to.is_fixed() else {
+            return;
+        };
+        self.to.line("if (lid.x == 0u) { atomicStore(&wg_open, 0u); }");
+        self.to.line("workgroupBarrier();");
+        self.to
+            .line(format!("if (!({fixed})) {{ atomicStore(&wg_open, 1u); }}"));
+        self.to.line("workgroupBarrier();");
+        self.to
+            .line("if (lid.x == 0u) { wg_goes_on = atomicLoad(&wg_open); }");
+        self.to
+            .line("if (workgroupUniformLoad(&wg_goes_on) == 0u) { break; }");
+    }
+
+    /// Writes the elements of the tile.
+    fn store(&mut self) {
+        let result = self.to.nest.result().0;
+        let map = contiguous(&self.to.nest.domain);
+        let partial = [0, 1].map(|side| self.is_partial(side));
+        let counts = self.counts;
+        self.to.each_element(|to, at| {
+            let sides = (0..2).filter(|&side| partial[side]);
+            let inside: Vec<String> = sides
+                .map(|side| format!("{}_{} < {}u", SIDES[side], at[side], counts[side]))
+                .collect();
+            let position = access::position(&map, &to.names());
+            let write = format!("out[{position}] = {};", to.local("v", result));
+            match &inside[..] {
+                [] => to.line(write),
+                _ => to.line(format!("if ({}) {{ {write} }}", inside.join(" && "))),
+            }
+        });
+    }
+
+    /// Packs the elements of the block, and writes words of neighbours in a row. Where rows do not end with words, a word may belong
+    /// to two workgroups, and each changes its own bits alone.
+    fn store_packed(&mut self, bits: u32) {
+        let (nest, tile) = (self.to.nest, self.block.tile);
+        let cells = self.block.cells(nest).unwrap_or(1);
+        self.pack(bits, cells);
+        self.to.line("workgroupBarrier();");
+        let (per_word, packed) = (WORD_BITS / bits, self.block.packed(bits));
+        let words = tile.block_cols.div_ceil(per_word);
+        let [rows, cols] = self.counts;
+        self.to.open(format!(
+            "for (var slot = lid.x; slot < {}u; slot += {}u) {{",
+            words * tile.block_rows,
+            tile.invocations()
+        ));
+        self.to.line(format!("let in_row = slot / {words}u;"));
+        self.to.line(format!("let in_col = slot % {words}u * {per_word}u;"));
+        self.to.line("let col = first_col + in_col;");
+        self.to.open(format!(
+            "if (first_row + in_row < {rows}u && col < {cols}u) {{"
+        ));
+        self.position(0, 0, "first_row + in_row");
+        self.to.line("var bits = 0u;");
+        for cell in 0..per_word / packed {
+            let place = plus(&format!("in_row * {cells}u + in_col / {packed}u"), cell);
+            let own = shifted(&format!("wg_bits[{place}]"), cell * packed * bits);
+            let add = format!("bits |= {own};");
+            // A narrow block ends before a word does.
+            if (cell + 1) * packed > tile.block_cols {
+                break;
+            }
+            self.to.line(add);
+        }
+        let mut map = contiguous(&nest.domain);
+        for &axis in &self.block.sides[1] {
+            map.strides[axis] = 0;
+        }
+        let row = access::position(&map, &self.to.names());
+        self.to.line(format!("let first = bitcast<u32>({row}) + col;"));
+        if shares_words(nest, self.block) {
+            self.merge_word(bits);
+        } else {
+            self.to.line(format!("out[first / {per_word}u] = bits;"));
+        }
+        self.to.close();
+        self.to.close();
+    }
+
+    /// Puts the elements of the tile into workgroup memory, some neighbours together.
+    fn pack(&mut self, bits: u32, cells: u32) {
+        let tile = self.block.tile;
+        let (packed, vector, [_, width]) = (self.block.packed(bits), tile.vector(1), tile.threads());
+        let (dtype, result) = (self.to.nest.dtype(), self.to.nest.result().0);
+        let spread = self.to.placement.spread[result];
+        for row in 0..tile.thread_rows {
+            for col in (0..tile.thread_cols).step_by(packed as usize) {
+                let parts = (0..packed).map(|n| {
+                    let element = [row, col + n].map(|element| element as usize);
+                    let mut name = format!("v{result}");
+                    for (is_spread, element) in spread.into_iter().zip(element) {
+                        if is_spread {
+                            name.push_str(&format!("_{element}"));
+                        }
+                    }
+                    shifted(&stored(dtype, &name), n * bits)
+                });
+                let value = parts.collect::<Vec<_>>().join(" | ");
+                let before = (col / vector * vector * width + col % vector) / packed;
+                let own_row = plus(&times("thread_row", tile.thread_rows), row);
+                let own_col = plus(&times("thread_col", vector / packed), before);
+                let at = format!("({own_row}) * {cells}u + {own_col}");
+                self.to.line(format!("wg_bits[{at}] = {value};"));
+            }
+        }
+    }
+
+    /// Writes `bits` at the element `first`, which may lie within a word.
+    fn merge_word(&mut self, bits: u32) {
+        let (per_word, cols) = (WORD_BITS / bits, self.counts[1]);
+        self.to.line(format!("let n_own = min({cols}u - col, {per_word}u);"));
+        self.to.line(format!(
+            "let mask = select((1u << (n_own * {bits}u)) - 1u, 0xffffffffu, n_own == {per_word}u);"
+        ));
+        self.to.line(format!("let word = first / {per_word}u;"));
+        self.to.line(format!("let shift = first % {per_word}u * {bits}u;"));
+        self.to.line("atomicAnd(&out[word], ~(mask << shift));");
+        self.to.line("atomicOr(&out[word], (bits & mask) << shift);");
+        self.to.line("let above = (32u - shift) % 32u;");
+        self.to.open("if (shift > 0u && (mask >> above) != 0u) {");
+        self.to.line("atomicAnd(&out[word + 1u], ~(mask >> above));");
+        self.to
+            .line("atomicOr(&out[word + 1u], (bits & mask) >> above);");
+        self.to.close();
+    }
+
+    fn vector_of(&self, side: usize, id: usize) -> String {
+        let dtype = type_name(self.to.nest.dtypes[id]);
+        match self.block.tile.vector(side) {
+            1 => dtype.to_owned(),
+            width => format!("vec{width}<{dtype}>"),
+        }
+    }
+}

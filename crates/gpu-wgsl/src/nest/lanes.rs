@@ -1,0 +1,172 @@
+//! Kernels in which some invocations share an output element.
+//!
+//! Method: each folds a part of the reduced axes, and a tree in workgroup memory joins their parts, always in the same order. Elements
+//! shorter than a word are gathered in workgroup memory, and each workgroup writes whole words of its own.
+
+use super::GROUP;
+use super::access::{WORD_BITS, bits};
+use super::expression::{fold, type_name};
+use super::schedule::dealt_axis;
+use super::statements::Statements;
+use super::stored;
+
+/// The workgroup memory of such a kernel.
+pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
+    if lanes > 1 {
+        for (id, op) in to.reductions() {
+            let dtype = type_name(to.total_type(id, op));
+            to.line(format!(
+                "var<workgroup> wg_v{}: array<{dtype}, {GROUP}>;",
+                id.0
+            ));
+        }
+    }
+    if bits(to.nest.dtype()).is_some() {
+        to.line(format!("var<workgroup> wg_bits: array<u32, {GROUP}>;"));
+    }
+}
+
+/// What an invocation does.
+pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
+    let n_items = to.nest.output_len();
+    let per_group = GROUP / lanes;
+    to.line(format!(
+        "let first = grid_workgroup(wid, n_workgroups) * {per_group}u;"
+    ));
+    match lanes {
+        1 => to.line("let place = first + lid.x;"),
+        _ => {
+            to.line(format!("let place = first + lid.x / {lanes}u;"));
+            to.line(format!("let lane = lid.x % {lanes}u;"));
+        }
+    }
+    to.line(format!("let is_inside = place < {n_items}u;"));
+    to.line("// Who has no element of his own computes the last one, and does not write it.");
+    to.line(format!("let at = min(place, {}u);", n_items - 1));
+    domain_indices(to);
+    to.values_of_level(0, true);
+    if !to.reductions().is_empty() {
+        reduction(to, lanes);
+    }
+    to.values_of_level(0, false);
+    store(to, lanes);
+}
+
+/// The indices of the output's axes, as far as anything reads them.
+fn domain_indices(to: &mut Statements<'_>) {
+    let mut below = 1;
+    for axis in (0..to.nest.domain.len()).rev() {
+        let size = to.nest.domain[axis];
+        if size > 1 && to.is_walked(axis) {
+            let quotient = match below {
+                1 => "at".to_owned(),
+                _ => format!("at / {below}u"),
+            };
+            let index = match axis {
+                0 => quotient,
+                _ => format!("({quotient}) % {size}u"),
+            };
+            let name = to.name(axis).to_owned();
+            to.line(format!("let {name} = bitcast<i32>({index});"));
+        } else {
+            to.stays(axis);
+        }
+        below *= size;
+    }
+}
+
+/// Loops over the reduced axes, and the tree.
+fn reduction(to: &mut Statements<'_>, lanes: u32) {
+    to.totals();
+    let stop = to.is_fixed().map(|fixed| format!("if ({fixed}) {{ break; }}"));
+    let dealt = dealt_axis(to.nest, lanes);
+    for (axis, &size) in to.nest.reduce.iter().enumerate() {
+        let index = to.name(to.nest.domain.len() + axis).to_owned();
+        let (start, step) = match lanes {
+            lanes if lanes > 1 && axis == dealt => ("bitcast<i32>(lane)", lanes),
+            _ => ("0i", 1),
+        };
+        to.open(format!(
+            "for (var {index} = {start}; {index} < {size}i; {index} += {step}i) {{"
+        ));
+        to.values_of_level(axis + 1, true);
+    }
+    to.folds();
+    for _ in &to.nest.reduce {
+        if let Some(stop) = &stop {
+            to.line(stop);
+        }
+        to.close();
+    }
+    if lanes > 1 {
+        tree(to, lanes);
+    }
+    to.reduced();
+}
+
+/// Joins the parts of the invocations that share an element.
+fn tree(to: &mut Statements<'_>, lanes: u32) {
+    let reductions = to.reductions();
+    for (id, _) in &reductions {
+        to.line(format!("wg_v{0}[lid.x] = total{0};", id.0));
+    }
+    let half = lanes / 2;
+    to.open(format!("for (var step = {half}u; step > 0u; step /= 2u) {{"));
+    to.line("workgroupBarrier();");
+    to.open("if (lane < step) {");
+    for &(id, op) in &reductions {
+        let total = format!("wg_v{}", id.0);
+        let (own, other) = (format!("{total}[lid.x]"), format!("{total}[lid.x + step]"));
+        let folded = fold(op, to.total_type(id, op), &own, &other);
+        to.line(format!("{own} = {folded};"));
+    }
+    to.close();
+    to.close();
+    to.line("workgroupBarrier();");
+    for (id, _) in &reductions {
+        to.line(format!("total{0} = wg_v{0}[lid.x - lane];", id.0));
+    }
+}
+
+/// Writes the result.
+fn store(to: &mut Statements<'_>, lanes: u32) {
+    let dtype = to.nest.dtype();
+    let result = format!("v{}", to.nest.result().0);
+    let is_first = if lanes > 1 { " && lane == 0u" } else { "" };
+    let Some(bits) = bits(dtype) else {
+        to.open(format!("if (is_inside{is_first}) {{"));
+        to.line(format!("out[place] = {result};"));
+        to.close();
+        return;
+    };
+    let (per_word, per_group) = (WORD_BITS / bits, GROUP / lanes);
+    let own = stored(dtype, &result);
+    let slot = if lanes > 1 {
+        format!("lid.x / {lanes}u")
+    } else {
+        "lid.x".to_owned()
+    };
+    let write = format!("wg_bits[{slot}] = select(0u, {own}, is_inside);");
+    if lanes > 1 {
+        to.open("if (lane == 0u) {");
+        to.line(write);
+        to.close();
+    } else {
+        to.line(write);
+    }
+    to.line("workgroupBarrier();");
+    let n_words = to.nest.output_len().div_ceil(per_word as usize);
+    to.line(format!("let word = first / {per_word}u + lid.x;"));
+    to.open(format!(
+        "if (lid.x < {}u && word < {n_words}u) {{",
+        per_group / per_word
+    ));
+    to.line("var bits = 0u;");
+    to.open(format!("for (var n = 0u; n < {per_word}u; n += 1u) {{"));
+    to.line(format!(
+        "bits |= wg_bits[lid.x * {per_word}u + n] << (n * {bits}u);"
+    ));
+    to.close();
+    to.line("out[word] = bits;");
+    to.close();
+}

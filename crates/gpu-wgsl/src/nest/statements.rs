@@ -1,0 +1,340 @@
+//! Writes values, statement by statement.
+//!
+//! Method: a value is written once for each element of a tile at which it is another one; its name says which: `v3_0_2` is value 3
+//! at the element in row 0 and column 2, `v3_2` one that differs along one side alone.
+
+use std::fmt::Write as _;
+
+use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use tensor_core::op::Reduce;
+use tensor_core::{DType, Scalar};
+
+use super::access;
+use super::expression::{self, cast, compare, fold, literal, type_name};
+use super::placement::Placement;
+use super::text::Text;
+
+/// The name of a `u32` that is 0 when the kernel runs.
+const ZERO: &str = "params.zero";
+
+/// The text of a kernel as far as it is written, and what the names in it are.
+pub(super) struct Statements<'n> {
+    pub(super) nest: &'n LoopNest,
+    pub(super) placement: Placement,
+    pub(super) text: Text,
+    /// Of the loop axes.
+    names: Vec<String>,
+    /// The axes along the rows and the columns of a tile.
+    sides: [Vec<usize>; 2],
+    /// How many elements the tile has along each, and the one that is being written.
+    extent: [usize; 2],
+    at: [usize; 2],
+}
+
+impl<'n> Statements<'n> {
+    pub(super) fn new(nest: &'n LoopNest, sides: [Vec<usize>; 2]) -> Self {
+        Self {
+            nest,
+            placement: Placement::of(nest, &sides),
+            text: Text::default(),
+            names: (0..nest.sizes().len()).map(axis_name).collect(),
+            sides,
+            extent: [1, 1],
+            at: [0, 0],
+        }
+    }
+
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+        self.text.line(line);
+    }
+
+    pub(super) fn open(&mut self, line: impl AsRef<str>) {
+        self.text.open(line);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.text.close();
+    }
+
+    /// From now on a tile has so many elements along each side.
+    pub(super) fn set_extent(&mut self, extent: [usize; 2]) {
+        self.extent = extent;
+    }
+
+    /// Whether the axis of a loop is that of rows or of columns.
+    pub(super) fn side_of(&self, axis: usize) -> Option<usize> {
+        (0..2).find(|&side| self.sides[side].contains(&axis))
+    }
+
+    /// An axis that has one element is always at its first.
+    pub(super) fn stays(&mut self, axis: usize) {
+        "0i".clone_into(&mut self.names[axis]);
+    }
+
+    /// The name of a loop index, for a tile without the number of its element.
+    pub(super) fn name(&self, axis: usize) -> &str {
+        &self.names[axis]
+    }
+
+    /// The names of the loop indices at the element of the tile that is being written.
+    pub(super) fn names(&self) -> Vec<String> {
+        let named = self.names.iter().enumerate().map(|(axis, name)| {
+            let element = self.side_of(axis).map(|side| self.at[side]);
+            match element {
+                Some(element) if name != "0i" => format!("{name}_{element}"),
+                _ => name.clone(),
+            }
+        });
+        named.collect()
+    }
+
+    /// What belongs to a value, by its name at the element of the tile that is being written.
+    pub(super) fn local(&self, of: &str, id: usize) -> String {
+        let mut name = format!("{of}{id}");
+        for (is_spread, element) in self.placement.spread[id].into_iter().zip(self.at) {
+            if is_spread {
+                let _ = write!(name, "_{element}");
+            }
+        }
+        name
+    }
+
+    /// Writes something for each element of a tile at which a value is another one.
+    pub(super) fn each(&mut self, id: usize, write: impl FnMut(&mut Self)) {
+        let spread = self.placement.spread[id];
+        let along = |side: usize| if spread[side] { self.extent[side] } else { 1 };
+        let counts = [along(0), along(1)];
+        self.each_of(counts, write);
+    }
+
+    /// Writes something for each element of a tile.
+    pub(super) fn each_element(&mut self, write: impl FnMut(&mut Self, [usize; 2])) {
+        let mut write = write;
+        self.each_of(self.extent, |this| write(this, this.at));
+    }
+
+    fn each_of(&mut self, counts: [usize; 2], mut write: impl FnMut(&mut Self)) {
+        let before = self.at;
+        for row in 0..counts[0] {
+            for col in 0..counts[1] {
+                self.at = [row, col];
+                write(self);
+            }
+        }
+        self.at = before;
+    }
+
+    /// Whether any map moves along an axis.
+    pub(super) fn is_walked(&self, axis: usize) -> bool {
+        let maps = self.nest.values.iter().flat_map(Value::maps);
+        maps.into_iter().any(|map| map.stride(axis) != 0)
+    }
+
+    /// The values that change first inside of so many loops; before the reduction those it needs, after it the rest.
+    pub(super) fn values_of_level(&mut self, level: usize, before: bool) {
+        for id in 0..self.nest.values.len() {
+            let placement = &self.placement;
+            if placement.is_written(self.nest, id)
+                && placement.levels[id] == level
+                && placement.body[id] == before
+            {
+                self.value(id);
+            }
+        }
+    }
+
+    /// A value, at each element of the tile.
+    pub(super) fn value(&mut self, id: usize) {
+        self.each(id, |this| this.value_at(id));
+    }
+
+    fn value_at(&mut self, id: usize) {
+        let nest = self.nest;
+        let names = self.names();
+        let of = |value: &ValueId| self.local("v", value.0);
+        let dtype = |value: &ValueId| nest.dtypes[value.0];
+        let text = match &nest.values[id] {
+            Value::Const(scalar) => literal(*scalar, ZERO),
+            Value::Index(map) => format!("bitcast<u32>({})", access::position(map, &names)),
+            Value::Inside(guards) => access::condition(guards, &names),
+            Value::Load { input, map, guards } => {
+                let position = access::position(map, &names);
+                self.read(id, *input, &position, guards)
+            }
+            Value::Gather {
+                input,
+                map,
+                guards,
+                at,
+                stride,
+                extent,
+            } => {
+                let index = self.gathered(id, *at, *extent, guards);
+                let position = access::position(map, &names);
+                let step = IndexMap {
+                    offset: *stride,
+                    strides: Vec::new(),
+                };
+                let step = access::position(&step, &[]);
+                let position = format!("{position} + {index} * {step}");
+                self.read(id, *input, &position, guards)
+            }
+            Value::Random { key, stream, at } => format!(
+                "philox_word(vec2<u32>({}u, {}u), vec2<u32>({}u, {}u), {})",
+                key[0],
+                key[1],
+                stream[0],
+                stream[1],
+                of(at)
+            ),
+            Value::Unary(op, a) => expression::unary(*op, dtype(a), &of(a)),
+            Value::Binary(op, a, b) => expression::binary(*op, dtype(a), &of(a), &of(b)),
+            Value::Compare(op, a, b) => compare(*op, &of(a), &of(b)),
+            Value::Select(condition, a, b) => {
+                format!("select({}, {}, {})", of(b), of(a), of(condition))
+            }
+            Value::Cast(to, a) => cast(dtype(a), *to, &of(a)),
+            Value::Reduced(..) => return,
+        };
+        let name = self.local("v", id);
+        self.line(format!(
+            "let {name}: {} = {text};",
+            type_name(nest.dtypes[id])
+        ));
+    }
+
+    /// An element of an input; 0 where a guard fails. What stands outside of a buffer is read inside of it and thrown away.
+    fn read(&mut self, id: usize, input: usize, position: &str, guards: &[Guard]) -> String {
+        let dtype = self.nest.inputs[input];
+        let at = self.local("p", id);
+        self.line(format!("let {at} = bitcast<u32>({position});"));
+        let element = access::element(dtype, &format!("in{input}"), &at);
+        if guards.is_empty() {
+            return element;
+        }
+        let condition = access::condition(guards, &self.names());
+        let zero = literal(Scalar::I32(0).cast(dtype), ZERO);
+        format!("select({zero}, {element}, {condition})")
+    }
+
+    /// The index of a gather, counted from the start of its axis; one out of range is noted and becomes 0.
+    fn gathered(&mut self, id: usize, at: ValueId, extent: usize, guards: &[Guard]) -> String {
+        let place = self.gathers().position(|gather| gather == id).unwrap_or(0);
+        let (index, at_name) = (self.local("g", id), self.local("v", at.0));
+        let is_signed = self.nest.dtypes[at.0] == DType::I32;
+        let from_start = if is_signed {
+            format!("select({at_name}, {at_name} + {extent}i, {at_name} < 0i)")
+        } else {
+            format!("bitcast<i32>({at_name})")
+        };
+        self.line(format!("var {index} = {from_start};"));
+        let condition = access::condition(guards, &self.names());
+        self.open(format!("if (bitcast<u32>({index}) >= {extent}u) {{"));
+        self.open(format!("if ({condition}) {{"));
+        let (flag, noted) = (2 * place, 2 * place + 1);
+        self.line(format!("atomicStore(&faults[{flag}], 1u);"));
+        self.line(format!(
+            "atomicStore(&faults[{noted}], bitcast<u32>({at_name}));"
+        ));
+        self.close();
+        self.line(format!("{index} = 0i;"));
+        self.close();
+        index
+    }
+
+    /// An accumulator for each reduction, at its neutral element.
+    pub(super) fn totals(&mut self) {
+        for (id, op) in self.reductions() {
+            let dtype = self.total_type(id, op);
+            let neutral = literal(op.neutral(self.operand_type(id)).cast(dtype), ZERO);
+            self.each(id.0, |this| {
+                let total = this.local("total", id.0);
+                this.line(format!("var {total}: {} = {neutral};", type_name(dtype)));
+            });
+        }
+    }
+
+    /// What each reduction does with one more value.
+    pub(super) fn folds(&mut self) {
+        for (id, op) in self.reductions() {
+            let Value::Reduced(_, operand) = self.nest.values[id.0] else {
+                continue;
+            };
+            self.each(id.0, |this| {
+                let total = this.local("total", id.0);
+                let folded = match this.placement.multiplied[operand.0] {
+                    Some([a, b]) => {
+                        let (a, b) = (this.local("v", a.0), this.local("v", b.0));
+                        format!("fma({a}, {b}, {total})")
+                    }
+                    None => {
+                        let value = this.local("v", operand.0);
+                        fold(op, this.nest.dtypes[operand.0], &total, &value)
+                    }
+                };
+                this.line(format!("{total} = {folded};"));
+            });
+        }
+    }
+
+    /// What the reductions gave, as values.
+    pub(super) fn reduced(&mut self) {
+        for (id, _) in self.reductions() {
+            self.each(id.0, |this| {
+                let (value, total) = (this.local("v", id.0), this.local("total", id.0));
+                this.line(format!("let {value} = {total};"));
+            });
+        }
+    }
+
+    /// Whether no more values can change what any reduction gives at the elements written here, if that may happen. What
+    /// reports its positions runs to the end.
+    pub(super) fn is_fixed(&mut self) -> Option<String> {
+        let reductions = self.reductions();
+        if self.gathers().next().is_some() || reductions.is_empty() {
+            return None;
+        }
+        let mut fixed = Vec::new();
+        for (id, op) in reductions {
+            let sign = if op.annihilator()? { "" } else { "!" };
+            self.each(id.0, |this| {
+                fixed.push(format!("{sign}{}", this.local("total", id.0)));
+            });
+        }
+        Some(fixed.join(" && "))
+    }
+
+    pub(super) fn reductions(&self) -> Vec<(ValueId, Reduce)> {
+        let values = self.nest.values.iter().enumerate();
+        let reductions = values.filter_map(|(id, value)| match value {
+            Value::Reduced(op, _) if self.placement.needed[id] => Some((ValueId(id), *op)),
+            _ => None,
+        });
+        reductions.collect()
+    }
+
+    pub(super) fn gathers(&self) -> impl Iterator<Item = usize> + use<'n> {
+        let values = self.nest.values.iter().enumerate();
+        values.filter_map(|(id, value)| matches!(value, Value::Gather { .. }).then_some(id))
+    }
+
+    pub(super) fn total_type(&self, reduced: ValueId, op: Reduce) -> DType {
+        op.result(self.operand_type(reduced))
+    }
+
+    fn operand_type(&self, reduced: ValueId) -> DType {
+        match self.nest.values[reduced.0] {
+            Value::Reduced(_, operand) => self.nest.dtypes[operand.0],
+            _ => self.nest.dtypes[reduced.0],
+        }
+    }
+}
+
+/// Axes have the names that plans print: i, j, k and so on.
+fn axis_name(axis: usize) -> String {
+    const LETTERS: &[u8] = b"ijklmnop";
+    LETTERS.get(axis).map_or_else(
+        || format!("axis{axis}"),
+        |&letter| char::from(letter).to_string(),
+    )
+}
