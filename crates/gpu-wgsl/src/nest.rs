@@ -99,6 +99,7 @@ mod tests {
         Room {
             workgroup_bytes: 16 << 10,
             least_outputs: 1 << 12,
+            least_side: 4,
             loop_iterations: None,
             tiles: Tiles::default(),
         }

@@ -100,12 +100,13 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     let is_verifying = std::env::var_os(VERIFY_VARIABLE).is_some_and(|value| value == "1");
     let timer = Timer::best(&adapter);
     // A CPU is busy with a few.
-    let least_outputs = match adapter.device_type {
-        DeviceType::Cpu => 1 << 6,
-        _ => 1 << 12,
+    let [least_outputs, least_side] = match adapter.device_type {
+        DeviceType::Cpu => [8, 2],
+        _ => [1 << 12, 4],
     };
     let room = Room {
         least_outputs,
+        least_side,
         workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
         loop_iterations: adapter.max_loop_iterations,
         tiles: Tiles::of(&adapter),

@@ -18,6 +18,8 @@ pub(crate) struct Room {
     pub(crate) workgroup_bytes: u32,
     /// The fewest elements of an output of which blocks keep the device busy.
     pub(crate) least_outputs: usize,
+    /// The fewest rows, and the fewest columns, for which blocks are worth it.
+    pub(crate) least_side: usize,
     /// Iterations after which the driver ends a loop in silence.
     pub(crate) loop_iterations: Option<u64>,
     pub(crate) tiles: Tiles,

@@ -172,13 +172,13 @@ impl ShapeClass {
     }
 
     /// The class of a batch of outputs, if blocks are any good for them.
-    fn of([rows, cols]: [usize; 2], batch: usize, large: &Tile) -> Option<Self> {
-        const LEAST: usize = 4;
+    fn of([rows, cols]: [usize; 2], batch: usize, room: &Room) -> Option<Self> {
         /// Blocks that are enough for any device.
         const MANY: usize = 128;
-        if rows.min(cols) < LEAST {
+        if rows.min(cols) < room.least_side {
             return None;
         }
+        let large = &room.tiles.tile(Self::Large);
         let n_blocks = |tile: &Tile| {
             let [high, wide] = tile.block().map(|side| side as usize);
             rows.div_ceil(high) * cols.div_ceil(wide) * batch
@@ -201,7 +201,7 @@ impl Block {
     /// The blocks of a nest's output, where elements share enough of what they read.
     pub(super) fn of(nest: &LoopNest, room: &Room) -> Option<Self> {
         /// What is worth it to fold.
-        const LONG: usize = 4;
+        const LONG: usize = 2;
         /// The most values, and the most that are computed for each element of a tile and each term.
         const MAX_VALUES: usize = 32;
         const MAX_STATEMENTS: u32 = 512;
@@ -224,7 +224,7 @@ impl Block {
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
-        let class = match ShapeClass::of(counts, batch, &room.tiles.tile(ShapeClass::Large))? {
+        let class = match ShapeClass::of(counts, batch, room)? {
             ShapeClass::Large if n_both > PLAIN || bits(nest.dtype()).is_some() => {
                 ShapeClass::Square
             }
