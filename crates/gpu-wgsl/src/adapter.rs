@@ -78,6 +78,8 @@ pub struct Limits {
     pub max_compute_invocations_per_workgroup: u32,
     /// Workgroups in each dimension of a grid.
     pub max_compute_workgroups_per_dimension: u32,
+    /// Alignment in bytes of a storage binding's offset.
+    pub min_storage_buffer_offset_alignment: u32,
     /// Alignment in bytes of a uniform binding's offset.
     pub min_uniform_buffer_offset_alignment: u32,
 }
@@ -85,7 +87,7 @@ pub struct Limits {
 impl Limits {
     /// Gives the limits by WebGPU's names, for reports.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 7] {
+    pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("maxBufferSize", self.max_buffer_size),
             (
@@ -107,6 +109,10 @@ impl Limits {
             (
                 "maxComputeWorkgroupsPerDimension",
                 self.max_compute_workgroups_per_dimension.into(),
+            ),
+            (
+                "minStorageBufferOffsetAlignment",
+                self.min_storage_buffer_offset_alignment.into(),
             ),
             (
                 "minUniformBufferOffsetAlignment",

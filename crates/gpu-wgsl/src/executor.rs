@@ -8,10 +8,13 @@
 
 mod array;
 #[cfg(test)]
-mod attacks;
+mod proof;
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tensor_core::exec::{Accuracy, Executor, Kept, MemoryUse, Storage};
 use tensor_core::ir::{LoopNest, Value};
@@ -19,7 +22,7 @@ use tensor_core::plan::{Step, Target};
 use tensor_core::{DType, HostData};
 
 use crate::device::Generated;
-use crate::nest::{self, Emitted, NestParams, Schedule};
+use crate::nest::{self, Division, Emitted, NestParams, Parts, Room, Schedule, Window};
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
 use array::{Faults, Gathered};
@@ -29,26 +32,60 @@ const MAX_LEN: usize = i32::MAX as usize;
 
 /// The kernels of a device, each for the nest it was written for.
 #[derive(Debug, Default)]
-pub(crate) struct Nests(Kept<Arc<LoopNest>, Ready>);
+pub(crate) struct Nests {
+    whole: Kept<Arc<LoopNest>, Ready>,
+    /// Those that are given stretches, by the last axis that may start elsewhere.
+    in_windows: Kept<(Arc<LoopNest>, usize), Compiled>,
+    refusals: Mutex<BTreeMap<Refusal, u64>>,
+}
+
+impl Nests {
+    fn note_refusal(&self, why: Refusal) {
+        *self.lock_refusals().entry(why).or_default() += 1;
+    }
+
+    fn lock_refusals(&self) -> MutexGuard<'_, BTreeMap<Refusal, u64>> {
+        // A count is whole at any time.
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The kernel of a nest.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     kernel: Generated,
     n_groups: u64,
-    gathers: Vec<Gathered>,
+}
+
+/// Why a device does not run a step, and the host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It computes in `f64`.
+    F64,
+    /// An array, or a position in one, that 31 bits do not count.
+    TooLong,
+    /// No division of its loops makes the arrays fit into bindings, or its loops end where the driver ends them.
+    Indivisible,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F64 => "computes in f64",
+            Self::TooLong => "has positions of more than 31 bits",
+            Self::Indivisible => {
+                "reads more at a time than can be bound, or loops longer than the driver lets it"
+            }
+        })
+    }
 }
 
 /// A nest that can run.
 #[derive(Debug)]
 enum Ready {
     Kernel(Compiled),
-    /// The folds with the places of their inputs; what joins them, with the places of its own.
-    Parts {
-        folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
-        rest: Arc<LoopNest>,
-        rest_inputs: Vec<usize>,
-    },
+    Parts(Parts),
 }
 
 impl Executor for Gpu {
@@ -79,15 +116,11 @@ impl Executor for Gpu {
     }
 
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
-        let nest = &step.nest;
-        let is_short = |len: usize| len <= MAX_LEN;
-        let has_f64 = nest
-            .dtypes
-            .iter()
-            .chain(&nest.inputs)
-            .any(|dtype| *dtype == DType::F64);
-        let lens = input_lens.iter().copied().all(is_short) && is_short(nest.output_len());
-        !has_f64 && lens && guards_fit(nest) && nest::fits(nest, self.room())
+        let refusal = refusal(&step.nest, input_lens, self.room());
+        if let Some(why) = refusal {
+            self.nests().note_refusal(why);
+        }
+        refusal.is_none()
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
@@ -136,6 +169,12 @@ impl Executor for Gpu {
 }
 
 impl Gpu {
+    /// How many steps of programs ran on the host since the device was opened, and why.
+    #[must_use]
+    pub fn refusals(&self) -> BTreeMap<Refusal, u64> {
+        self.nests().lock_refusals().clone()
+    }
+
     /// Runs a nest, whole or in parts; faults name `location`.
     fn run_nest(
         &self,
@@ -146,40 +185,87 @@ impl Gpu {
         if nest.output_len() == 0 {
             return Array::alloc(self, nest.dtype(), 0);
         }
-        match &*self.ready(nest)? {
-            Ready::Kernel(compiled) => compiled.run(self, nest, location, inputs),
-            Ready::Parts {
-                folds,
-                rest,
-                rest_inputs,
-            } => {
-                let at = |places: &[usize]| -> Vec<&Array> {
-                    places.iter().map(|&place| inputs[place]).collect()
-                };
-                let mut partials = Vec::with_capacity(folds.len());
-                for (fold, places) in folds {
-                    partials.push(self.run_nest(fold, location, &at(places))?);
-                }
-                let given = at(rest_inputs).into_iter().chain(&partials);
-                self.run_nest(rest, location, &given.collect::<Vec<_>>())
-            }
+        let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
+        if nest::is_whole(nest, &lens, self.room().binding) {
+            return match &*self.ready(nest)? {
+                Ready::Kernel(compiled) => compiled.run(self, nest, location, inputs),
+                Ready::Parts(parts) => self.run_parts(parts, location, inputs),
+            };
+        }
+        match nest::division(nest, &lens, self.room()) {
+            Some(Division::Parts(parts)) => self.run_parts(&parts, location, inputs),
+            Some(Division::Windows(windows)) => self.run_windows(nest, &windows, location, inputs),
+            // Nothing that is not accepted is run, but a caller may not have asked.
+            Some(Division::Whole) | None => Err(self.too_long(nest, inputs)),
+        }
+    }
+
+    fn run_parts(
+        &self,
+        parts: &Parts,
+        location: Option<&'static Location<'static>>,
+        inputs: &[&Array],
+    ) -> Result<Array> {
+        let at = |places: &[usize]| -> Vec<&Array> {
+            places.iter().map(|&place| inputs[place]).collect()
+        };
+        let mut partials = Vec::with_capacity(parts.folds.len());
+        for (fold, places) in &parts.folds {
+            partials.push(self.run_nest(fold, location, &at(places))?);
+        }
+        let given = at(&parts.rest_inputs).into_iter().chain(&partials);
+        self.run_nest(&parts.rest, location, &given.collect::<Vec<_>>())
+    }
+
+    /// Runs a nest part by part, each on stretches of the arrays.
+    fn run_windows(
+        &self,
+        nest: &LoopNest,
+        windows: &[Window],
+        location: Option<&'static Location<'static>>,
+        inputs: &[&Array],
+    ) -> Result<Array> {
+        let mut runs = Vec::with_capacity(windows.len());
+        for window in windows {
+            let key = (Arc::clone(&window.nest), window.axis);
+            runs.push(self.nests().in_windows.get(key, |(nest, axis)| {
+                let schedule = nest::schedule(nest, self.room());
+                let emitted = nest::emit(nest, &schedule, Some(*axis));
+                Compiled::new(self, nest, &schedule, &emitted)
+            })?);
+        }
+        let output = Output::alloc(self, nest, location, inputs)?;
+        for (window, compiled) in windows.iter().zip(runs) {
+            let stretches = Some(&window.stretches[..]);
+            compiled.record(self, &window.params, inputs, &output, stretches)?;
+        }
+        Ok(output.array())
+    }
+
+    /// The longest of the arrays of a nest that nothing can bind.
+    fn too_long(&self, nest: &LoopNest, inputs: &[&Array]) -> Error {
+        let lens = inputs.iter().map(|input| (input.dtype(), input.len()));
+        let arrays = lens.chain([(nest.dtype(), nest.output_len())]);
+        let bytes = arrays.map(|(dtype, len)| (nest::bytes(dtype, len), len));
+        let (needed, len) = bytes.max().unwrap_or_default();
+        Error::TooLarge {
+            op: "run",
+            name: "array".to_owned(),
+            shape: vec![len as u64],
+            needed,
+            unit: "bytes",
+            limit_name: "maxStorageBufferBindingSize",
+            limit: self.room().binding.bytes,
         }
     }
 
     fn ready(&self, nest: &Arc<LoopNest>) -> Result<Arc<Ready>> {
-        self.nests().0.get(Arc::clone(nest), |nest| {
+        self.nests().whole.get(Arc::clone(nest), |nest| {
             if let Some(parts) = nest::cut(nest, self.room()) {
-                let folds = parts.folds.into_iter();
-                return Ok(Ready::Parts {
-                    folds: folds
-                        .map(|(fold, inputs)| (Arc::new(fold), inputs))
-                        .collect(),
-                    rest: Arc::new(parts.rest),
-                    rest_inputs: parts.rest_inputs,
-                });
+                return Ok(Ready::Parts(parts));
             }
             let schedule = nest::schedule(nest, self.room());
-            let emitted = nest::emit(nest, &schedule);
+            let emitted = nest::emit(nest, &schedule, None);
             let compiled = Compiled::new(self, nest, &schedule, &emitted)?;
             Ok(Ready::Kernel(compiled))
         })
@@ -204,7 +290,6 @@ impl Compiled {
         Ok(Self {
             kernel: gpu.generated(&emitted.name, &emitted.source)?,
             n_groups: schedule.n_groups(nest),
-            gathers: gathers(nest),
         })
     }
 
@@ -216,19 +301,67 @@ impl Compiled {
         location: Option<&'static Location<'static>>,
         inputs: &[&Array],
     ) -> Result<Array> {
-        let mut output = Array::alloc(gpu, nest.dtype(), nest.output_len())?;
-        inputs.iter().for_each(|input| output.inherit(input));
-        let faults = match &self.gathers[..] {
+        let output = Output::alloc(gpu, nest, location, inputs)?;
+        self.record(gpu, &NestParams::new(), inputs, &output, None)?;
+        Ok(output.array())
+    }
+
+    fn record(
+        &self,
+        gpu: &Gpu,
+        params: &impl bytemuck::NoUninit,
+        inputs: &[&Array],
+        output: &Output,
+        stretches: Option<&[Range<u64>]>,
+    ) -> Result<()> {
+        let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
+        buffers.push(output.array.buffer());
+        buffers.extend(output.faults.as_ref().map(|faults| faults.buffer()));
+        gpu.run_generated(&self.kernel, params, &buffers, stretches, self.n_groups)
+    }
+}
+
+/// What a nest writes.
+#[derive(Debug)]
+struct Output {
+    array: Array,
+    faults: Option<Arc<Faults>>,
+}
+
+impl Output {
+    fn alloc(
+        gpu: &Gpu,
+        nest: &LoopNest,
+        location: Option<&'static Location<'static>>,
+        inputs: &[&Array],
+    ) -> Result<Self> {
+        let mut array = Array::alloc(gpu, nest.dtype(), nest.output_len())?;
+        inputs.iter().for_each(|input| array.inherit(input));
+        let faults = match &gathers(nest)[..] {
             [] => None,
             gathers => Some(Arc::new(Faults::alloc(gpu, gathers, location)?)),
         };
-        let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
-        buffers.push(output.buffer());
-        buffers.extend(faults.as_ref().map(|faults| faults.buffer()));
-        gpu.run_generated(&self.kernel, &NestParams::new(), &buffers, self.n_groups)?;
-        output.fail_with(faults);
-        Ok(output)
+        Ok(Self { array, faults })
     }
+
+    fn array(mut self) -> Array {
+        self.array.fail_with(self.faults);
+        self.array
+    }
+}
+
+/// Why a nest cannot run here, if so.
+fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Refusal> {
+    let is_short = |len: usize| len <= MAX_LEN;
+    let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
+    if dtypes.any(|dtype| *dtype == DType::F64) {
+        return Some(Refusal::F64);
+    }
+    let are_short = lens.iter().copied().all(is_short) && is_short(nest.output_len());
+    if !are_short || !guards_fit(nest) {
+        return Some(Refusal::TooLong);
+    }
+    (!nest::fits(nest, lens, room)).then_some(Refusal::Indivisible)
 }
 
 /// Whether a kernel can count what guards ask for.

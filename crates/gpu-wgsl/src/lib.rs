@@ -54,6 +54,7 @@ pub mod tuning;
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
 pub use device::{AnyBuffer, Buffer, Gpu, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Result};
+pub use executor::Refusal;
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use nest::{ShapeClass, Tile};
 pub use pool::PoolCounters;

@@ -18,9 +18,12 @@ mod schedule;
 mod statements;
 mod text;
 mod tile;
+mod window;
 
-pub(crate) use schedule::{Room, Schedule, cut, fits, schedule};
+pub(crate) use parts::Parts;
+pub(crate) use schedule::{Division, Room, Schedule, cut, division, fits, schedule};
 pub use tile::{ShapeClass, Tile};
+pub(crate) use window::{Binding, Window, bytes, is_whole};
 
 use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest};
@@ -28,7 +31,7 @@ use tensor_core::ir::{IndexMap, LoopNest};
 /// Invocations of a workgroup whose invocations share elements.
 const GROUP: u32 = 256;
 
-/// The parameters of every kernel written here.
+/// The parameters of a kernel that is given whole arrays.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct NestParams {
@@ -50,9 +53,10 @@ pub(crate) struct Emitted {
     pub(crate) source: String,
 }
 
-/// Writes the kernel of a nest that keeps all rules and whose output is not empty.
-pub(crate) fn emit(nest: &LoopNest, schedule: &Schedule) -> Emitted {
-    let (name, main) = emitter::entry_and_text(nest, schedule);
+/// Writes the kernel of a nest that keeps all rules and whose output is not empty; `window` is the last axis that may start
+/// elsewhere, where arrays are given in part.
+pub(crate) fn emit(nest: &LoopNest, schedule: &Schedule, window: Option<usize>) -> Emitted {
+    let (name, main) = emitter::entry_and_text(nest, schedule, window);
     let source = format!("{main}{}", expression::parts(&main));
     Emitted { name, source }
 }
@@ -97,6 +101,10 @@ mod tests {
 
     fn room() -> Room {
         Room {
+            binding: Binding {
+                bytes: 1 << 27,
+                alignment: 256,
+            },
             workgroup_bytes: 16 << 10,
             least_outputs: 1 << 12,
             least_side: 4,
@@ -131,7 +139,7 @@ mod tests {
         ] {
             for nest in nests(&tensor) {
                 let schedule = schedule(&nest, &room());
-                let emitted = emit(&nest, &schedule);
+                let emitted = emit(&nest, &schedule, None);
                 let module = naga::front::wgsl::parse_str(&emitted.source);
                 let module = module
                     .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&emitted.source)));
@@ -139,7 +147,7 @@ mod tests {
                 if let Err(error) = validator.validate(&module) {
                     panic!("{}", error.emit_to_string(&emitted.source));
                 }
-                assert_eq!(emit(&nest, &schedule).source, emitted.source);
+                assert_eq!(emit(&nest, &schedule, None).source, emitted.source);
             }
         }
     }
@@ -152,8 +160,7 @@ mod tests {
     #[test]
     fn what_two_axes_read_apart_is_computed_in_blocks() {
         let x = zeros(&[80, 90]);
-        let has_blocks =
-            |tensor: &Tensor| matches!(last_schedule(tensor), Schedule::Blocks(_));
+        let has_blocks = |tensor: &Tensor| matches!(last_schedule(tensor), Schedule::Blocks(_));
         let distances = (x.expand_dims(1) - &x).abs();
         assert!(has_blocks(&x.matmul(&x.t())));
         assert!(has_blocks(&distances.lt(1.0).count(2)));
@@ -164,7 +171,13 @@ mod tests {
 
     #[test]
     fn rows_of_neighbours_are_shared_and_columns_are_not() {
-        assert_eq!(last_schedule(&zeros(&[3, 4096]).sum(1)), Schedule::Lanes(256));
-        assert_eq!(last_schedule(&zeros(&[8, 1 << 15]).sum(0)), Schedule::Lanes(1));
+        assert_eq!(
+            last_schedule(&zeros(&[3, 4096]).sum(1)),
+            Schedule::Lanes(256)
+        );
+        assert_eq!(
+            last_schedule(&zeros(&[8, 1 << 15]).sum(0)),
+            Schedule::Lanes(1)
+        );
     }
 }

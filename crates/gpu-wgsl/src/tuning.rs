@@ -117,7 +117,12 @@ pub fn candidates(class: ShapeClass) -> Vec<Tile> {
             [16, 256, 16, 2],
             [16, 256, 16, 4],
         ],
-        ShapeClass::Small => &[[16, 16, 2, 2], [16, 16, 4, 2], [32, 32, 4, 2], [32, 32, 4, 4]],
+        ShapeClass::Small => &[
+            [16, 16, 2, 2],
+            [16, 16, 4, 2],
+            [32, 32, 4, 2],
+            [32, 32, 4, 4],
+        ],
     };
     let of = |[block_rows, block_cols, thread_rows, thread_cols]: [u32; 4]| {
         INNER.map(|block_inner| Tile {
@@ -173,7 +178,14 @@ impl FromStr for Line {
         };
         let sizes: Result<Vec<u32>, _> = sizes.iter().map(|size| size.parse()).collect();
         let sizes = sizes.map_err(|error| format!("`{line}`: {error}"))?;
-        let &[block_rows, block_cols, block_inner, thread_rows, thread_cols] = &sizes[..] else {
+        let &[
+            block_rows,
+            block_cols,
+            block_inner,
+            thread_rows,
+            thread_cols,
+        ] = &sizes[..]
+        else {
             return Err(format!("`{line}` has not five sizes"));
         };
         let tile = Tile {

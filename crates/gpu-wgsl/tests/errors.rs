@@ -86,7 +86,7 @@ fn a_budget_is_out_of_memory_and_names_the_buffer() {
 #[test]
 fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
     for gpu in every_adapter() {
-        let limit = gpu.adapter().limits.max_storage_buffer_binding_size;
+        let limit = gpu.adapter().limits.max_buffer_size.min(u32::MAX.into());
         let side = usize::try_from(limit / 4).unwrap() + 1;
         let before = gpu.pool().reserved_bytes();
         let error = gpu.alloc::<f32>("x", &[side]).unwrap_err();
@@ -119,6 +119,22 @@ fn a_buffer_beyond_the_limit_is_too_large_and_nothing_is_allocated() {
             .unwrap_err();
         assert!(matches!(error, Error::Interface { .. }), "{error}");
         assert!(gpu.pool().reserved_bytes() <= before + 512);
+    }
+}
+
+#[test]
+fn a_buffer_beyond_the_binding_limit_is_too_large_for_a_kernel() {
+    for gpu in every_adapter() {
+        let limit = gpu.adapter().limits.max_storage_buffer_binding_size;
+        let len = u32::try_from(limit / 4).unwrap() + 1;
+        let words = gpu.alloc::<u32>("words", &[len as usize]).unwrap();
+        let params = PhiloxFillParams::new(0, 0, len);
+        let error = gpu
+            .dispatch(&layout::PHILOX_FILL, &params, &[&words])
+            .unwrap_err();
+        let text = "dispatch: words [";
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use gpu_wgsl::check::every_adapter;
-use gpu_wgsl::{Gpu, Select};
+use gpu_wgsl::{Gpu, Refusal, Select};
 use tensor_core::exec::{Executor, Storage, against_reference};
 use tensor_core::ndarray::ArrayD;
 use tensor_core::plan::Plan;
@@ -121,9 +121,15 @@ fn blocks_give_what_the_oracle_gives() {
         let product = |a: &Tensor, b: &Tensor| a.matmul(b);
         let programs: Vec<(&str, Tensor)> = vec![
             ("plain", product(&tall, &wide)),
-            ("whole blocks", product(&normal(&[64, 16], 6), &normal(&[16, 64], 7)) + 1.0),
+            (
+                "whole blocks",
+                product(&normal(&[64, 16], 6), &normal(&[16, 64], 7)) + 1.0,
+            ),
             ("prologue", product(&tall.exp(), &(&wide * 2.0).tanh())),
-            ("scaled terms", ((&tall * &scales).expand_dims(1) * &tall).sum(2)),
+            (
+                "scaled terms",
+                ((&tall * &scales).expand_dims(1) * &tall).sum(2),
+            ),
             ("epilogue", (product(&tall, &wide) + &bias).relu()),
             ("batch", product(&batch, &batch.permute(&[0, 2, 1])).relu()),
             ("small ones", product(&many, &many.permute(&[0, 2, 1]))),
@@ -132,7 +138,10 @@ fn blocks_give_what_the_oracle_gives() {
             ("few rows", product(&cols.t(), &rows.t()) - 1.0),
             ("halves", product(&halves.cast(DType::F32), &wide)),
             ("to halves", product(&tall, &wide).cast(DType::F16)),
-            ("to halves in words", product(&tall, &normal(&[9, 68], 7)).cast(DType::F16)),
+            (
+                "to halves in words",
+                product(&tall, &normal(&[9, 68], 7)).cast(DType::F16),
+            ),
             ("integers", (steps.expand_dims(1) * &steps).sum(2)),
             ("extremes", distances.max(2) - distances.min(2)),
             ("count", distances.lt(0.5).count(2)),
@@ -142,7 +151,10 @@ fn blocks_give_what_the_oracle_gives() {
                 let pairs = (many.expand_dims(2) - many.expand_dims(1)).abs();
                 pairs.lt(3.0).all(3)
             }),
-            ("padded", product(&tall.pad(1, 2, 1, 0.0), &normal(&[12, 70], 8))),
+            (
+                "padded",
+                product(&tall.pad(1, 2, 1, 0.0), &normal(&[12, 70], 8)),
+            ),
             ("with sums of rows", {
                 let both = (tall.expand_dims(1) * &tall).sum(2);
                 both / (&tall * &tall).sum(1).expand_dims(1).sqrt()
@@ -153,7 +165,10 @@ fn blocks_give_what_the_oracle_gives() {
                 let mask = Tensor::rand(Philox::new(3).stream(9), &[71, 9]).lt(0.5);
                 product(&mask.select(&tall, 0.0), &wide)
             }),
-            ("long", product(&normal(&[66, 5000], 17), &normal(&[5000, 65], 18))),
+            (
+                "long",
+                product(&normal(&[66, 5000], 17), &normal(&[5000, 65], 18)),
+            ),
         ];
         for (name, tensor) in &programs {
             check(gpu, name, &[tensor]);
@@ -188,6 +203,23 @@ fn an_index_out_of_range_is_an_error_of_its_line() {
 }
 
 #[test]
+fn an_array_longer_than_a_binding_is_one_like_others() {
+    for gpu in every_adapter() {
+        let limit = gpu.adapter().limits.max_storage_buffer_binding_size;
+        let len = usize::try_from(limit / 4).unwrap() + 1001;
+        let x = (Tensor::arange(len) % 7).realize(gpu).unwrap();
+        let flags = x.eq(3).realize(gpu).unwrap();
+        let counts = [&x.eq(3), &flags].map(|flags| flags.count(..));
+        let expected = u32::try_from((len + 3) / 7).unwrap();
+        for count in counts {
+            assert_eq!(count.eval::<u32>(gpu).unwrap()[[]], expected);
+        }
+        let last: ArrayD<i32> = x.slice(0, -1..).eval(gpu).unwrap();
+        assert_eq!(last[[0]], i32::try_from((len - 1) % 7).unwrap());
+    }
+}
+
+#[test]
 fn a_program_gives_the_same_bits_each_time() {
     for gpu in every_adapter() {
         let x = normal(&[64, 700], 0);
@@ -205,8 +237,11 @@ fn what_a_device_does_not_take_runs_on_the_host() {
     for gpu in every_adapter() {
         let x = normal(&[40], 0);
         let wide = (x.cast(DType::F64) * 3.0).sum(..);
+        let count = || gpu.refusals().get(&Refusal::F64).copied().unwrap_or(0);
+        let before = count();
         let (on_host, on_device) = (wide.eval::<f64>(&Host::new()), wide.eval::<f64>(gpu));
         assert_eq!(on_device.unwrap(), on_host.unwrap());
+        assert!(count() > before);
     }
 }
 

@@ -84,7 +84,10 @@ impl<'a> FixedKernel<'a> {
         let (a_shape, b_shape) = ([part.rows, inner], [inner, cols]);
         let sides = [part.rows, inner, cols].map(u32::try_from);
         let [Ok(rows), Ok(terms), Ok(columns)] = sides else {
-            bail!("kernels count in 32 bits, the product is {:?}", product.shape);
+            bail!(
+                "kernels count in 32 bits, the product is {:?}",
+                product.shape
+            );
         };
         let ready = Self {
             gpu,

@@ -8,6 +8,7 @@ use super::{AnyBuffer, Gpu, kernels::Pipeline, lock};
 use crate::adapter::{Adapter, Feature};
 use crate::{Error, Result};
 use shaders::Access;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -81,6 +82,8 @@ pub(super) struct Run {
     pipeline: Arc<Pipeline>,
     params: Vec<u8>,
     buffers: Vec<AnyBuffer>,
+    /// Of the first buffers the bytes that are bound; the others are bound whole.
+    stretches: Vec<Range<u64>>,
     grid: [u32; 2],
     thread: ThreadId,
 }
@@ -97,9 +100,15 @@ impl Run {
             pipeline,
             params: params.to_vec(),
             buffers,
+            stretches: Vec::new(),
             grid,
             thread: std::thread::current().id(),
         }
+    }
+
+    pub(super) fn on_stretches(self, stretches: &[Range<u64>]) -> Self {
+        let stretches = stretches.to_vec();
+        Self { stretches, ..self }
     }
 
     fn mark_outputs_stale(&self, why: &str) {
@@ -396,13 +405,24 @@ fn bind_group(
         }),
     };
     let bound = run.buffers.iter().zip(&run.pipeline.bindings);
+    let stretches = run
+        .stretches
+        .iter()
+        .map(Some)
+        .chain(std::iter::repeat(None));
     let storage =
-        bound.zip(1..).map(
-            |((buffer, (_, stride_bytes)), binding)| wgpu::BindGroupEntry {
-                binding,
-                resource: buffer.binding(*stride_bytes),
-            },
-        );
+        bound
+            .zip(stretches)
+            .zip(1..)
+            .map(
+                |(((buffer, (_, stride_bytes)), stretch), binding)| wgpu::BindGroupEntry {
+                    binding,
+                    resource: match stretch {
+                        Some(stretch) => buffer.stretch(stretch),
+                        None => buffer.binding(*stride_bytes),
+                    },
+                },
+            );
     device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: Some(&run.pipeline.name),
         layout: &run.pipeline.bind_group_layout,

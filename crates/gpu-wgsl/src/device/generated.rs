@@ -1,5 +1,6 @@
 //! Kernels whose text is written for a program: compiled once, run on buffers that their writer answers for.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{AnyBuffer, Gpu, batch, kernels::Pipeline};
@@ -30,7 +31,7 @@ impl Gpu {
         })
     }
 
-    /// Records a run of so many workgroups.
+    /// Records a run of so many workgroups, on the bytes given of the first buffers, and the rest whole.
     ///
     /// # Errors
     /// [`Error::TooLarge`] for more workgroups than the device's grid has; [`Error::ForeignBuffer`]; [`Error::Lost`].
@@ -39,6 +40,7 @@ impl Gpu {
         kernel: &Generated,
         params: &impl bytemuck::NoUninit,
         buffers: &[&AnyBuffer],
+        stretches: Option<&[Range<u64>]>,
         n_workgroups: u64,
     ) -> Result<()> {
         self.alive("dispatch")?;
@@ -47,11 +49,15 @@ impl Gpu {
         }
         let limit = self.adapter().limits.max_compute_workgroups_per_dimension;
         let grid = crate::linear_grid(&kernel.name, &[n_workgroups], n_workgroups, limit)?;
-        self.record(batch::Run::new(
+        let run = batch::Run::new(
             Arc::clone(&kernel.pipeline),
             bytemuck::bytes_of(params),
             buffers,
             grid,
-        ))
+        );
+        self.record(match stretches {
+            Some(stretches) => run.on_stretches(stretches),
+            None => run,
+        })
     }
 }

@@ -5,7 +5,7 @@ use crate::pool::Pool;
 use crate::{Error, Result};
 use shaders::Element;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use tensor_core::compare;
@@ -125,6 +125,21 @@ impl AnyBuffer {
             offset: 0,
             size: std::num::NonZero::new(bytes.min(self.memory.class_bytes)),
         })
+    }
+
+    /// Gives what a kernel sees of some of its bytes.
+    pub(super) fn stretch(&self, bytes: &Range<u64>) -> wgpu::BindingResource<'_> {
+        let end = bytes.end.min(self.memory.class_bytes);
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+            buffer: self.handle(),
+            offset: bytes.start,
+            size: std::num::NonZero::new(end - bytes.start),
+        })
+    }
+
+    /// Bytes that are bound with it.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.bytes
     }
 
     pub(super) fn handle(&self) -> &wgpu::Buffer {
@@ -365,14 +380,10 @@ impl Gpu {
         })
     }
 
-    /// Bytes that one buffer may have: bound whole, counted by kernels in 32 bits, a multiple of what copies need.
+    /// Bytes that one buffer may have: counted by kernels in 32 bits, a multiple of what copies need.
     fn max_buffer_bytes(&self) -> u64 {
-        let limits = &self.adapter().limits;
         let countable = u64::from(u32::MAX) * wgpu::COPY_BUFFER_ALIGNMENT;
-        let bytes = limits
-            .max_buffer_size
-            .min(limits.max_storage_buffer_binding_size)
-            .min(countable);
+        let bytes = self.adapter().limits.max_buffer_size.min(countable);
         bytes - bytes % wgpu::COPY_BUFFER_ALIGNMENT
     }
 
@@ -388,7 +399,7 @@ impl Gpu {
                 shape: shape.iter().map(|&side| side as u64).collect(),
                 needed,
                 unit: "bytes",
-                limit_name: "maxStorageBufferBindingSize or maxBufferSize",
+                limit_name: "maxBufferSize",
                 limit: self.max_buffer_bytes(),
             }),
         }

@@ -167,6 +167,7 @@ impl Gpu {
         kernels::check_interface(kernel, params, buffers)?;
         for buffer in buffers {
             self.check_owner("dispatch", buffer)?;
+            self.check_bound(buffer)?;
         }
         let domain = params.domain();
         let limit = self.adapter().limits.max_compute_workgroups_per_dimension;
@@ -244,6 +245,23 @@ impl Gpu {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that a kernel can be given a buffer whole.
+    fn check_bound(&self, buffer: &AnyBuffer) -> Result<()> {
+        let limit = self.adapter().limits.max_storage_buffer_binding_size;
+        if buffer.bytes() <= limit {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            op: "dispatch",
+            name: buffer.name().to_owned(),
+            shape: buffer.shape().iter().map(|&side| side as u64).collect(),
+            needed: buffer.bytes(),
+            unit: "bytes",
+            limit_name: "maxStorageBufferBindingSize",
+            limit,
+        })
     }
 
     fn check_owner(&self, op: &'static str, buffer: &AnyBuffer) -> Result<()> {

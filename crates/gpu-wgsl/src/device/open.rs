@@ -3,7 +3,7 @@
 use super::{Gpu, Shared, batch::Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
 use crate::executor::Nests;
-use crate::nest::Room;
+use crate::nest::{Binding, Room};
 use crate::tuning::Tiles;
 use crate::{Error, Result};
 use std::sync::atomic::AtomicBool;
@@ -85,6 +85,18 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
     Ok(assemble(adapter, device, queue))
 }
 
+#[cfg(test)]
+impl Gpu {
+    /// Opens a device as if it could bind no more than so many bytes.
+    pub(crate) fn with_binding(select: Select, bytes: u64) -> Result<Self> {
+        let mut gpu = Self::open(select)?;
+        let shared = Arc::get_mut(&mut gpu.shared).expect("nobody else knows the device yet");
+        shared.adapter.limits.max_storage_buffer_binding_size = bytes;
+        shared.room.binding.bytes = bytes;
+        Ok(gpu)
+    }
+}
+
 fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     let lost = Arc::new(OnceLock::new());
     let faults = Arc::new(Mutex::new(Vec::new()));
@@ -105,6 +117,10 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         _ => [1 << 12, 4],
     };
     let room = Room {
+        binding: Binding {
+            bytes: adapter.limits.max_storage_buffer_binding_size,
+            alignment: adapter.limits.min_storage_buffer_offset_alignment.into(),
+        },
         least_outputs,
         least_side,
         workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
@@ -159,6 +175,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> Adapter {
             max_compute_workgroup_storage_size: limits.max_compute_workgroup_storage_size,
             max_compute_invocations_per_workgroup: limits.max_compute_invocations_per_workgroup,
             max_compute_workgroups_per_dimension: limits.max_compute_workgroups_per_dimension,
+            min_storage_buffer_offset_alignment: limits.min_storage_buffer_offset_alignment,
             min_uniform_buffer_offset_alignment: limits.min_uniform_buffer_offset_alignment,
         },
         features: Feature::ALL
@@ -216,6 +233,7 @@ mod tests {
                 max_compute_workgroup_storage_size: 0,
                 max_compute_invocations_per_workgroup: 0,
                 max_compute_workgroups_per_dimension: 0,
+                min_storage_buffer_offset_alignment: 256,
                 min_uniform_buffer_offset_alignment: 0,
             },
             features: Vec::new(),

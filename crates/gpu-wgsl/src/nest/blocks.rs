@@ -50,7 +50,10 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let (nest, tile) = (self.to.nest, &self.block.tile);
         for side in 0..2 {
             for &id in &self.roles.staged[side] {
-                let (vector, len) = (self.vector_of(side, id), tile.block_inner * tile.stride(side));
+                let (vector, len) = (
+                    self.vector_of(side, id),
+                    tile.block_inner * tile.stride(side),
+                );
                 self.to
                     .line(format!("var<workgroup> wg_v{id}: array<{vector}, {len}>;"));
             }
@@ -94,7 +97,12 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.totals();
         self.stages();
         self.to.reduced();
-        let after: Vec<bool> = nest.epilogue().iter().zip(&outer).map(|(is, before)| *is && !before).collect();
+        let after: Vec<bool> = nest
+            .epilogue()
+            .iter()
+            .zip(&outer)
+            .map(|(is, before)| *is && !before)
+            .collect();
         self.values(&after);
         match bits(nest.dtype()) {
             None => self.store(),
@@ -116,8 +124,9 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let [_, cols] = [0, 1].map(|side| self.block.n_blocks_along(nest, side));
         let [block_rows, block_cols] = self.block.tile.block();
         let rows = self.block.n_blocks_along(nest, 0);
-        self.to
-            .line(format!("let first_row = block / {cols}u % {rows}u * {block_rows}u;"));
+        self.to.line(format!(
+            "let first_row = block / {cols}u % {rows}u * {block_rows}u;"
+        ));
         self.to
             .line(format!("let first_col = block % {cols}u * {block_cols}u;"));
         let batch = self.block.batch_axes(nest);
@@ -143,9 +152,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                 (_, 1) => format!("({quotient}) % {size}u"),
                 _ => format!("{quotient} % {size}u"),
             };
-            let name = self.to.name(axis);
-            let name = element.map_or_else(|| name.to_owned(), |element| format!("{name}_{element}"));
-            self.to.line(format!("let {name} = bitcast<i32>({index});"));
+            self.to.index(axis, element, &index);
             below *= size;
         }
     }
@@ -218,11 +225,13 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         for turn in 0..n_slots.div_ceil(threads) {
             let first = turn * threads;
             if first + threads > n_slots {
-                self.to.open(format!("if (lid.x + {first}u < {n_slots}u) {{"));
+                self.to
+                    .open(format!("if (lid.x + {first}u < {n_slots}u) {{"));
             } else {
                 self.to.open("{");
             }
-            self.to.line(format!("let slot = {};", plus("lid.x", first)));
+            self.to
+                .line(format!("let slot = {};", plus("lid.x", first)));
             let (term, group) = match walks_terms {
                 true => (format!("slot % {inner}u"), format!("slot / {inner}u")),
                 false => (format!("slot / {n_groups}u"), format!("slot % {n_groups}u")),
@@ -278,7 +287,9 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     }
 
     fn has_rest(&self) -> bool {
-        !self.terms().is_multiple_of(self.block.tile.block_inner as usize)
+        !self
+            .terms()
+            .is_multiple_of(self.block.tile.block_inner as usize)
     }
 
     /// Folds the terms of a stage, some of them in each turn of the loop.
@@ -369,7 +380,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let Some(fixed) = self.to.is_fixed() else {
             return;
         };
-        self.to.line("if (lid.x == 0u) { atomicStore(&wg_open, 0u); }");
+        self.to
+            .line("if (lid.x == 0u) { atomicStore(&wg_open, 0u); }");
         self.to.line("workgroupBarrier();");
         self.to
             .line(format!("if (!({fixed})) {{ atomicStore(&wg_open, 1u); }}"));
@@ -391,7 +403,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             let inside: Vec<String> = sides
                 .map(|side| format!("{}_{} < {}u", SIDES[side], at[side], counts[side]))
                 .collect();
-            let position = access::position(&map, &to.names());
+            let position = to.in_stretch(&access::position(&map, &to.names()));
             let write = format!("out[{position}] = {};", to.local("v", result));
             match &inside[..] {
                 [] => to.line(write),
@@ -416,7 +428,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             tile.invocations()
         ));
         self.to.line(format!("let in_row = slot / {words}u;"));
-        self.to.line(format!("let in_col = slot % {words}u * {per_word}u;"));
+        self.to
+            .line(format!("let in_col = slot % {words}u * {per_word}u;"));
         self.to.line("let col = first_col + in_col;");
         self.to.open(format!(
             "if (first_row + in_row < {rows}u && col < {cols}u) {{"
@@ -434,11 +447,16 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             self.to.line(add);
         }
         let mut map = contiguous(&nest.domain);
+        let names = self.to.names_at_first_col();
         for &axis in &self.block.sides[1] {
-            map.strides[axis] = 0;
+            if names[axis] == "0i" {
+                map.strides[axis] = 0;
+            }
         }
-        let row = access::position(&map, &self.to.names());
-        self.to.line(format!("let first = bitcast<u32>({row}) + col;"));
+        let row = access::position(&map, &names);
+        let row = self.to.in_stretch(&row);
+        self.to
+            .line(format!("let first = bitcast<u32>({row}) + col;"));
         if shares_words(nest, self.block) {
             self.merge_word(bits);
         } else {
@@ -451,7 +469,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     /// Puts the elements of the tile into workgroup memory, some neighbours together.
     fn pack(&mut self, bits: u32, cells: u32) {
         let tile = self.block.tile;
-        let (packed, vector, [_, width]) = (self.block.packed(bits), tile.vector(1), tile.threads());
+        let (packed, vector, [_, width]) =
+            (self.block.packed(bits), tile.vector(1), tile.threads());
         let (dtype, result) = (self.to.nest.dtype(), self.to.nest.result().0);
         let spread = self.to.placement.spread[result];
         for row in 0..tile.thread_rows {
@@ -479,17 +498,21 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     /// Writes `bits` at the element `first`, which may lie within a word.
     fn merge_word(&mut self, bits: u32) {
         let (per_word, cols) = (WORD_BITS / bits, self.counts[1]);
-        self.to.line(format!("let n_own = min({cols}u - col, {per_word}u);"));
+        self.to
+            .line(format!("let n_own = min({cols}u - col, {per_word}u);"));
         self.to.line(format!(
             "let mask = select((1u << (n_own * {bits}u)) - 1u, 0xffffffffu, n_own == {per_word}u);"
         ));
         self.to.line(format!("let word = first / {per_word}u;"));
-        self.to.line(format!("let shift = first % {per_word}u * {bits}u;"));
+        self.to
+            .line(format!("let shift = first % {per_word}u * {bits}u;"));
         self.to.line("atomicAnd(&out[word], ~(mask << shift));");
-        self.to.line("atomicOr(&out[word], (bits & mask) << shift);");
+        self.to
+            .line("atomicOr(&out[word], (bits & mask) << shift);");
         self.to.line("let above = (32u - shift) % 32u;");
         self.to.open("if (shift > 0u && (mask >> above) != 0u) {");
-        self.to.line("atomicAnd(&out[word + 1u], ~(mask >> above));");
+        self.to
+            .line("atomicAnd(&out[word + 1u], ~(mask >> above));");
         self.to
             .line("atomicOr(&out[word + 1u], (bits & mask) >> above);");
         self.to.close();

@@ -9,17 +9,22 @@ use super::blocks::{self, Writer};
 use super::lanes;
 use super::schedule::Schedule;
 use super::statements::Statements;
+use super::window::{MAX_AXES, MAX_INPUTS};
 
 /// The kernel's name and its text, shared parts apart.
-pub(super) fn entry_and_text(nest: &LoopNest, schedule: &Schedule) -> (String, String) {
+pub(super) fn entry_and_text(
+    nest: &LoopNest,
+    schedule: &Schedule,
+    window: Option<usize>,
+) -> (String, String) {
     let name = name(nest);
     let (sides, group) = match schedule {
         Schedule::Lanes(_) => (Default::default(), super::GROUP),
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
-    let mut to = Statements::new(nest, sides);
+    let mut to = Statements::new(nest, sides, window);
     header(&mut to, schedule);
-    bindings(&mut to, schedule);
+    bindings(&mut to, schedule, window);
     match schedule {
         Schedule::Lanes(lanes) => lanes::memory(&mut to, *lanes),
         Schedule::Blocks(block) => Writer::new(&mut to, block).memory(),
@@ -83,13 +88,19 @@ fn header(to: &mut Statements<'_>, schedule: &Schedule) {
     to.line("");
 }
 
-fn bindings(to: &mut Statements<'_>, schedule: &Schedule) {
+fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>) {
     let nest = to.nest;
     to.open("struct NestParams {");
     to.line("zero: u32,");
-    to.line("pad0: u32,");
-    to.line("pad1: u32,");
-    to.line("pad2: u32,");
+    if window.is_none() {
+        (0..3).for_each(|n| to.line(format!("pad{n}: u32,")));
+    } else {
+        to.line("shift: i32,");
+        to.line("first: u32,");
+        to.line("pad: u32,");
+        to.line(format!("starts: array<vec4<u32>, {}>,", MAX_AXES / 4));
+        to.line(format!("bases: array<vec4<u32>, {}>,", MAX_INPUTS / 4));
+    }
     to.close();
     to.line("");
     to.line("@group(0) @binding(0) var<uniform> params: NestParams;");

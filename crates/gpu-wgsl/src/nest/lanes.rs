@@ -66,8 +66,7 @@ fn domain_indices(to: &mut Statements<'_>) {
                 0 => quotient,
                 _ => format!("({quotient}) % {size}u"),
             };
-            let name = to.name(axis).to_owned();
-            to.line(format!("let {name} = bitcast<i32>({index});"));
+            to.index(axis, None, &index);
         } else {
             to.stays(axis);
         }
@@ -78,7 +77,9 @@ fn domain_indices(to: &mut Statements<'_>) {
 /// Loops over the reduced axes, and the tree.
 fn reduction(to: &mut Statements<'_>, lanes: u32) {
     to.totals();
-    let stop = to.is_fixed().map(|fixed| format!("if ({fixed}) {{ break; }}"));
+    let stop = to
+        .is_fixed()
+        .map(|fixed| format!("if ({fixed}) {{ break; }}"));
     let dealt = dealt_axis(to.nest, lanes);
     for (axis, &size) in to.nest.reduce.iter().enumerate() {
         let index = to.name(to.nest.domain.len() + axis).to_owned();
@@ -111,7 +112,9 @@ fn tree(to: &mut Statements<'_>, lanes: u32) {
         to.line(format!("wg_v{0}[lid.x] = total{0};", id.0));
     }
     let half = lanes / 2;
-    to.open(format!("for (var step = {half}u; step > 0u; step /= 2u) {{"));
+    to.open(format!(
+        "for (var step = {half}u; step > 0u; step /= 2u) {{"
+    ));
     to.line("workgroupBarrier();");
     to.open("if (lane < step) {");
     for &(id, op) in &reductions {
@@ -135,7 +138,8 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
     let is_first = if lanes > 1 { " && lane == 0u" } else { "" };
     let Some(bits) = bits(dtype) else {
         to.open(format!("if (is_inside{is_first}) {{"));
-        to.line(format!("out[place] = {result};"));
+        let place = to.from_first("place", 1);
+        to.line(format!("out[{place}] = {result};"));
         to.close();
         return;
     };
@@ -167,6 +171,7 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
         "bits |= wg_bits[lid.x * {per_word}u + n] << (n * {bits}u);"
     ));
     to.close();
-    to.line("out[word] = bits;");
+    let word = to.from_first("word", per_word);
+    to.line(format!("out[{word}] = bits;"));
     to.close();
 }

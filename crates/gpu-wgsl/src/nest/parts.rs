@@ -2,21 +2,26 @@
 //!
 //! Role: of a nest with few output elements and long reduced axes, nests that keep a device busy, or that a driver lets run to
 //! their ends: one for each fold, which computes many partial results side by side, and one that joins those and does what follows.
-//! Method: one reduced axis is cut into pieces of one length, and a new last axis of the domain counts them. Where the last piece
+//! Method: one reduced axis is cut into pieces of one length, and a new first axis of the domain counts them: so a piece's results lie
+//! together, and what joins them reads neighbours side by side. Where the last piece
 //! is short, what would lie beyond the axis is not read and counts as the fold's neutral element. All of it is said in terms of
 //! nests, so the oracle can run it too, and the order of a fold is fixed by the nest and the number of parts.
+
+use std::sync::Arc;
 
 use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 use tensor_core::op::Reduce;
 use tensor_core::{DType, Scalar};
 
+use super::contiguous;
+
 /// A nest in two steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     /// The folds, each with the places of its inputs among those of the nest.
-    pub(crate) folds: Vec<(LoopNest, Vec<usize>)>,
+    pub(crate) folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
     /// What joins them: its inputs are some of the nest's, by place, and then the results of the folds.
-    pub(crate) rest: LoopNest,
+    pub(crate) rest: Arc<LoopNest>,
     pub(crate) rest_inputs: Vec<usize>,
 }
 
@@ -48,12 +53,13 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
         .collect();
     let folds = reduced
         .iter()
-        .map(|&(_, op, operand)| cut.fold(op, operand));
+        .map(|&(_, op, operand)| cut.fold(op, operand))
+        .map(|(fold, inputs)| (Arc::new(fold), inputs));
     let folds = folds.collect();
     let (rest, rest_inputs) = cut.rest(&epilogue);
     Some(Parts {
         folds,
-        rest,
+        rest: Arc::new(rest),
         rest_inputs,
     })
 }
@@ -176,7 +182,7 @@ impl Cut<'_> {
         let mut reduce = nest.reduce.clone();
         reduce[self.axis] = self.piece;
         let fold = LoopNest {
-            domain: [&nest.domain[..], &[self.n_parts]].concat(),
+            domain: [&[self.n_parts], &nest.domain[..]].concat(),
             reduce,
             values: draft.values,
             dtypes: draft.dtypes,
@@ -240,13 +246,13 @@ impl Cut<'_> {
         (rest, draft.inputs)
     }
 
-    /// A map of the nest on domain, part, and reduced axes, the cut one within its piece.
+    /// A map of the nest on part, domain, and reduced axes, the cut one within its piece.
     fn cut_map(&self, map: &IndexMap) -> IndexMap {
         let (domain, reduced) = map.strides.split_at(self.nest.domain.len());
         let of_part = reduced[self.axis] * self.piece.cast_signed();
         IndexMap {
             offset: map.offset,
-            strides: [domain, &[of_part], reduced].concat(),
+            strides: [&[of_part], domain, reduced].concat(),
         }
     }
 
@@ -254,8 +260,8 @@ impl Cut<'_> {
     fn last_piece(&self) -> Option<Guard> {
         let size = self.nest.reduce[self.axis];
         let n_domain = self.nest.domain.len();
-        let mut strides = vec![0; n_domain + 1 + self.nest.reduce.len()];
-        strides[n_domain] = self.piece.cast_signed();
+        let mut strides = vec![0; 1 + n_domain + self.nest.reduce.len()];
+        strides[0] = self.piece.cast_signed();
         strides[n_domain + 1 + self.axis] = 1;
         (self.piece * self.n_parts > size).then_some(Guard {
             map: IndexMap { offset: 0, strides },
@@ -265,17 +271,12 @@ impl Cut<'_> {
 
     /// Where a partial result lies, by domain and part.
     fn of_partial(&self) -> IndexMap {
-        let mut strides = vec![1; self.nest.domain.len() + 1];
-        for axis in (0..self.nest.domain.len()).rev() {
-            let inner = self
-                .nest
-                .domain
-                .get(axis + 1)
-                .copied()
-                .unwrap_or(self.n_parts);
-            strides[axis] = strides[axis + 1] * inner.cast_signed();
+        let IndexMap { offset, strides } = contiguous(&self.nest.domain);
+        let of_part = self.nest.output_len().cast_signed();
+        IndexMap {
+            offset,
+            strides: [&strides[..], &[of_part]].concat(),
         }
-        IndexMap { offset: 0, strides }
     }
 }
 
@@ -303,8 +304,6 @@ fn neutral(op: Reduce, dtype: DType) -> Scalar {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tensor_core::exec::{Executor, Storage};
     use tensor_core::plan::{BufferId, Plan, Step};
     use tensor_core::{Axes, HostData, Reference, Tensor};

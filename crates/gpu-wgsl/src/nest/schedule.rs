@@ -9,11 +9,13 @@ use super::GROUP;
 use super::access::{WORD_BITS, bits};
 use super::parts::{self, Parts};
 use super::tile::Block;
+use super::window::{Binding, Window, bytes, is_whole, windows};
 use crate::tuning::Tiles;
 
 /// What a device has room for.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
+    pub(crate) binding: Binding,
     /// Bytes of workgroup memory.
     pub(crate) workgroup_bytes: u32,
     /// The fewest elements of an output of which blocks keep the device busy.
@@ -97,7 +99,9 @@ pub(crate) fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     let schedule = schedule(nest, room);
     let limit = room.loop_iterations.unwrap_or(u64::MAX);
     let runs = iterations(nest, &schedule);
-    let invocations = schedule.n_groups(nest).saturating_mul(schedule.group().into());
+    let invocations = schedule
+        .n_groups(nest)
+        .saturating_mul(schedule.group().into());
     if runs <= LONG.min(limit) || (invocations >= BUSY && runs <= limit) {
         return None;
     }
@@ -108,15 +112,58 @@ pub(crate) fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     parts::cut(nest, n_parts.min(longest / 2))
 }
 
-/// Whether loops stay within a driver's limit, cut or not.
-pub(crate) fn fits(nest: &LoopNest, room: &Room) -> bool {
-    let runs = iterations(nest, &schedule(nest, room));
-    room.loop_iterations.is_none_or(|most| runs <= most)
-        || cut(nest, room).is_some_and(|parts| {
-            let folds = parts.folds.iter().map(|(fold, _)| fold);
-            let mut nests = folds.chain([&parts.rest]);
-            nests.all(|part| part.reduce != nest.reduce && fits(part, room))
-        })
+/// How a nest runs.
+#[derive(Debug)]
+pub(crate) enum Division {
+    /// In one kernel, which is given whole arrays.
+    Whole,
+    /// In one kernel after the other, each given a stretch of every array.
+    Windows(Vec<Window>),
+    /// In two steps.
+    Parts(Parts),
+}
+
+/// Divides a nest whose inputs have these lengths; `None` if no division makes its arrays fit.
+pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Division> {
+    if let Some(parts) = cut(nest, room) {
+        return Some(Division::Parts(parts));
+    }
+    if is_whole(nest, lens, room.binding) {
+        return Some(Division::Whole);
+    }
+    if let Some(windows) = windows(nest, lens, room.binding) {
+        return Some(Division::Windows(windows));
+    }
+    // Whatever is folded is read in pieces of which each fits well.
+    let inputs = nest.inputs.iter().zip(lens);
+    let longest = inputs.map(|(&dtype, &len)| bytes(dtype, len)).max()?;
+    let n_parts = usize::try_from(longest.div_ceil(room.binding.bytes / 4)).ok()?;
+    parts::cut(nest, n_parts).map(Division::Parts)
+}
+
+/// Whether a nest can run: loops stay within a driver's limit, and arrays within what can be bound, divided or not.
+pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
+    let ends = |nest: &LoopNest| {
+        let runs = iterations(nest, &schedule(nest, room));
+        room.loop_iterations.is_none_or(|most| runs <= most)
+    };
+    match division(nest, lens, room) {
+        None => false,
+        Some(Division::Whole) => ends(nest),
+        Some(Division::Windows(windows)) => windows.iter().all(|window| ends(&window.nest)),
+        Some(Division::Parts(parts)) => {
+            let at = |places: &[usize]| -> Vec<usize> {
+                places.iter().map(|&place| lens[place]).collect()
+            };
+            let partials = parts.folds.iter().map(|(fold, _)| fold.output_len());
+            let rest: Vec<usize> = at(&parts.rest_inputs).into_iter().chain(partials).collect();
+            let is_less = |part: &LoopNest| part.reduce != nest.reduce;
+            let mut folds = parts.folds.iter();
+            folds.all(|(fold, inputs)| is_less(fold) && fits(fold, &at(inputs), room))
+                && is_less(&parts.rest)
+                && fits(&parts.rest, &rest, room)
+        }
+    }
 }
 
 /// How often the loops of one invocation run.

@@ -24,21 +24,27 @@ pub(super) struct Statements<'n> {
     pub(super) text: Text,
     /// Of the loop axes.
     names: Vec<String>,
+    /// Which of them do not change.
+    stays: Vec<bool>,
     /// The axes along the rows and the columns of a tile.
     sides: [Vec<usize>; 2],
+    /// The last axis whose loop may start elsewhere than at 0, where arrays are given in part.
+    window: Option<usize>,
     /// How many elements the tile has along each, and the one that is being written.
     extent: [usize; 2],
     at: [usize; 2],
 }
 
 impl<'n> Statements<'n> {
-    pub(super) fn new(nest: &'n LoopNest, sides: [Vec<usize>; 2]) -> Self {
+    pub(super) fn new(nest: &'n LoopNest, sides: [Vec<usize>; 2], window: Option<usize>) -> Self {
         Self {
             nest,
             placement: Placement::of(nest, &sides),
             text: Text::default(),
             names: (0..nest.sizes().len()).map(axis_name).collect(),
+            stays: vec![false; nest.sizes().len()],
             sides,
+            window,
             extent: [1, 1],
             at: [0, 0],
         }
@@ -66,12 +72,60 @@ impl<'n> Statements<'n> {
         (0..2).find(|&side| self.sides[side].contains(&axis))
     }
 
-    /// An axis that has one element is always at its first.
-    pub(super) fn stays(&mut self, axis: usize) {
-        "0i".clone_into(&mut self.names[axis]);
+    /// Names the index of an axis, counted from where its loop starts.
+    pub(super) fn index(&mut self, axis: usize, element: Option<usize>, count: &str) {
+        let name = &self.names[axis];
+        let name = element.map_or_else(|| name.clone(), |element| format!("{name}_{element}"));
+        let index = match self.start(axis) {
+            Some(start) => format!("{count} + {start}"),
+            None => count.to_owned(),
+        };
+        self.line(format!("let {name} = bitcast<i32>({index});"));
     }
 
-    /// The name of a loop index, for a tile without the number of its element.
+    /// The name of an axis that nothing reads or that has one element, and so stays where it starts.
+    pub(super) fn stays(&mut self, axis: usize) {
+        self.stays[axis] = true;
+        self.names[axis] = match self.start(axis) {
+            Some(start) => format!("bitcast<i32>({start})"),
+            None => "0i".to_owned(),
+        };
+    }
+
+    fn start(&self, axis: usize) -> Option<String> {
+        let is_moved = self.window.is_some_and(|last| axis <= last);
+        is_moved.then(|| format!("params.starts[{}][{}]", axis / 4, axis % 4))
+    }
+
+    /// A position in the output, by indices, as one in the stretch of it that is bound.
+    pub(super) fn in_stretch(&self, position: &str) -> String {
+        match self.window {
+            Some(_) => format!("{position} + params.shift"),
+            None => position.to_owned(),
+        }
+    }
+
+    /// A position counted in units of so many elements from the first of the loops, as one in the stretch that is bound.
+    pub(super) fn from_first(&self, position: &str, unit: u32) -> String {
+        match (self.window, unit) {
+            (None, _) => position.to_owned(),
+            (Some(_), 1) => format!("{position} + params.first"),
+            (Some(_), unit) => format!("{position} + params.first / {unit}u"),
+        }
+    }
+
+    /// The names of the loop indices where an axis of columns is where its loop starts.
+    pub(super) fn names_at_first_col(&self) -> Vec<String> {
+        let mut names = self.names();
+        for &axis in &self.sides[1] {
+            names[axis] = self
+                .start(axis)
+                .map_or_else(|| "0i".to_owned(), |start| format!("bitcast<i32>({start})"));
+        }
+        names
+    }
+
+    /// The name of a loop index.
     pub(super) fn name(&self, axis: usize) -> &str {
         &self.names[axis]
     }
@@ -81,7 +135,7 @@ impl<'n> Statements<'n> {
         let named = self.names.iter().enumerate().map(|(axis, name)| {
             let element = self.side_of(axis).map(|side| self.at[side]);
             match element {
-                Some(element) if name != "0i" => format!("{name}_{element}"),
+                Some(element) if !self.stays[axis] => format!("{name}_{element}"),
                 _ => name.clone(),
             }
         });
@@ -207,7 +261,11 @@ impl<'n> Statements<'n> {
     fn read(&mut self, id: usize, input: usize, position: &str, guards: &[Guard]) -> String {
         let dtype = self.nest.inputs[input];
         let at = self.local("p", id);
-        self.line(format!("let {at} = bitcast<u32>({position});"));
+        let base = match self.window {
+            Some(_) => format!(" - params.bases[{}][{}]", input / 4, input % 4),
+            None => String::new(),
+        };
+        self.line(format!("let {at} = bitcast<u32>({position}){base};"));
         let element = access::element(dtype, &format!("in{input}"), &at);
         if guards.is_empty() {
             return element;

@@ -110,8 +110,7 @@ impl Tile {
         const LARGEST: u32 = 1024;
         const MOST_ELEMENTS: u32 = 128;
         let [rows, cols] = self.thread();
-        let divides =
-            |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
+        let divides = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
         if !divides(rows, self.block_rows) || !divides(cols, self.block_cols) {
             Some("the sides of a block are multiples of those of a tile")
         } else if !divides(4, self.block_inner) {
@@ -235,7 +234,9 @@ impl Block {
             sides,
         };
         let elements = block.tile.thread_rows * block.tile.thread_cols;
-        let statements = u32::try_from(n_both).unwrap_or(u32::MAX).saturating_mul(elements);
+        let statements = u32::try_from(n_both)
+            .unwrap_or(u32::MAX)
+            .saturating_mul(elements);
         if statements > MAX_STATEMENTS {
             return None;
         }
@@ -256,7 +257,9 @@ impl Block {
         };
         let cells = self.cells(nest).unwrap_or(0) * self.tile.block_rows;
         // And what tells whether an element is still open.
-        let values = of_side(0).saturating_add(of_side(1)).saturating_add(cells + 1);
+        let values = of_side(0)
+            .saturating_add(of_side(1))
+            .saturating_add(cells + 1);
         values.saturating_mul(VALUE_BYTES)
     }
 
@@ -323,7 +326,11 @@ impl Roles {
                 roles.staged[side].push(id);
                 roles.before[side][id] = true;
             } else if wanted[id] {
-                let place = if is_of_term { &mut roles.inner } else { &mut roles.outer };
+                let place = if is_of_term {
+                    &mut roles.inner
+                } else {
+                    &mut roles.outer
+                };
                 place[id] = true;
             }
             for operand in nest.values[id].operands() {
@@ -367,7 +374,11 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
             None => groups.push((moved, vec![axis])),
         }
     }
-    let count = |axes: &Vec<usize>| axes.iter().map(|&axis| nest.domain[axis]).product::<usize>();
+    let count = |axes: &Vec<usize>| {
+        axes.iter()
+            .map(|&axis| nest.domain[axis])
+            .product::<usize>()
+    };
     let is_beyond = |one: &[bool], other: &[bool]| one.iter().zip(other).any(|(a, b)| *a && !*b);
     let mut best: Option<(usize, [Vec<usize>; 2])> = None;
     for (place, (moved, axes)) in groups.iter().enumerate() {
@@ -387,6 +398,10 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
     let (_, sides) = best?;
     // Short elements are packed along the end of the output.
     let cols = &sides[1];
-    let is_end = cols.iter().rev().copied().eq((0..nest.domain.len()).rev().take(cols.len()));
+    let is_end = cols
+        .iter()
+        .rev()
+        .copied()
+        .eq((0..nest.domain.len()).rev().take(cols.len()));
     (bits(nest.dtype()).is_none() || is_end).then_some(sides)
 }

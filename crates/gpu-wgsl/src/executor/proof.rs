@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use tensor_core::exec::{Executor, against_reference};
+use tensor_core::exec::{Executor, Storage, against_reference};
 use tensor_core::plan::{Plan, Step};
 use tensor_core::rng::Philox;
-use tensor_core::{HostData, Tensor};
+use tensor_core::{DType, Host, HostData, Tensor};
 
 use super::{Array, Compiled};
 use crate::check::every_adapter;
 use crate::nest::{self, Emitted, Room, Schedule, ShapeClass, Tile};
-use crate::{Gpu, tuning};
+use crate::{Gpu, Refusal, Select, tuning};
 
 fn normal(shape: &[usize], stream: u64) -> Tensor {
     let mut data = vec![0.0; shape.iter().product()];
@@ -40,7 +40,7 @@ fn compare(
         .collect();
     let arrays: Vec<&Array> = arrays.iter().collect();
     let output = compiled.run(gpu, &step.nest, None, &arrays).unwrap();
-    let storage: Arc<dyn tensor_core::exec::Storage> = Arc::new(output);
+    let storage: Arc<dyn Storage> = Arc::new(output);
     let actual = pollster::block_on(storage.read()).unwrap();
     against_reference(gpu, step, &data.iter().collect::<Vec<_>>(), &actual)
         .map_err(|error| error.to_string())
@@ -73,11 +73,79 @@ fn blocks_of_all_candidate_sizes_give_what_the_oracle_gives() {
                 let room = room(gpu, used, tile);
                 let schedule = nest::schedule(&program.0.nest, &room);
                 assert!(matches!(schedule, Schedule::Blocks(_)), "{tile:?}");
-                let emitted = nest::emit(&program.0.nest, &schedule);
+                let emitted = nest::emit(&program.0.nest, &schedule, None);
                 let compared = compare(gpu, &program, &schedule, &emitted);
                 assert_eq!(compared, Ok(()), "{class:?} {tile:?}\n{}", emitted.source);
             }
         }
+    }
+}
+
+/// Runs a program step by step and compares every step with the oracle.
+fn check(gpu: &Gpu, name: &str, program: &Tensor) {
+    let (plan, data) = Plan::of(&[program], &gpu.target()).unwrap();
+    let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read()).unwrap();
+    let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
+    for (input, storage) in plan.inputs.iter().zip(data) {
+        arrays[input.0] = Some(Executor::upload(gpu, read(&storage)).unwrap());
+    }
+    for step in plan.steps.iter() {
+        let inputs = step.inputs.iter().map(|input| arrays[input.0].clone());
+        let inputs: Vec<_> = inputs.map(Option::unwrap).collect();
+        let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
+        assert!(gpu.accepts(step, &lens), "{name}: {}", plan.explain());
+        let output = gpu.run(step, &inputs).unwrap();
+        let given: Vec<HostData> = inputs.iter().map(read).collect();
+        let given: Vec<&HostData> = given.iter().collect();
+        let compared = against_reference(gpu, step, &given, &read(&output));
+        if let Err(error) = compared {
+            panic!("{name}: {error}\n{}", plan.explain());
+        }
+        arrays[step.output.0] = Some(output);
+    }
+}
+
+#[test]
+fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
+    for gpu in every_adapter() {
+        // A thousand elements.
+        let gpu = Gpu::with_binding(Select::Index(gpu.adapter().index), 4096).unwrap();
+        gpu.mark_unwritten(true);
+        let long = normal(&[5003], 0);
+        let table = normal(&[70, 61], 1);
+        let (a, b) = (normal(&[300, 17], 2), normal(&[17, 40], 3));
+        let batch = normal(&[9, 40, 6], 4);
+        let points = normal(&[200, 5], 5);
+        let close = (points.expand_dims(1) - &points).abs().lt(2.0);
+        let positions = (Tensor::arange(3000) * 7) % 900;
+        let counted = Tensor::arange(5003).cast(DType::F32);
+        for (name, program) in [
+            ("elementwise", &long * 2.0 + &counted),
+            ("flags", long.lt(0.0)),
+            ("of flags", long.lt(0.0).select(&long, 1.0)),
+            ("halves", long.cast(DType::F16)),
+            ("flip", normal(&[5003], 12).flip(0) + &long),
+            ("pad", long.pad(0, 1500, 700, 3.0)),
+            ("transpose", table.t() * 2.0),
+            ("broadcast", normal(&[40, 1], 6) + normal(&[1, 50], 7)),
+            ("random", Tensor::rand(Philox::new(3).stream(9), &[3001])),
+            ("rows", table.sum(1)),
+            ("columns", table.sum(0)),
+            ("all of it", normal(&[20_011], 8).sum(..)),
+            ("long extremes", normal(&[3, 7001], 9).max(1)),
+            ("product", a.matmul(&b)),
+            ("batch", batch.matmul(&batch.permute(&[0, 2, 1]))),
+            ("packed", close.all(2)),
+            ("gather", normal(&[900], 10).gather(&positions, 0)),
+        ] {
+            check(&gpu, name, &program);
+        }
+        // A table of which any element may be asked for cannot be given in part.
+        let table = normal(&[1500], 11);
+        let beyond = table.gather(&(Tensor::arange(40) * 31), 0);
+        let on_host = beyond.eval::<f32>(&Host::new()).unwrap();
+        assert_eq!(beyond.eval::<f32>(&gpu).unwrap(), on_host);
+        assert!(gpu.refusals().contains_key(&Refusal::Indivisible));
     }
 }
 
@@ -91,12 +159,24 @@ fn a_fault_in_a_text_is_found() {
             (&product, "start = 0u", "start = 16u"),
             (&product, "min(16u, 37u - start)", "16u"),
             (&product, "(start + term, 36u)", "(start + term, 35u)"),
-            (&product, "let first_row = block", "let first_row = 0u * block"),
+            (
+                &product,
+                "let first_row = block",
+                "let first_row = 0u * block",
+            ),
             (&product, "thread_col * 4u + 1u", "thread_col * 4u + 2u"),
             (&product, "fma(v1_0, v0_0, ", "fma(v1_0, v0_1, "),
             (&product, "fma(v1_3, v0_3, ", "fma(v1_3, v0_3, 0.001 + "),
-            (&product, "out[75i * i_0 + j_3] = v3_0_3", "out[75i * i_0 + j_3] = v3_0_2"),
-            (&close.all(2), "(bits & mask) >> above", "(bits & mask) >> shift"),
+            (
+                &product,
+                "out[75i * i_0 + j_3] = v3_0_3",
+                "out[75i * i_0 + j_3] = v3_0_2",
+            ),
+            (
+                &close.all(2),
+                "(bits & mask) >> above",
+                "(bits & mask) >> shift",
+            ),
             (&close.all(2), "~(mask << shift)", "~mask"),
             (&close.all(2), "wg_goes_on) == 0u", "wg_goes_on) != 0u"),
             (&close.all(2), "v6_1_1) << 1u", "v6_1_1) << 2u"),
@@ -107,7 +187,7 @@ fn a_fault_in_a_text_is_found() {
         for (program, from, to) in faults {
             let program = step(gpu, program);
             let schedule = nest::schedule(&program.0.nest, gpu.room());
-            let emitted = nest::emit(&program.0.nest, &schedule);
+            let emitted = nest::emit(&program.0.nest, &schedule, None);
             assert_eq!(compare(gpu, &program, &schedule, &emitted), Ok(()));
             assert!(emitted.source.contains(from), "{from}:\n{}", emitted.source);
             let broken = Emitted {
