@@ -29,8 +29,9 @@ Numerics on this machine, without a toolchain.
   ./bench            checks and times every workload on every executor found
   ./bench --help     its arguments; the table and the JSON are those of `cargo xtask bench`
   ./doctor           what this machine has: adapters, drivers, limits, CPU features
-  ./kernels          every kernel against its CPU twin on every adapter
-                     (REQUIRE_GPU=1 ./kernels fails where there is no adapter)
+  ./adapters         every kernel against its twin, programs against the oracle, faults, on every
+                     adapter (REQUIRE_GPU=1 ./adapters fails where there is none)
+  ./tune             the sizes of blocks that serve an adapter best, checked before they are timed
   build.json         the commit and the compiler that all this was built from
 ";
 const WITH_MNIST: &str = "\
@@ -44,15 +45,16 @@ says so; `--data DIR` names IDX files of your own.
 /// Builds and writes the bundle, then says what it weighs.
 pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    program::build(&["bench", "doctor"])?;
-    let kernels = build_kernels()?;
+    program::build(&["bench", "doctor", "tune"])?;
+    let adapters = build_adapters()?;
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
 
     let mut files = Vec::new();
     for (name, built) in [
         ("bench", workspace.release_program("bench")),
         ("doctor", workspace.release_program("doctor")),
-        ("kernels", kernels),
+        ("tune", workspace.release_program("tune")),
+        ("adapters", adapters),
     ] {
         let file = dir.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
         fs::copy(&built, &file).with_context(|| built.display().to_string())?;
@@ -94,19 +96,22 @@ fn weigh(dir: &Path, files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the kernel tests of `gpu-wgsl` in release and returns the executable's path.
-fn build_kernels() -> Result<PathBuf> {
+/// Builds what is tested on every adapter in release and returns the executable's path.
+fn build_adapters() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo
         .args(["test", "--release", "--package", "gpu-wgsl"])
-        .args(["--test", "kernels", "--no-run"])
+        .args(["--test", "adapters", "--no-run"])
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit());
     let output = cargo.output().context("cargo could not be started")?;
-    ensure!(output.status.success(), "could not build the kernel tests");
+    ensure!(
+        output.status.success(),
+        "could not build the tests of adapters"
+    );
     let executables = artifact::executables(&String::from_utf8_lossy(&output.stdout));
-    let kernels = executables.into_iter().find(|exe| exe.target == "kernels");
-    Ok(kernels.context("cargo built no kernel tests")?.path)
+    let adapters = executables.into_iter().find(|exe| exe.target == "adapters");
+    Ok(adapters.context("cargo built no tests of adapters")?.path)
 }
 
 /// Removes symbols; where the tool is missing the program only stays larger.

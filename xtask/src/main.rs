@@ -24,6 +24,7 @@ mod process;
 mod program;
 mod report;
 mod rivals;
+mod tune;
 mod verify;
 mod workspace;
 
@@ -37,7 +38,7 @@ struct Command {
     run: fn(Vec<OsString>) -> Result<ExitCode>,
 }
 
-const COMMANDS: [Command; 7] = [
+const COMMANDS: [Command; 8] = [
     Command {
         name: "bench",
         does: "run the workloads on every executor found, checked before they are timed",
@@ -67,6 +68,11 @@ const COMMANDS: [Command; 7] = [
         name: "rivals",
         does: "set up NumPy and PyTorch in a Python environment for the rival rows",
         run: rivals::run,
+    },
+    Command {
+        name: "tune",
+        does: "find the sizes of blocks that serve a GPU best, and write them into the table",
+        run: tune::run,
     },
     Command {
         name: "codegen",

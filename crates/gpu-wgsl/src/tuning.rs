@@ -7,8 +7,18 @@
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use crate::Adapter;
-use crate::nest::{ShapeClass, Tile};
+use tensor_core::compare::{Bound, compare};
+use tensor_core::exec::against_reference;
+use tensor_core::plan::{Plan, Step};
+use tensor_core::rng::Philox;
+use tensor_core::{Executor, HostData, Tensor};
+
+use crate::executor::{Array, Compiled};
+use crate::nest::{self, Schedule, ShapeClass, Tile};
+use crate::{Adapter, Error, Gpu, Result};
+
+/// Seed of the factors.
+const SEED: u64 = 2019;
 
 /// The table that was measured.
 const TABLE: &str = include_str!("tiles.txt");
@@ -43,13 +53,6 @@ impl Tiles {
     pub(crate) fn tile(&self, class: ShapeClass) -> Tile {
         let found = self.0.iter().find(|(known, _)| *known == class);
         found.map_or_else(|| default(class), |(_, tile)| *tile)
-    }
-
-    /// The same with other sizes for a class.
-    pub(crate) fn with(mut self, class: ShapeClass, tile: Tile) -> Self {
-        self.0.retain(|(known, _)| *known != class);
-        self.0.push((class, tile));
-        self
     }
 
     fn fitting(fits: impl Fn(&Line) -> bool) -> Self {
@@ -136,6 +139,207 @@ pub fn candidates(class: ShapeClass) -> Vec<Tile> {
     blocks.iter().copied().flat_map(of).collect()
 }
 
+/// A matrix product to try sizes on: a batch of products of `rows × inner` and `inner × cols`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// How many of them.
+    pub batch: usize,
+    /// Rows of the first factor.
+    pub rows: usize,
+    /// Terms of each sum.
+    pub inner: usize,
+    /// Columns of the second factor.
+    pub cols: usize,
+}
+
+impl Product {
+    /// The product that a class of shapes is tuned on.
+    #[must_use]
+    pub fn of(class: ShapeClass) -> Self {
+        let [batch, rows, inner, cols] = match class {
+            ShapeClass::Large => [1, 4096, 4096, 4096],
+            ShapeClass::Square => [1, 1000, 1000, 1000],
+            ShapeClass::Tall => [1, 50_000, 784, 10],
+            ShapeClass::Wide => [1, 10, 784, 50_000],
+            ShapeClass::Small => [2048, 16, 64, 16],
+        };
+        Self {
+            batch,
+            rows,
+            inner,
+            cols,
+        }
+    }
+
+    /// A small one of the same kind, with blocks that are not whole.
+    fn sample(class: ShapeClass) -> Self {
+        let [batch, rows, cols] = match class {
+            ShapeClass::Large | ShapeClass::Square => [1, 263, 150],
+            ShapeClass::Tall => [1, 530, 11],
+            ShapeClass::Wide => [1, 11, 530],
+            ShapeClass::Small => [9, 19, 25],
+        };
+        Self {
+            batch,
+            rows,
+            inner: 37,
+            cols,
+        }
+    }
+
+    /// Multiplications and additions.
+    #[must_use]
+    pub fn operations(&self) -> f64 {
+        2.0 * [self.batch, self.rows, self.inner, self.cols]
+            .map(|side| side as f64)
+            .iter()
+            .product::<f64>()
+    }
+}
+
+/// Tries sizes of blocks on a device: a small product is compared with the oracle, then `product` with what the first sizes tried
+/// gave, bit for bit, since each element is summed in the same order; only then is it timed.
+#[derive(Debug)]
+pub struct Tuner<'a> {
+    gpu: &'a Gpu,
+    class: ShapeClass,
+    sample: Trial,
+    timed: Trial,
+    expected: Option<Vec<f32>>,
+}
+
+impl<'a> Tuner<'a> {
+    /// # Errors
+    /// What planning the products or the device says.
+    pub fn new(gpu: &'a Gpu, class: ShapeClass, product: Product) -> tensor_core::Result<Self> {
+        Ok(Self {
+            gpu,
+            class,
+            sample: Trial::new(gpu, Product::sample(class))?,
+            timed: Trial::new(gpu, product)?,
+            expected: None,
+        })
+    }
+
+    /// Gives the seconds of each of so many runs.
+    ///
+    /// # Errors
+    /// [`tensor_core::Error::VerifyFailed`] where a result is wrong; whatever the device says, as that its workgroups are too small.
+    pub fn time(&mut self, tile: Tile, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
+        let told = |error| self.gpu.told(error);
+        let sample = &self.sample;
+        let small = sample.compiled(self.gpu, self.class, tile).map_err(told)?;
+        let actual = sample.run(self.gpu, &small).map_err(told)?.into_data()?;
+        let inputs: Vec<&HostData> = sample.data.iter().collect();
+        against_reference(self.gpu, &sample.step, &inputs, &actual)?;
+        let timed = &self.timed;
+        let large = timed.compiled(self.gpu, self.class, tile).map_err(told)?;
+        let actual = timed.run(self.gpu, &large).and_then(|array| array.f32s());
+        let actual = actual.map_err(told)?;
+        let expected = self.expected.get_or_insert_with(|| actual.clone());
+        compare(&actual, &*expected, &Bound::bits()).map_err(|what| {
+            let nest = &timed.step.nest;
+            tensor_core::Error::VerifyFailed {
+                executor: self.gpu.adapter().name.clone(),
+                domain: nest.domain.clone(),
+                reduce: nest.reduce.clone(),
+                what: format!("{tile:?} and the first sizes differ: {what}"),
+            }
+        })?;
+        let timings = self
+            .gpu
+            .time(|| (0..n_runs).try_for_each(|_| timed.run(self.gpu, &large).map(drop)));
+        let timings = timings.map_err(told)?;
+        Ok(timings
+            .iter()
+            .map(|timing| timing.elapsed.as_secs_f64())
+            .collect())
+    }
+}
+
+/// One product, ready to run.
+#[derive(Debug)]
+struct Trial {
+    step: Step,
+    data: Vec<HostData>,
+    arrays: Vec<Array>,
+}
+
+impl Trial {
+    fn new(gpu: &Gpu, product: Product) -> tensor_core::Result<Self> {
+        let Product {
+            batch,
+            rows,
+            inner,
+            cols,
+        } = product;
+        let normal = |stream: u64, shape: &[usize]| {
+            let mut data = vec![0.0; shape.iter().product()];
+            Philox::new(SEED).fill_normal_f32(stream, &mut data);
+            Tensor::from_vec(shape, data)
+        };
+        let factors = [
+            normal(0, &[batch, rows, inner]),
+            normal(1, &[batch, inner, cols]),
+        ];
+        let (plan, data) = Plan::of(&[&factors[0].matmul(&factors[1])], &gpu.target())?;
+        let read = data.into_iter().map(|data| pollster::block_on(data.read()));
+        let data: Vec<HostData> = read.collect::<tensor_core::Result<_>>()?;
+        let arrays = data.iter().map(|data| Array::upload(gpu, data));
+        let arrays = arrays
+            .collect::<Result<_>>()
+            .map_err(|error| gpu.told(error))?;
+        Ok(Self {
+            step: plan.steps[0].clone(),
+            data,
+            arrays,
+        })
+    }
+
+    fn compiled(&self, gpu: &Gpu, class: ShapeClass, tile: Tile) -> Result<Compiled> {
+        let nest = &self.step.nest;
+        let wrong = |why| Error::ShapeMismatch {
+            op: "tune",
+            left: tile.block().map(|side| side as usize).to_vec(),
+            right: tile.thread().map(|side| side as usize).to_vec(),
+            why,
+        };
+        if let Some(fault) = tile.fault() {
+            return Err(wrong(fault));
+        }
+        let Some(schedule) = Schedule::in_blocks(nest, class, tile) else {
+            return Err(wrong("the product has a row or a column alone"));
+        };
+        let emitted = nest::emit(nest, &schedule, None);
+        Compiled::new(gpu, nest, &schedule, &emitted)
+    }
+
+    fn run(&self, gpu: &Gpu, compiled: &Compiled) -> Result<Array> {
+        let arrays: Vec<&Array> = self.arrays.iter().collect();
+        compiled.run(gpu, &self.step.nest, None, &arrays)
+    }
+}
+
+/// The table with lines in place of those for the same adapter and class, or at its beginning.
+#[must_use]
+pub fn updated(table: &str, lines: &[String]) -> String {
+    let key = |line: &str| {
+        line.split_whitespace()
+            .take(4)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let new: Vec<Vec<String>> = lines.iter().map(|line| key(line)).collect();
+    let is_remark = |line: &&str| line.starts_with('#') || line.is_empty();
+    let remarks = table.lines().take_while(is_remark).map(str::to_owned);
+    let kept = table.lines().skip_while(is_remark);
+    let kept = kept
+        .filter(|line| !new.contains(&key(line)))
+        .map(str::to_owned);
+    let all: Vec<String> = remarks.chain(lines.iter().cloned()).chain(kept).collect();
+    all.join("\n") + "\n"
+}
+
 /// Sizes that are good on most devices.
 fn default(class: ShapeClass) -> Tile {
     let [block_rows, block_cols, thread_rows, thread_cols] = match class {
@@ -165,7 +369,7 @@ fn lines(table: &str) -> impl Iterator<Item = Line> {
 impl FromStr for Line {
     type Err = String;
 
-    fn from_str(line: &str) -> Result<Self, String> {
+    fn from_str(line: &str) -> std::result::Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[vendor, device, driver, class, ref sizes @ ..] = &words[..] else {
             return Err(format!("`{line}` has no vendor, device, driver and class"));
@@ -176,7 +380,8 @@ impl FromStr for Line {
                 .map(Some)
                 .map_err(|error| format!("`{word}`: {error}")),
         };
-        let sizes: Result<Vec<u32>, _> = sizes.iter().map(|size| size.parse()).collect();
+        let sizes: std::result::Result<Vec<u32>, _> =
+            sizes.iter().map(|size| size.parse()).collect();
         let sizes = sizes.map_err(|error| format!("`{line}`: {error}"))?;
         let &[
             block_rows,
@@ -223,6 +428,42 @@ mod tests {
         }
         for class in ShapeClass::ALL {
             assert_eq!(default(class).fault(), None);
+        }
+    }
+
+    #[test]
+    fn a_line_takes_the_place_of_the_one_before_it() {
+        let table = "# remark\n0x10de 0x1 nvidia tall 1 2 3 4 5\n* * * square 64 64 16 4 4\n";
+        let lines = ["0x10de 0x1 nvidia tall 9 9 9 9 9".to_owned()];
+        let expected = "# remark\n0x10de 0x1 nvidia tall 9 9 9 9 9\n* * * square 64 64 16 4 4\n";
+        assert_eq!(updated(table, &lines), expected);
+        assert_eq!(updated(expected, &lines), expected);
+    }
+
+    #[test]
+    fn candidates_are_checked_and_then_timed() {
+        for gpu in crate::check::every_adapter() {
+            // Large ones try what square ones do.
+            for class in &ShapeClass::ALL[1..] {
+                let product = Product {
+                    batch: 2,
+                    rows: 40,
+                    inner: 20,
+                    cols: 30,
+                };
+                let mut tuner = Tuner::new(gpu, *class, product).unwrap();
+                for tile in candidates(*class) {
+                    match tuner.time(tile, 3) {
+                        Ok(seconds) => assert_eq!(seconds.len(), 3),
+                        Err(error) => panic!("{class:?} {tile:?}: {error}"),
+                    }
+                }
+                let uneven = Tile {
+                    thread_rows: 3,
+                    ..default(ShapeClass::Square)
+                };
+                assert!(tuner.time(uneven, 3).is_err());
+            }
         }
     }
 

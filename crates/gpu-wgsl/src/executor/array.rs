@@ -62,7 +62,7 @@ impl Array {
         Ok(Self::new(gpu, dtype, len, buffer))
     }
 
-    pub(super) fn upload(gpu: &Gpu, data: &HostData) -> Result<Self> {
+    pub(crate) fn upload(gpu: &Gpu, data: &HostData) -> Result<Self> {
         let name = "array";
         let words = |words: &[u32]| Ok(gpu.upload(name, &[words.len()], words)?.into_any());
         let buffer = match data {
@@ -103,13 +103,23 @@ impl Array {
         self.faults.extend(faults);
     }
 
+    /// The elements, once they are computed.
+    pub(crate) fn into_data(self) -> tensor_core::Result<HostData> {
+        pollster::block_on(Arc::new(self).read())
+    }
+
+    /// The elements of an array of floats.
+    pub(crate) fn f32s(&self) -> Result<Vec<f32>> {
+        self.gpu.read(&self.buffer.clone().try_into()?)
+    }
+
     fn elements(&self) -> Result<HostData> {
         let words = || {
             self.gpu
                 .read(&Buffer::<u32>::try_from(self.buffer.clone())?)
         };
         Ok(match self.dtype {
-            DType::F32 => HostData::F32(self.gpu.read(&self.buffer.clone().try_into()?)?),
+            DType::F32 => HostData::F32(self.f32s()?),
             DType::I32 => HostData::I32(self.gpu.read(&self.buffer.clone().try_into()?)?),
             DType::U32 => HostData::U32(words()?),
             DType::Bool => HostData::Bool(unpacked(&words()?, 1, self.len, |bit| bit == 1)),

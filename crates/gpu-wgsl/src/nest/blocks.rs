@@ -111,8 +111,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     }
 
     fn values(&mut self, which: &[bool]) {
-        for id in 0..which.len() {
-            if which[id] && self.to.placement.is_written(self.to.nest, id) {
+        for (id, _) in which.iter().enumerate().filter(|(_, is)| **is) {
+            if self.to.placement.is_written(self.to.nest, id) {
                 self.to.value(id);
             }
         }

@@ -138,7 +138,7 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
     let is_first = if lanes > 1 { " && lane == 0u" } else { "" };
     let Some(bits) = bits(dtype) else {
         to.open(format!("if (is_inside{is_first}) {{"));
-        let place = to.from_first("place", 1);
+        let place = to.after_first("place", 1);
         to.line(format!("out[{place}] = {result};"));
         to.close();
         return;
@@ -171,7 +171,7 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
         "bits |= wg_bits[lid.x * {per_word}u + n] << (n * {bits}u);"
     ));
     to.close();
-    let word = to.from_first("word", per_word);
+    let word = to.after_first("word", per_word);
     to.line(format!("out[{word}] = bits;"));
     to.close();
 }

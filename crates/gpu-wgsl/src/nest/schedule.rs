@@ -8,7 +8,7 @@ use tensor_core::ir::LoopNest;
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
 use super::parts::{self, Parts};
-use super::tile::Block;
+use super::tile::{Block, ShapeClass, Tile};
 use super::window::{Binding, Window, bytes, is_whole, windows};
 use crate::tuning::Tiles;
 
@@ -37,6 +37,11 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
+    /// Blocks in sizes of one's choice, for a nest whose elements share what they read.
+    pub(crate) fn in_blocks(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
+        Block::sized(nest, class, tile).map(Self::Blocks)
+    }
+
     /// Invocations of a workgroup.
     fn group(&self) -> u32 {
         match self {

@@ -106,7 +106,7 @@ impl<'n> Statements<'n> {
     }
 
     /// A position counted in units of so many elements from the first of the loops, as one in the stretch that is bound.
-    pub(super) fn from_first(&self, position: &str, unit: u32) -> String {
+    pub(super) fn after_first(&self, position: &str, unit: u32) -> String {
         match (self.window, unit) {
             (None, _) => position.to_owned(),
             (Some(_), 1) => format!("{position} + params.first"),

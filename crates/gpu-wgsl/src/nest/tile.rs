@@ -81,12 +81,12 @@ impl Tile {
     }
 
     /// Rows and columns of a block.
-    pub(super) fn block(&self) -> [u32; 2] {
+    pub(crate) fn block(&self) -> [u32; 2] {
         [self.block_rows, self.block_cols]
     }
 
     /// Rows and columns that an invocation computes.
-    pub(super) fn thread(&self) -> [u32; 2] {
+    pub(crate) fn thread(&self) -> [u32; 2] {
         [self.thread_rows, self.thread_cols]
     }
 
@@ -241,12 +241,23 @@ impl Block {
             return None;
         }
         while block.workgroup_bytes(nest, &roles) > room.workgroup_bytes {
-            if block.tile.block_inner % 8 != 0 {
+            if !block.tile.block_inner.is_multiple_of(8) {
                 return None;
             }
             block.tile.block_inner /= 2;
         }
         Some(block)
+    }
+
+    /// The blocks of a nest's output in sizes of one's choice.
+    pub(super) fn sized(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
+        let sides = sides(nest)?;
+        let block = Self { tile, sides };
+        let counts = [0, 1].map(|side| block.count(nest, side));
+        Some(Self {
+            tile: tile.fitted(class, counts),
+            ..block
+        })
     }
 
     fn workgroup_bytes(&self, nest: &LoopNest, roles: &Roles) -> u32 {

@@ -1,9 +1,4 @@
 //! Plans on every adapter: each step beside the oracle.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
-
 use std::sync::Arc;
 
 use gpu_wgsl::check::every_adapter;

@@ -1,0 +1,14 @@
+//! `cargo xtask tune`: the sizes of blocks that serve a GPU best.
+//!
+//! Role: builds and runs the program `tune` of `benches`, in the workspace root, where the table lies.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::program;
+
+pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
+    program::forward("tune", args)
+}
