@@ -129,7 +129,7 @@ impl Tile {
         }
     }
 
-    /// With a narrow side of just so many.
+    /// As wide as the output and no wider: with a narrow side of just so many, or with blocks as large but of another form.
     fn fitted(self, class: ShapeClass, [rows, cols]: [usize; 2]) -> Self {
         let side = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
         match class {
@@ -143,7 +143,21 @@ impl Tile {
                 thread_rows: side(rows),
                 ..self
             },
-            ShapeClass::Large | ShapeClass::Square | ShapeClass::Small => self,
+            ShapeClass::Square => {
+                let mut tile = self;
+                while 2 * cols <= tile.block_cols as usize && tile.block_cols > 4 * tile.thread_cols
+                {
+                    tile.block_cols /= 2;
+                    tile.block_rows *= 2;
+                }
+                while 2 * rows <= tile.block_rows as usize && tile.block_rows > 4 * tile.thread_rows
+                {
+                    tile.block_rows /= 2;
+                    tile.block_cols *= 2;
+                }
+                tile
+            }
+            ShapeClass::Large | ShapeClass::Small => self,
         }
     }
 }
