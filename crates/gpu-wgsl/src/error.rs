@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The device, or the budget set on it, has no room for a buffer.
     #[error(
-        "alloc: out of memory for {name} {shape:?} ({bytes} bytes) beside {live_bytes} live bytes: {reason}"
+        "alloc: out of memory for {name} {shape:?} ({bytes} bytes) beside {live_bytes} live bytes: {reason}{}", Held(.holders)
     )]
     OutOfMemory {
         /// Name of the buffer.
@@ -47,6 +47,8 @@ pub enum Error {
         live_bytes: u64,
         /// The budget, or what the driver said.
         reason: String,
+        /// Who holds most of it, the largest first.
+        holders: Vec<Holder>,
     },
     /// Something exceeds a limit of the adapter; nothing was allocated.
     #[error("{op}: {name} {shape:?} needs {needed} {unit}, the adapter's {limit_name} is {limit}")]
@@ -145,6 +147,39 @@ pub enum Error {
         /// What the driver said.
         message: String,
     },
+}
+
+/// Live buffers of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The name; for a result of a program its last operation and the line of that.
+    pub name: String,
+    /// How many they are.
+    pub n_buffers: usize,
+    /// The bytes in all of them.
+    pub bytes: u64,
+}
+
+/// Prints who holds memory, if anybody does.
+struct Held<'a>(&'a [Holder]);
+
+impl fmt::Display for Held<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, holder) in self.0.iter().enumerate() {
+            let before = if place == 0 {
+                "; largest holders: "
+            } else {
+                ", "
+            };
+            let Holder {
+                name,
+                n_buffers,
+                bytes,
+            } = holder;
+            write!(f, "{before}{name} ({bytes} bytes in {n_buffers})")?;
+        }
+        Ok(())
+    }
 }
 
 /// Prints `none`, or the names between commas.

@@ -13,12 +13,11 @@ mod proof;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tensor_core::exec::{Accuracy, Executor, Kept, MemoryUse, Storage};
 use tensor_core::ir::{LoopNest, Value};
-use tensor_core::plan::{Step, Target};
+use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
 
 use crate::device::Generated;
@@ -55,6 +54,8 @@ impl Nests {
 pub(crate) struct Compiled {
     kernel: Generated,
     n_groups: u64,
+    /// Of one run.
+    operations: f64,
 }
 
 /// Why a device does not run a step, and the host does.
@@ -86,6 +87,8 @@ impl fmt::Display for Refusal {
 enum Ready {
     Kernel(Compiled),
     Parts(Parts),
+    /// One that might take too long at a time.
+    Long,
 }
 
 impl Executor for Gpu {
@@ -149,8 +152,7 @@ impl Executor for Gpu {
         step.nest
             .check(&lens)
             .map_err(|what| tensor_core::Error::BadStep { what })?;
-        let location = step.origins.last().map(|origin| origin.location);
-        let array = self.run_nest(&step.nest, location, &arrays);
+        let array = self.run_nest(&step.nest, step.origins.last(), &arrays);
         Ok(Arc::new(array.map_err(|error| self.told(error))?))
     }
 
@@ -175,35 +177,40 @@ impl Gpu {
         self.nests().lock_refusals().clone()
     }
 
-    /// Runs a nest, whole or in parts; faults name `location`.
+    /// Runs a nest, whole or in parts; what is wrong names `origin`.
     fn run_nest(
         &self,
         nest: &Arc<LoopNest>,
-        location: Option<&'static Location<'static>>,
+        origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
         if nest.output_len() == 0 {
-            return Array::alloc(self, nest.dtype(), 0);
+            return Array::alloc(self, origin, nest.dtype(), 0);
         }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         if nest::is_whole(nest, &lens, self.room().binding) {
-            return match &*self.ready(nest)? {
-                Ready::Kernel(compiled) => compiled.run(self, nest, location, inputs),
-                Ready::Parts(parts) => self.run_parts(parts, location, inputs),
-            };
+            match &*self.ready(nest)? {
+                Ready::Kernel(compiled) => return compiled.run(self, nest, origin, inputs),
+                Ready::Parts(parts) => return self.run_parts(parts, origin, inputs),
+                Ready::Long => {}
+            }
         }
         match nest::division(nest, &lens, self.room()) {
-            Some(Division::Parts(parts)) => self.run_parts(&parts, location, inputs),
-            Some(Division::Windows(windows)) => self.run_windows(nest, &windows, location, inputs),
+            Some(Division::Parts(parts)) => self.run_parts(&parts, origin, inputs),
+            Some(Division::Windows(windows)) => self.run_windows(nest, &windows, origin, inputs),
             // Nothing that is not accepted is run, but a caller may not have asked.
-            Some(Division::Whole) | None => Err(self.too_long(nest, inputs)),
+            None => Err(self.too_long(nest, inputs)),
+            Some(Division::Whole) => {
+                let compiled = self.compiled_whole(nest)?;
+                compiled.run(self, nest, origin, inputs)
+            }
         }
     }
 
     fn run_parts(
         &self,
         parts: &Parts,
-        location: Option<&'static Location<'static>>,
+        origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
         let at = |places: &[usize]| -> Vec<&Array> {
@@ -211,10 +218,10 @@ impl Gpu {
         };
         let mut partials = Vec::with_capacity(parts.folds.len());
         for (fold, places) in &parts.folds {
-            partials.push(self.run_nest(fold, location, &at(places))?);
+            partials.push(self.run_nest(fold, origin, &at(places))?);
         }
         let given = at(&parts.rest_inputs).into_iter().chain(&partials);
-        self.run_nest(&parts.rest, location, &given.collect::<Vec<_>>())
+        self.run_nest(&parts.rest, origin, &given.collect::<Vec<_>>())
     }
 
     /// Runs a nest part by part, each on stretches of the arrays.
@@ -222,7 +229,7 @@ impl Gpu {
         &self,
         nest: &LoopNest,
         windows: &[Window],
-        location: Option<&'static Location<'static>>,
+        origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
         let mut runs = Vec::with_capacity(windows.len());
@@ -234,7 +241,7 @@ impl Gpu {
                 Compiled::new(self, nest, &schedule, &emitted)
             })?);
         }
-        let output = Output::alloc(self, nest, location, inputs)?;
+        let output = Output::alloc(self, nest, origin, inputs)?;
         for (window, compiled) in windows.iter().zip(runs) {
             let stretches = Some(&window.stretches[..]);
             compiled.record(self, &window.params, inputs, &output, stretches)?;
@@ -264,11 +271,17 @@ impl Gpu {
             if let Some(parts) = nest::cut(nest, self.room()) {
                 return Ok(Ready::Parts(parts));
             }
-            let schedule = nest::schedule(nest, self.room());
-            let emitted = nest::emit(nest, &schedule, None);
-            let compiled = Compiled::new(self, nest, &schedule, &emitted)?;
-            Ok(Ready::Kernel(compiled))
+            if nest::is_long(nest, self.room()) {
+                return Ok(Ready::Long);
+            }
+            Ok(Ready::Kernel(self.compiled_whole(nest)?))
         })
+    }
+
+    fn compiled_whole(&self, nest: &LoopNest) -> Result<Compiled> {
+        let schedule = nest::schedule(nest, self.room());
+        let emitted = nest::emit(nest, &schedule, None);
+        Compiled::new(self, nest, &schedule, &emitted)
     }
 
     /// An error of the device, in the words of an executor.
@@ -290,6 +303,7 @@ impl Compiled {
         Ok(Self {
             kernel: gpu.generated(&emitted.name, &emitted.source)?,
             n_groups: schedule.n_groups(nest),
+            operations: nest.operations(),
         })
     }
 
@@ -298,10 +312,10 @@ impl Compiled {
         &self,
         gpu: &Gpu,
         nest: &LoopNest,
-        location: Option<&'static Location<'static>>,
+        origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
-        let output = Output::alloc(gpu, nest, location, inputs)?;
+        let output = Output::alloc(gpu, nest, origin, inputs)?;
         self.record(gpu, &NestParams::new(), inputs, &output, None)?;
         Ok(output.array())
     }
@@ -317,7 +331,14 @@ impl Compiled {
         let mut buffers: Vec<_> = inputs.iter().map(|input| input.buffer()).collect();
         buffers.push(output.array.buffer());
         buffers.extend(output.faults.as_ref().map(|faults| faults.buffer()));
-        gpu.run_generated(&self.kernel, params, &buffers, stretches, self.n_groups)
+        gpu.run_generated(
+            &self.kernel,
+            params,
+            &buffers,
+            stretches,
+            self.n_groups,
+            self.operations,
+        )
     }
 }
 
@@ -332,14 +353,14 @@ impl Output {
     fn alloc(
         gpu: &Gpu,
         nest: &LoopNest,
-        location: Option<&'static Location<'static>>,
+        origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Self> {
-        let mut array = Array::alloc(gpu, nest.dtype(), nest.output_len())?;
+        let mut array = Array::alloc(gpu, origin, nest.dtype(), nest.output_len())?;
         inputs.iter().for_each(|input| array.inherit(input));
         let faults = match &gathers(nest)[..] {
             [] => None,
-            gathers => Some(Arc::new(Faults::alloc(gpu, gathers, location)?)),
+            gathers => Some(Arc::new(Faults::alloc(gpu, gathers, origin)?)),
         };
         Ok(Self { array, faults })
     }

@@ -52,8 +52,8 @@ mod pool;
 pub mod tuning;
 
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
-pub use device::{AnyBuffer, Buffer, Gpu, Scalar, Timer, Timing, adapters};
-pub use error::{Error, Result};
+pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
+pub use error::{Error, Holder, Result};
 pub use executor::Refusal;
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use nest::{ShapeClass, Tile};

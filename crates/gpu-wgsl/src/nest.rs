@@ -21,7 +21,7 @@ mod tile;
 mod window;
 
 pub(crate) use parts::Parts;
-pub(crate) use schedule::{Division, Room, Schedule, cut, division, fits, schedule};
+pub(crate) use schedule::{Division, Room, Schedule, cut, division, fits, is_long, schedule};
 pub use tile::{ShapeClass, Tile};
 pub(crate) use window::{Binding, Window, bytes, is_whole};
 
@@ -105,6 +105,7 @@ mod tests {
                 bytes: 1 << 27,
                 alignment: 256,
             },
+            operations: f64::INFINITY,
             workgroup_bytes: 16 << 10,
             least_outputs: 1 << 12,
             least_side: 4,

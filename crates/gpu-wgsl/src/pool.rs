@@ -5,7 +5,9 @@
 //! buffer that is given back waits in its class for the next request. `live` and `peak` count what was asked for,
 //! `reserved` what the device holds, waiting buffers included.
 
-use std::collections::HashMap;
+use crate::Holder;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Smallest class in bytes; also keeps every class a multiple of the 4 bytes that copies need.
 const MIN_CLASS_BYTES: u64 = 256;
@@ -59,6 +61,8 @@ impl PoolCounters {
 #[derive(Debug)]
 pub(crate) struct Pool<B> {
     waiting: HashMap<u64, Vec<B>>,
+    live: BTreeMap<u64, (Arc<str>, u64)>,
+    n_given: u64,
     counters: PoolCounters,
     budget_bytes: Option<u64>,
 }
@@ -67,6 +71,8 @@ impl<B> Default for Pool<B> {
     fn default() -> Self {
         Self {
             waiting: HashMap::new(),
+            live: BTreeMap::new(),
+            n_given: 0,
             counters: PoolCounters::default(),
             budget_bytes: None,
         }
@@ -102,24 +108,49 @@ impl<B> Pool<B> {
             .filter(|budget| self.counters.live_bytes.saturating_add(bytes) > *budget)
     }
 
+    /// Gives the names that hold most bytes, the largest first, as many as a message bears.
+    pub(crate) fn largest_holders(&self) -> Vec<Holder> {
+        const MOST: usize = 5;
+        let mut by_name: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+        for (name, bytes) in self.live.values() {
+            let (n_buffers, total) = by_name.entry(name).or_default();
+            (*n_buffers, *total) = (*n_buffers + 1, *total + bytes);
+        }
+        let holder = |(name, (n_buffers, bytes)): (&str, (usize, u64))| Holder {
+            name: name.to_owned(),
+            n_buffers,
+            bytes,
+        };
+        let mut holders: Vec<Holder> = by_name.into_iter().map(holder).collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+        holders.truncate(MOST);
+        holders
+    }
+
     /// Takes a waiting buffer of the class of `bytes`, if there is one, and counts it as live.
-    pub(crate) fn take(&mut self, bytes: u64, class_bytes: u64) -> Option<B> {
+    pub(crate) fn take(
+        &mut self,
+        name: &Arc<str>,
+        bytes: u64,
+        class_bytes: u64,
+    ) -> Option<(B, u64)> {
         let buffer = self.waiting.get_mut(&class_bytes)?.pop()?;
         self.counters.n_reused += 1;
-        self.count_live(bytes);
-        Some(buffer)
+        Some((buffer, self.count_live(name, bytes)))
     }
 
-    /// Counts a buffer that the device just created for a request of `bytes`.
-    pub(crate) fn created(&mut self, bytes: u64, class_bytes: u64) {
+    /// Counts a buffer that the device just created for a request of `bytes`; gives the number under which it is held.
+    pub(crate) fn created(&mut self, name: &Arc<str>, bytes: u64, class_bytes: u64) -> u64 {
         self.counters.n_created += 1;
         self.counters.reserved_bytes += class_bytes;
-        self.count_live(bytes);
+        self.count_live(name, bytes)
     }
 
-    /// Takes a buffer back; it waits for the next request of its class.
-    pub(crate) fn give_back(&mut self, bytes: u64, class_bytes: u64, buffer: B) {
-        self.counters.live_bytes -= bytes;
+    /// Takes a buffer back, by its number; it waits for the next request of its class.
+    pub(crate) fn give_back(&mut self, number: u64, class_bytes: u64, buffer: B) {
+        if let Some((_, bytes)) = self.live.remove(&number) {
+            self.counters.live_bytes -= bytes;
+        }
         self.waiting.entry(class_bytes).or_default().push(buffer);
     }
 
@@ -134,9 +165,12 @@ impl<B> Pool<B> {
         self.waiting.clear();
     }
 
-    fn count_live(&mut self, bytes: u64) {
+    fn count_live(&mut self, name: &Arc<str>, bytes: u64) -> u64 {
+        self.n_given += 1;
+        self.live.insert(self.n_given, (Arc::clone(name), bytes));
         self.counters.live_bytes += bytes;
         self.counters.peak_bytes = self.counters.peak_bytes.max(self.counters.live_bytes);
+        self.n_given
     }
 }
 
@@ -164,10 +198,12 @@ mod tests {
     fn a_returned_buffer_is_reused_and_the_peak_stays() {
         let mut pool = Pool::default();
         let class = Pool::<u8>::class_bytes(1000, u64::MAX);
-        assert_eq!(pool.take(1000, class), None);
-        pool.created(1000, class);
-        pool.give_back(1000, class, 7);
-        assert_eq!(pool.take(990, class), Some(7));
+        let name: Arc<str> = "x".into();
+        assert_eq!(pool.take(&name, 1000, class), None);
+        let number = pool.created(&name, 1000, class);
+        pool.give_back(number, class, 7);
+        let (buffer, number) = pool.take(&name, 990, class).unwrap();
+        assert_eq!(buffer, 7);
         let counters = pool.counters();
         assert_eq!(
             (
@@ -178,9 +214,27 @@ mod tests {
             (990, 1000, class)
         );
         assert_eq!((counters.n_created, counters.n_reused), (1, 1));
-        pool.give_back(990, class, 7);
+        pool.give_back(number, class, 7);
         pool.trim();
         assert_eq!(pool.counters().reserved_bytes, 0);
+    }
+
+    #[test]
+    fn who_holds_most_comes_first() {
+        let mut pool = Pool::<()>::default();
+        let names: [Arc<str>; 3] = ["few".into(), "many".into(), "gone".into()];
+        pool.created(&names[0], 100, 256);
+        for _ in 0..3 {
+            pool.created(&names[1], 60, 256);
+        }
+        let gone = pool.created(&names[2], 5000, 8192);
+        pool.give_back(gone, 8192, ());
+        let holders = pool.largest_holders();
+        let seen: Vec<_> = holders
+            .iter()
+            .map(|h| (&*h.name, h.n_buffers, h.bytes))
+            .collect();
+        assert_eq!(seen, [("many", 3, 180), ("few", 1, 100)]);
     }
 
     #[test]
@@ -188,7 +242,7 @@ mod tests {
         let mut pool = Pool::<()>::default();
         pool.set_budget(Some(100));
         assert_eq!(pool.exceeded_budget(100), None);
-        pool.created(60, 256);
+        pool.created(&"x".into(), 60, 256);
         assert_eq!(pool.exceeded_budget(41), Some(100));
         assert_eq!(pool.exceeded_budget(u64::MAX), Some(100));
     }

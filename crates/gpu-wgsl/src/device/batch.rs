@@ -64,6 +64,8 @@ pub struct Timing {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     runs: Vec<Run>,
+    /// Of those runs.
+    operations: f64,
     /// The measurement that is under way.
     measurement: Option<Measurement>,
 }
@@ -84,6 +86,8 @@ pub(super) struct Run {
     buffers: Vec<AnyBuffer>,
     /// Of the first buffers the bytes that are bound; the others are bound whole.
     stretches: Vec<Range<u64>>,
+    /// As far as they are known.
+    operations: f64,
     grid: [u32; 2],
     thread: ThreadId,
 }
@@ -101,6 +105,7 @@ impl Run {
             params: params.to_vec(),
             buffers,
             stretches: Vec::new(),
+            operations: 0.0,
             grid,
             thread: std::thread::current().id(),
         }
@@ -109,6 +114,10 @@ impl Run {
     pub(super) fn on_stretches(self, stretches: &[Range<u64>]) -> Self {
         let stretches = stretches.to_vec();
         Self { stretches, ..self }
+    }
+
+    pub(super) fn of_operations(self, operations: f64) -> Self {
+        Self { operations, ..self }
     }
 
     fn mark_outputs_stale(&self, why: &str) {
@@ -187,8 +196,9 @@ impl Gpu {
 
     pub(super) fn record(&self, run: Run) -> Result<()> {
         let mut batch = lock(&self.shared.batch);
+        batch.operations += run.operations;
         batch.runs.push(run);
-        if batch.runs.len() >= MAX_RUNS {
+        if batch.runs.len() >= MAX_RUNS || batch.operations > self.room().operations {
             self.flush_batch(&mut batch)
         } else {
             Ok(())
@@ -206,6 +216,7 @@ impl Gpu {
     fn flush_batch(&self, batch: &mut Batch) -> Result<()> {
         self.alive("flush")?;
         let runs = std::mem::take(&mut batch.runs);
+        batch.operations = 0.0;
         let sent = self.send(&runs, batch.measurement.as_mut());
         if let Err(error) = &sent {
             // A submission runs whole or not at all, and another thread may be the one that is told.
@@ -327,7 +338,8 @@ impl Gpu {
         encoder.resolve_query_set(&queries, 0..count, &resolved, 0);
         self.shared.queue.submit([encoder.finish()]);
         let mut ticks = vec![0_u64; count as usize];
-        self.read_bytes(&resolved, bytes, bytemuck::cast_slice_mut(&mut ticks))?;
+        let read = self.read_bytes(&resolved, bytes, bytemuck::cast_slice_mut(&mut ticks));
+        pollster::block_on(read)?;
         let tick_ns = f64::from(self.shared.queue.get_timestamp_period());
         let elapsed = |pair: &[u64]| {
             let n_ticks = pair[1].saturating_sub(pair[0]);

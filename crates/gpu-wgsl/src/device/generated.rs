@@ -32,6 +32,7 @@ impl Gpu {
     }
 
     /// Records a run of so many workgroups, on the bytes given of the first buffers, and the rest whole.
+    /// After `operations` beyond what a watchdog bears, what is recorded leaves.
     ///
     /// # Errors
     /// [`Error::TooLarge`] for more workgroups than the device's grid has; [`Error::ForeignBuffer`]; [`Error::Lost`].
@@ -42,6 +43,7 @@ impl Gpu {
         buffers: &[&AnyBuffer],
         stretches: Option<&[Range<u64>]>,
         n_workgroups: u64,
+        operations: f64,
     ) -> Result<()> {
         self.alive("dispatch")?;
         for buffer in buffers {
@@ -55,9 +57,10 @@ impl Gpu {
             buffers,
             grid,
         );
-        self.record(match stretches {
+        let run = match stretches {
             Some(stretches) => run.on_stretches(stretches),
             None => run,
-        })
+        };
+        self.record(run.of_operations(operations))
     }
 }

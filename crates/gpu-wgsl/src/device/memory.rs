@@ -1,4 +1,4 @@
-//! Buffers on a device: allocation from the pool, upload, read-back through one staging buffer.
+//! Buffers on a device: allocation from the pool, upload.
 
 use super::{Fault, Gpu, Shared, lock};
 use crate::pool::Pool;
@@ -9,6 +9,9 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use tensor_core::compare;
+
+/// Bytes that are uploaded at a time.
+const UPLOAD_BYTES: usize = 64 << 20;
 
 /// A scalar that kernels can hold in a storage buffer.
 pub trait Scalar: bytemuck::Pod + compare::Element + Send + Sync {
@@ -44,7 +47,9 @@ pub struct Buffer<T: Scalar> {
 /// The memory of a buffer; goes back to the pool with its last owner, recorded work included.
 #[derive(Debug)]
 struct Memory {
-    name: String,
+    name: Arc<str>,
+    /// Under which the pool knows it.
+    number: u64,
     shape: Vec<usize>,
     element: Element,
     len: usize,
@@ -61,7 +66,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // Without the device there is no pool to return to.
         if let (Some(buffer), Some(shared)) = (self.buffer.take(), self.shared.upgrade()) {
-            lock(&shared.pool).give_back(self.bytes, self.class_bytes, buffer);
+            lock(&shared.pool).give_back(self.number, self.class_bytes, buffer);
         }
     }
 }
@@ -110,6 +115,11 @@ impl AnyBuffer {
     /// Marks the contents as never written, for this reason; the next read returns it.
     pub(super) fn mark_stale(&self, why: &str) {
         *lock(&self.memory.stale) = Some(why.to_owned());
+    }
+
+    /// Gives why its contents are not what the caller thinks, if so.
+    pub(super) fn staleness(&self) -> Option<String> {
+        lock(&self.memory.stale).clone()
     }
 
     /// Gives what a kernel sees of it: its own bytes, and at least one element of `stride_bytes`.
@@ -199,24 +209,29 @@ impl Gpu {
         let len = self.checked_len::<T>(name, shape)?;
         let bytes = (len * size_of::<T>()) as u64;
         let class_bytes = Pool::<()>::class_bytes(bytes, self.max_buffer_bytes());
-        let buffer = match self.acquire(name, bytes, class_bytes) {
+        let name: Arc<str> = name.into();
+        let acquired = match self.acquire(&name, bytes, class_bytes) {
             Err(Fault::OutOfMemory(_))
                 if self.pool().reserved_bytes() > self.pool().live_bytes() =>
             {
                 // What waits in other classes may be the room that is missing.
                 self.trim();
-                self.acquire(name, bytes, class_bytes)
+                self.acquire(&name, bytes, class_bytes)
             }
             other => other,
-        }
-        .map_err(|fault| match fault {
-            Fault::OutOfMemory(reason) => Error::OutOfMemory {
-                name: name.to_owned(),
-                shape: shape.to_vec(),
-                bytes,
-                live_bytes: self.pool().live_bytes(),
-                reason,
-            },
+        };
+        let (buffer, number) = acquired.map_err(|fault| match fault {
+            Fault::OutOfMemory(reason) => {
+                let pool = lock(&self.shared.pool);
+                Error::OutOfMemory {
+                    name: name.to_string(),
+                    shape: shape.to_vec(),
+                    bytes,
+                    live_bytes: pool.counters().live_bytes(),
+                    reason,
+                    holders: pool.largest_holders(),
+                }
+            }
             Fault::Refused(message) => Error::Device {
                 op: "alloc",
                 message,
@@ -228,7 +243,8 @@ impl Gpu {
             queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&marks));
         }
         let memory = Memory {
-            name: name.to_owned(),
+            name,
+            number,
             shape: shape.to_vec(),
             element: T::ELEMENT,
             len,
@@ -250,23 +266,23 @@ impl Gpu {
     /// budget and the count, so that two threads cannot both take the last bytes.
     fn acquire(
         &self,
-        name: &str,
+        name: &Arc<str>,
         bytes: u64,
         class_bytes: u64,
-    ) -> std::result::Result<wgpu::Buffer, Fault> {
+    ) -> std::result::Result<(wgpu::Buffer, u64), Fault> {
         let mut pool = lock(&self.shared.pool);
         if let Some(budget) = pool.exceeded_budget(bytes) {
             return Err(Fault::OutOfMemory(format!("the budget is {budget} bytes")));
         }
-        if let Some(buffer) = pool.take(bytes, class_bytes) {
-            return Ok(buffer);
+        if let Some(taken) = pool.take(name, bytes, class_bytes) {
+            return Ok(taken);
         }
         let usage = wgpu::BufferUsages::STORAGE
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST;
         let buffer = self.scoped(|device| create_buffer(device, name, class_bytes, usage))?;
-        pool.created(bytes, class_bytes);
-        Ok(buffer)
+        let number = pool.created(name, bytes, class_bytes);
+        Ok((buffer, number))
     }
 
     /// Allocates a buffer of `shape` and fills it with `data`, row-major.
@@ -299,80 +315,35 @@ impl Gpu {
             self.flush()?;
         }
         self.alive("write")?;
-        self.shared
-            .queue
-            .write_buffer(buffer.handle(), 0, bytemuck::cast_slice(data));
+        // Through memory that the device maps, a part at a time: what has gone can be mapped again.
+        let parts = bytemuck::cast_slice(data).chunks(UPLOAD_BYTES);
+        for (part, offset) in parts.zip((0..).step_by(UPLOAD_BYTES)) {
+            self.shared
+                .queue
+                .write_buffer(buffer.handle(), offset, part);
+            if part.len() == UPLOAD_BYTES {
+                self.shared.queue.submit([]);
+            }
+        }
         *lock(&buffer.memory.stale) = None;
         self.sound("write")
     }
 
-    /// Runs what is recorded and gives the contents of a buffer, row-major.
-    ///
-    /// # Errors
-    /// [`Error::ForeignBuffer`], [`Error::Lost`], [`Error::Device`] for whatever the driver reported on the
-    /// way, and where work that should have written the buffer was lost.
-    pub fn read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
-        self.check_owner("read", buffer)?;
-        self.flush()?;
-        if let Some(message) = lock(&buffer.memory.stale).clone() {
-            return Err(Error::Device {
-                op: "read",
-                message,
-            });
-        }
-        let bytes = buffer.memory.bytes;
-        if bytes == 0 {
-            return Ok(Vec::new());
-        }
-        let mut out = vec![T::zeroed(); buffer.len()];
-        self.read_bytes(buffer.handle(), bytes, bytemuck::cast_slice_mut(&mut out))?;
-        Ok(out)
-    }
-
-    /// Copies the first `bytes` of `source` through the staging buffer into `out`.
-    pub(super) fn read_bytes(
-        &self,
-        source: &wgpu::Buffer,
-        bytes: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let mut staging = lock(&self.shared.staging);
-        let buffer = match staging.take().filter(|buffer| buffer.size() >= bytes) {
-            Some(buffer) => buffer,
-            None => {
-                let size = Pool::<()>::class_bytes(bytes, self.max_buffer_bytes());
-                let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-                self.scoped(|device| create_buffer(device, "staging", size, usage))
-                    .map_err(|fault| Error::Device {
-                        op: "read",
-                        message: fault.into_message(),
-                    })?
-            }
-        };
-        let mut encoder = self
-            .shared
-            .device
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        encoder.copy_buffer_to_buffer(source, 0, &buffer, 0, bytes);
-        self.shared.queue.submit([encoder.finish()]);
-        let slice = buffer.slice(..bytes);
-        // The outcome of the mapping is read from the mapped range below; the wait covers the callback.
-        slice.map_async(wgpu::MapMode::Read, |_| {});
-        self.wait("read")?;
-        let mapped = slice.get_mapped_range().map_err(|error| Error::Device {
-            op: "read",
-            message: error.to_string(),
-        })?;
-        out.copy_from_slice(&mapped);
-        drop(mapped);
-        buffer.unmap();
-        *staging = Some(buffer);
-        Ok(())
-    }
-
     /// Waits until everything submitted has run, and returns what went wrong on the way.
     pub(super) fn wait(&self, op: &'static str) -> Result<()> {
-        let polled = self.shared.device.poll(wgpu::PollType::wait_indefinitely());
+        self.wait_for(op, None)
+    }
+
+    /// The same, up to a submission.
+    pub(super) fn wait_for(
+        &self,
+        op: &'static str,
+        submission: Option<wgpu::SubmissionIndex>,
+    ) -> Result<()> {
+        let polled = self.shared.device.poll(wgpu::PollType::Wait {
+            submission_index: submission,
+            timeout: None,
+        });
         self.sound(op)?;
         polled.map(|_| ()).map_err(|error| Error::Device {
             op,

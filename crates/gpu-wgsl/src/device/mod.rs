@@ -1,7 +1,7 @@
 //! The only module that names wgpu: opens a device, holds its memory and its pipelines, runs what was recorded.
 //!
 //! Role: turns our plain descriptions ([`Kernel`], [`crate::Adapter`], shapes) into wgpu calls and wgpu's faults
-//! into [`Error`]. `open` finds and opens, `memory` allocates and moves data, `kernels` compiles, `batch` records,
+//! into [`Error`]. `open` finds and opens, `memory` allocates and uploads, `staging` reads back, `kernels` compiles, `batch` records,
 //! submits and times.
 //! Method: nothing panics on a fault of the device. Creation runs inside error scopes; what else wgpu reports lands
 //! in one place and is returned by the next call that waits; the device-lost callback sets a flag that every call
@@ -12,11 +12,15 @@ mod generated;
 mod kernels;
 mod memory;
 mod open;
+mod staging;
 
 pub use batch::{Timer, Timing};
 pub(crate) use generated::Generated;
 pub use memory::{AnyBuffer, Buffer, Scalar};
 pub use open::adapters;
+pub use staging::Read;
+
+use staging::Staging;
 
 use crate::adapter::{Adapter, Feature, Select};
 use crate::executor::Nests;
@@ -50,7 +54,7 @@ struct Shared {
     room: Room,
     batch: Mutex<batch::Batch>,
     marks_unwritten: AtomicBool,
-    staging: Mutex<Option<wgpu::Buffer>>,
+    staging: Mutex<Staging>,
     /// Why the device was lost, once it was.
     lost: Arc<OnceLock<String>>,
     /// Faults that wgpu reported outside every error scope, oldest first.
@@ -73,6 +77,14 @@ impl Gpu {
     /// As [`Gpu::open`].
     pub async fn open_async(select: Select) -> Result<Self> {
         open::open(select).await
+    }
+
+    /// Opens a device on the same adapter anew, as after a loss. What was on this one stays with it; host data are valid as ever.
+    ///
+    /// # Errors
+    /// As [`Gpu::open`]; [`Error::NoAdapter`] where the adapter is gone.
+    pub fn reopen(&self) -> Result<Self> {
+        Self::open(Select::Name(self.adapter().name.clone()))
     }
 
     /// Gives what is known of the adapter.
@@ -188,6 +200,8 @@ impl Gpu {
     /// Destroys the device: its memory is freed at once, every later call gives [`Error::Lost`].
     pub fn destroy(&self) {
         self.shared.device.destroy();
+        // The driver tells only once it has nothing left to run.
+        let _ = self.shared.lost.set("destroyed by its owner".to_owned());
         // The callback that marks the loss runs inside a poll; an error of the poll says the same.
         let _ = self.shared.device.poll(wgpu::PollType::Poll);
     }
@@ -209,13 +223,15 @@ impl Gpu {
         self.alive(op)?;
         let faults = std::mem::take(&mut *lock(&self.shared.faults));
         if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::Device {
-                op,
-                message: faults.join("; "),
-            })
+            return Ok(());
         }
+        // What a lost device refuses, it may refuse before it tells that it is lost.
+        let _ = self.shared.device.poll(wgpu::PollType::Poll);
+        self.alive(op)?;
+        Err(Error::Device {
+            op,
+            message: faults.join("; "),
+        })
     }
 
     /// Runs `create` inside error scopes and gives what it made, or the first fault as text.

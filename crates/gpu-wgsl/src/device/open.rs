@@ -87,12 +87,13 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
 
 #[cfg(test)]
 impl Gpu {
-    /// Opens a device as if it could bind no more than so many bytes.
-    pub(crate) fn with_binding(select: Select, bytes: u64) -> Result<Self> {
+    /// Opens a device as if it could bind no more than so many bytes, and its watchdog stopped kernels of more operations.
+    pub(crate) fn limited(select: Select, bytes: u64, operations: f64) -> Result<Self> {
         let mut gpu = Self::open(select)?;
         let shared = Arc::get_mut(&mut gpu.shared).expect("nobody else knows the device yet");
         shared.adapter.limits.max_storage_buffer_binding_size = bytes;
         shared.room.binding.bytes = bytes;
+        shared.room.operations = operations;
         Ok(gpu)
     }
 }
@@ -116,7 +117,14 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         DeviceType::Cpu => [8, 2],
         _ => [1 << 12, 4],
     };
+    // What even a slow one of its kind does in a second.
+    let operations = match adapter.device_type {
+        DeviceType::Cpu => f64::INFINITY,
+        DeviceType::DiscreteGpu => 1e12,
+        _ => 1e11,
+    };
     let room = Room {
+        operations,
         binding: Binding {
             bytes: adapter.limits.max_storage_buffer_binding_size,
             alignment: adapter.limits.min_storage_buffer_offset_alignment.into(),

@@ -1,14 +1,16 @@
 //! Arrays on a device, and what may be wrong with them.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
 use half::f16;
 use tensor_core::exec::{Pending, Storage};
+use tensor_core::plan::Origin;
 use tensor_core::{DType, HostData};
 
-use crate::device::{AnyBuffer, Buffer};
+use crate::device::{AnyBuffer, Buffer, Scalar};
 use crate::{Gpu, Result};
 
 /// An array on a device.
@@ -49,8 +51,15 @@ impl Array {
         self.gpu.is(gpu)
     }
 
-    pub(super) fn alloc(gpu: &Gpu, dtype: DType, len: usize) -> Result<Self> {
-        let name = "array";
+    /// Room for what `origin` gives.
+    pub(super) fn alloc(
+        gpu: &Gpu,
+        origin: Option<&Origin>,
+        dtype: DType,
+        len: usize,
+    ) -> Result<Self> {
+        let name =
+            &*origin.map_or_else(|| Cow::Borrowed("array"), |origin| described(origin).into());
         let buffer = match dtype {
             DType::F32 => gpu.alloc::<f32>(name, &[len])?.into_any(),
             DType::I32 => gpu.alloc::<i32>(name, &[len])?.into_any(),
@@ -63,7 +72,7 @@ impl Array {
     }
 
     pub(crate) fn upload(gpu: &Gpu, data: &HostData) -> Result<Self> {
-        let name = "array";
+        let name = "data";
         let words = |words: &[u32]| Ok(gpu.upload(name, &[words.len()], words)?.into_any());
         let buffer = match data {
             HostData::F32(data) => gpu.upload(name, &[data.len()], data)?.into_any(),
@@ -110,38 +119,36 @@ impl Array {
 
     /// The elements of an array of floats.
     pub(crate) fn f32s(&self) -> Result<Vec<f32>> {
-        self.gpu.read(&self.buffer.clone().try_into()?)
+        pollster::block_on(self.scalars())
     }
 
-    fn elements(&self) -> Result<HostData> {
-        let words = || {
-            self.gpu
-                .read(&Buffer::<u32>::try_from(self.buffer.clone())?)
+    async fn elements(&self) -> Result<HostData> {
+        let words = match self.dtype {
+            DType::F32 => return Ok(HostData::F32(self.scalars().await?)),
+            DType::I32 => return Ok(HostData::I32(self.scalars().await?)),
+            DType::U32 | DType::Bool | DType::F16 | DType::F64 => self.scalars::<u32>().await?,
         };
         Ok(match self.dtype {
-            DType::F32 => HostData::F32(self.f32s()?),
-            DType::I32 => HostData::I32(self.gpu.read(&self.buffer.clone().try_into()?)?),
-            DType::U32 => HostData::U32(words()?),
-            DType::Bool => HostData::Bool(unpacked(&words()?, 1, self.len, |bit| bit == 1)),
-            DType::F16 => HostData::F16(unpacked(&words()?, 16, self.len, |bits| {
-                f16::from_bits(bits)
-            })),
-            DType::F64 => HostData::F64(bytemuck::pod_collect_to_vec(&words()?)),
+            DType::Bool => HostData::Bool(unpacked(&words, 1, self.len, |bit| bit == 1)),
+            DType::F16 => HostData::F16(unpacked(&words, 16, self.len, f16::from_bits)),
+            DType::F64 => HostData::F64(bytemuck::pod_collect_to_vec(&words)),
+            _ => HostData::U32(words),
         })
+    }
+
+    async fn scalars<T: Scalar>(&self) -> Result<Vec<T>> {
+        let buffer = Buffer::try_from(self.buffer.clone())?;
+        self.gpu.read_async(&buffer).await
     }
 }
 
 impl Faults {
-    pub(super) fn alloc(
-        gpu: &Gpu,
-        gathers: &[Gathered],
-        location: Option<&'static Location<'static>>,
-    ) -> Result<Self> {
+    pub(super) fn alloc(gpu: &Gpu, gathers: &[Gathered], origin: Option<&Origin>) -> Result<Self> {
         let none = vec![0_u32; 2 * gathers.len()];
         Ok(Self {
             buffer: gpu.upload("faults", &[none.len()], &none)?,
             gathers: gathers.to_vec(),
-            location,
+            location: origin.map(|origin| origin.location),
         })
     }
 
@@ -150,8 +157,8 @@ impl Faults {
     }
 
     /// The first that happened.
-    fn happened(&self, gpu: &Gpu) -> Result<Option<tensor_core::Error>> {
-        let words = gpu.read(&self.buffer)?;
+    async fn happened(&self, gpu: &Gpu) -> Result<Option<tensor_core::Error>> {
+        let words = gpu.read_async(&self.buffer).await?;
         let mut noted = words.chunks_exact(2).zip(&self.gathers);
         let found = noted.find(|(words, _)| words[0] != 0);
         Ok(found.map(|(words, gather)| {
@@ -183,16 +190,21 @@ impl Storage for Array {
     fn read(self: Arc<Self>) -> Pending<'static, tensor_core::Result<HostData>> {
         Box::pin(async move {
             for faults in &self.faults {
-                if let Some(error) = faults
-                    .happened(&self.gpu)
-                    .map_err(|error| self.gpu.told(error))?
-                {
+                let happened = faults.happened(&self.gpu).await;
+                if let Some(error) = happened.map_err(|error| self.gpu.told(error))? {
                     return Err(error);
                 }
             }
-            self.elements().map_err(|error| self.gpu.told(error))
+            let elements = self.elements().await;
+            elements.map_err(|error| self.gpu.told(error))
         })
     }
+}
+
+/// An operation and its line.
+fn described(origin: &Origin) -> String {
+    let Origin { op, location } = origin;
+    format!("{op} ({}:{})", location.file(), location.line())
 }
 
 /// Elements of so many bits, in words, the first lowest.

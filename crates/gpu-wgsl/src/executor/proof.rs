@@ -9,7 +9,7 @@ use tensor_core::{DType, Host, HostData, Tensor};
 
 use super::{Array, Compiled};
 use crate::check::every_adapter;
-use crate::nest::{self, Emitted, Schedule};
+use crate::nest::{self, Division, Emitted, Schedule};
 use crate::{Gpu, Refusal, Select};
 
 fn normal(shape: &[usize], stream: u64) -> Tensor {
@@ -74,7 +74,7 @@ fn check(gpu: &Gpu, name: &str, program: &Tensor) {
 fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
     for gpu in every_adapter() {
         // A thousand elements.
-        let gpu = Gpu::with_binding(Select::Index(gpu.adapter().index), 4096).unwrap();
+        let gpu = Gpu::limited(Select::Index(gpu.adapter().index), 4096, f64::INFINITY).unwrap();
         gpu.mark_unwritten(true);
         let long = normal(&[5003], 0);
         let table = normal(&[70, 61], 1);
@@ -111,6 +111,31 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
         let on_host = beyond.eval::<f32>(&Host::new()).unwrap();
         assert_eq!(beyond.eval::<f32>(&gpu).unwrap(), on_host);
         assert!(gpu.refusals().contains_key(&Refusal::Indivisible));
+    }
+}
+
+#[test]
+fn what_might_take_too_long_runs_in_parts_and_leaves_in_several_submissions() {
+    for gpu in every_adapter() {
+        let index = Select::Index(gpu.adapter().index);
+        let gpu = Gpu::limited(index, 1 << 27, 10_000.0).unwrap();
+        gpu.mark_unwritten(true);
+        let (a, b) = (normal(&[70, 37], 0), normal(&[37, 75], 1));
+        let close = (a.expand_dims(1) - &a).abs().lt(2.0);
+        for (name, program) in [
+            ("product", a.matmul(&b)),
+            ("packed", close.all(2)),
+            ("elementwise", normal(&[50_001], 2).exp()),
+            ("sum", normal(&[50_001], 3).sum(..)),
+        ] {
+            check(&gpu, name, &program);
+        }
+        let (step, data) = step(&gpu, &a.matmul(&b));
+        let lens: Vec<usize> = data.iter().map(HostData::len).collect();
+        match nest::division(&step.nest, &lens, gpu.room()) {
+            Some(Division::Windows(parts)) => assert!(parts.len() > 30, "{}", parts.len()),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

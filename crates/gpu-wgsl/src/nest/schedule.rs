@@ -16,6 +16,8 @@ use crate::tuning::Tiles;
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     pub(crate) binding: Binding,
+    /// Operations of one kernel, and of one submission, after which a watchdog might stop them.
+    pub(crate) operations: f64,
     /// Bytes of workgroup memory.
     pub(crate) workgroup_bytes: u32,
     /// The fewest elements of an output of which blocks keep the device busy.
@@ -128,16 +130,27 @@ pub(crate) enum Division {
     Parts(Parts),
 }
 
+/// Whether a kernel might take too long.
+pub(crate) fn is_long(nest: &LoopNest, room: &Room) -> bool {
+    nest.operations() > room.operations
+}
+
 /// Divides a nest whose inputs have these lengths; `None` if no division makes its arrays fit.
 pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Division> {
     if let Some(parts) = cut(nest, room) {
         return Some(Division::Parts(parts));
     }
-    if is_whole(nest, lens, room.binding) {
+    let (is_whole, is_long) = (is_whole(nest, lens, room.binding), is_long(nest, room));
+    if is_whole && !is_long {
         return Some(Division::Whole);
     }
-    if let Some(windows) = windows(nest, lens, room.binding) {
-        return Some(Division::Windows(windows));
+    for operations in [room.operations, f64::INFINITY] {
+        if let Some(windows) = windows(nest, lens, room.binding, operations) {
+            return Some(Division::Windows(windows));
+        }
+    }
+    if is_whole {
+        return Some(Division::Whole);
     }
     // Whatever is folded is read in pieces of which each fits well.
     let inputs = nest.inputs.iter().zip(lens);

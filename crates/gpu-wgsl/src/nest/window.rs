@@ -1,6 +1,6 @@
-//! Nests whose arrays are longer than a kernel can bind.
+//! Nests whose arrays are longer than a kernel can bind, or whose loops are longer than a kernel may take.
 //!
-//! Role: cuts the loops of a nest into parts that each read and write a stretch of every array that does fit.
+//! Role: cuts the loops of a nest into parts that each read and write a stretch of every array that does fit, and end in time.
 //! Method: one axis of the output is cut, the outermost that can be; those before it stand still. The parts of one length have one
 //! kernel: where its loops start, and where the stretches lie that it is given, are parameters.
 //! Limits: the first 8 axes of an output; a part writes whole words.
@@ -74,8 +74,14 @@ pub(crate) fn is_whole(nest: &LoopNest, lens: &[usize], binding: Binding) -> boo
     inputs.all(|(dtype, len)| fits(*dtype, *len)) && fits(nest.dtype(), nest.output_len())
 }
 
-/// The parts of a nest whose output is not empty; `None` if no cut makes its arrays fit.
-pub(crate) fn windows(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<Vec<Window>> {
+/// The parts of a nest whose output is not empty, each of so many operations at most; `None` if no cut makes them and their arrays
+/// fit.
+pub(crate) fn windows(
+    nest: &LoopNest,
+    lens: &[usize],
+    binding: Binding,
+    operations: f64,
+) -> Option<Vec<Window>> {
     /// More parts than these take longer to start than the host takes to compute.
     const MOST: usize = 1 << 12;
     if nest.inputs.len() > MAX_INPUTS {
@@ -91,16 +97,17 @@ pub(crate) fn windows(nest: &LoopNest, lens: &[usize], binding: Binding) -> Opti
             if n_parts > MOST {
                 return None;
             }
-            if let Some(parts) = parts(nest, lens, binding, axis, step) {
+            let share = step as f64 / size as f64 / before as f64;
+            if nest.operations() * share <= operations
+                && let Some(parts) = parts(nest, lens, binding, axis, step)
+            {
                 return Some(parts);
             }
-            if step == 1 {
+            let half = whole_words(nest, axis, step.div_ceil(2));
+            if half >= step {
                 break;
             }
-            step = whole_words(nest, axis, step.div_ceil(2));
-            if step >= size {
-                break;
-            }
+            step = half;
         }
         before = before.saturating_mul(size);
     }

@@ -5,6 +5,12 @@ use gpu_wgsl::{Error, Feature, Gpu, Select};
 use shaders::params::{BufferCopyParams, MatmulParams, PhiloxFillParams};
 use shaders::{Kernel, layout};
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tensor_core::compare::{self, Bound};
+use tensor_core::exec::{Executor, Storage};
+use tensor_core::plan::{Step, Target};
+use tensor_core::{DType, Host, HostData, Tensor};
 
 #[test]
 fn a_name_that_no_adapter_bears_is_no_adapter() {
@@ -80,6 +86,26 @@ fn a_budget_is_out_of_memory_and_names_the_buffer() {
         );
         drop(held);
         gpu.alloc::<f32>("weights", &[32, 17]).unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_runs_out_of_memory_is_told_who_holds_it() {
+    for shared in every_adapter() {
+        let gpu = Gpu::open(Select::Index(shared.adapter().index)).unwrap();
+        let x = Tensor::arange(1000).realize(&gpu).unwrap();
+        let line = line!() + 1;
+        let held: Vec<Tensor> = (1..4).map(|n| (&x + n).realize(&gpu).unwrap()).collect();
+        gpu.set_budget(Some(gpu.pool().live_bytes() + 100));
+        let error = (&x * 2).eval::<i32>(&gpu).unwrap_err();
+        let place = format!("add (crates/gpu-wgsl/tests/adapters/errors.rs:{line})");
+        let largest = format!("largest holders: {place} (12000 bytes in 3), ");
+        let text = told(&error).unwrap().to_string();
+        assert!(text.contains(&largest), "{text}");
+        // Nothing is lost: what is held can be read, and with room again the program runs.
+        assert_eq!(held[2].to_host::<i32>().unwrap()[[999]], 1002);
+        gpu.set_budget(None);
+        assert_eq!((&x * 2).eval::<i32>(&gpu).unwrap()[[999]], 1998);
     }
 }
 
@@ -301,5 +327,103 @@ fn text_that_is_no_wgsl_is_refused_with_its_place() {
         gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&x, &y])
             .unwrap();
         assert_eq!(gpu.read(&y).unwrap(), [0.0; 4]);
+    }
+}
+
+/// What the device said.
+fn told(error: &tensor_core::Error) -> Option<&Error> {
+    match error.root() {
+        tensor_core::Error::Device { source, .. } => source.as_ref().downcast_ref(),
+        _ => None,
+    }
+}
+
+/// A device that is lost in the middle of a plan.
+#[derive(Debug)]
+struct Fragile {
+    gpu: Gpu,
+    steps_left: AtomicUsize,
+}
+
+impl Executor for Fragile {
+    fn name(&self) -> &str {
+        self.gpu.name()
+    }
+
+    fn target(&self) -> Target {
+        self.gpu.target()
+    }
+
+    fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
+        self.gpu.accepts(step, input_lens)
+    }
+
+    fn owns(&self, storage: &dyn Storage) -> bool {
+        self.gpu.owns(storage)
+    }
+
+    fn upload(&self, data: HostData) -> tensor_core::Result<Arc<dyn Storage>> {
+        Executor::upload(&self.gpu, data)
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        inputs: &[Arc<dyn Storage>],
+    ) -> tensor_core::Result<Arc<dyn Storage>> {
+        if self.steps_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.gpu.destroy();
+        }
+        self.gpu.run(step, inputs)
+    }
+
+    fn submit(&self) -> tensor_core::Result<()> {
+        Executor::submit(&self.gpu)
+    }
+}
+
+#[test]
+fn a_loss_in_the_middle_of_a_plan_is_survived() {
+    for shared in every_adapter() {
+        let x = Tensor::arange(600).reshape(&[20, 30]).cast(DType::F32);
+        let program = (&x - x.sum(0)).exp().sum(1) * 2.0;
+        let expected = program.eval::<f32>(&Host::new()).unwrap();
+        let mut n_lost = 0;
+        for steps_left in 1..4 {
+            let fragile = Fragile {
+                gpu: shared.reopen().unwrap(),
+                steps_left: AtomicUsize::new(steps_left),
+            };
+            let on_device = x.realize(&fragile.gpu).unwrap();
+            match program.eval::<f32>(&fragile) {
+                Ok(_) => continue,
+                Err(error) => {
+                    let told = told(&error);
+                    assert!(matches!(told, Some(Error::Lost { .. })), "{error}");
+                }
+            }
+            n_lost += 1;
+            assert!(on_device.to_host::<f32>().is_err());
+            // What is on the host is as valid as ever, also on the device that is opened anew.
+            let anew = fragile.gpu.reopen().unwrap();
+            assert!(!anew.is(&fragile.gpu));
+            let again = program.eval::<f32>(&anew).unwrap();
+            compare::assert_close(again, &expected, Bound::relative(300));
+        }
+        assert!(n_lost >= 2, "{n_lost}");
+    }
+}
+
+#[test]
+fn nan_is_found_where_it_arises() {
+    for gpu in every_adapter() {
+        let data = [1.0_f32, -1.0, 0.0, f32::NAN];
+        let x = Tensor::from_vec(&[4], data.to_vec());
+        let found = x.sqrt().is_nan().eval::<bool>(gpu).unwrap();
+        assert_eq!(
+            found.into_raw_vec_and_offset().0,
+            [false, true, false, true]
+        );
+        assert!(x.is_nan().any(..).eval::<bool>(gpu).unwrap()[[]]);
     }
 }

@@ -210,3 +210,34 @@ impl shaders::Params for P {
         0
     }
 }
+
+#[test]
+fn what_is_read_is_what_was_there_when_the_read_began() {
+    for gpu in every_adapter() {
+        let x = gpu.upload("x", &[3], &[1_u32, 2, 3]).unwrap();
+        let (first, second) = (gpu.start_read(&x).unwrap(), gpu.start_read(&x).unwrap());
+        gpu.write(&x, &[7, 8, 9]).unwrap();
+        let third = gpu.start_read(&x).unwrap();
+        drop(second);
+        gpu.finish().unwrap();
+        assert!(first.is_ready() && third.is_ready());
+        assert_eq!(third.wait().unwrap(), [7, 8, 9]);
+        assert_eq!(pollster::block_on(first.finish()).unwrap(), [1, 2, 3]);
+        let empty = gpu.alloc::<f32>("empty", &[0]).unwrap();
+        assert_eq!(gpu.start_read(&empty).unwrap().wait().unwrap(), []);
+    }
+}
+
+#[test]
+fn long_arrays_travel_in_pieces() {
+    // More than one part of an upload, and more pieces than are under way at a time.
+    let len = (70 << 20) / 4 + 3;
+    let words: Vec<u32> = (0..len)
+        .map(|n: u32| n.wrapping_mul(2_654_435_761))
+        .collect();
+    for gpu in every_adapter() {
+        let long = gpu.upload("long", &[words.len()], &words).unwrap();
+        assert!(gpu.read(&long).unwrap() == words);
+        assert!(gpu.start_read(&long).unwrap().wait().unwrap() == words);
+    }
+}
