@@ -118,6 +118,12 @@ impl Input {
         }
     }
 
+    /// A tensor of its shape.
+    fn zeros(&self) -> Tensor {
+        let shape: Vec<usize> = self.axes.iter().map(|&(_, len)| len).collect();
+        Tensor::from_vec(&shape, vec![0.0_f32; shape.iter().product()])
+    }
+
     fn draw(&self) -> Array {
         let shape: Vec<usize> = self.axes.iter().map(|&(_, len)| len).collect();
         let elements = self.law.draw(shape.iter().product(), self.stream);
@@ -179,6 +185,10 @@ impl<T: OutputElement, const N: usize> Program<T, N> {
             name: self.name,
             size: self.size.clone(),
             needs_labels: false,
+            program: Some(Box::new({
+                let (inputs, expression) = (self.inputs.clone(), self.expression);
+                move || expression(&inputs.each_ref().map(Input::zeros))
+            })),
             prepare: Box::new(move |_| self.clone().problem()),
         }
     }

@@ -307,6 +307,8 @@ pub struct Task {
     pub size: String,
     /// Whether it is left out where images have no labels.
     pub needs_labels: bool,
+    /// The program on tensors of zeros, where it is a single one.
+    pub program: Option<Box<dyn Fn() -> Tensor>>,
     /// Makes the inputs, from real images or at random, and computes the truth about them.
     #[allow(
         clippy::type_complexity,

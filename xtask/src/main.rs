@@ -20,6 +20,7 @@ mod bundle;
 mod codegen;
 mod data;
 mod doctor;
+mod explain;
 mod process;
 mod program;
 mod report;
@@ -38,7 +39,7 @@ struct Command {
     run: fn(Vec<OsString>) -> Result<ExitCode>,
 }
 
-const COMMANDS: [Command; 8] = [
+const COMMANDS: [Command; 9] = [
     Command {
         name: "bench",
         does: "run the workloads on every executor found, checked before they are timed",
@@ -68,6 +69,11 @@ const COMMANDS: [Command; 8] = [
         name: "rivals",
         does: "set up NumPy and PyTorch in a Python environment for the rival rows",
         run: rivals::run,
+    },
+    Command {
+        name: "explain",
+        does: "show a workload's program at each level: plan, WGSL, SPIR-V",
+        run: explain::run,
     },
     Command {
         name: "tune",

@@ -16,6 +16,7 @@ use crate::rivals::{Job, Script, script};
 use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Workload};
 use crate::{mnist, roundings};
 use gpu_wgsl::Gpu;
+use tensor_core::Tensor;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::gemm;
 
@@ -163,10 +164,16 @@ impl Case {
     /// Gives the size in one word: `50000x784x10`.
     #[must_use]
     pub fn size(self) -> String {
-        size(match self {
+        size(self.shape())
+    }
+
+    /// Gives rows, terms and columns.
+    #[must_use]
+    pub fn shape(self) -> [usize; 3] {
+        match self {
             Self::Images(rows) => [rows, mnist::N_PIXELS, N_CLASSES],
             Self::Square(side) => [side; 3],
-        })
+        }
     }
 
     /// Makes the inputs and computes the truth about them.
@@ -191,6 +198,13 @@ pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
         name: NAME,
         size: case.size(),
         needs_labels: false,
+        program: Some(Box::new(move || {
+            let [rows, inner, cols] = case.shape();
+            let zeros =
+                |shape: [usize; 2]| Tensor::from_vec(&shape, vec![0.0_f32; shape[0] * shape[1]]);
+            let (a, b) = (zeros([rows, inner]), zeros([inner, cols]));
+            a.matmul(&b)
+        })),
         prepare: Box::new(move |images| Ok(Box::new(case.product(&images.pixels)?))),
     })
 }

@@ -56,6 +56,7 @@ impl Net {
     #[must_use]
     pub fn task(self) -> Task {
         Task {
+            program: None,
             name: NAME,
             size: self.size().to_owned(),
             needs_labels: true,

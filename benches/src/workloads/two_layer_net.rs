@@ -75,6 +75,7 @@ pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
 #[must_use]
 pub fn task() -> Task {
     Task {
+        program: None,
         name: NAME,
         size: size(SIDES),
         needs_labels: false,

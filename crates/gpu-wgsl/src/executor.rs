@@ -372,7 +372,7 @@ impl Output {
 }
 
 /// Why a nest cannot run here, if so.
-fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Refusal> {
+pub(crate) fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Refusal> {
     let is_short = |len: usize| len <= MAX_LEN;
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
     if dtypes.any(|dtype| *dtype == DType::F64) {

@@ -46,15 +46,21 @@ pub mod check;
 mod device;
 mod error;
 mod executor;
+mod explain;
 mod grid;
 mod nest;
 mod pool;
 pub mod tuning;
 
+/// The version of wgpu whose devices [`Gpu::from_existing`] takes.
+#[cfg(feature = "existing-device")]
+pub use wgpu;
+
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
 pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Holder, Result};
 pub use executor::Refusal;
+pub use explain::{Explained, spirv};
 pub use grid::{MAX_WORKGROUPS_PER_DIMENSION, linear_grid};
 pub use nest::{ShapeClass, Tile};
 pub use pool::PoolCounters;

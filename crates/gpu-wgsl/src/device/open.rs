@@ -85,6 +85,47 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
     Ok(assemble(adapter, device, queue))
 }
 
+#[cfg(any(test, feature = "existing-device"))]
+impl Gpu {
+    /// Takes a device that an application has opened already, with its queue: arrays, programs and kernels then share it with
+    /// whatever else the application does there. Sizes are checked against the limits that the device was opened with, and nothing
+    /// is used that it was opened without. The device's callbacks for its loss and for errors that no scope catches become ours.
+    ///
+    /// # Examples
+    /// ```
+    /// use gpu_wgsl::{Gpu, wgpu};
+    ///
+    /// # pollster::block_on(async {
+    /// let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    /// # let found = instance.enumerate_adapters(wgpu::Backends::VULKAN).await;
+    /// # let Some(adapter) = found.into_iter().next() else { return Ok(()) };
+    /// let (device, queue) = adapter.request_device(&wgpu::DeviceDescriptor::default()).await?;
+    /// let gpu = Gpu::from_existing(&adapter, device, queue);
+    /// let sum = tensor_core::Tensor::arange(5).sum(0).eval::<i32>(&gpu)?;
+    /// assert_eq!(sum[[]], 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn from_existing(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Self {
+        let mut description = describe_with(0, adapter, &device.limits(), device.features());
+        // Its place among the adapters of a machine is told by its name.
+        let found = adapters();
+        let same = |other: &&Adapter| {
+            (other.vendor, other.device, &other.backend)
+                == (description.vendor, description.device, &description.backend)
+        };
+        if let Some(known) = found.iter().find(same) {
+            (description.index, description.name) = (known.index, known.name.clone());
+        }
+        assemble(description, device, queue)
+    }
+}
+
 #[cfg(test)]
 impl Gpu {
     /// Opens a device as if it could bind no more than so many bytes, and its watchdog stopped kernels of more operations.
@@ -155,8 +196,17 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
 }
 
 fn describe(index: usize, adapter: &wgpu::Adapter) -> Adapter {
+    describe_with(index, adapter, &adapter.limits(), adapter.features())
+}
+
+/// What is known of an adapter under these limits and features.
+fn describe_with(
+    index: usize,
+    adapter: &wgpu::Adapter,
+    limits: &wgpu::Limits,
+    features: wgpu::Features,
+) -> Adapter {
     let info = adapter.get_info();
-    let limits = adapter.limits();
     let is_llvmpipe = info.driver.contains("llvmpipe");
     Adapter {
         max_loop_iterations: is_llvmpipe.then_some(LLVMPIPE_LOOP_ITERATIONS),
@@ -188,7 +238,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> Adapter {
         },
         features: Feature::ALL
             .into_iter()
-            .filter(|&f| adapter.features().contains(by_wgpu(f)))
+            .filter(|&feature| features.contains(by_wgpu(feature)))
             .collect(),
     }
 }
@@ -245,6 +295,34 @@ mod tests {
                 min_uniform_buffer_offset_alignment: 0,
             },
             features: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_there_already_computes_within_what_it_was_opened_with() {
+        use tensor_core::{DType, Tensor};
+        for shared in crate::check::every_adapter() {
+            let mut found = pollster::block_on(find());
+            let (_, adapter) = found.swap_remove(shared.adapter().index);
+            // WebGPU's defaults: 8 buffers, 16 KiB of workgroup memory, no optional feature.
+            let opened = adapter.request_device(&wgpu::DeviceDescriptor::default());
+            let (device, queue) = pollster::block_on(opened).unwrap();
+            let gpu = Gpu::from_existing(&adapter, device.clone(), queue);
+            let limits = gpu.adapter().limits;
+            assert_eq!(limits.max_storage_buffers_per_shader_stage, 8);
+            assert!(gpu.adapter().features.is_empty());
+            let x = Tensor::arange(12_000).reshape(&[100, 120]).cast(DType::F32) / 8192.0;
+            let sums: Vec<Tensor> = (0..9).map(|n| &x + n).collect();
+            let sums: Vec<&Tensor> = sums.iter().collect();
+            let stacked = Tensor::stack(&sums, 0).matmul(&x.t()).sum(0);
+            let on_device = stacked.eval::<f32>(&gpu).unwrap();
+            let on_host = stacked.eval::<f32>(&tensor_core::Host::new()).unwrap();
+            let bound = tensor_core::compare::Bound::relative(2000);
+            tensor_core::compare::assert_close(on_device, on_host, bound);
+            // What the application does to its device, ours is told.
+            device.destroy();
+            let error = stacked.eval::<f32>(&gpu).unwrap_err();
+            assert!(error.to_string().contains("lost"), "{error}");
         }
     }
 

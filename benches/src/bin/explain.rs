@@ -1,0 +1,101 @@
+//! The explain command: a workload's program at each level, from the plan down to what a driver is given.
+//!
+//! Role: `cargo xtask explain` builds and runs this program.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use benches::{output, workloads};
+use gpu_wgsl::{Gpu, Select};
+use rspirv::binary::Disassemble as _;
+use tensor_core::plan::Plan;
+use tensor_core::{Executor, Tensor};
+
+const HELP: &str = "\
+explain: show a workload's program at each level
+
+usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME]
+
+  WORKLOAD        a part of `name/size`, as `bench --list` prints it; the first that fits is shown
+                  (default: similarity-all)
+  --emit LEVEL    plan: its steps as loops; wgsl: the kernels of each step; spirv: those for a Vulkan driver
+                  (default: plan)
+  --adapter NAME  the adapter whose name contains NAME; else the best one
+  --help          print this
+";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Plan,
+    Wgsl,
+    Spirv,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("explain: {error:#}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    use lexopt::prelude::*;
+    let (mut pattern, mut level, mut select) =
+        ("similarity-all".to_owned(), Level::Plan, Select::Best);
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(value) => pattern = value.string()?,
+            Long("emit") => {
+                level = match &*parser.value()?.string()? {
+                    "plan" => Level::Plan,
+                    "wgsl" => Level::Wgsl,
+                    "spirv" => Level::Spirv,
+                    other => bail!("there is no level {other:?}"),
+                }
+            }
+            Long("adapter") => select = Select::Name(parser.value()?.string()?),
+            Long("help") | Short('h') => return output::print(HELP),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let gpu = Gpu::open(select)?;
+    output::print(&explained(&program(&pattern)?, level, &gpu)?)
+}
+
+/// The first program whose workload fits.
+fn program(pattern: &str) -> Result<Tensor> {
+    let tasks = workloads::all(true).into_iter();
+    let mut fitting = tasks.filter(|task| task.id().contains(pattern));
+    let found = fitting.find_map(|task| task.program);
+    let program =
+        found.with_context(|| format!("no workload that is one program fits {pattern:?}"))?;
+    Ok(program())
+}
+
+fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<String> {
+    let (plan, _) = Plan::of(&[program], &gpu.target())?;
+    if level == Level::Plan {
+        return Ok(format!("{}", plan.explain()));
+    }
+    let mut text = String::new();
+    for kernel in gpu.explain(&plan) {
+        writeln!(text, "// step {}: {}", kernel.step, kernel.name)?;
+        match level {
+            Level::Spirv => {
+                let module = rspirv::dr::load_words(gpu_wgsl::spirv(&kernel.wgsl)?);
+                writeln!(
+                    text,
+                    "{}",
+                    module.context("naga wrote no valid SPIR-V")?.disassemble()
+                )?;
+            }
+            Level::Plan | Level::Wgsl => writeln!(text, "{}", kernel.wgsl)?,
+        }
+    }
+    Ok(text)
+}
