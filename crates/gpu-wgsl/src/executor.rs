@@ -14,13 +14,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use tensor_core::exec::{Accuracy, Executor, Kept, MemoryUse, Storage};
+use tensor_core::exec::{Accuracy, DeviceTimes, Executor, Kept, MemoryUse, Storage};
 use tensor_core::ir::{LoopNest, Value};
 use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
 
-use crate::device::Generated;
+use crate::device::{Generated, Measuring};
 use crate::nest::{self, Division, Emitted, NestParams, Parts, Room, Schedule, Window};
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
@@ -160,6 +161,15 @@ impl Executor for Gpu {
         self.flush().map_err(|error| self.told(error))
     }
 
+    fn device_times(&self) -> Option<Box<dyn DeviceTimes + '_>> {
+        // While another measurement runs, or once the device is lost, nobody can tell.
+        let measuring = self.measure_numbered().ok()?;
+        Some(Box::new(Timed {
+            gpu: self,
+            measuring,
+        }))
+    }
+
     fn memory(&self) -> Option<MemoryUse> {
         let pool = self.pool();
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -167,6 +177,29 @@ impl Executor for Gpu {
             live_bytes: bytes(pool.live_bytes()),
             peak_bytes: bytes(pool.peak_bytes()),
         })
+    }
+}
+
+/// A device whose steps are timed.
+#[derive(Debug)]
+struct Timed<'g> {
+    gpu: &'g Gpu,
+    measuring: Measuring<'g>,
+}
+
+impl DeviceTimes for Timed<'_> {
+    fn run(
+        &self,
+        number: usize,
+        step: &Step,
+        inputs: &[Arc<dyn Storage>],
+    ) -> tensor_core::Result<Arc<dyn Storage>> {
+        Gpu::numbered(number, || self.gpu.run(step, inputs))
+    }
+
+    fn finish(&self) -> tensor_core::Result<Vec<(usize, [Instant; 2])>> {
+        let times = self.measuring.finish();
+        times.map_err(|error| self.gpu.told(error))
     }
 }
 

@@ -21,6 +21,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::dtype::{DType, HostData};
 use crate::error::Result;
@@ -78,6 +79,27 @@ pub struct MemoryUse {
     pub live_bytes: usize,
     /// The most bytes alive at one time.
     pub peak_bytes: usize,
+}
+
+/// Notes when steps that are queued run on a device.
+pub trait DeviceTimes: Debug + Send + Sync {
+    /// Runs a step as [`Executor::run`] does, under a number that no other has.
+    ///
+    /// # Errors
+    /// As [`Executor::run`].
+    fn run(
+        &self,
+        number: usize,
+        step: &Step,
+        inputs: &[Arc<dyn Storage>],
+    ) -> Result<Arc<dyn Storage>>;
+
+    /// Waits until all of these have run, and gives the numbers of those for which the device did anything, with the start and the
+    /// end of that on the host's clock.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn finish(&self) -> Result<Vec<(usize, [Instant; 2])>>;
 }
 
 /// Something that runs steps.
@@ -139,6 +161,12 @@ pub trait Executor: Debug + Send + Sync {
     /// begin on the thread that asked.
     fn shares_its_steps(&self) -> bool {
         false
+    }
+
+    /// Begins to note when steps run on the device, where they are only queued and the device can tell; `None` also while others
+    /// do so. A [`Profiler`](crate::profile::Profiler) asks for each run of a plan.
+    fn device_times(&self) -> Option<Box<dyn DeviceTimes + '_>> {
+        None
     }
 
     /// What it counts of its memory, if it does.

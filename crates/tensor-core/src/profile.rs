@@ -9,8 +9,10 @@
 //! plan is mistaken for it. Arrays are handed out inside a storage that tells when they go
 //! (`tracked`). `table`, `memory`, `trace` and `icicle` are views of what was recorded.
 //! Time: nanoseconds of [`Instant`]'s monotonic clock since [`Profiler::new`]. A step's time is that of
-//! [`Executor::run`] on its thread, and of asking the executor for its memory, so a device that only queues work shows there what queueing took, and the wait in the
-//! span `read`. Reads wait for no step on the host.
+//! [`Executor::run`] on its thread, and of asking the executor for its memory. Where an executor only queues work and can tell when the
+//! device did it ([`Executor::device_times`]), a step's time is the device's, on a track of its own, and what queueing took stands in
+//! spans `queue`; each run of a plan then ends with a wait for the device. A device that cannot tell shows as the time of a step what queueing took, and the wait in the
+//! span `read`.
 //! Lines: a fused step computes operations of several lines at once, and how its time divides among them cannot be measured. So
 //! nothing is divided: all of it counts for the line whose result the step writes (the last of [`Step::origins`]), and these times
 //! add up; the column `within` of another line is the time of all steps that do any of its work, and does not add up.
@@ -54,13 +56,13 @@ use std::time::Instant;
 
 use crate::dtype::HostData;
 use crate::error::Result;
-use crate::exec::{Accuracy, Executor, MemoryUse, Storage};
+use crate::exec::{Accuracy, DeviceTimes, Executor, MemoryUse, Storage};
 use crate::plan::{Plan, Step, Target};
 use recorder::{Known, Open, Recorder};
 use tracked::{Tracked, bare};
 
 pub use memory::{Memory, MemoryRow};
-pub use table::{By, Column, Row, Table};
+pub use table::{By, Column, Peak, Row, Table};
 
 mod data;
 mod icicle;
@@ -180,6 +182,22 @@ impl<'e> Profiler<'e> {
         Ok(Arc::new(Tracked::new(inner, held)))
     }
 
+    /// Queues a step whose time the device will tell.
+    fn queue_known(
+        &self,
+        times: &dyn DeviceTimes,
+        (number, step): (usize, &Step),
+        inputs: &[Arc<dyn Storage>],
+        known: Known,
+        parent: Option<usize>,
+    ) -> Result<Arc<dyn Storage>> {
+        let inputs: Vec<Arc<dyn Storage>> = inputs.iter().map(bare).collect();
+        let queueing = self.recorder.queue(known, step.wave, parent);
+        let inner = times.run(number, step, &inputs)?;
+        let held = queueing.wrote(self.inner.memory());
+        Ok(Arc::new(Tracked::new(inner, held)))
+    }
+
     fn upload_in(&self, data: HostData, parent: Option<usize>) -> Result<Arc<dyn Storage>> {
         let bytes = (data.len() * data.dtype().bytes()) as u64;
         let known = self.recorder.known_upload(bytes);
@@ -237,6 +255,7 @@ impl Executor for Profiler<'_> {
             profiler: self,
             plan,
             known: self.recorder.known_steps(plan),
+            times: self.inner.device_times(),
             open,
         }))
     }
@@ -256,6 +275,7 @@ struct Run<'a> {
     profiler: &'a Profiler<'a>,
     plan: &'a Plan,
     known: Arc<[Known]>,
+    times: Option<Box<dyn DeviceTimes + 'a>>,
     open: Open<'a>,
 }
 
@@ -291,16 +311,39 @@ impl Executor for Run<'_> {
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>> {
         match self.plan.steps.element_offset(step) {
             Some(number) => {
-                let known = self.known[number];
-                self.profiler
-                    .run_known(step, inputs, known, self.open.slot())
+                let (known, parent) = (self.known[number], self.open.slot());
+                match &self.times {
+                    None => self.profiler.run_known(step, inputs, known, parent),
+                    Some(times) => {
+                        let step = (number, step);
+                        let times = times.as_ref();
+                        self.profiler
+                            .queue_known(times, step, inputs, known, parent)
+                    }
+                }
             }
             None => self.profiler.run(step, inputs),
         }
     }
 
     fn submit(&self) -> Result<()> {
-        self.profiler.submit()
+        self.profiler.submit()?;
+        let Some(times) = &self.times else {
+            return Ok(());
+        };
+        let recorder = &self.profiler.recorder;
+        for (number, [start, end]) in times.finish()? {
+            let known = &self.known[number];
+            let span = [start, end].map(|time| recorder.clock_ns(time));
+            recorder.ran(
+                self.name(),
+                known,
+                self.plan.steps[number].wave,
+                self.open.slot(),
+                span,
+            );
+        }
+        Ok(())
     }
 
     fn memory(&self) -> Option<MemoryUse> {

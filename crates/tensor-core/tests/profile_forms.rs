@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tensor_core::profile::{Arg, By, Column, Profile, Profiler, Span, SpanId};
+use tensor_core::profile::{Arg, By, Column, Peak, Profile, Profiler, Span, SpanId};
 use tensor_core::rng::Philox;
 use tensor_core::{Host, Reference, Tensor};
 
@@ -25,6 +25,29 @@ fn a_profile_of_nothing_is_sensible() {
     }
     check_trace(&profile);
     assert!(!profile.icicle_svg().contains("NaN"));
+}
+
+#[test]
+fn a_row_tells_its_share_of_what_the_machine_can_do() {
+    let host = Host::new();
+    let profiler = Profiler::new(&host);
+    let x = Tensor::from_vec(&[1000], vec![0.5_f32; 1000]);
+    (&x * 2.0).realize(&profiler).unwrap();
+    let table = profiler.profile().table(By::Step, Column::Time);
+    assert!(!table.to_string().contains("of peak"));
+    let row = &table.rows[0];
+    let by_bytes = Peak {
+        gflops: f64::INFINITY,
+        gigabytes_per_s: 2.0 * row.gigabytes_per_s(),
+    };
+    let by_operations = Peak {
+        gflops: 4.0 * row.gflops(),
+        gigabytes_per_s: 0.0,
+    };
+    assert_eq!(row.share_of(by_bytes), 0.5);
+    assert_eq!(row.share_of(by_operations), 0.25);
+    let text = table.beside(by_bytes).to_string();
+    assert!(text.contains("of peak") && text.contains("50.0%"), "{text}");
 }
 
 #[test]

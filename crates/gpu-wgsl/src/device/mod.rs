@@ -1,8 +1,8 @@
 //! The only module that names wgpu: opens a device, holds its memory and its pipelines, runs what was recorded.
 //!
 //! Role: turns our plain descriptions ([`Kernel`], [`crate::Adapter`], shapes) into wgpu calls and wgpu's faults
-//! into [`Error`]. `open` finds and opens, `memory` allocates and uploads, `staging` reads back, `kernels` compiles, `batch` records,
-//! submits and times.
+//! into [`Error`]. `open` finds and opens, `memory` allocates and uploads, `staging` reads back, `kernels` compiles, `batch` records
+//! and submits, `timing` measures.
 //! Method: nothing panics on a fault of the device. Creation runs inside error scopes; what else wgpu reports lands
 //! in one place and is returned by the next call that waits; the device-lost callback sets a flag that every call
 //! reads first.
@@ -13,12 +13,14 @@ mod kernels;
 mod memory;
 mod open;
 mod staging;
+mod timing;
 
-pub use batch::{Timer, Timing};
 pub(crate) use generated::Generated;
 pub use memory::{AnyBuffer, Buffer, Scalar};
 pub use open::adapters;
 pub use staging::Read;
+pub(crate) use timing::Measuring;
+pub use timing::{Timer, Timing};
 
 use staging::Staging;
 

@@ -1,6 +1,6 @@
 //! Finds the adapters of this machine and opens a device on one.
 
-use super::{Gpu, Shared, batch::Timer};
+use super::{Gpu, Shared, Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
 use crate::executor::Nests;
 use crate::nest::{Binding, Room};

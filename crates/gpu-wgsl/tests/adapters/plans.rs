@@ -1,11 +1,13 @@
 //! Plans on every adapter: each step beside the oracle.
 use std::sync::Arc;
+use std::time::Instant;
 
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Gpu, Refusal, Select};
 use tensor_core::exec::{Executor, Storage, against_reference};
 use tensor_core::ndarray::ArrayD;
 use tensor_core::plan::Plan;
+use tensor_core::profile::{By, Column, Profiler, Span};
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, DType, Error, Host, HostData, Tensor};
 
@@ -251,5 +253,55 @@ fn arrays_count_as_they_lie_on_the_device() {
         assert_eq!(live(), 4000 + 128);
         drop((x, flags));
         assert_eq!(live(), 0);
+    }
+}
+
+#[test]
+fn a_profile_shows_when_the_device_ran_each_step() {
+    for shared in every_adapter() {
+        // A device of its own: others would measure beside.
+        let gpu = shared.reopen().unwrap();
+        let x = normal(&[300, 200], 0).realize(&gpu).unwrap();
+        let program = (&x - x.sum(0)).exp().matmul(&x.t());
+        program.realize(&gpu).unwrap();
+        let profiler = Profiler::new(&gpu);
+        let before = Instant::now();
+        let results: Vec<Tensor> = (0..3)
+            .map(|_| program.realize(&profiler).unwrap())
+            .collect();
+        let elapsed_ns = u64::try_from(before.elapsed().as_nanos()).unwrap();
+        let profile = profiler.profile();
+        let table = profile.table(By::Step, Column::Time);
+        let name = |span: &Span| span.track == gpu.adapter().name.as_str().into();
+        let spans: Vec<Span> = profile.spans().filter(name).collect();
+        let n_steps: u64 = table.rows.iter().map(|row| row.calls).sum();
+        assert!(spans.len() >= 9 && n_steps == spans.len() as u64, "{table}");
+        // What runs in one queue does not overlap, and happens while somebody waits for it.
+        let start_ns = profiler.clock_ns(before);
+        for pair in spans.windows(2) {
+            assert!(pair[0].start_ns <= pair[1].start_ns, "{pair:?}");
+        }
+        let (first, last) = (spans.first().unwrap(), spans.last().unwrap());
+        let slack_ns = 2_000_000;
+        assert!(
+            first.start_ns + slack_ns >= start_ns,
+            "{first:?} {start_ns}"
+        );
+        assert!(last.end_ns <= start_ns + elapsed_ns + slack_ns, "{last:?}");
+        let on_device: u64 = spans.iter().map(|span| span.end_ns - span.start_ns).sum();
+        assert!(on_device > 0 && on_device <= elapsed_ns + slack_ns);
+        assert_eq!(table.total_ns, on_device);
+        // Queueing has a row of its own among the spans, and the product its operations.
+        let queued = profile.table(By::Span, Column::Time);
+        let queued = queued.rows.iter().find(|row| row.name == "queue").unwrap();
+        assert_eq!(queued.calls, n_steps);
+        let product = table
+            .rows
+            .iter()
+            .find(|row| row.operations >= 3.0 * 2.0 * 300.0 * 200.0 * 300.0);
+        assert!(product.is_some_and(|row| row.gflops() > 0.0), "{table}");
+        assert!(profile.trace_json().contains(&gpu.adapter().name));
+        assert!(!profile.memory_curve().is_empty());
+        drop(results);
     }
 }

@@ -80,6 +80,8 @@ pub(super) struct Open<'r> {
 pub(super) struct Writing<'r> {
     recorder: &'r Arc<Recorder>,
     known: Known,
+    /// Whether its time is that of queueing it.
+    is_queued: bool,
     wave: u32,
     parent: Option<usize>,
     start: u64,
@@ -195,11 +197,48 @@ impl Recorder {
         Writing {
             recorder: self,
             known,
+            is_queued: false,
             wave: u32::try_from(wave).unwrap_or(u32::MAX),
             parent,
             start: self.now(),
             is_over: false,
         }
+    }
+
+    /// Begins to queue something that writes an array; when it runs is told by [`Self::ran`].
+    pub(super) fn queue(
+        self: &Arc<Self>,
+        known: Known,
+        wave: usize,
+        parent: Option<usize>,
+    ) -> Writing<'_> {
+        let mut queueing = self.write(known, wave, parent);
+        queueing.is_queued = true;
+        queueing
+    }
+
+    /// A step ran on a device.
+    pub(super) fn ran(
+        &self,
+        device: &str,
+        known: &Known,
+        wave: usize,
+        parent: Option<usize>,
+        [start, end]: [u64; 2],
+    ) {
+        let mut state = self.lock();
+        let end = end.max(start).min(OPEN - 1);
+        state.count(known, end - start.min(end), false);
+        state.keep(|state| Recorded {
+            subject: known.subject,
+            track: state.track(Place::Named(device.into()), || device.into()),
+            parent: number(parent),
+            wave: u32::try_from(wave).unwrap_or(u32::MAX),
+            start: start.min(end),
+            end,
+            state: Ended::Well,
+            args: None,
+        });
     }
 
     pub(super) fn record(&self, span: Span) -> Option<usize> {
@@ -324,9 +363,14 @@ impl Writing<'_> {
         let (recorder, known, start) = (self.recorder, &self.known, self.start);
         let end = recorder.now();
         let mut state = recorder.lock();
-        state.count(known, end - start, how == Ended::Failed);
+        let timed = if self.is_queued {
+            Known::transfer(state.subject(What::Named("queue".into())), 0)
+        } else {
+            *known
+        };
+        state.count(&timed, end - start, how == Ended::Failed);
         state.keep(|state| Recorded {
-            subject: known.subject,
+            subject: timed.subject,
             track: state.track_of_thread(recorder.id),
             parent: number(self.parent),
             wave: self.wave,

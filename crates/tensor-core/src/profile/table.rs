@@ -57,8 +57,19 @@ pub struct Table {
     pub total_ns: u64,
     /// Runs of steps that the executor did not accept: the scheduler's own host ran them, and no row has them.
     pub refused: u64,
+    /// What the machine can do, where it was [said](Table::beside).
+    pub peak: Option<Peak>,
     /// Spans that were not kept. They are in these sums, and missing from traces and pictures.
     pub dropped_spans: u64,
+}
+
+/// The most that a machine was measured to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peak {
+    /// Billions of operations in a second.
+    pub gflops: f64,
+    /// Billions of bytes read and written in a second.
+    pub gigabytes_per_s: f64,
 }
 
 /// What belongs together.
@@ -102,6 +113,14 @@ impl Row {
     #[must_use]
     pub fn gigabytes_per_s(&self) -> f64 {
         self.bytes() as f64 / (self.time_ns as f64).max(1.0)
+    }
+
+    /// The share of the peak that the operations or the bytes reach, whichever is larger. What is read again from a cache may make
+    /// it more than 1, and so may operations that take less than others.
+    #[must_use]
+    pub fn share_of(&self, peak: Peak) -> f64 {
+        let of = |rate: f64, most: f64| if most > 0.0 { rate / most } else { 0.0 };
+        of(self.gflops(), peak.gflops).max(of(self.gigabytes_per_s(), peak.gigabytes_per_s))
     }
 
     fn bytes(&self) -> u64 {
@@ -162,6 +181,7 @@ pub(super) fn of(profile: &Profile, by: By, sorted_by: Column) -> Table {
         } else {
             total
         },
+        peak: None,
         refused: data.refused,
         dropped_spans: data.dropped_spans,
     }
@@ -235,7 +255,7 @@ impl fmt::Display for Table {
         }
         writeln!(
             f,
-            "{:>9} {:>6} {:>9} {:>9} {:>8} {:>9} {:>10} {:>8} {:>7}  {}",
+            "{:>9} {:>6} {:>9} {:>9} {:>8} {:>9} {:>10} {:>8} {:>7}{}  {}",
             "time",
             "share",
             "within",
@@ -245,6 +265,7 @@ impl fmt::Display for Table {
             "operations",
             "GFLOP/s",
             "GB/s",
+            self.peak.map_or("", |_| "  of peak"),
             self.by.title()
         )?;
         for row in &self.rows {
@@ -255,15 +276,26 @@ impl fmt::Display for Table {
 }
 
 impl Table {
+    /// The same table, with a column of shares of a measured peak.
+    #[must_use]
+    pub fn beside(self, peak: Peak) -> Self {
+        let peak = Some(peak);
+        Self { peak, ..self }
+    }
+
     fn write_row(&self, f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
         let failed = match row.failed {
             0 => String::new(),
             failed => format!(" ({failed} failed)"),
         };
+        let share = self
+            .peak
+            .map(|peak| format!(" {:>7.1}%", 100.0 * row.share_of(peak)));
+        let share = share.unwrap_or_default();
         let moved = usize::try_from(row.bytes()).unwrap_or(usize::MAX);
         writeln!(
             f,
-            "{:>9} {:>5.1}% {:>9} {:>9} {:>8} {:>9} {:>10} {:>8.2} {:>7.2}  {}{failed}",
+            "{:>9} {:>5.1}% {:>9} {:>9} {:>8} {:>9} {:>10} {:>8.2} {:>7.2}{share}  {}{failed}",
             time(row.time_ns as f64),
             100.0 * row.time_ns as f64 / (self.total_ns as f64).max(1.0),
             time(row.within_ns as f64),

@@ -1,0 +1,392 @@
+//! When recorded work runs on the device.
+//!
+//! Method: while a measurement is under way, submissions carry two timestamps a run, which are read at once. A device counts in ticks
+//! of its own; where the host's clock is asked for, a timestamp is taken between two looks at that, a few times, and the narrowest
+//! counts. That is good to the time of a round trip, and as the two clocks drift apart it is done anew for each measurement.
+
+use super::batch::Run;
+use super::memory::create_buffer;
+use super::{Gpu, lock};
+use crate::adapter::{Adapter, Feature};
+use crate::{Error, Result};
+use std::cell::Cell;
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// How a device's time is measured, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Timestamps between the dispatches of one pass.
+    InPass,
+    /// Timestamps around passes of one dispatch each.
+    PerPass,
+    /// The host's clock around submissions of one dispatch each, waiting included.
+    WallClock,
+}
+
+impl Timer {
+    /// Gives the best that the adapter has.
+    pub(super) fn best(adapter: &Adapter) -> Self {
+        let has = |timer: &Self| {
+            timer
+                .needs()
+                .iter()
+                .all(|feature| adapter.features.contains(feature))
+        };
+        [Self::InPass, Self::PerPass]
+            .into_iter()
+            .find(has)
+            .unwrap_or(Self::WallClock)
+    }
+
+    fn needs(self) -> &'static [Feature] {
+        match self {
+            Self::InPass => &[Feature::Timestamps, Feature::TimestampsInPass],
+            Self::PerPass => &[Feature::Timestamps],
+            Self::WallClock => &[],
+        }
+    }
+}
+
+/// Time that one dispatch took on the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// From its start to its end.
+    pub elapsed: Duration,
+}
+
+/// Whose runs are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Those that a thread records.
+    Thread(ThreadId),
+    /// Those that are recorded under a number.
+    Numbered,
+}
+
+/// A measurement that is under way.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    timer: Timer,
+    owner: Owner,
+    laps: Vec<Lap>,
+}
+
+/// A run that was measured.
+#[derive(Debug)]
+struct Lap {
+    kernel: String,
+    number: Option<usize>,
+    times: Times,
+}
+
+/// A start and an end.
+#[derive(Clone, Copy, Debug)]
+enum Times {
+    /// In nanoseconds of the device's clock.
+    Device([f64; 2]),
+    Host([Instant; 2]),
+}
+
+impl Times {
+    fn elapsed(self) -> Duration {
+        match self {
+            Self::Device([start, end]) => Duration::from_secs_f64((end - start).max(0.0) * 1e-9),
+            Self::Host([start, end]) => end - start,
+        }
+    }
+}
+
+/// A moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    device_ns: f64,
+    host: Instant,
+}
+
+impl Moment {
+    fn on_host(self, times: Times) -> [Instant; 2] {
+        match times {
+            Times::Host(times) => times,
+            Times::Device(ns) => ns.map(|ns| {
+                let apart = Duration::from_secs_f64((ns - self.device_ns).abs() * 1e-9);
+                let earlier = || self.host.checked_sub(apart).unwrap_or(self.host);
+                if ns < self.device_ns {
+                    earlier()
+                } else {
+                    self.host + apart
+                }
+            }),
+        }
+    }
+}
+
+thread_local! {
+    /// The number under which this thread records.
+    static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The number under which this thread records, if it does.
+pub(super) fn current_number() -> Option<usize> {
+    NUMBER.get()
+}
+
+/// Ends a measurement when it goes out of scope; what was recorded under it runs unmeasured with the next flush.
+#[derive(Debug)]
+pub(crate) struct Measuring<'g>(&'g Gpu);
+
+impl Drop for Measuring<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.shared.batch).measurement = None;
+    }
+}
+
+impl Gpu {
+    /// Measures on the device every dispatch that `work` records on this thread, in order, by the best timer there is.
+    ///
+    /// What was recorded before leaves first. One measurement runs at a time on a device.
+    ///
+    /// # Errors
+    /// [`Error::Measuring`] while another measurement runs; whatever `work` returns; else as [`Gpu::flush`].
+    pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<Vec<Timing>> {
+        self.time_by(self.timer(), work)
+    }
+
+    /// Measures as [`Gpu::time`] does, by a timer of one's choice.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the device lacks that timer; else as [`Gpu::time`].
+    pub fn time_by(&self, timer: Timer, work: impl FnOnce() -> Result<()>) -> Result<Vec<Timing>> {
+        self.require("time", timer.needs())?;
+        let owner = Owner::Thread(std::thread::current().id());
+        // Ends the measurement also where `work` panics.
+        let measuring = self.measure(timer, owner)?;
+        work()?;
+        let laps = measuring.laps()?.into_iter();
+        let timing = |lap: Lap| Timing {
+            elapsed: lap.times.elapsed(),
+            kernel: lap.kernel,
+        };
+        Ok(laps.map(timing).collect())
+    }
+
+    /// Begins to measure what is recorded under numbers, until what it gives goes.
+    pub(crate) fn measure_numbered(&self) -> Result<Measuring<'_>> {
+        self.measure(self.timer(), Owner::Numbered)
+    }
+
+    /// Does some work; what this thread records meanwhile has a number.
+    pub(crate) fn numbered<T>(number: usize, work: impl FnOnce() -> T) -> T {
+        let before = NUMBER.replace(Some(number));
+        let result = work();
+        NUMBER.set(before);
+        result
+    }
+
+    fn measure(&self, timer: Timer, owner: Owner) -> Result<Measuring<'_>> {
+        let mut batch = lock(&self.shared.batch);
+        if batch.measurement.is_some() {
+            return Err(Error::Measuring);
+        }
+        self.flush_batch(&mut batch)?;
+        batch.measurement = Some(Measurement {
+            timer,
+            owner,
+            laps: Vec::new(),
+        });
+        Ok(Measuring(self))
+    }
+
+    /// A moment on the device's clock and on the host's.
+    fn moment(&self) -> Result<Moment> {
+        const TRIES: usize = 3;
+        let mut best: Option<(Duration, Moment)> = None;
+        for _ in 0..TRIES {
+            let before = Instant::now();
+            let stamps = self.stamps(1, |encoder, queries| {
+                // An empty pass.
+                drop(stamped_pass(encoder, queries, None, 0));
+            })?;
+            let took = before.elapsed();
+            if best.is_none_or(|(least, _)| took < least) {
+                let moment = Moment {
+                    device_ns: stamps[0],
+                    host: before + took / 2,
+                };
+                best = Some((took, moment));
+            }
+        }
+        best.map(|(_, moment)| moment).ok_or(Error::Measuring)
+    }
+
+    /// Submits runs and notes in a measurement when those of its owner ran.
+    pub(super) fn submit_measured(
+        &self,
+        measurement: &mut Measurement,
+        runs: &[Run],
+        bind_groups: &[wgpu::BindGroup],
+    ) -> Result<()> {
+        let times = self.submit_timed(measurement.timer, runs, bind_groups)?;
+        let is_own = |run: &Run| match measurement.owner {
+            Owner::Thread(thread) => run.thread == thread,
+            Owner::Numbered => run.number.is_some(),
+        };
+        let own = runs.iter().zip(times).filter(|(run, _)| is_own(run));
+        measurement.laps.extend(own.map(|(run, times)| Lap {
+            kernel: run.kernel().to_owned(),
+            number: run.number,
+            times,
+        }));
+        Ok(())
+    }
+
+    fn submit_timed(
+        &self,
+        timer: Timer,
+        runs: &[Run],
+        bind_groups: &[wgpu::BindGroup],
+    ) -> Result<Vec<Times>> {
+        let n_runs = runs.len();
+        let stamps = match timer {
+            Timer::InPass => self.stamps(n_runs, |encoder, queries| {
+                encode_in_pass(encoder, queries, runs, bind_groups);
+            })?,
+            Timer::PerPass => self.stamps(n_runs, |encoder, queries| {
+                encode_per_pass(encoder, queries, runs, bind_groups);
+            })?,
+            Timer::WallClock => {
+                let timed = runs.iter().zip(bind_groups).map(|(run, bind_group)| {
+                    let start = Instant::now();
+                    self.submit(std::slice::from_ref(run), std::slice::from_ref(bind_group));
+                    self.wait("time")?;
+                    Ok(Times::Host([start, Instant::now()]))
+                });
+                return timed.collect();
+            }
+        };
+        let pairs = stamps.chunks_exact(2);
+        Ok(pairs
+            .map(|pair| Times::Device([pair[0], pair[1]]))
+            .collect())
+    }
+
+    /// Submits what is encoded with two timestamps for each of so many runs, and gives them in nanoseconds.
+    fn stamps(
+        &self,
+        n_runs: usize,
+        encode: impl FnOnce(&mut wgpu::CommandEncoder, &wgpu::QuerySet),
+    ) -> Result<Vec<f64>> {
+        let count = stamp(n_runs, 0);
+        let bytes = u64::from(count) * u64::from(wgpu::QUERY_SIZE);
+        let created = self.scoped(|device| {
+            let queries = device.create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("timestamps"),
+                ty: wgpu::QueryType::Timestamp,
+                count,
+            });
+            let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+            (queries, create_buffer(device, "timestamps", bytes, usage))
+        });
+        let (queries, resolved) = created.map_err(|fault| Error::Device {
+            op: "time",
+            message: fault.into_message(),
+        })?;
+        let mut encoder = self.encoder();
+        encode(&mut encoder, &queries);
+        encoder.resolve_query_set(&queries, 0..count, &resolved, 0);
+        self.shared.queue.submit([encoder.finish()]);
+        let mut ticks = vec![0_u64; count as usize];
+        let read = self.read_bytes(&resolved, bytes, bytemuck::cast_slice_mut(&mut ticks));
+        pollster::block_on(read)?;
+        let tick_ns = f64::from(self.shared.queue.get_timestamp_period());
+        Ok(ticks.iter().map(|&ticks| ticks as f64 * tick_ns).collect())
+    }
+}
+
+impl Measuring<'_> {
+    /// Sends what is recorded, waits for it, and gives what was measured so far.
+    fn laps(&self) -> Result<Vec<Lap>> {
+        let mut batch = lock(&self.0.shared.batch);
+        self.0.flush_batch(&mut batch)?;
+        let measurement = batch.measurement.as_mut();
+        Ok(measurement.map_or_else(Vec::new, |measurement| {
+            std::mem::take(&mut measurement.laps)
+        }))
+    }
+
+    /// The same, by number and on the host's clock; work under one number from its first start to its last end.
+    pub(crate) fn finish(&self) -> Result<Vec<(usize, [Instant; 2])>> {
+        let laps = self.laps()?;
+        let Some(first) = laps.first() else {
+            return Ok(Vec::new());
+        };
+        let moment = match first.times {
+            Times::Device(_) => self.0.moment()?,
+            Times::Host([host, _]) => Moment {
+                device_ns: 0.0,
+                host,
+            },
+        };
+        let mut times: Vec<(usize, [Instant; 2])> = Vec::new();
+        for lap in &laps {
+            let (Some(number), [start, end]) = (lap.number, moment.on_host(lap.times)) else {
+                continue;
+            };
+            match times.iter_mut().rfind(|(known, _)| *known == number) {
+                Some((_, known)) => *known = [known[0].min(start), known[1].max(end)],
+                None => times.push((number, [start, end])),
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// Number of the timestamp before (0) or after (1) a run.
+fn stamp(run: usize, after: u32) -> u32 {
+    2 * u32::try_from(run).expect("a batch leaves at MAX_RUNS") + after
+}
+
+fn encode_in_pass(
+    encoder: &mut wgpu::CommandEncoder,
+    queries: &wgpu::QuerySet,
+    runs: &[Run],
+    bind_groups: &[wgpu::BindGroup],
+) {
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    for (place, (run, bind_group)) in runs.iter().zip(bind_groups).enumerate() {
+        pass.write_timestamp(queries, stamp(place, 0));
+        run.encode(&mut pass, bind_group);
+        pass.write_timestamp(queries, stamp(place, 1));
+    }
+}
+
+fn encode_per_pass(
+    encoder: &mut wgpu::CommandEncoder,
+    queries: &wgpu::QuerySet,
+    runs: &[Run],
+    bind_groups: &[wgpu::BindGroup],
+) {
+    for (place, (run, bind_group)) in runs.iter().zip(bind_groups).enumerate() {
+        let mut pass = stamped_pass(encoder, queries, Some(run.kernel()), place);
+        run.encode(&mut pass, bind_group);
+    }
+}
+
+/// A pass with a timestamp at its beginning and one at its end.
+fn stamped_pass<'e>(
+    encoder: &'e mut wgpu::CommandEncoder,
+    queries: &wgpu::QuerySet,
+    label: Option<&str>,
+    place: usize,
+) -> wgpu::ComputePass<'e> {
+    encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
+        label,
+        timestamp_writes: Some(wgpu::ComputePassTimestampWrites {
+            query_set: queries,
+            beginning_of_pass_write_index: Some(stamp(place, 0)),
+            end_of_pass_write_index: Some(stamp(place, 1)),
+        }),
+    })
+}
