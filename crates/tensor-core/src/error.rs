@@ -101,6 +101,16 @@ pub enum Error {
         /// The shape of the result.
         result: [usize; 2],
     },
+    /// Something else than a matrix of `f32`.
+    #[error("{op}: takes a matrix of f32, not {dtype} {shape:?}")]
+    MatrixExpected {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The shape that was given.
+        shape: Vec<usize>,
+        /// The type that was given.
+        dtype: DType,
+    },
     /// An axis is not in `-rank..rank`.
     #[error("{op}: axis {axis} is out of range for shape {shape:?}")]
     AxisOutOfRange {
@@ -400,6 +410,7 @@ impl Error {
         match self {
             Self::At { error, .. } => error.op_mut(),
             Self::TooLarge { op, .. }
+            | Self::MatrixExpected { op, .. }
             | Self::LengthMismatch { op, .. }
             | Self::BroadcastMismatch { op, .. }
             | Self::NotBroadcastable { op, .. }

@@ -89,5 +89,6 @@ pub mod profile;
 pub mod random_programs;
 pub mod rng;
 pub mod shape;
+pub mod similarity;
 mod tensor;
 pub mod view;

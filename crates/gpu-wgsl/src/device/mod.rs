@@ -18,6 +18,7 @@ mod timing;
 pub(crate) use generated::Generated;
 pub use memory::{AnyBuffer, Buffer, Scalar};
 pub use open::adapters;
+pub(crate) use staging::Coming;
 pub use staging::Read;
 pub(crate) use timing::Measuring;
 pub use timing::{Timer, Timing};

@@ -5,7 +5,7 @@
 //! device, as on all native platforms, awaiting a piece waits for it; in a browser it returns to the event loop.
 
 use super::memory::create_buffer;
-use super::{Buffer, Gpu, Scalar, lock};
+use super::{AnyBuffer, Buffer, Gpu, Scalar, lock};
 use crate::pool::Pool;
 use crate::{Error, Result};
 use std::collections::VecDeque;
@@ -71,10 +71,16 @@ impl Signal {
 #[derive(Debug)]
 #[must_use = "what is read comes with `wait` or `finish`"]
 pub struct Read<T: Scalar> {
+    coming: Coming,
+    scalar: PhantomData<T>,
+}
+
+/// The same, whatever it is.
+#[derive(Debug)]
+pub(crate) struct Coming {
     gpu: Gpu,
     len: usize,
     pieces: VecDeque<Piece>,
-    scalar: PhantomData<T>,
 }
 
 impl<T: Scalar> Read<T> {
@@ -82,8 +88,9 @@ impl<T: Scalar> Read<T> {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         // A fault shows when the contents are taken.
-        let _ = self.gpu.shared.device.poll(wgpu::PollType::Poll);
-        self.pieces.iter().all(|piece| piece.mapped.is_raised())
+        let _ = self.coming.gpu.shared.device.poll(wgpu::PollType::Poll);
+        let mut pieces = self.coming.pieces.iter();
+        pieces.all(|piece| piece.mapped.is_raised())
     }
 
     /// Waits for the contents, row-major.
@@ -99,6 +106,13 @@ impl<T: Scalar> Read<T> {
     /// # Errors
     /// As [`Gpu::read`].
     pub async fn finish(self) -> Result<Vec<T>> {
+        self.coming.finish().await
+    }
+}
+
+impl Coming {
+    /// The contents, as scalars of the type that the buffer holds.
+    pub(crate) async fn finish<T: Scalar>(self) -> Result<Vec<T>> {
         let mut out = vec![T::zeroed(); self.len];
         let mut left: &mut [u8] = bytemuck::cast_slice_mut(&mut out);
         for piece in self.pieces {
@@ -137,22 +151,34 @@ impl Gpu {
     /// # Errors
     /// As [`Gpu::read`].
     pub fn start_read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Read<T>> {
+        Ok(Read {
+            coming: self.start(buffer)?,
+            scalar: PhantomData,
+        })
+    }
+
+    /// The same, if the buffer is no longer than what is under way of a long one at a time.
+    pub(crate) fn start_if_short(&self, buffer: &AnyBuffer) -> Result<Option<Coming>> {
+        let is_short = buffer.bytes() <= RING as u64 * PIECE_BYTES;
+        is_short.then(|| self.start(buffer)).transpose()
+    }
+
+    fn start(&self, buffer: &AnyBuffer) -> Result<Coming> {
         self.ready_to_read(buffer)?;
         let mut pieces = VecDeque::new();
         let bytes = buffer.bytes();
         for start in starts(bytes) {
             pieces.push_back(self.stage(buffer.handle(), start, bytes)?);
         }
-        Ok(Read {
+        Ok(Coming {
             gpu: self.clone(),
             len: buffer.len(),
             pieces,
-            scalar: PhantomData,
         })
     }
 
     /// Sends what is recorded, and checks that a buffer holds what it should.
-    fn ready_to_read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<()> {
+    fn ready_to_read(&self, buffer: &AnyBuffer) -> Result<()> {
         self.check_owner("read", buffer)?;
         self.flush()?;
         match buffer.staleness() {

@@ -10,7 +10,7 @@ use tensor_core::exec::{Pending, Storage};
 use tensor_core::plan::Origin;
 use tensor_core::{DType, HostData};
 
-use crate::device::{AnyBuffer, Buffer, Scalar};
+use crate::device::{AnyBuffer, Buffer, Coming, Scalar};
 use crate::{Gpu, Result};
 
 /// An array on a device.
@@ -119,14 +119,16 @@ impl Array {
 
     /// The elements of an array of floats.
     pub(crate) fn f32s(&self) -> Result<Vec<f32>> {
-        pollster::block_on(self.scalars())
+        pollster::block_on(self.scalars(None))
     }
 
-    async fn elements(&self) -> Result<HostData> {
+    async fn elements(&self, coming: Option<Coming>) -> Result<HostData> {
         let words = match self.dtype {
-            DType::F32 => return Ok(HostData::F32(self.scalars().await?)),
-            DType::I32 => return Ok(HostData::I32(self.scalars().await?)),
-            DType::U32 | DType::Bool | DType::F16 | DType::F64 => self.scalars::<u32>().await?,
+            DType::F32 => return Ok(HostData::F32(self.scalars(coming).await?)),
+            DType::I32 => return Ok(HostData::I32(self.scalars(coming).await?)),
+            DType::U32 | DType::Bool | DType::F16 | DType::F64 => {
+                self.scalars::<u32>(coming).await?
+            }
         };
         Ok(match self.dtype {
             DType::Bool => HostData::Bool(unpacked(&words, 1, self.len, |bit| bit == 1)),
@@ -136,7 +138,10 @@ impl Array {
         })
     }
 
-    async fn scalars<T: Scalar>(&self) -> Result<Vec<T>> {
+    async fn scalars<T: Scalar>(&self, coming: Option<Coming>) -> Result<Vec<T>> {
+        if let Some(coming) = coming {
+            return coming.finish().await;
+        }
         let buffer = Buffer::try_from(self.buffer.clone())?;
         self.gpu.read_async(&buffer).await
     }
@@ -188,6 +193,8 @@ impl Storage for Array {
     }
 
     fn read(self: Arc<Self>) -> Pending<'static, tensor_core::Result<HostData>> {
+        // Begins at once, so that who asks for several waits for them together.
+        let coming = self.gpu.start_if_short(&self.buffer);
         Box::pin(async move {
             for faults in &self.faults {
                 let happened = faults.happened(&self.gpu).await;
@@ -195,7 +202,10 @@ impl Storage for Array {
                     return Err(error);
                 }
             }
-            let elements = self.elements().await;
+            let elements = match coming {
+                Ok(coming) => self.elements(coming).await,
+                Err(error) => Err(error),
+            };
             elements.map_err(|error| self.gpu.told(error))
         })
     }

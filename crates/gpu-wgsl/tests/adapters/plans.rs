@@ -9,6 +9,7 @@ use tensor_core::ndarray::ArrayD;
 use tensor_core::plan::Plan;
 use tensor_core::profile::{By, Column, Profiler, Span};
 use tensor_core::rng::Philox;
+use tensor_core::similarity::{Alike, Count, Tile};
 use tensor_core::{Axes, DType, Error, Host, HostData, Tensor};
 
 /// Runs the plan of some tensors step by step, each on what the device computed before, and compares every one.
@@ -303,5 +304,45 @@ fn a_profile_shows_when_the_device_ran_each_step() {
         assert!(profile.trace_json().contains(&gpu.adapter().name));
         assert!(!profile.memory_curve().is_empty());
         drop(results);
+    }
+}
+
+#[test]
+fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
+    for shared in every_adapter() {
+        let gpu = shared.reopen().unwrap();
+        let (n, d, side) = (40, 1000, 128);
+        // Whole numbers: differences are exact.
+        let x = (normal(&[n, d], 0) * 0.45).round() + (Tensor::arange(d) % 3).cast(DType::F32);
+        let x = Tensor::from_array(x.eval::<f32>(&Host::new()).unwrap());
+        let job = Alike::within(1.5).by_tiles_of(side);
+        let (mut on_host, mut on_device) = (Count::default(), Count::default());
+        job.stream(&Host::new(), &x, &mut on_host).unwrap();
+        job.stream(&gpu, &x, &mut on_device).unwrap();
+        assert_eq!(on_device, on_host);
+        assert!(
+            on_host.alike > d as u64 && on_host.alike < on_host.pairs / 2,
+            "{on_host:?}"
+        );
+        // The columns, and some tiles of bits and of words.
+        let columns = (n * d.next_multiple_of(32) * 4) as u64;
+        let tile = (side * side / 8) as u64;
+        let peak = gpu.pool().peak_bytes();
+        assert!(peak <= columns + 12 * tile, "{peak}: {columns}, {tile}");
+        assert_eq!(gpu.pool().live_bytes(), 0);
+        let data = x.to_host::<f32>().unwrap();
+        let mut seen = 0;
+        let mut sink = |tile: Tile| {
+            for (i, j) in [(0, 0), (3, 17), (tile.place.rows - 1, tile.place.cols - 1)] {
+                let (i, j) = (i.min(tile.place.rows - 1), j.min(tile.place.cols - 1));
+                let (row, col) = (tile.place.row + i, tile.place.col + j);
+                let mut rows = (0..n).map(|k| (data[[k, row]] - data[[k, col]]).abs() < 1.5);
+                assert_eq!(tile.get(i, j), Some(rows.all(|alike| alike)), "{row} {col}");
+                seen += 1;
+            }
+            Ok::<(), std::convert::Infallible>(())
+        };
+        job.stream(&gpu, &x, &mut sink).unwrap();
+        assert_eq!(seen, 3 * 36);
     }
 }

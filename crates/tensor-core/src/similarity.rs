@@ -1,0 +1,598 @@
+//! Which columns of a matrix are alike, all against all, where the answers do not fit into memory.
+//!
+//! Role: streams the `d × d` answers of `all |x[n, i] - x[n, j]| < limit` over the rows `n`, tile by tile, to a [`Sink`]: something
+//! that counts, a file, a function. 270 725 columns have 9.2 GB of answers, at a bit each.
+//! Method: an ordinary program, compiled once for tiles of one size, on two blocks of columns at a time. An executor fuses it, so
+//! nothing of the shape (n, a, b) is ever in memory, and leaves a pair, or a block of pairs, once its answer is fixed. The answers are
+//! symmetric, and only tiles on and above the diagonal are computed. A few tiles are under way while a sink takes the last one.
+//! Memory: on the executor the columns once and a few tiles; on the host `x` and a few tiles.
+//! Accuracy: the difference is rounded once, in f32, and compared exactly; where `x` is small whole numbers or the like, or on one
+//! executor, the answers are the same bits each time. NaN is like nothing on the host; a device may say otherwise.
+//! Source: the case of 256 × 270 725 in notes on power management of GPUs (2023).
+//!
+//! # Examples
+//! ```
+//! use tensor_core::similarity::{self, Count};
+//! use tensor_core::{Host, Tensor};
+//!
+//! // Three columns; the first two are alike in both rows.
+//! let x = Tensor::from_vec(&[2, 3], vec![0.0_f32, 0.5, 2.0, 0.0, -0.5, 0.0]);
+//! let mut count = Count::default();
+//! similarity::all_pairs(&Host::new(), &x, &mut count)?;
+//! assert_eq!((count.alike, count.pairs), (5, 9)); // each with itself, and two that are each other's
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use ndarray::{ArrayView2, Ix2};
+
+use crate::dtype::{DType, HostData};
+use crate::error::Error;
+use crate::exec::{Executor, Pending};
+use crate::jit::jit;
+use crate::tensor::Tensor;
+
+/// Bits of a word.
+const WORD: usize = 32;
+
+/// What is asked of each pair of columns, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alike {
+    limit: f32,
+    side: usize,
+}
+
+/// Where a tile lies among all answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The first row, and how many.
+    pub row: usize,
+    /// See `row`.
+    pub rows: usize,
+    /// The first column, and how many.
+    pub col: usize,
+    /// See `col`.
+    pub cols: usize,
+    /// The number of the tile, and how many there are: how far the work is.
+    pub number: usize,
+    /// See `number`.
+    pub n_tiles: usize,
+}
+
+/// Answers of a stretch of rows and columns, packed: bit `c % 32` of word `r * words_per_row + c / 32` is that of row `r` and
+/// column `c`, counted within the tile. Bits beyond the last column are 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tile {
+    /// Where it lies.
+    pub place: Place,
+    /// The words of a row.
+    pub words_per_row: usize,
+    /// The answers.
+    pub words: Vec<u32>,
+}
+
+/// Takes tiles, in order; of tiles beside the diagonal only those above it, whose [`Tile::transposed`] lie below.
+pub trait Sink {
+    /// What may go wrong.
+    type Error;
+
+    /// Takes a tile.
+    ///
+    /// # Errors
+    /// Whatever stops the work.
+    fn take(&mut self, tile: Tile) -> Result<(), Self::Error>;
+}
+
+/// Counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Pairs that are alike, of all `d²`.
+    pub alike: u64,
+    /// Pairs that were asked.
+    pub pairs: u64,
+}
+
+/// Writes all answers as packed rows: column `c` of a row is bit `c % 8` of byte `c / 8`; a row has `d.div_ceil(8)` bytes.
+#[derive(Debug)]
+pub struct BitFile<W> {
+    file: W,
+    row_bytes: u64,
+}
+
+/// Why the work ended early.
+#[derive(Debug)]
+pub enum Failed<E> {
+    /// The tensors, or the executor.
+    Tensor(Error),
+    /// The sink.
+    Sink(E),
+}
+
+impl<E: fmt::Display> fmt::Display for Failed<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tensor(error) => error.fmt(f),
+            Self::Sink(error) => write!(f, "all_pairs: the sink: {error}"),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for Failed<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Tensor(error) => Some(error),
+            Self::Sink(error) => Some(error),
+        }
+    }
+}
+
+impl<E> From<Error> for Failed<E> {
+    fn from(error: Error) -> Self {
+        Self::Tensor(error)
+    }
+}
+
+/// Streams which columns of `x` `[n, d]`, f32, differ by less than 1 in all rows; see [`Alike::stream`].
+///
+/// # Errors
+/// As there.
+pub fn all_pairs<S: Sink>(
+    executor: &dyn Executor,
+    x: &Tensor,
+    sink: &mut S,
+) -> Result<(), Failed<S::Error>> {
+    Alike::within(1.0).stream(executor, x, sink)
+}
+
+impl Alike {
+    /// Columns are alike if they differ by less than `limit` in all rows. NaN as a limit makes nothing alike.
+    #[must_use]
+    pub fn within(limit: f32) -> Self {
+        /// A tile has a few megabytes, and takes a device about a millisecond.
+        const SIDE: usize = 8192;
+        Self { limit, side: SIDE }
+    }
+
+    /// The same by tiles of this many rows and columns, rounded up to whole words.
+    #[must_use]
+    pub fn by_tiles_of(self, side: usize) -> Self {
+        let side = side.clamp(1, u32::MAX as usize).next_multiple_of(WORD);
+        Self { side, ..self }
+    }
+
+    /// Hands the answers to a sink, tile by tile.
+    ///
+    /// # Errors
+    /// [`Failed::Tensor`]: `x` is not `[n, d]` of f32, or what the executor meets; [`Failed::Sink`] with what the sink says, after which
+    /// no further tile is computed.
+    pub fn stream<S: Sink>(
+        &self,
+        executor: &dyn Executor,
+        x: &Tensor,
+        sink: &mut S,
+    ) -> Result<(), Failed<S::Error>> {
+        /// Tiles that are under way.
+        const DEPTH: usize = 3;
+        let packed = jit(|bits: &[Tensor]| Ok(vec![packed(&bits[0])]));
+        let mut under_way: VecDeque<(Place, Reading)> = VecDeque::new();
+        let mut deliver = |(place, reading): (Place, Reading)| {
+            let words = pollster::block_on(reading).map_err(Failed::Tensor)?;
+            let HostData::U32(words) = words else {
+                unreachable!("words are u32");
+            };
+            sink.take(Tile::of(place, words)).map_err(Failed::Sink)
+        };
+        self.each(executor, x, |place, bits| {
+            if under_way.len() >= DEPTH
+                && let Some(first) = under_way.pop_front()
+            {
+                deliver(first)?;
+            }
+            let words = packed.call(executor, &[&bits])?.remove(0);
+            let Some(storage) = words.storage() else {
+                unreachable!("what was called is computed");
+            };
+            // A device begins to read when it is asked to.
+            under_way.push_back((place, storage.clone().read()));
+            Ok(())
+        })?;
+        under_way.into_iter().try_for_each(deliver)
+    }
+
+    /// Hands the answers over where the executor has them: as `bool` tensors of a tile's rows and columns, both filled up to whole
+    /// words with answers that mean nothing.
+    ///
+    /// # Errors
+    /// As [`Alike::stream`]; what `take` returns.
+    pub fn each<E>(
+        &self,
+        executor: &dyn Executor,
+        x: &Tensor,
+        mut take: impl FnMut(Place, Tensor) -> Result<(), Failed<E>>,
+    ) -> Result<(), Failed<E>> {
+        let (shape, dtype) = (x.shape()?, x.dtype()?);
+        let (&[n_rows, n_cols], DType::F32) = (shape, dtype) else {
+            return Err(Failed::Tensor(Error::MatrixExpected {
+                op: "all_pairs",
+                shape: shape.to_vec(),
+                dtype,
+            }));
+        };
+        if n_cols == 0 {
+            return Ok(());
+        }
+        let columns = match x.storage() {
+            Some(_) => x.to_host::<f32>()?,
+            None => x.eval::<f32>(executor)?,
+        };
+        let columns = match columns.view().into_dimensionality::<Ix2>() {
+            Ok(columns) => columns,
+            Err(_) => unreachable!("the shape was looked at"),
+        };
+        let side = self.side.min(n_cols.next_multiple_of(WORD));
+        let n_blocks = n_cols.div_ceil(side);
+        let mut blocks = Vec::with_capacity(n_blocks);
+        for block in 0..n_blocks {
+            let first = block * side;
+            let size = side.min(n_cols - first);
+            let filled = filled(&columns, first, size);
+            let shape = [n_rows, size.next_multiple_of(WORD)];
+            blocks.push((
+                first,
+                size,
+                Tensor::from_vec(&shape, filled).realize(executor)?,
+            ));
+        }
+        let limit = self.limit;
+        let alike = jit(move |pair: &[Tensor]| Ok(vec![alike(&pair[0], &pair[1], limit)]));
+        let n_tiles = n_blocks * (n_blocks + 1) / 2;
+        let mut number = 0;
+        for (upper, (row, rows, left)) in blocks.iter().enumerate() {
+            for (col, cols, right) in &blocks[upper..] {
+                let place = Place {
+                    row: *row,
+                    rows: *rows,
+                    col: *col,
+                    cols: *cols,
+                    number,
+                    n_tiles,
+                };
+                let bits = alike.call(executor, &[left, right])?.remove(0);
+                take(place, bits)?;
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+type Reading = Pending<'static, crate::error::Result<HostData>>;
+
+/// Which columns of `left` `[n, a]` and `right` `[n, b]` are alike, `[a, b]`.
+fn alike(left: &Tensor, right: &Tensor, limit: f32) -> Tensor {
+    let apart = (left.expand_dims(2) - right.expand_dims(1)).abs();
+    apart.lt(limit).all(0)
+}
+
+/// Answers as words.
+fn packed(bits: &Tensor) -> Tensor {
+    let [rows, cols] = match bits.shape() {
+        Ok(&[rows, cols]) => [rows, cols],
+        // The error of building it comes out when it is computed.
+        _ => return bits.clone(),
+    };
+    let weights = Tensor::full(&[WORD], 1_u32).shl(Tensor::arange(WORD).cast(DType::U32));
+    let bits = bits.reshape(&[rows, cols / WORD, WORD]).cast(DType::U32);
+    (bits * weights).sum(2)
+}
+
+/// Some columns, filled up to whole words.
+fn filled(x: &ArrayView2<'_, f32>, first: usize, size: usize) -> Vec<f32> {
+    let mut filled = Vec::with_capacity(x.nrows() * size.next_multiple_of(WORD));
+    for row in x.rows() {
+        filled.extend(row.iter().skip(first).take(size));
+        filled.resize(filled.len().next_multiple_of(WORD), 0.0);
+    }
+    filled
+}
+
+impl Place {
+    /// Whether it lies on the diagonal, and holds both answers of each of its pairs.
+    #[must_use]
+    pub fn is_on_diagonal(&self) -> bool {
+        self.row == self.col
+    }
+}
+
+impl Tile {
+    /// From words whose bits beyond rows and columns mean nothing.
+    fn of(place: Place, mut words: Vec<u32>) -> Self {
+        let words_per_row = place.cols.div_ceil(WORD);
+        words.truncate(place.rows * words_per_row);
+        let n_last = place.cols % WORD;
+        if n_last > 0 {
+            let mask = (1_u32 << n_last) - 1;
+            for row in words.chunks_exact_mut(words_per_row) {
+                row[words_per_row - 1] &= mask;
+            }
+        }
+        Self {
+            place,
+            words_per_row,
+            words,
+        }
+    }
+
+    /// The answer at a row and a column of the tile; `None` outside of it.
+    #[must_use]
+    pub fn get(&self, row: usize, col: usize) -> Option<bool> {
+        if row >= self.place.rows || col >= self.place.cols {
+            return None;
+        }
+        let word = self.words.get(row * self.words_per_row + col / WORD)?;
+        Some(word >> (col % WORD) & 1 == 1)
+    }
+
+    /// The rows, in words.
+    pub fn rows(&self) -> impl Iterator<Item = &[u32]> {
+        self.words.chunks_exact(self.words_per_row.max(1))
+    }
+
+    /// The tile on the other side of the diagonal.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let Place {
+            row,
+            rows,
+            col,
+            cols,
+            ..
+        } = self.place;
+        let words_per_row = rows.div_ceil(WORD);
+        let mut words = vec![0; cols * words_per_row];
+        for from in (0..rows).step_by(WORD) {
+            for column in 0..self.words_per_row {
+                let own = |n: usize| {
+                    let row = from + n;
+                    let inside = row < rows;
+                    if inside {
+                        self.words[row * self.words_per_row + column]
+                    } else {
+                        0
+                    }
+                };
+                let block = transposed_block(std::array::from_fn(own));
+                let first = column * WORD;
+                for (n, word) in block.into_iter().enumerate().take(cols - first.min(cols)) {
+                    words[(first + n) * words_per_row + from / WORD] = word;
+                }
+            }
+        }
+        Self {
+            place: Place {
+                row: col,
+                rows: cols,
+                col: row,
+                cols: rows,
+                ..self.place
+            },
+            words_per_row,
+            words,
+        }
+    }
+}
+
+/// Bit `n` of word `m` becomes bit `m` of word `n`: quarters of ever smaller squares change places.
+fn transposed_block(mut block: [u32; WORD]) -> [u32; WORD] {
+    let mut size = WORD / 2;
+    let mut mask = u32::MAX >> size;
+    while size > 0 {
+        let mut n = 0;
+        while n < WORD {
+            let swapped = ((block[n] >> size) ^ block[n + size]) & mask;
+            block[n] ^= swapped << size;
+            block[n + size] ^= swapped;
+            // The next word of the upper half of a square.
+            n = (n + size + 1) & !size;
+        }
+        size /= 2;
+        mask ^= mask << size;
+    }
+    block
+}
+
+impl Sink for Count {
+    type Error = std::convert::Infallible;
+
+    fn take(&mut self, tile: Tile) -> Result<(), Self::Error> {
+        let alike: u64 = tile
+            .words
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum();
+        let pairs = tile.place.rows as u64 * tile.place.cols as u64;
+        // A tile above the diagonal stands for the one below as well.
+        let times = if tile.place.is_on_diagonal() { 1 } else { 2 };
+        self.alike += times * alike;
+        self.pairs += times * pairs;
+        Ok(())
+    }
+}
+
+impl<E, F: FnMut(Tile) -> Result<(), E>> Sink for F {
+    type Error = E;
+
+    fn take(&mut self, tile: Tile) -> Result<(), E> {
+        self(tile)
+    }
+}
+
+impl<W: Write + Seek> BitFile<W> {
+    /// A file for the answers of so many columns, written from its beginning.
+    pub fn new(file: W, n_cols: usize) -> Self {
+        Self {
+            file,
+            row_bytes: n_cols.div_ceil(8) as u64,
+        }
+    }
+
+    fn write(&mut self, tile: &Tile) -> io::Result<()> {
+        let Place { row, col, cols, .. } = tile.place;
+        // Tiles begin with whole words.
+        let (first, n_bytes) = ((col / 8) as u64, cols.div_ceil(8));
+        let mut bytes = Vec::with_capacity(n_bytes);
+        for (row, words) in (row as u64..).zip(tile.rows()) {
+            bytes.clear();
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            self.file
+                .seek(SeekFrom::Start(row * self.row_bytes + first))?;
+            self.file.write_all(&bytes[..n_bytes])?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file back, once all is written.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.file.flush()?;
+        Ok(self.file)
+    }
+}
+
+impl<W: Write + Seek> Sink for BitFile<W> {
+    type Error = io::Error;
+
+    fn take(&mut self, tile: Tile) -> io::Result<()> {
+        self.write(&tile)?;
+        if tile.place.is_on_diagonal() {
+            return Ok(());
+        }
+        self.write(&tile.transposed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::rng::Philox;
+    use crate::{Host, Reference};
+
+    fn matrix(n: usize, d: usize) -> (Vec<f32>, Tensor) {
+        let mut x = vec![0.0; n * d];
+        Philox::new(5).fill_uniform_f32(0, &mut x);
+        // Quarters, so that differences are exact.
+        x.iter_mut().for_each(|x| *x = (*x * 12.0).floor() / 4.0);
+        (x.clone(), Tensor::from_vec(&[n, d], x))
+    }
+
+    fn is_alike(x: &[f32], d: usize, i: usize, j: usize, limit: f32) -> bool {
+        x.chunks_exact(d).all(|row| (row[i] - row[j]).abs() < limit)
+    }
+
+    #[test]
+    fn every_pair_is_answered_once_on_every_side_of_the_diagonal() {
+        let host = Host::new();
+        let executors: [&dyn Executor; 2] = [&host, &Reference];
+        for (n, d, side) in [
+            (1, 1, 32),
+            (3, 31, 32),
+            (2, 32, 32),
+            (3, 100, 32),
+            (2, 97, 64),
+        ] {
+            let (data, x) = matrix(n, d);
+            for executor in executors {
+                let mut file = BitFile::new(Cursor::new(Vec::new()), d);
+                let mut count = Count::default();
+                let job = Alike::within(1.25).by_tiles_of(side);
+                job.stream(executor, &x, &mut file).unwrap();
+                job.stream(executor, &x, &mut count).unwrap();
+                let bytes = file.finish().unwrap().into_inner();
+                assert_eq!(bytes.len(), d * d.div_ceil(8));
+                let mut n_alike = 0;
+                for i in 0..d {
+                    for j in 0..d {
+                        let bit = bytes[i * d.div_ceil(8) + j / 8] >> (j % 8) & 1 == 1;
+                        assert_eq!(bit, is_alike(&data, d, i, j, 1.25), "{n} {d} {i} {j}");
+                        n_alike += u64::from(bit);
+                    }
+                }
+                assert_eq!((count.alike, count.pairs), (n_alike, (d * d) as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_say_where_they_lie_and_how_far_the_work_is() {
+        let (data, x) = matrix(2, 70);
+        let mut places = Vec::new();
+        let mut sink = |tile: Tile| {
+            assert_eq!(tile.transposed().transposed(), tile);
+            assert_eq!(tile.get(0, tile.place.cols), None);
+            for i in 0..tile.place.rows {
+                for j in 0..tile.place.cols {
+                    let (row, col) = (tile.place.row + i, tile.place.col + j);
+                    let expected = is_alike(&data, 70, row, col, 1.0);
+                    assert_eq!(tile.get(i, j), Some(expected));
+                    assert_eq!(tile.transposed().get(j, i), Some(expected));
+                }
+            }
+            places.push(tile.place);
+            Ok::<(), io::Error>(())
+        };
+        let job = Alike::within(1.0).by_tiles_of(20);
+        job.stream(&Host::new(), &x, &mut sink).unwrap();
+        let seen: Vec<_> = places
+            .iter()
+            .map(|p| (p.number, p.row, p.col, p.cols))
+            .collect();
+        let expected = [
+            (0, 0, 0, 32),
+            (1, 0, 32, 32),
+            (2, 0, 64, 6),
+            (3, 32, 32, 32),
+            (4, 32, 64, 6),
+            (5, 64, 64, 6),
+        ];
+        assert_eq!(seen, expected);
+        assert!(places.iter().all(|place| place.n_tiles == 6));
+    }
+
+    #[test]
+    fn a_sink_that_fails_ends_the_work() {
+        let (_, x) = matrix(2, 300);
+        let mut n_taken = 0;
+        let mut sink = |_: Tile| {
+            n_taken += 1;
+            Err(io::Error::other("the disk is full"))
+        };
+        let job = Alike::within(1.0).by_tiles_of(32);
+        let failed = job.stream(&Host::new(), &x, &mut sink).unwrap_err();
+        assert_eq!(failed.to_string(), "all_pairs: the sink: the disk is full");
+        assert_eq!(n_taken, 1);
+    }
+
+    #[test]
+    fn what_is_no_matrix_of_floats_is_refused_and_an_empty_one_is_nothing() {
+        let host = Host::new();
+        let mut count = Count::default();
+        for x in [Tensor::arange(4), Tensor::arange(4).reshape(&[2, 2])] {
+            let failed = all_pairs(&host, &x, &mut count).unwrap_err();
+            assert!(failed.to_string().contains("all_pairs"), "{failed}");
+        }
+        let empty = Tensor::from_vec(&[3, 0], Vec::<f32>::new());
+        all_pairs(&host, &empty, &mut count).unwrap();
+        assert_eq!(count, Count::default());
+        // Without rows nothing tells columns apart.
+        let all = Tensor::from_vec(&[0, 3], Vec::<f32>::new());
+        all_pairs(&host, &all, &mut count).unwrap();
+        assert_eq!((count.alike, count.pairs), (9, 9));
+    }
+}
