@@ -11,6 +11,7 @@ pub mod matmul;
 pub mod matmul_pair;
 pub mod matmul_scale;
 pub mod similarity;
+pub mod similarity_pairs;
 pub mod softmax;
 pub mod train_mnist;
 pub mod two_layer_net;
@@ -29,6 +30,7 @@ pub fn all(real_gpu: bool) -> Vec<Task> {
         conv::program([8, 16, 58, 58], [32, 3]).task(),
         two_layer_net::task(),
     ]);
+    tasks.extend(similarity_pairs::tasks(real_gpu));
     tasks.extend(train_mnist::Net::ALL.map(train_mnist::Net::task));
     tasks
 }

@@ -5,7 +5,8 @@
 //! Method: an ordinary program, compiled once for tiles of one size, on two blocks of columns at a time. An executor fuses it, so
 //! nothing of the shape (n, a, b) is ever in memory, and leaves a pair, or a block of pairs, once its answer is fixed. The answers are
 //! symmetric, and only tiles on and above the diagonal are computed. A few tiles are under way while a sink takes the last one.
-//! Memory: on the executor the columns once and a few tiles; on the host `x` and a few tiles.
+//! Memory: on the executor the columns once and a few tiles; on the host `x` and a few tiles. [`Columns::each`] leaves tiles on the
+//! executor, for who wants all of them there.
 //! Accuracy: the difference is rounded once, in f32, and compared exactly; where `x` is small whole numbers or the like, or on one
 //! executor, the answers are the same bits each time. NaN is like nothing on the host; a device may say otherwise.
 //! Source: the case of 256 × 270 725 in notes on power management of GPUs (2023).
@@ -32,7 +33,7 @@ use ndarray::{ArrayView2, Ix2};
 use crate::dtype::{DType, HostData};
 use crate::error::Error;
 use crate::exec::{Executor, Pending};
-use crate::jit::jit;
+use crate::jit::{Compiled, jit};
 use crate::tensor::Tensor;
 
 /// Bits of a word.
@@ -163,10 +164,53 @@ impl Alike {
         Self { side, ..self }
     }
 
-    /// Hands the answers to a sink, tile by tile.
+    /// Brings the columns of `x` `[n, d]`, f32, to an executor.
     ///
     /// # Errors
-    /// [`Failed::Tensor`]: `x` is not `[n, d]` of f32, or what the executor meets; [`Failed::Sink`] with what the sink says, after which
+    /// [`Error::MatrixExpected`] for anything else; what computing `x` or the executor says.
+    pub fn columns<'e>(
+        &self,
+        executor: &'e dyn Executor,
+        x: &Tensor,
+    ) -> crate::error::Result<Columns<'e>> {
+        let (shape, dtype) = (x.shape()?, x.dtype()?);
+        let (&[n_rows, n_cols], DType::F32) = (shape, dtype) else {
+            return Err(Error::MatrixExpected {
+                op: "all_pairs",
+                shape: shape.to_vec(),
+                dtype,
+            });
+        };
+        let elements = match x.storage() {
+            Some(_) => x.to_host::<f32>()?,
+            None => x.eval::<f32>(executor)?,
+        };
+        let elements = match elements.view().into_dimensionality::<Ix2>() {
+            Ok(elements) => elements,
+            Err(_) => unreachable!("the shape was looked at"),
+        };
+        let side = self.side.min(n_cols.next_multiple_of(WORD)).max(1);
+        let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
+        for first in (0..n_cols).step_by(side) {
+            let size = side.min(n_cols - first);
+            let shape = [n_rows, size.next_multiple_of(WORD)];
+            let columns = Tensor::from_vec(&shape, filled(&elements, first, size));
+            blocks.push((first, size, columns.realize(executor)?));
+        }
+        let limit = self.limit;
+        let alike = move |pair: &[Tensor]| Ok(vec![alike(&pair[0], &pair[1], limit)]);
+        Ok(Columns {
+            executor,
+            blocks,
+            alike: jit(Box::new(alike)),
+            packed: jit(Box::new(|bits: &[Tensor]| Ok(vec![packed(&bits[0])]))),
+        })
+    }
+
+    /// Hands the answers for `x` to a sink, tile by tile.
+    ///
+    /// # Errors
+    /// [`Failed::Tensor`] as of [`Alike::columns`], and what the executor meets; [`Failed::Sink`] with what the sink says, after which
     /// no further tile is computed.
     pub fn stream<S: Sink>(
         &self,
@@ -174,9 +218,34 @@ impl Alike {
         x: &Tensor,
         sink: &mut S,
     ) -> Result<(), Failed<S::Error>> {
+        self.columns(executor, x)?.stream(sink)
+    }
+}
+
+/// A function of tensors, in a box.
+type Function = Box<dyn Fn(&[Tensor]) -> crate::error::Result<Vec<Tensor>> + Send + Sync>;
+
+/// Columns where an executor has them, to be compared once or several times.
+#[allow(
+    missing_debug_implementations,
+    reason = "a closure has nothing to show"
+)]
+pub struct Columns<'e> {
+    executor: &'e dyn Executor,
+    /// The first, how many, and the columns, filled up to whole words.
+    blocks: Vec<(usize, usize, Tensor)>,
+    alike: Compiled<Function>,
+    packed: Compiled<Function>,
+}
+
+impl Columns<'_> {
+    /// Hands the answers to a sink, tile by tile.
+    ///
+    /// # Errors
+    /// As [`Alike::stream`].
+    pub fn stream<S: Sink>(&self, sink: &mut S) -> Result<(), Failed<S::Error>> {
         /// Tiles that are under way.
         const DEPTH: usize = 3;
-        let packed = jit(|bits: &[Tensor]| Ok(vec![packed(&bits[0])]));
         let mut under_way: VecDeque<(Place, Reading)> = VecDeque::new();
         let mut deliver = |(place, reading): (Place, Reading)| {
             let words = pollster::block_on(reading).map_err(Failed::Tensor)?;
@@ -185,13 +254,13 @@ impl Alike {
             };
             sink.take(Tile::of(place, words)).map_err(Failed::Sink)
         };
-        self.each(executor, x, |place, bits| {
+        self.each(|place, bits| {
             if under_way.len() >= DEPTH
                 && let Some(first) = under_way.pop_front()
             {
                 deliver(first)?;
             }
-            let words = packed.call(executor, &[&bits])?.remove(0);
+            let words = self.packed.call(self.executor, &[&bits])?.remove(0);
             let Some(storage) = words.storage() else {
                 unreachable!("what was called is computed");
             };
@@ -209,49 +278,12 @@ impl Alike {
     /// As [`Alike::stream`]; what `take` returns.
     pub fn each<E>(
         &self,
-        executor: &dyn Executor,
-        x: &Tensor,
         mut take: impl FnMut(Place, Tensor) -> Result<(), Failed<E>>,
     ) -> Result<(), Failed<E>> {
-        let (shape, dtype) = (x.shape()?, x.dtype()?);
-        let (&[n_rows, n_cols], DType::F32) = (shape, dtype) else {
-            return Err(Failed::Tensor(Error::MatrixExpected {
-                op: "all_pairs",
-                shape: shape.to_vec(),
-                dtype,
-            }));
-        };
-        if n_cols == 0 {
-            return Ok(());
-        }
-        let columns = match x.storage() {
-            Some(_) => x.to_host::<f32>()?,
-            None => x.eval::<f32>(executor)?,
-        };
-        let columns = match columns.view().into_dimensionality::<Ix2>() {
-            Ok(columns) => columns,
-            Err(_) => unreachable!("the shape was looked at"),
-        };
-        let side = self.side.min(n_cols.next_multiple_of(WORD));
-        let n_blocks = n_cols.div_ceil(side);
-        let mut blocks = Vec::with_capacity(n_blocks);
-        for block in 0..n_blocks {
-            let first = block * side;
-            let size = side.min(n_cols - first);
-            let filled = filled(&columns, first, size);
-            let shape = [n_rows, size.next_multiple_of(WORD)];
-            blocks.push((
-                first,
-                size,
-                Tensor::from_vec(&shape, filled).realize(executor)?,
-            ));
-        }
-        let limit = self.limit;
-        let alike = jit(move |pair: &[Tensor]| Ok(vec![alike(&pair[0], &pair[1], limit)]));
-        let n_tiles = n_blocks * (n_blocks + 1) / 2;
+        let n_tiles = self.blocks.len() * (self.blocks.len() + 1) / 2;
         let mut number = 0;
-        for (upper, (row, rows, left)) in blocks.iter().enumerate() {
-            for (col, cols, right) in &blocks[upper..] {
+        for (upper, (row, rows, left)) in self.blocks.iter().enumerate() {
+            for (col, cols, right) in &self.blocks[upper..] {
                 let place = Place {
                     row: *row,
                     rows: *rows,
@@ -260,7 +292,7 @@ impl Alike {
                     number,
                     n_tiles,
                 };
-                let bits = alike.call(executor, &[left, right])?.remove(0);
+                let bits = self.alike.call(self.executor, &[left, right])?.remove(0);
                 take(place, bits)?;
                 number += 1;
             }

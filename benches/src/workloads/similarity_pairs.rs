@@ -1,0 +1,343 @@
+//! Which columns are alike, where the answers outgrow memory: tile by tile, on the device and streamed to the host.
+//!
+//! Role: the workload `similarity-pairs`, the job of S0's second case study at three sizes; the last, 9.2 GB of answers, runs where a
+//! real GPU is. Rungs: `host` and `wgsl` leave all tiles where the executor has them; `wgsl-to-host` hands each to a sink on the
+//! host that counts.
+//! Method: columns are normal numbers, but every fifth is near another one, so some answers are yes and their pairs are read to the
+//! end. A result is the answers of a sample: squares anywhere, both sides of the diagonal, the diagonal, and pairs that were made
+//! alike. The truth about them is found by plain loops, on the comparison exactly as written, so every result must be equal to it.
+//! Shapes: `x` `[n, d]`; the answers `[d, d]`, of which the tiles on and above the diagonal are computed.
+//! Accuracy: none is lost. Operations are those of `similarity-all`, up to the first row that says no, as the sample has them on
+//! average, for half of the pairs. The time is the host's, around all tiles, with columns there already; waiting included.
+//! Source: S0, notes on the power management of GPUs.
+
+use crate::program::Law;
+use crate::record::Timer;
+use crate::workload::{Contestant, Extent, Output, Part, Problem, Rung, Task, Workload};
+use anyhow::{Context, Result, ensure};
+use gpu_wgsl::{DeviceType, Gpu};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+use tensor_core::compare::{Bound, compare};
+use tensor_core::rng::Philox;
+use tensor_core::similarity::{Alike, Columns, Failed, Place, Tile};
+use tensor_core::{Executor, Host, Tensor};
+
+/// Name of the workload.
+pub const NAME: &str = "similarity-pairs";
+/// Rows of S0's matrix.
+const ROWS: usize = 256;
+/// Columns: those of `similarity-all`, ten times as many, and S0's.
+const COLUMNS: [usize; 3] = [2000, 20_000, 270_725];
+/// Columns closer than this in all rows are alike.
+const LIMIT: f32 = 1.0;
+/// Subtraction, absolute value, comparison and the step of the reduction.
+const OPERATIONS_PER_VALUE: f64 = 4.0;
+/// Every so many columns one is near another.
+const EVERY: usize = 5;
+/// How far apart near ones are at most; below the limit.
+const NEAR: f32 = 0.6;
+
+/// Gives the tasks: the largest only where a real GPU is.
+pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
+    let n_sizes = if real_gpu {
+        COLUMNS.len()
+    } else {
+        COLUMNS.len() - 1
+    };
+    COLUMNS.into_iter().take(n_sizes).map(|n_cols| Task {
+        name: NAME,
+        size: format!("{ROWS}x{n_cols}"),
+        needs_labels: false,
+        program: None,
+        prepare: Box::new(move |_| Ok(Box::new(Pairs::new(ROWS, n_cols)))),
+    })
+}
+
+/// The columns, a sample of the pairs, and the truth about those.
+#[derive(Debug)]
+pub struct Pairs {
+    n_rows: usize,
+    n_cols: usize,
+    /// Row-major.
+    x: Vec<f32>,
+    sample: Arc<[(usize, usize)]>,
+    truth: Vec<u32>,
+    /// Values of a pair up to and with the first that is not below the limit, on average.
+    values_per_pair: f64,
+}
+
+impl Pairs {
+    /// Draws the columns and the sample, and looks at each pair of it.
+    #[must_use]
+    pub fn new(n_rows: usize, n_cols: usize) -> Self {
+        let mut x = Law::Normal.draw(n_rows * n_cols, 0);
+        let noise = Law::Centred.draw(n_rows * n_cols.div_ceil(EVERY), 1);
+        for (near, noise) in noise.chunks_exact(n_rows).enumerate() {
+            let (col, other) = (near * EVERY, partner(near * EVERY, n_cols));
+            for (row, noise) in x.chunks_exact_mut(n_cols).zip(noise) {
+                row[col] = row[other] + NEAR * noise;
+            }
+        }
+        let sample = sample(n_cols);
+        let is_alike = |i: usize, j: usize| {
+            let mut rows = x.chunks_exact(n_cols);
+            rows.position(|row| (row[i] - row[j]).abs() >= LIMIT)
+        };
+        let first_no: Vec<Option<usize>> = sample.iter().map(|&(i, j)| is_alike(i, j)).collect();
+        let read = first_no.iter().map(|no| no.map_or(n_rows, |row| row + 1));
+        Self {
+            values_per_pair: read.sum::<usize>() as f64 / sample.len() as f64,
+            truth: first_no.iter().map(|no| u32::from(no.is_none())).collect(),
+            sample: sample.into(),
+            n_rows,
+            n_cols,
+            x,
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        let pairs = self.n_cols as f64 * (self.n_cols + 1) as f64 / 2.0;
+        Extent {
+            part: Part::whole(1),
+            operations: OPERATIONS_PER_VALUE * self.values_per_pair * pairs,
+            bytes: (self.x.len() * size_of::<f32>()) as f64 + pairs / 8.0,
+        }
+    }
+
+    fn columns<'e>(&self, executor: &'e dyn Executor) -> Result<Columns<'e>> {
+        let x = Tensor::from_vec(&[self.n_rows, self.n_cols], self.x.clone());
+        Ok(Alike::within(LIMIT).columns(executor, &x)?)
+    }
+
+    /// A rung that leaves tiles where `executor` has them; `finish` waits for it.
+    fn kept<'a>(
+        &'a self,
+        name: &'static str,
+        adapter: Option<String>,
+        executor: &'a dyn Executor,
+        finish: impl Fn() -> Result<()> + 'a,
+    ) -> Rung<'a> {
+        let start = move || {
+            let ready = Kept {
+                columns: self.columns(executor)?,
+                sample: Arc::clone(&self.sample),
+                finish,
+                tiles: Vec::new(),
+            };
+            (ready.finish)()?;
+            Ok(Box::new(ready) as Box<dyn Contestant + 'a>)
+        };
+        Rung {
+            executor: name,
+            adapter,
+            timer: Timer::Wall,
+            extent: self.extent(),
+            start: Box::new(start),
+        }
+    }
+
+    fn streamed<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
+        let start = move || {
+            let streamed = Streamed {
+                columns: self.columns(gpu)?,
+                sample: Arc::clone(&self.sample),
+                answers: Vec::new(),
+            };
+            gpu.finish()?;
+            Ok(Box::new(streamed) as Box<dyn Contestant + 'a>)
+        };
+        Rung {
+            executor: "wgsl-to-host",
+            adapter: Some(gpu.adapter().name.clone()),
+            timer: Timer::Wall,
+            extent: self.extent(),
+            start: Box::new(start),
+        }
+    }
+}
+
+/// The column that one is made near to; never one that is near another itself, unless there is but one.
+fn partner(col: usize, n_cols: usize) -> usize {
+    const SPREAD: usize = 7919;
+    let other = (col + 1 + col * SPREAD) % n_cols;
+    match other.is_multiple_of(EVERY) {
+        true => (other + 1) % n_cols,
+        false => other,
+    }
+}
+
+/// Pairs that are looked at: squares anywhere, the diagonal, and those made alike.
+fn sample(n_cols: usize) -> Vec<(usize, usize)> {
+    const SQUARES: u64 = 48;
+    const SIDE: usize = 16;
+    const SINGLES: u64 = 256;
+    let random = Philox::new(7).stream(0);
+    let draw = |at: u64| usize::try_from(random.word(at)).unwrap_or(0) % n_cols;
+    let mut pairs = Vec::new();
+    for square in 0..SQUARES {
+        let [row, col] = [2 * square, 2 * square + 1].map(draw);
+        for i in 0..SIDE {
+            pairs.extend((0..SIDE).map(|j| ((row + i) % n_cols, (col + j) % n_cols)));
+        }
+    }
+    for single in 2 * SQUARES..2 * SQUARES + SINGLES {
+        let any = draw(single);
+        let near = any - any % EVERY;
+        let other = partner(near, n_cols);
+        pairs.extend([(any, any), (near, other), (other, near)]);
+    }
+    pairs
+}
+
+/// All tiles, where an executor has them.
+struct Kept<'e, F> {
+    columns: Columns<'e>,
+    sample: Arc<[(usize, usize)]>,
+    finish: F,
+    tiles: Vec<(Place, Tensor)>,
+}
+
+impl<F: Fn() -> Result<()>> Contestant for Kept<'_, F> {
+    fn run(&mut self, times: usize) -> Result<Vec<f64>> {
+        let once = |_| {
+            self.tiles.clear();
+            let start = Instant::now();
+            let kept = self.columns.each(|place, bits| {
+                self.tiles.push((place, bits));
+                Ok::<(), Failed<Infallible>>(())
+            });
+            kept?;
+            (self.finish)()?;
+            Ok(start.elapsed().as_secs_f64())
+        };
+        (0..times).map(once).collect()
+    }
+
+    fn result(&mut self) -> Result<Output> {
+        ensure!(!self.tiles.is_empty(), "nothing was run yet");
+        let mut answers = vec![None; self.sample.len()];
+        for (place, bits) in &self.tiles {
+            let own = asked(&self.sample, *place);
+            if own.is_empty() {
+                continue;
+            }
+            let bits = bits.to_host::<bool>()?;
+            for (number, i, j) in own {
+                answers[number] = Some(u32::from(bits[[i, j]]));
+            }
+        }
+        let answers: Option<Vec<u32>> = answers.into_iter().collect();
+        Ok(Output::U32(answers.context("a pair is in no tile")?))
+    }
+}
+
+/// Tiles that are counted on the host.
+struct Streamed<'e> {
+    columns: Columns<'e>,
+    sample: Arc<[(usize, usize)]>,
+    answers: Vec<Option<u32>>,
+}
+
+impl Contestant for Streamed<'_> {
+    fn run(&mut self, times: usize) -> Result<Vec<f64>> {
+        let once = |_| {
+            self.answers = vec![None; self.sample.len()];
+            let start = Instant::now();
+            let mut sink = |tile: Tile| {
+                for (number, i, j) in asked(&self.sample, tile.place) {
+                    self.answers[number] = tile.get(i, j).map(u32::from);
+                }
+                std::hint::black_box(tile.words.iter().map(|word| word.count_ones()).sum::<u32>());
+                Ok::<(), Infallible>(())
+            };
+            self.columns.stream(&mut sink)?;
+            Ok(start.elapsed().as_secs_f64())
+        };
+        (0..times).map(once).collect()
+    }
+
+    fn result(&mut self) -> Result<Output> {
+        let answers: Option<Vec<u32>> = self.answers.iter().copied().collect();
+        Ok(Output::U32(answers.context("a pair is in no tile")?))
+    }
+}
+
+/// The pairs of a sample that a tile answers: their numbers, and row and column within it. Below the diagonal the tile above it
+/// answers.
+fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> {
+    let rows = place.row..place.row + place.rows;
+    let cols = place.col..place.col + place.cols;
+    let within = |(number, &(i, j)): (usize, &(usize, usize))| {
+        let own = [(i, j), (j, i)];
+        let own = own
+            .into_iter()
+            .find(|(i, j)| rows.contains(i) && cols.contains(j));
+        own.map(|(i, j)| (number, i - place.row, j - place.col))
+    };
+    sample.iter().enumerate().filter_map(within).collect()
+}
+
+impl Problem for Pairs {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
+        let mut rungs = Vec::new();
+        // A CPU takes a minute over what takes a GPU half a second.
+        if self.n_cols < COLUMNS[2] {
+            rungs.push(self.kept("host", None, host(), || Ok(())));
+        }
+        for gpu in gpus {
+            if self.n_cols >= COLUMNS[2] && gpu.adapter().device_type == DeviceType::Cpu {
+                continue;
+            }
+            let name = Some(gpu.adapter().name.clone());
+            rungs.push(self.kept("wgsl", name, gpu, || Ok(gpu.finish()?)));
+            rungs.push(self.streamed(gpu));
+        }
+        Workload {
+            name: NAME,
+            source: "S0",
+            size: format!("{}x{}", self.n_rows, self.n_cols),
+            whole: self.extent(),
+            n_losses: 0,
+            rungs,
+            rivals: Vec::new(),
+            check: Box::new(|result, _| {
+                let Output::U32(answers) = result else {
+                    anyhow::bail!("answers of the sample are u32");
+                };
+                compare(answers, &self.truth, &Bound::exact())?;
+                Ok(())
+            }),
+        }
+    }
+}
+
+/// The host executor, one for all runs.
+fn host() -> &'static Host {
+    static HOST: std::sync::LazyLock<Host> = std::sync::LazyLock::new(Host::new);
+    &HOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_has_answers_of_both_kinds_and_each_is_looked_at() {
+        let pairs = Pairs::new(40, 500);
+        let n_alike = pairs.truth.iter().filter(|answer| **answer == 1).count();
+        // The diagonal and what was made alike, and some more by chance.
+        assert!(n_alike >= 512, "{n_alike}");
+        assert!(pairs.truth.len() - n_alike > 5000);
+        let workload = pairs.workload(&[]);
+        for rung in workload.rungs {
+            let mut contestant = (rung.start)().unwrap();
+            contestant.run(1).unwrap();
+            (workload.check)(&contestant.result().unwrap(), Part::whole(1)).unwrap();
+        }
+        let mut wrong = pairs.truth.clone();
+        wrong[1000] ^= 1;
+        assert!((pairs.workload(&[]).check)(&Output::U32(wrong), Part::whole(1)).is_err());
+    }
+}
