@@ -18,7 +18,7 @@ use crate::record::Timer;
 use crate::rivals::{Job, Script};
 use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Workload};
 use anyhow::{Context, Result, ensure};
-use gpu_wgsl::Gpu;
+use gpu_wgsl::{DeviceType, Gpu};
 use layer::Layer;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::optim::{Optimizer, Sgd};
@@ -28,6 +28,11 @@ use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
 const NAMES: [&str; 8] = ["w0", "b0", "w1", "b1", "w2", "b2", "w3", "b3"];
 /// Images of the test that are judged at once.
 const TEST_BATCH: usize = 1000;
+
+/// Steps after which losses are read.
+const READ_EVERY: usize = 50;
+/// The most operations of a training on a driver that computes on the CPU, which does some billions in a second.
+const SOFTWARE_OPERATIONS: f64 = 5e10;
 
 /// What a net is trained to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,6 +261,32 @@ impl Session {
 
     /// What a user of the host executor runs, under a profiler or without.
     fn host(&self, is_profiled: bool) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + '_> {
+        let host = Host::new();
+        let mut train = self.training(&host)?;
+        Ok(move |result: &mut Vec<f32>| {
+            // Each training finds memory as a first one does; what waits from the last would not show in its peak.
+            host.release_kept();
+            if is_profiled {
+                train(&Profiler::new(&host), result)
+            } else {
+                train(&host, result)
+            }
+        })
+    }
+
+    /// The same on a device: data and parameters stay there, and losses come back some steps at a time.
+    fn device<'a>(&'a self, gpu: &'a Gpu) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + 'a> {
+        let mut train = self.training(gpu)?;
+        gpu.finish()?;
+        Ok(move |result: &mut Vec<f32>| train(gpu, result))
+    }
+
+    /// A training from the first weights to the last judgement, with the data where an executor has it; it is run on that one, or one
+    /// that stands before it.
+    fn training<'s>(
+        &'s self,
+        home: &dyn Executor,
+    ) -> Result<impl FnMut(&dyn Executor, &mut Vec<f32>) -> Result<()> + use<'s>> {
         let recipe = &self.recipe;
         let shapes = recipe.layers.iter().flat_map(Layer::parameters);
         let first: Vec<Tensor> = shapes
@@ -277,32 +308,45 @@ impl Session {
         batches.truncate(self.batches());
         let n_test = self.test.inputs.len() / recipe.layers[0].inputs();
         let tests = self.tensors(&self.test, TEST_BATCH);
-        let host = Host::new();
-        Ok(move |result: &mut Vec<f32>| {
-            // Each training finds memory as a first one does; what waits from the last would not show in its peak.
-            host.release_kept();
-            let profiler = is_profiled.then(|| Profiler::new(&host));
-            let executor: &dyn Executor = match &profiler {
-                Some(profiler) => profiler,
-                None => &host,
-            };
+        let at_home = |batches: Vec<[Tensor; 2]>| -> Result<Vec<[Tensor; 2]>> {
+            let realized = batches
+                .iter()
+                .map(|[inputs, answers]| Tensor::realize_all([inputs, answers], home));
+            Ok(realized.collect::<tensor_core::Result<_>>()?)
+        };
+        let (batches, tests) = (at_home(batches)?, at_home(tests)?);
+        let together = jit(|losses: &[Tensor]| {
+            let losses: Vec<&Tensor> = losses.iter().collect();
+            Ok(vec![Tensor::stack(&losses, 0)])
+        });
+        Ok(move |executor: &dyn Executor, result: &mut Vec<f32>| {
             let mut at = first.clone();
             if let Some((_, sgd, _)) = stages.first() {
                 at.extend(sgd.start(&first.iter().collect::<Vec<_>>())?);
             }
-            let mut losses = Vec::with_capacity(result.capacity());
+            result.clear();
+            let mut losses = Vec::with_capacity(READ_EVERY);
+            let read = |losses: &mut Vec<Tensor>, result: &mut Vec<f32>| -> Result<()> {
+                let losses = std::mem::take(losses);
+                let losses: Vec<&Tensor> = losses.iter().collect();
+                if !losses.is_empty() {
+                    let losses = together.call(executor, &losses)?.remove(0);
+                    result.extend(losses.to_host::<f32>()?);
+                }
+                Ok(())
+            };
             for (epochs, _, step) in &stages {
                 for batch in (0..*epochs).flat_map(|_| &batches) {
                     let args: Vec<&Tensor> = at.iter().chain(batch).collect();
                     let mut next = step.call(executor, &args)?;
                     losses.push(next.remove(0));
                     at = next;
+                    if losses.len() == READ_EVERY {
+                        read(&mut losses, result)?;
+                    }
                 }
             }
-            result.clear();
-            for loss in losses {
-                result.extend(loss.to_host::<f32>()?);
-            }
+            read(&mut losses, result)?;
             let mut right = 0.0;
             for batch in &tests {
                 let args: Vec<&Tensor> = at[..first.len()].iter().chain(batch).collect();
@@ -418,7 +462,7 @@ fn classes(answers: &[f32]) -> Vec<u32> {
 }
 
 impl Problem for Session {
-    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let whole = self.whole();
         let rung = |executor: &'static str, is_profiled: bool| Rung {
             executor,
@@ -428,13 +472,25 @@ impl Problem for Session {
             start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.host(is_profiled)?)))),
         };
         let profiled = self.recipe.is_profiled.then(|| rung("profiled", true));
+        let is_fit = |gpu: &&Gpu| {
+            let is_software = gpu.adapter().device_type == DeviceType::Cpu;
+            !is_software || whole.operations <= SOFTWARE_OPERATIONS
+        };
+        let on_devices = gpus.iter().filter(is_fit).map(|gpu| Rung {
+            executor: "wgsl",
+            adapter: Some(gpu.adapter().name.clone()),
+            timer: Timer::Wall,
+            extent: whole,
+            start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.device(gpu)?)))),
+        });
+        let on_host = [rung("host", false)].into_iter().chain(profiled);
         Workload {
             name: self.recipe.name,
             source: self.recipe.source,
             size: self.recipe.size.clone(),
             whole,
             n_losses: self.n_losses(),
-            rungs: [rung("host", false)].into_iter().chain(profiled).collect(),
+            rungs: on_host.chain(on_devices).collect(),
             rivals: self.rivals(),
             check: Box::new(|result, _| self.check(result)),
         }
