@@ -18,7 +18,7 @@ import os
 import sys
 import time
 
-LIBRARIES = ["numpy", "torch", "torch-compile", "jax"]
+LIBRARIES = ["numpy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"]
 # Little-endian, as NumPy names them.
 DTYPES = {"f32": "<f4", "u32": "<u4", "bool": "|b1"}
 
@@ -70,9 +70,12 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=
     work = {"numpy": numpy, "jax": jax}.get(args.library, torch)
     try:
         np = importlib.import_module("numpy")
-        library = importlib.import_module(args.library.removesuffix("-compile"))
+        library = importlib.import_module(args.library.split("-")[0])
     except ImportError as error:
         missing(say, error)
+    compiles, on_cuda = "compile" in args.library, args.library.endswith("-cuda")
+    if on_cuda and not library.cuda.is_available():
+        missing(say, "No module of PyTorch for CUDA")
 
     def read(name):
         shape = [getattr(args, size) for size in inputs[name]]
@@ -82,28 +85,34 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=
     if prepare:
         prepare(arrays, args)
     arrays = list(arrays.values())
-    step = (steps or {}).get(args.library)
+    step = (steps or {}).get(args.library.removesuffix("-cuda"))
     if args.library == "numpy":
         run, threads = in_numpy(library, work, arrays)
     elif args.library == "jax":
         run, threads = in_jax(library, work, arrays, step)
     else:
-        run, threads = in_torch(library, work, arrays, args.library == "torch-compile", step)
+        run, threads = in_torch(library, work, arrays, compiles, step, on_cuda)
     threads = threads if blas or args.library != "numpy" else 1
 
     def as_bytes(result):
+        result = result.cpu() if on_cuda else result
         return np.ascontiguousarray(result).astype(DTYPES[dtype]).tobytes()
 
-    serve(say, args.library, library.__version__, threads, run, as_bytes, dtype)
+    memory = functools.partial(peak_extra_bytes_on_cuda, library) if on_cuda else peak_extra_bytes
+    serve(say, args.library, library.__version__, threads, run, as_bytes, dtype, memory)
 
 
 def in_numpy(numpy, work, arrays):
     return lambda: work(numpy, *arrays), available_cores()
 
 
-def in_torch(torch, work, arrays, compiles, step):
+def in_torch(torch, work, arrays, compiles, step, on_cuda):
     torch.set_grad_enabled(False)
     arrays = [torch.from_numpy(array) for array in arrays]
+    if on_cuda:
+        # Products in f32 as they are said, not in the shorter format of the tensor cores.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        arrays = [array.cuda() for array in arrays]
 
     run = functools.partial(work, torch)
     if compiles:
@@ -114,7 +123,14 @@ def in_torch(torch, work, arrays, compiles, step):
             run = functools.partial(run, step=torch.compile(functools.partial(step, torch)))
         else:
             run = torch.compile(run)
+    if on_cuda:
+        return lambda: finished_on_cuda(torch, run(*arrays)), torch.get_num_threads()
     return lambda: run(*arrays), torch.get_num_threads()
+
+
+def finished_on_cuda(torch, result):
+    torch.cuda.synchronize()
+    return result
 
 
 def in_jax(jax, work, arrays, step):
@@ -146,12 +162,21 @@ def peak_extra_bytes(work):
     return result, max(1024 * (resident_kib("VmHWM") - before) - result.nbytes, 0)
 
 
+def peak_extra_bytes_on_cuda(torch, work):
+    """The same of what PyTorch allocates on the GPU."""
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    result = work()
+    extra = torch.cuda.max_memory_allocated() - before - result.nbytes
+    return result, max(extra, 0)
+
+
 def resident_kib(key):
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key))
 
 
-def serve(say, name, version, threads, work, as_bytes, dtype="f32"):
+def serve(say, name, version, threads, work, as_bytes, dtype="f32", memory=peak_extra_bytes):
     """Answers requests until told to quit or the other end is gone.
 
     `work()` gives a finished result, `as_bytes(result)` its raw little-endian elements of `dtype`.
@@ -172,7 +197,7 @@ def serve(say, name, version, threads, work, as_bytes, dtype="f32"):
             say(seconds=seconds)
         elif "memory" in request:
             last = None
-            last, extra = peak_extra_bytes(work)
+            last, extra = memory(work)
             say(peak_extra_bytes=extra)
         elif "result" in request:
             raw = as_bytes(work() if last is None else last)

@@ -393,7 +393,11 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
         let Ok(python) = python() else {
             return gpu_wgsl::check::skip("no Python on this machine");
         };
-        for library in ["numpy", "torch", "torch-compile", "jax"] {
+        let on_cuda = ["torch-cuda", "torch-compile-cuda"];
+        for library in ["numpy", "torch", "torch-compile", "jax"]
+            .into_iter()
+            .chain(on_cuda)
+        {
             let job = Job {
                 library,
                 script: matmul::SCRIPT,

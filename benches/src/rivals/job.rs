@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Longest wait for one answer.
@@ -53,7 +54,8 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Gives the jobs of one script, one for each library.
+    /// Gives the jobs of one script, one for each library; where there is an NVIDIA GPU, one more for each way to use PyTorch, on
+    /// that.
     #[must_use]
     pub fn each(
         libraries: &[&'a str],
@@ -68,7 +70,13 @@ impl<'a> Job<'a> {
             arrays: arrays.to_vec(),
             patience: PATIENCE,
         };
-        libraries.iter().map(job).collect()
+        let on_cuda = libraries.iter().filter_map(|library| match *library {
+            "torch" => Some(&"torch-cuda"),
+            "torch-compile" => Some(&"torch-compile-cuda"),
+            _ => None,
+        });
+        let on_cuda = on_cuda.filter(|_| has_nvidia());
+        libraries.iter().chain(on_cuda).map(job).collect()
     }
 
     /// Writes scripts and arrays, and gives the command line.
@@ -98,6 +106,17 @@ impl<'a> Job<'a> {
             let _ = fs::remove_file(array_path(folder, name));
         }
     }
+}
+
+/// Whether an adapter is a card of NVIDIA's.
+fn has_nvidia() -> bool {
+    const NVIDIA: u32 = 0x10de;
+    static FOUND: LazyLock<bool> = LazyLock::new(|| {
+        gpu_wgsl::adapters()
+            .iter()
+            .any(|adapter| adapter.vendor == NVIDIA)
+    });
+    *FOUND
 }
 
 fn array_path(folder: &Folder, name: &str) -> PathBuf {
