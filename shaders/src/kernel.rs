@@ -23,6 +23,8 @@ pub enum Element {
     U32,
     /// 32-bit signed integer.
     I32,
+    /// 64-bit float, where a device has it.
+    F64,
 }
 
 /// One storage buffer of a kernel; its binding number is its place in [`Kernel::bindings`] plus one.

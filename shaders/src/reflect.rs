@@ -99,6 +99,7 @@ fn binding(module: &Module, variable: &GlobalVariable) -> Result<Binding, String
     let scalar = scalar.ok_or_else(|| format!("{name} holds neither scalars nor vectors"))?;
     let element = match (scalar.kind, scalar.width) {
         (ScalarKind::Float, 4) => Element::F32,
+        (ScalarKind::Float, 8) => Element::F64,
         (ScalarKind::Uint, 4) => Element::U32,
         (ScalarKind::Sint, 4) => Element::I32,
         _ => return Err(format!("{name} holds scalars other than f32, u32 and i32")),

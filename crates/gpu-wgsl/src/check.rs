@@ -33,6 +33,8 @@ pub enum Data {
     U32(Vec<u32>),
     /// 32-bit signed integers.
     I32(Vec<i32>),
+    /// 64-bit floats.
+    F64(Vec<f64>),
 }
 
 macro_rules! data_access {
@@ -102,6 +104,7 @@ data_access! {
     F32 f32s f32s_mut f32;
     U32 u32s u32s_mut u32;
     I32 i32s i32s_mut i32;
+    F64 f64s f64s_mut f64;
 }
 
 fn typed<T: Scalar>(buffer: &AnyBuffer) -> Result<Buffer<T>, Error> {

@@ -4,7 +4,7 @@
 //! Method: a kernel is written and compiled once for each nest and kept with its device. Work is only recorded, and leaves when the
 //! scheduler submits or something is read. A gather notes a position out of range in a buffer of its own; whoever reads an array
 //! that was computed from it gets the error.
-//! Memory: `bool` takes a bit, `f16` two bytes, `f64` eight, everything else four. Steps on `f64` run on the host.
+//! Memory: `bool` takes a bit, `f16` two bytes, `f64` eight, everything else four. What a device lacks runs on the host ([`Refusal`]).
 
 mod array;
 #[cfg(test)]
@@ -63,8 +63,10 @@ pub(crate) struct Compiled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It computes in `f64`.
+    /// It computes in `f64`, which the device lacks.
     F64,
+    /// It computes a function of `f64` that WGSL lacks: an exponential, a logarithm, a remainder.
+    FunctionOfF64,
     /// An array, or a position in one, that 31 bits do not count.
     TooLong,
     /// No division of its loops makes the arrays fit into bindings, or its loops end where the driver ends them.
@@ -74,7 +76,8 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::F64 => "computes in f64",
+            Self::F64 => "computes in f64, which the device lacks",
+            Self::FunctionOfF64 => "computes a function of f64 that WGSL lacks",
             Self::TooLong => "has positions of more than 31 bits",
             Self::Indivisible => {
                 "reads more at a time than can be bound, or loops longer than the driver lets it"
@@ -408,8 +411,11 @@ impl Output {
 pub(crate) fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Refusal> {
     let is_short = |len: usize| len <= MAX_LEN;
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
-    if dtypes.any(|dtype| *dtype == DType::F64) {
+    if dtypes.any(|dtype| *dtype == DType::F64) && !room.has_f64 {
         return Some(Refusal::F64);
+    }
+    if !nest::has_text(nest) {
+        return Some(Refusal::FunctionOfF64);
     }
     let are_short = lens.iter().copied().all(is_short) && is_short(nest.output_len());
     if !are_short || !guards_fit(nest) {

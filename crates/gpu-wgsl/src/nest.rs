@@ -5,7 +5,7 @@
 //! Method: a workgroup computes a block of the output from what it keeps of the inputs (`blocks`), or some invocations share an output
 //! element (`lanes`). What does not depend on an axis stands outside of its loop. Sizes and strides are
 //! literals: a compiler turns divisions by them into products.
-//! Limits: positions are `i32`; `f64` is not emitted.
+//! Limits: positions are `i32`; there are no elementary functions of `f64` ([`has_text`]).
 
 mod access;
 mod blocks;
@@ -44,6 +44,13 @@ impl NestParams {
     pub(crate) fn new() -> Self {
         bytemuck::Zeroable::zeroed()
     }
+}
+
+/// Whether every value of a nest can be written.
+pub(crate) fn has_text(nest: &LoopNest) -> bool {
+    nest.values
+        .iter()
+        .all(|value| expression::has_text(nest, value))
 }
 
 /// A kernel's entry point and its text.
@@ -107,6 +114,7 @@ mod tests {
             },
             operations: f64::INFINITY,
             workgroup_bytes: 16 << 10,
+            has_f64: true,
             least_outputs: 1 << 12,
             least_side: 4,
             loop_iterations: None,
@@ -133,6 +141,10 @@ mod tests {
             x.gather(&(&whole % 80).slice(0, 0..3), 0),
             Tensor::randn(Philox::new(1).stream(2), &[50]),
             x.argmax(0),
+            (x.cast(DType::F64).maximum(f64::NAN) + f64::INFINITY).max(0),
+            x.cast(DType::F64)
+                .matmul(&x.t().cast(DType::F64))
+                .cast(DType::I32),
             x.pad(0, 3, 1, 2.0)
                 .window(0, 4, 3)
                 .flip(2)
@@ -144,7 +156,7 @@ mod tests {
                 let module = naga::front::wgsl::parse_str(&emitted.source);
                 let module = module
                     .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&emitted.source)));
-                let mut validator = Validator::new(ValidationFlags::all(), Capabilities::empty());
+                let mut validator = Validator::new(ValidationFlags::all(), Capabilities::FLOAT64);
                 if let Err(error) = validator.validate(&module) {
                     panic!("{}", error.emit_to_string(&emitted.source));
                 }

@@ -31,6 +31,10 @@ impl Scalar for i32 {
     const ELEMENT: Element = Element::I32;
 }
 
+impl Scalar for f64 {
+    const ELEMENT: Element = Element::F64;
+}
+
 /// A named, shaped buffer on a device, whatever it holds; clones share the memory.
 #[derive(Clone, Debug)]
 pub struct AnyBuffer {

@@ -165,6 +165,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         _ => 1e11,
     };
     let room = Room {
+        has_f64: adapter.features.contains(&Feature::F64),
         operations,
         binding: Binding {
             bytes: adapter.limits.max_storage_buffer_binding_size,

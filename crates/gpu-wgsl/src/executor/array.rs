@@ -66,7 +66,7 @@ impl Array {
             DType::U32 => gpu.alloc::<u32>(name, &[len])?.into_any(),
             DType::Bool => gpu.alloc::<u32>(name, &[len.div_ceil(32)])?.into_any(),
             DType::F16 => gpu.alloc::<u32>(name, &[len.div_ceil(2)])?.into_any(),
-            DType::F64 => gpu.alloc::<u32>(name, &[len.saturating_mul(2)])?.into_any(),
+            DType::F64 => gpu.alloc::<f64>(name, &[len])?.into_any(),
         };
         Ok(Self::new(gpu, dtype, len, buffer))
     }
@@ -80,7 +80,7 @@ impl Array {
             HostData::U32(data) => words(data)?,
             HostData::Bool(data) => words(&packed(data, 1, |bit| u32::from(*bit)))?,
             HostData::F16(data) => words(&packed(data, 16, |half| half.to_bits().into()))?,
-            HostData::F64(data) => words(bytemuck::cast_slice(data))?,
+            HostData::F64(data) => gpu.upload(name, &[data.len()], data)?.into_any(),
         };
         Ok(Self::new(gpu, data.dtype(), data.len(), buffer))
     }
@@ -126,14 +126,12 @@ impl Array {
         let words = match self.dtype {
             DType::F32 => return Ok(HostData::F32(self.scalars(coming).await?)),
             DType::I32 => return Ok(HostData::I32(self.scalars(coming).await?)),
-            DType::U32 | DType::Bool | DType::F16 | DType::F64 => {
-                self.scalars::<u32>(coming).await?
-            }
+            DType::F64 => return Ok(HostData::F64(self.scalars(coming).await?)),
+            DType::U32 | DType::Bool | DType::F16 => self.scalars::<u32>(coming).await?,
         };
         Ok(match self.dtype {
             DType::Bool => HostData::Bool(unpacked(&words, 1, self.len, |bit| bit == 1)),
             DType::F16 => HostData::F16(unpacked(&words, 16, self.len, f16::from_bits)),
-            DType::F64 => HostData::F64(bytemuck::pod_collect_to_vec(&words)),
             _ => HostData::U32(words),
         })
     }

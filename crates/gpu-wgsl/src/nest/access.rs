@@ -22,8 +22,9 @@ pub(super) fn bits(dtype: DType) -> Option<u32> {
 pub(super) fn word(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f32",
+        DType::F64 => "f64",
         DType::I32 => "i32",
-        DType::U32 | DType::Bool | DType::F16 | DType::F64 => "u32",
+        DType::U32 | DType::Bool | DType::F16 => "u32",
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use tensor_core::ir::{LoopNest, Value, ValueId};
 use tensor_core::op::{Binary, Compare, Reduce, Unary};
 use tensor_core::{DType, Scalar};
 
@@ -32,7 +33,10 @@ pub(super) fn literal(scalar: Scalar, zero: &str) -> String {
     match scalar {
         Scalar::F32(x) => float(x),
         Scalar::F16(x) => float(x.to_f32()),
-        Scalar::F64(x) => format!("{x:?}lf"),
+        Scalar::F64(x) if x.is_finite() => format!("{x:?}lf"),
+        Scalar::F64(x) if x.is_nan() => format!("f64({})", float(f32::NAN)),
+        Scalar::F64(x) if x > 0.0 => format!("f64({})", float(f32::INFINITY)),
+        Scalar::F64(_) => format!("f64({})", float(f32::NEG_INFINITY)),
         Scalar::I32(i32::MIN) => "bitcast<i32>(0x80000000u)".to_owned(),
         Scalar::I32(x) => format!("{x}i"),
         Scalar::U32(x) => format!("{x}u"),
@@ -47,6 +51,7 @@ pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
             format!("{}({x})", op.name())
         }
         Unary::Recip => format!("1.0 / {x}"),
+        Unary::IsNan if dtype == DType::F64 => format!("!({x} == {x})"),
         Unary::Not if dtype == DType::Bool => format!("!{x}"),
         Unary::Not => format!("~{x}"),
         Unary::Exp
@@ -72,6 +77,8 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::And => infix("&"),
         Binary::Or => infix("|"),
         Binary::Xor => infix("^"),
+        Binary::Maximum if dtype == DType::F64 => extreme(a, b, ">"),
+        Binary::Minimum if dtype == DType::F64 => extreme(a, b, "<"),
         Binary::Maximum if !is_float => format!("max({a}, {b})"),
         Binary::Minimum if !is_float => format!("min({a}, {b})"),
         Binary::Pow | Binary::Maximum | Binary::Minimum => format!("float_{}({a}, {b})", op.name()),
@@ -79,6 +86,39 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::FloorDiv | Binary::Rem | Binary::Shl | Binary::Shr => {
             format!("int_{}_{dtype}({a}, {b})", op.name())
         }
+    }
+}
+
+/// Of two `f64`s the one that is beyond the other, or NaN.
+fn extreme(a: &str, b: &str, beyond: &str) -> String {
+    let (further, numbers) = (
+        format!("{b} {beyond} {a}"),
+        format!("{a} == {a} & {b} == {b}"),
+    );
+    format!("select({a} + {b}, select({a}, {b}, {further}), {numbers})")
+}
+
+/// Whether an operation on a value of this type has a text. WGSL has no elementary functions of `f64`.
+pub(super) fn has_text(nest: &LoopNest, value: &Value) -> bool {
+    let is_wide = |operand: &ValueId| nest.dtypes[operand.0] == DType::F64;
+    match value {
+        Value::Unary(op, a) if is_wide(a) => matches!(
+            op,
+            Unary::Neg
+                | Unary::Abs
+                | Unary::Floor
+                | Unary::Ceil
+                | Unary::Round
+                | Unary::Trunc
+                | Unary::Sqrt
+                | Unary::Recip
+                | Unary::IsNan
+        ),
+        Value::Binary(op, a, _) if is_wide(a) => {
+            !matches!(op, Binary::Pow | Binary::FloorDiv | Binary::Rem)
+        }
+        Value::Cast(to, a) if is_wide(a) => *to != DType::F16,
+        _ => true,
     }
 }
 
@@ -111,6 +151,15 @@ pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
             format!("half_round({wide})")
         }
         (from, DType::I32 | DType::U32) if is_real(from) => format!("float_to_{to}({x})"),
+        (DType::F64, DType::I32 | DType::U32) => {
+            let [low, high] = match to {
+                DType::I32 => [f64::from(i32::MIN), i32::MAX.into()],
+                _ => [0.0, u32::MAX.into()],
+            };
+            // NaN is 0, and what is beyond all integers the last one.
+            format!("select({to}(0), {to}(clamp({x}, {low:?}lf, {high:?}lf)), {x} == {x})")
+        }
+        (DType::Bool, DType::F64) => format!("select(0.0lf, 1.0lf, {x})"),
         (DType::I32, DType::U32) | (DType::U32, DType::I32) => format!("bitcast<{to}>({x})"),
         _ => format!("{}({x})", type_name(to)),
     }

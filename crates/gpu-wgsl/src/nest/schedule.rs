@@ -20,6 +20,8 @@ pub(crate) struct Room {
     pub(crate) operations: f64,
     /// Bytes of workgroup memory.
     pub(crate) workgroup_bytes: u32,
+    /// Whether there is `f64`.
+    pub(crate) has_f64: bool,
     /// The fewest elements of an output of which blocks keep the device busy.
     pub(crate) least_outputs: usize,
     /// The fewest rows, and the fewest columns, for which blocks are worth it.

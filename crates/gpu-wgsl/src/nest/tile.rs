@@ -4,13 +4,14 @@
 //! the sizes of blocks for a device. The product is one such nest, with or without what is computed before and after it;
 //! distances between all pairs and convolutions are others.
 
+use tensor_core::DType;
 use tensor_core::ir::{LoopNest, Value};
 
 use super::access::{WORD_BITS, bits};
 use super::placement::Placement;
 use super::schedule::Room;
 
-/// Bytes of a value in workgroup memory.
+/// Bytes of a word in workgroup memory, and of any value there but an `f64`.
 const VALUE_BYTES: u32 = 4;
 
 /// Sizes of the blocks that workgroups compute of an output, and of the tiles that their invocations compute of those.
@@ -276,9 +277,12 @@ impl Block {
 
     fn workgroup_bytes(&self, nest: &LoopNest, roles: &Roles) -> u32 {
         let of_side = |side: usize| {
-            let n_staged = u32::try_from(roles.staged[side].len()).unwrap_or(u32::MAX);
+            let words = roles.staged[side].iter().map(|&id| match nest.dtypes[id] {
+                DType::F64 => 2,
+                _ => 1,
+            });
             let values = self.tile.block_inner * self.tile.stride(side) * self.tile.vector(side);
-            n_staged.saturating_mul(values)
+            words.sum::<u32>().saturating_mul(values)
         };
         let cells = self.cells(nest).unwrap_or(0) * self.tile.block_rows;
         // And what tells whether an element is still open.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gpu_wgsl::check::every_adapter;
-use gpu_wgsl::{Gpu, Refusal, Select};
+use gpu_wgsl::{Feature, Gpu, Refusal, Select};
 use tensor_core::exec::{Executor, Storage, against_reference};
 use tensor_core::ndarray::ArrayD;
 use tensor_core::plan::Plan;
@@ -175,6 +175,52 @@ fn blocks_give_what_the_oracle_gives() {
 }
 
 #[test]
+fn f64_is_f64() {
+    for gpu in every_adapter() {
+        if let Err(missing) = gpu.require("f64", &[Feature::F64]) {
+            gpu_wgsl::check::skip(&missing.to_string());
+            continue;
+        }
+        let wide = |shape: &[usize], stream: u64| {
+            let x = normal(shape, stream).cast(DType::F64) * std::f64::consts::PI;
+            Tensor::from_array(x.eval::<f64>(&Host::new()).unwrap())
+        };
+        let (a, b) = (wide(&[37, 41], 0), wide(&[41, 29], 1));
+        let special = [f64::NAN, f64::INFINITY, -1e300, 3e9, -3e9, 0.5, -0.0, 1.5];
+        let special = Tensor::from_vec(&[8], special.to_vec());
+        for (name, program) in [
+            ("arithmetic", (&a * 2.0 - 1.0) / (a.abs() + 1e-3)),
+            (
+                "functions",
+                a.abs().sqrt() + a.floor() - a.ceil() * a.round() + a.trunc().recip(),
+            ),
+            ("sums", a.sum(1)),
+            ("long sum", wide(&[100_003], 2).sum(..)),
+            ("extremes", a.max(0) - a.min(0)),
+            ("choice", a.lt(0.0).select(&a, a.maximum(0.1))),
+            ("product", a.matmul(&b)),
+            (
+                "larger product",
+                wide(&[70, 40], 3).matmul(&wide(&[40, 66], 4)),
+            ),
+            ("to f32 and back", a.cast(DType::F32).cast(DType::F64) - &a),
+            ("to integers", a.cast(DType::I32)),
+            ("from integers", Tensor::arange(50).cast(DType::F64) / 7.0),
+            ("from flags", a.lt(0.0).cast(DType::F64).sum(0)),
+            ("special numbers to integers", special.cast(DType::I32)),
+            ("special numbers to counts", special.cast(DType::U32)),
+            ("which is NaN", special.is_nan()),
+        ] {
+            check(gpu, name, &[&program]);
+        }
+        // More digits than f32 has.
+        let third = Tensor::from_vec(&[1], vec![1.0_f64]) / 3.0;
+        let digits = (third * 3e12).eval::<f64>(gpu).unwrap()[[0]];
+        assert!((digits - 1e12).abs() < 1e-3, "{digits}");
+    }
+}
+
+#[test]
 fn whole_plans_run_and_give_their_results() {
     for gpu in every_adapter() {
         let x = normal(&[20, 30], 0);
@@ -234,8 +280,9 @@ fn a_program_gives_the_same_bits_each_time() {
 fn what_a_device_does_not_take_runs_on_the_host() {
     for gpu in every_adapter() {
         let x = normal(&[40], 0);
-        let wide = (x.cast(DType::F64) * 3.0).sum(..);
-        let count = || gpu.refusals().get(&Refusal::F64).copied().unwrap_or(0);
+        let wide = x.cast(DType::F64).exp().sum(..);
+        let of = |why| gpu.refusals().get(&why).copied().unwrap_or(0);
+        let count = || of(Refusal::FunctionOfF64) + of(Refusal::F64);
         let before = count();
         let (on_host, on_device) = (wide.eval::<f64>(&Host::new()), wide.eval::<f64>(gpu));
         assert_eq!(on_device.unwrap(), on_host.unwrap());
