@@ -2,7 +2,7 @@
 
 use crate::record::Timer;
 use crate::workload::{Contestant, Output, OutputElement};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use gpu_wgsl::Gpu;
 use std::marker::PhantomData;
 use std::time::Instant;
@@ -60,6 +60,7 @@ where
             Ok(())
         })?;
         self.last = result.transpose()?;
+        ensure!(!timings.is_empty(), "no step ran on the device");
         let seconds = timings.iter().map(|timing| timing.elapsed.as_secs_f64());
         Ok(seconds.sum())
     }

@@ -32,17 +32,37 @@ enum Level {
     Spirv,
 }
 
+struct Arguments {
+    pattern: String,
+    level: Level,
+    select: Select,
+}
+
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
+    let arguments = match arguments() {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => return ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("explain: {error:#}\n\n{HELP}");
-            ExitCode::from(2)
+            return ExitCode::from(2);
+        }
+    };
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("explain: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }
 
-fn run() -> Result<()> {
+fn run(arguments: Arguments) -> Result<()> {
+    let gpu = Gpu::open(arguments.select)?;
+    let program = program(&arguments.pattern)?;
+    output::print(&explained(&program, arguments.level, &gpu)?)
+}
+
+fn arguments() -> Result<Option<Arguments>> {
     use lexopt::prelude::*;
     let (mut pattern, mut level, mut select) =
         ("similarity-all".to_owned(), Level::Plan, Select::Best);
@@ -59,12 +79,18 @@ fn run() -> Result<()> {
                 }
             }
             Long("adapter") => select = Select::Name(parser.value()?.string()?),
-            Long("help") | Short('h') => return output::print(HELP),
+            Long("help") | Short('h') => {
+                output::print(HELP)?;
+                return Ok(None);
+            }
             other => return Err(other.unexpected().into()),
         }
     }
-    let gpu = Gpu::open(select)?;
-    output::print(&explained(&program(&pattern)?, level, &gpu)?)
+    Ok(Some(Arguments {
+        pattern,
+        level,
+        select,
+    }))
 }
 
 /// The first program whose workload fits.

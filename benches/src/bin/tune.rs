@@ -98,23 +98,34 @@ fn run(arguments: &Arguments) -> Result<()> {
             adapter.name
         );
     }
-    let mut lines = Vec::new();
-    for &class in &arguments.classes {
-        let (tile, text) = winner(&gpu, class)?;
-        output::print(&text)?;
-        lines.push(tuning::line(adapter, class, &tile));
-    }
-    output::print(&format!("{}\n", lines.join("\n")))?;
+    let path = &arguments.table;
+    let read = || std::fs::read_to_string(path).with_context(|| path.display().to_string());
     if arguments.writes {
-        let path = &arguments.table;
-        let table = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        replace_file(path, &tuning::updated(&table, &lines))?;
+        // Told now, and not after minutes of work.
+        read()?;
+    }
+    let mut without = Vec::new();
+    for &class in &arguments.classes {
+        let (best, text) = winner(&gpu, class)?;
+        output::print(&text)?;
+        let Some(tile) = best else {
+            without.push(class.name());
+            continue;
+        };
+        let line = tuning::line(adapter, class, &tile);
+        output::print(&format!("{line}\n"))?;
+        if arguments.writes {
+            replace_file(path, &tuning::updated(&read()?, &[line]))?;
+        }
+    }
+    if !without.is_empty() {
+        bail!("no sizes ran for shapes of class {}", without.join(", "));
     }
     Ok(())
 }
 
-/// The best sizes of a class, and how each candidate did.
-fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Tile, String)> {
+/// The best sizes of a class, if any ran, and how each candidate did.
+fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, String)> {
     let product = Product::of(class);
     let mut tuner = Tuner::new(gpu, class, product)?;
     let candidates = tuning::candidates(class);
@@ -153,6 +164,5 @@ fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Tile, String)> {
         progress.inc(1);
     }
     progress.finish_and_clear();
-    let (_, tile) = best.with_context(|| format!("no candidate of class {} ran", class.name()))?;
-    Ok((tile, text))
+    Ok((best.map(|(_, tile)| tile), text))
 }

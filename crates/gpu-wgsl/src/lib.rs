@@ -4,7 +4,8 @@
 //! public is plain data of our own, so a new major of wgpu changes one folder.
 //! Method: dispatches are recorded and leave in one submission when a result is read ([`Gpu::flush`]); buffers come
 //! from a pool by size class; every size is checked against the adapter's limits before anything is allocated.
-//! Limits: counts are 32-bit in kernels; a buffer is bound whole, so it may not exceed the adapter's binding limit.
+//! Limits: counts are 32-bit in kernels; what [`Gpu::dispatch`] gives a kernel is bound whole, so it may not
+//! exceed the adapter's binding limit; programs of tensors have no such limit.
 //!
 //! ```
 //! use gpu_wgsl::{Error, Gpu, Select};
@@ -52,11 +53,9 @@ mod nest;
 mod pool;
 pub mod tuning;
 
-/// The version of wgpu whose devices [`Gpu::from_existing`] takes.
-#[cfg(feature = "existing-device")]
-pub use wgpu;
-
 pub use adapter::{Adapter, DeviceType, Feature, Limits, Select};
+#[cfg(feature = "existing-device")]
+pub use device::foreign::*;
 pub use device::{AnyBuffer, Buffer, Gpu, Read, Scalar, Timer, Timing, adapters};
 pub use error::{Error, Holder, Result};
 pub use executor::Refusal;

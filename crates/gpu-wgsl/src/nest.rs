@@ -114,6 +114,7 @@ mod tests {
             },
             operations: f64::INFINITY,
             workgroup_bytes: 16 << 10,
+            invocations: 256,
             has_f64: true,
             least_outputs: 1 << 12,
             least_side: 4,

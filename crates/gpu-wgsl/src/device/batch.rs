@@ -1,8 +1,9 @@
 //! Records dispatches and sends them in one submission.
 //!
-//! Method: a recorded run is plain data and owns the buffers it uses, so nothing that it reads can be reused before
-//! it has run. At a flush the parameters of all runs go into one uniform buffer and the runs into one pass.
+//! Method: a recorded run is plain data and holds the memory it uses, but not the place of that in the pool: who records a later
+//! run may be given memory that an earlier one still reads, since both run in order; who uploads into it sends what is recorded first. At a flush the parameters of all runs go into one uniform buffer and the runs into one pass.
 
+use super::memory::Bound;
 use super::memory::create_buffer;
 use super::timing::{self, Measurement};
 use super::{AnyBuffer, Gpu, kernels::Pipeline, lock};
@@ -30,7 +31,7 @@ pub(super) struct Batch {
 pub(super) struct Run {
     pipeline: Arc<Pipeline>,
     params: Vec<u8>,
-    buffers: Vec<AnyBuffer>,
+    buffers: Vec<Bound>,
     /// Of the first buffers the bytes that are bound; the others are bound whole.
     stretches: Vec<Range<u64>>,
     /// As far as they are known.
@@ -48,7 +49,7 @@ impl Run {
         buffers: &[&AnyBuffer],
         grid: [u32; 2],
     ) -> Self {
-        let buffers = buffers.iter().map(|&buffer| buffer.clone()).collect();
+        let buffers = buffers.iter().map(|buffer| buffer.bound()).collect();
         Self {
             pipeline,
             params: params.to_vec(),
@@ -120,12 +121,11 @@ impl Gpu {
         }
     }
 
-    pub(super) fn is_recorded(&self, buffer: &AnyBuffer) -> bool {
+    /// Whether a run that is recorded uses this memory.
+    pub(super) fn is_recorded(&self, memory: &wgpu::Buffer) -> bool {
         let batch = lock(&self.shared.batch);
-        batch
-            .runs
-            .iter()
-            .any(|run| run.buffers.iter().any(|other| other.is(buffer)))
+        let mut used = batch.runs.iter().flat_map(|run| &run.buffers);
+        used.any(|bound| bound.is(memory))
     }
 
     pub(super) fn flush_batch(&self, batch: &mut Batch) -> Result<()> {
@@ -226,7 +226,7 @@ fn bind_group(
                     binding,
                     resource: match stretch {
                         Some(stretch) => buffer.stretch(stretch),
-                        None => buffer.binding(*stride_bytes),
+                        None => buffer.whole(*stride_bytes),
                     },
                 },
             );

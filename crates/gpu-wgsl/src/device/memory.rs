@@ -48,7 +48,7 @@ pub struct Buffer<T: Scalar> {
     scalar: PhantomData<T>,
 }
 
-/// The memory of a buffer; goes back to the pool with its last owner, recorded work included.
+/// The memory of a buffer; goes back to the pool with its last owner.
 #[derive(Debug)]
 struct Memory {
     name: Arc<str>,
@@ -116,39 +116,19 @@ impl AnyBuffer {
         &self.memory.shared
     }
 
-    /// Marks the contents as never written, for this reason; the next read returns it.
-    pub(super) fn mark_stale(&self, why: &str) {
-        *lock(&self.memory.stale) = Some(why.to_owned());
+    /// Gives what recorded work keeps of it.
+    pub(super) fn bound(&self) -> Bound {
+        Bound {
+            buffer: self.handle().clone(),
+            bytes: self.memory.bytes,
+            class_bytes: self.memory.class_bytes,
+            memory: Arc::downgrade(&self.memory),
+        }
     }
 
     /// Gives why its contents are not what the caller thinks, if so.
     pub(super) fn staleness(&self) -> Option<String> {
         lock(&self.memory.stale).clone()
-    }
-
-    /// Gives what a kernel sees of it: its own bytes, and at least one element of `stride_bytes`.
-    pub(super) fn binding(&self, stride_bytes: u32) -> wgpu::BindingResource<'_> {
-        // The buffer behind it is as large as its class, of which the rest belongs to nobody.
-        let bytes = self
-            .memory
-            .bytes
-            .max(stride_bytes.into())
-            .next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
-        wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-            buffer: self.handle(),
-            offset: 0,
-            size: std::num::NonZero::new(bytes.min(self.memory.class_bytes)),
-        })
-    }
-
-    /// Gives what a kernel sees of some of its bytes.
-    pub(super) fn stretch(&self, bytes: &Range<u64>) -> wgpu::BindingResource<'_> {
-        let end = bytes.end.min(self.memory.class_bytes);
-        wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-            buffer: self.handle(),
-            offset: bytes.start,
-            size: std::num::NonZero::new(end - bytes.start),
-        })
     }
 
     /// Bytes that are bound with it.
@@ -161,6 +141,46 @@ impl AnyBuffer {
             .buffer
             .as_ref()
             .expect("the handle leaves only in drop")
+    }
+}
+
+/// What recorded work keeps of a buffer: the memory, while its owners may let it go.
+#[derive(Debug)]
+pub(super) struct Bound {
+    buffer: wgpu::Buffer,
+    bytes: u64,
+    class_bytes: u64,
+    memory: Weak<Memory>,
+}
+
+impl Bound {
+    /// Whether it is this memory.
+    pub(super) fn is(&self, buffer: &wgpu::Buffer) -> bool {
+        self.buffer == *buffer
+    }
+
+    /// Marks the contents as never written, for this reason; the next read returns it.
+    pub(super) fn mark_stale(&self, why: &str) {
+        if let Some(memory) = self.memory.upgrade() {
+            *lock(&memory.stale) = Some(why.to_owned());
+        }
+    }
+
+    /// Gives what a kernel sees of it: its own bytes, and at least one element of `stride_bytes`.
+    pub(super) fn whole(&self, stride_bytes: u32) -> wgpu::BindingResource<'_> {
+        // The buffer behind it is as large as its class, of which the rest belongs to nobody.
+        let bytes = self.bytes.max(stride_bytes.into());
+        self.stretch(&(0..bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT)))
+    }
+
+    /// Gives what a kernel sees of some of its bytes.
+    pub(super) fn stretch(&self, bytes: &Range<u64>) -> wgpu::BindingResource<'_> {
+        let end = bytes.end.min(self.class_bytes);
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+            buffer: &self.buffer,
+            offset: bytes.start,
+            size: std::num::NonZero::new(end.saturating_sub(bytes.start)),
+        })
     }
 }
 
@@ -243,6 +263,9 @@ impl Gpu {
         })?;
         if self.shared.marks_unwritten.load(Ordering::Relaxed) {
             let marks = compare::sentinel_filled::<T>(len);
+            if self.is_recorded(&buffer) {
+                self.flush()?;
+            }
             let queue = &self.shared.queue;
             queue.write_buffer(&buffer, 0, bytemuck::cast_slice(&marks));
         }
@@ -313,9 +336,8 @@ impl Gpu {
                 found: data.len(),
             });
         }
-        // wgpu writes before the next submission, so what is recorded must leave first. A buffer fresh from the
-        // pool is in no recorded work, since that work would own it.
-        if self.is_recorded(buffer) {
+        // wgpu writes before the next submission, so what is recorded must leave first; it may use memory fresh from the pool too.
+        if self.is_recorded(buffer.handle()) {
             self.flush()?;
         }
         self.alive("write")?;

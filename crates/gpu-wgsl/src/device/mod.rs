@@ -15,6 +15,13 @@ mod open;
 mod staging;
 mod timing;
 
+/// What a device of an application is opened with.
+#[cfg(feature = "existing-device")]
+pub(crate) mod foreign {
+    /// The version whose devices [`Gpu::from_existing`](crate::Gpu::from_existing) takes.
+    pub use wgpu;
+}
+
 pub(crate) use generated::Generated;
 pub use memory::{AnyBuffer, Buffer, Scalar};
 pub use open::adapters;
@@ -82,12 +89,16 @@ impl Gpu {
         open::open(select).await
     }
 
-    /// Opens a device on the same adapter anew, as after a loss. What was on this one stays with it; host data are valid as ever.
+    /// Opens a device on the same adapter anew, as after a loss, with all that the adapter has. What was on this one stays with it; host data are valid as ever.
     ///
     /// # Errors
     /// As [`Gpu::open`]; [`Error::NoAdapter`] where the adapter is gone.
     pub fn reopen(&self) -> Result<Self> {
-        Self::open(Select::Name(self.adapter().name.clone()))
+        let own = &self.adapter().name;
+        let found = adapters().into_iter().find(|adapter| adapter.name == *own);
+        // A name that nobody bears says what was found instead.
+        let by_name = || Select::Name(own.clone());
+        Self::open(found.map_or_else(by_name, |adapter| Select::Index(adapter.index)))
     }
 
     /// Gives what is known of the adapter.

@@ -174,6 +174,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         least_outputs,
         least_side,
         workgroup_bytes: adapter.limits.max_compute_workgroup_storage_size,
+        invocations: adapter.limits.max_compute_invocations_per_workgroup,
         loop_iterations: adapter.max_loop_iterations,
         tiles: Tiles::of(&adapter),
     };

@@ -31,7 +31,10 @@ pub(super) struct Writer<'s, 'n, 'b> {
 pub(super) fn shares_words(nest: &LoopNest, block: &Block) -> bool {
     bits(nest.dtype()).is_some_and(|bits| {
         let per_word = (WORD_BITS / bits) as usize;
-        !block.count(nest, 1).is_multiple_of(per_word)
+        let ends_within = |n_elements: usize| !n_elements.is_multiple_of(per_word);
+        let has_neighbours = block.n_blocks_along(nest, 1) > 1;
+        ends_within(block.count(nest, 1))
+            || (has_neighbours && ends_within(block.tile.block_cols as usize))
     })
 }
 
@@ -498,8 +501,11 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     /// Writes `bits` at the element `first`, which may lie within a word.
     fn merge_word(&mut self, bits: u32) {
         let (per_word, cols) = (WORD_BITS / bits, self.counts[1]);
-        self.to
-            .line(format!("let n_own = min({cols}u - col, {per_word}u);"));
+        // Neither beyond the row nor beyond the block, whose neighbour has the rest of the word.
+        let in_block = self.block.tile.block_cols;
+        self.to.line(format!(
+            "let n_own = min(min({cols}u - col, {in_block}u - in_col), {per_word}u);"
+        ));
         self.to.line(format!(
             "let mask = select((1u << (n_own * {bits}u)) - 1u, 0xffffffffu, n_own == {per_word}u);"
         ));

@@ -18,8 +18,9 @@ pub(crate) struct Room {
     pub(crate) binding: Binding,
     /// Operations of one kernel, and of one submission, after which a watchdog might stop them.
     pub(crate) operations: f64,
-    /// Bytes of workgroup memory.
+    /// Bytes of workgroup memory, and invocations of a workgroup.
     pub(crate) workgroup_bytes: u32,
+    pub(crate) invocations: u32,
     /// Whether there is `f64`.
     pub(crate) has_f64: bool,
     /// The fewest elements of an output of which blocks keep the device busy.

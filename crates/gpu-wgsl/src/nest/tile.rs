@@ -10,6 +10,7 @@ use tensor_core::ir::{LoopNest, Value};
 use super::access::{WORD_BITS, bits};
 use super::placement::Placement;
 use super::schedule::Room;
+use crate::tuning;
 
 /// Bytes of a word in workgroup memory, and of any value there but an `f64`.
 const VALUE_BYTES: u32 = 4;
@@ -67,11 +68,12 @@ impl Tile {
     /// The side up to which an output counts as narrow or low.
     const NARROW: usize = 16;
 
-    /// Invocations along the rows and the columns of a block.
+    /// Invocations along the rows and the columns of a block; 0 where sizes make no sense.
     pub(super) fn threads(&self) -> [u32; 2] {
+        let along = |block: u32, thread: u32| block.checked_div(thread).unwrap_or(0);
         [
-            self.block_rows / self.thread_rows,
-            self.block_cols / self.thread_cols,
+            along(self.block_rows, self.thread_rows),
+            along(self.block_cols, self.thread_cols),
         ]
     }
 
@@ -244,8 +246,11 @@ impl Block {
             }
             class => class,
         };
+        let fits = |tile: &Tile| tile.fault().is_none() && tile.invocations() <= room.invocations;
+        let sizes = [room.tiles.tile(class), tuning::default(class)];
+        let mut sizes = sizes.into_iter().map(|tile| tile.fitted(class, counts));
         let mut block = Self {
-            tile: room.tiles.tile(class).fitted(class, counts),
+            tile: sizes.find(fits)?,
             sides,
         };
         let elements = block.tile.thread_rows * block.tile.thread_cols;
@@ -269,10 +274,8 @@ impl Block {
         let sides = sides(nest)?;
         let block = Self { tile, sides };
         let counts = [0, 1].map(|side| block.count(nest, side));
-        Some(Self {
-            tile: tile.fitted(class, counts),
-            ..block
-        })
+        let tile = tile.fitted(class, counts);
+        tile.fault().is_none().then_some(Self { tile, ..block })
     }
 
     fn workgroup_bytes(&self, nest: &LoopNest, roles: &Roles) -> u32 {
@@ -285,10 +288,10 @@ impl Block {
             words.sum::<u32>().saturating_mul(values)
         };
         let cells = self.cells(nest).unwrap_or(0) * self.tile.block_rows;
-        // And what tells whether an element is still open.
+        // And the two words that tell whether an element is still open.
         let values = of_side(0)
             .saturating_add(of_side(1))
-            .saturating_add(cells + 1);
+            .saturating_add(cells + 2);
         values.saturating_mul(VALUE_BYTES)
     }
 
@@ -392,6 +395,12 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
         .filter_map(|(value, in_body)| match value {
             Value::Load { map, .. } if *in_body => Some(map),
             _ => None,
+        })
+        // What no term moves is read once anyway.
+        .filter(|map| {
+            map.strides[nest.domain.len()..]
+                .iter()
+                .any(|&stride| stride != 0)
         })
         .collect();
     // Axes that move the same elements belong together.

@@ -246,7 +246,7 @@ fn read(part: &LoopNest, input: usize, len: usize, starts: &[usize; MAX_AXES]) -
     // What lies outside is guarded, and not read.
     let inside = |position: isize| usize::try_from(position).unwrap_or(0).min(len);
     let (low, high) = (inside(low), inside(high.saturating_add(1)));
-    low.min(high)..high
+    if low < high { low..high } else { 0..0 }
 }
 
 /// A map whose loops begin at `starts`.

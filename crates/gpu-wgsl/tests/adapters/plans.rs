@@ -117,6 +117,10 @@ fn blocks_give_what_the_oracle_gives() {
         let halves = (0..71 * 9).map(|n| half::f16::from_f64(n as f64 / 64.0));
         let halves = Tensor::from_vec(&[71, 9], halves.collect());
         let product = |a: &Tensor, b: &Tensor| a.matmul(b);
+        let small_flags = |side: usize| {
+            let x = normal(&[3, side, 7], 20);
+            (x.expand_dims(2) - x.expand_dims(1)).abs().lt(2.0).all(3)
+        };
         let programs: Vec<(&str, Tensor)> = vec![
             ("plain", product(&tall, &wide)),
             (
@@ -145,6 +149,15 @@ fn blocks_give_what_the_oracle_gives() {
             ("count", distances.lt(0.5).count(2)),
             ("all", distances.lt(2.5).all(2)),
             ("any in words", (!&close).any(2)),
+            ("flags of 17", small_flags(17)),
+            ("flags of 24", small_flags(24)),
+            ("flags of 31", small_flags(31)),
+            ("flags of 32", small_flags(32)),
+            ("flags of 33", small_flags(33)),
+            ("halves of 31", {
+                let x = normal(&[3, 31, 5], 19);
+                product(&x, &x.permute(&[0, 2, 1])).cast(DType::F16)
+            }),
             ("all of a batch", {
                 let pairs = (many.expand_dims(2) - many.expand_dims(1)).abs();
                 pairs.lt(3.0).all(3)
@@ -351,6 +364,91 @@ fn a_profile_shows_when_the_device_ran_each_step() {
         assert!(profile.trace_json().contains(&gpu.adapter().name));
         assert!(!profile.memory_curve().is_empty());
         drop(results);
+    }
+}
+
+#[test]
+fn pairs_of_few_columns_are_those_of_the_host() {
+    for gpu in every_adapter() {
+        for (d, side) in [
+            (1, 32),
+            (20, 8192),
+            (30, 8192),
+            (32, 32),
+            (100, 32),
+            (100, 64),
+        ] {
+            // Whole numbers: differences are exact.
+            let x = Tensor::from_array(
+                normal(&[7, d], 21)
+                    .round()
+                    .eval::<f32>(&Host::new())
+                    .unwrap(),
+            );
+            let job = Alike::within(2.5).by_tiles_of(side);
+            let (mut on_host, mut on_device) = (Count::default(), Count::default());
+            job.stream(&Host::new(), &x, &mut on_host).unwrap();
+            job.stream(gpu, &x, &mut on_device).unwrap();
+            assert_eq!(on_device, on_host, "{d} {side}");
+        }
+    }
+}
+
+#[test]
+fn arrays_on_the_way_take_each_others_place_before_anything_is_sent() {
+    for shared in every_adapter() {
+        let gpu = shared.reopen().unwrap();
+        gpu.mark_unwritten(false);
+        let x = (normal(&[64, 64], 22) * 0.1).realize(&gpu).unwrap();
+        gpu.finish().unwrap();
+        gpu.reset_peak();
+        let before = gpu.pool().live_bytes();
+        let chain = (0..8).fold(x.clone(), |y, _| y.matmul(&x));
+        let (plan, _) = Plan::of(&[&chain], &gpu.target()).unwrap();
+        let result = chain.realize(&gpu).unwrap();
+        let array = 4 * 64 * 64;
+        let extra = gpu.pool().peak_bytes() - before;
+        assert_eq!(plan.steps.len(), 8);
+        assert!(
+            extra <= plan.peak_bytes() as u64 + array,
+            "{extra} {}",
+            plan.peak_bytes()
+        );
+        // A budget that the plan fits into is enough for it.
+        gpu.set_budget(Some(
+            gpu.pool().live_bytes() + plan.peak_bytes() as u64 + array,
+        ));
+        let again = chain.realize(&gpu).unwrap();
+        assert_eq!(
+            again.to_host::<f32>().unwrap(),
+            result.to_host::<f32>().unwrap()
+        );
+        // What is uploaded into memory that recorded work still reads does not overtake it.
+        gpu.set_budget(None);
+        let sum = (&x + 1.0).realize(&gpu).unwrap();
+        let expected = (&sum * 2.0).eval::<f32>(&gpu).unwrap();
+        for _ in 0..20 {
+            let upload = Tensor::from_vec(&[64, 64], vec![7.0_f32; 64 * 64]);
+            let doubled = (&sum * 2.0).realize(&gpu).unwrap();
+            drop((&doubled + 1.0).realize(&gpu).unwrap());
+            let other = upload.realize(&gpu).unwrap();
+            assert_eq!(doubled.to_host::<f32>().unwrap(), expected);
+            assert_eq!(other.to_host::<f32>().unwrap()[[63, 63]], 7.0);
+        }
+    }
+}
+
+#[test]
+fn a_measurement_misses_no_step_of_a_wave() {
+    for shared in every_adapter() {
+        let gpu = shared.reopen().unwrap();
+        let [x, y, z] = [23, 24, 25].map(|stream| normal(&[128, 128], stream));
+        let timings = gpu.time(|| {
+            let both = [&x.matmul(&y), &x.matmul(&z)];
+            Tensor::realize_all(both, &gpu).unwrap();
+            Ok(())
+        });
+        assert_eq!(timings.unwrap().len(), 2);
     }
 }
 

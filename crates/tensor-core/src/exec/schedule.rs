@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
 use super::{Executor, Host, Storage, verify};
 use crate::eager;
@@ -155,10 +155,19 @@ async fn walk(
         let mixed = jobs
             .iter()
             .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
-        let results: Vec<Result<Arc<dyn Storage>>> = if jobs.len() == 1 || !(mixed || is_large) {
-            jobs.into_iter().map(|job| job.run(mixed)).collect()
+        // What only queues its work does so on this thread: there is nothing to gain, and who measures a thread misses nothing.
+        let computes = |job: &Job<'_>| job.executor.shares_its_steps();
+        let deals = jobs.len() > 1 && (mixed || is_large) && jobs.iter().any(computes);
+        let results: Vec<Result<Arc<dyn Storage>>> = if deals {
+            let queued = jobs
+                .iter()
+                .map(|job| (!computes(job)).then(|| job.run(mixed)));
+            let queued: Vec<_> = queued.collect();
+            let all = jobs.into_par_iter().zip(queued);
+            all.map(|(job, queued)| queued.unwrap_or_else(|| job.run(mixed)))
+                .collect()
         } else {
-            jobs.into_par_iter().map(|job| job.run(mixed)).collect()
+            jobs.into_iter().map(|job| job.run(mixed)).collect()
         };
         for (step, array) in wave.iter().zip(results) {
             arrays[step.output.0].push(array?);
@@ -193,7 +202,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Runs the step; with `submit` a device starts on it at once, since the steps beside it run elsewhere.
-    fn run(self, submit: bool) -> Result<Arc<dyn Storage>> {
+    fn run(&self, submit: bool) -> Result<Arc<dyn Storage>> {
         let run = || {
             let array = self.executor.run(self.step, &self.inputs)?;
             if submit {
