@@ -267,6 +267,7 @@ impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
             n_losses: 0,
             rungs: self.rungs(gpus),
             rivals: self.rivals(),
+            left_out: Vec::new(),
             check: Box::new(|result, _| {
                 compare(T::of(result)?, &self.truth.expected, &self.truth.bound)?;
                 Ok(())

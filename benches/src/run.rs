@@ -61,6 +61,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     let say =
         |what: &str| (setting.progress)(&format!("{}/{}: {what}", workload.name, workload.size));
     let mut outcome = Outcome::default();
+    outcome.not_run.append(&mut workload.left_out);
     let rungs = std::mem::take(&mut workload.rungs);
     let mut rows: Vec<Row> = rungs.iter().map(|rung| row_of(&workload, rung)).collect();
     let mut entries = Vec::new();
@@ -257,6 +258,7 @@ mod tests {
             n_losses: 3,
             rungs: vec![rung("learns", TRUE), rung("does not", [3.0; 4])],
             rivals: vec![],
+            left_out: Vec::new(),
             check: Box::new(|result, _| {
                 compare(f32::of(result)?, TRUE.map(f64::from), &Bound::exact())?;
                 Ok(())

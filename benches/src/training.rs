@@ -14,7 +14,7 @@ pub mod oracle;
 
 use crate::on_cpu::OnCpu;
 use crate::program::Law;
-use crate::record::Timer;
+use crate::record::{NotRun, Timer};
 use crate::rivals::{Job, Script};
 use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Workload};
 use anyhow::{Context, Result, ensure};
@@ -451,6 +451,17 @@ impl Session {
     }
 }
 
+/// What is said of a device that would take minutes.
+fn too_slow(gpu: &Gpu) -> NotRun {
+    NotRun {
+        what: format!("wgsl on {}", gpu.adapter().name),
+        why: format!(
+            "a training of more than {SOFTWARE_OPERATIONS:.0e} operations takes a driver that computes on the CPU minutes"
+        ),
+        how: "a machine with a GPU".to_owned(),
+    }
+}
+
 fn classes(answers: &[f32]) -> Vec<u32> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -492,6 +503,11 @@ impl Problem for Session {
             n_losses: self.n_losses(),
             rungs: on_host.chain(on_devices).collect(),
             rivals: self.rivals(),
+            left_out: gpus
+                .iter()
+                .filter(|gpu| !is_fit(gpu))
+                .map(too_slow)
+                .collect(),
             check: Box::new(|result, _| self.check(result)),
         }
     }

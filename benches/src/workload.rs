@@ -10,7 +10,7 @@ use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
 use crate::on_gpu::{self, OnGpu};
 use crate::on_host::OnHost;
-use crate::record::Timer;
+use crate::record::{NotRun, Timer};
 use crate::rivals::{Job, Rival};
 use anyhow::{Result, bail};
 use gpu_wgsl::Gpu;
@@ -281,6 +281,8 @@ pub struct Workload<'a> {
     pub rungs: Vec<Rung<'a>>,
     /// What the rivals do, from the same inputs.
     pub rivals: Vec<Job<'a>>,
+    /// What was left out here, and why.
+    pub left_out: Vec<NotRun>,
     /// Compares a result, of which only `part` was done, with the oracle.
     #[allow(
         clippy::type_complexity,

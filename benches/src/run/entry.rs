@@ -269,6 +269,7 @@ mod tests {
             whole,
             n_losses: 1,
             rungs: vec![],
+            left_out: Vec::new(),
             rivals: vec![],
             check: Box::new(|result, _| {
                 compare(f32::of(result)?, [4.0_f32], &Bound::exact())?;

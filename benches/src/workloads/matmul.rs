@@ -222,6 +222,7 @@ impl Problem for Product {
             n_losses: 0,
             rungs,
             // Compiled, a single product is the library's call that it was before.
+            left_out: Vec::new(),
             rivals: Job::each(
                 &["numpy", "torch", "jax"],
                 SCRIPT,

@@ -312,6 +312,7 @@ impl Problem for Pairs {
             n_losses: 0,
             rungs,
             rivals: Vec::new(),
+            left_out: Vec::new(),
             check: Box::new(|result, _| {
                 let Output::U32(answers) = result else {
                     anyhow::bail!("answers of the sample are u32");

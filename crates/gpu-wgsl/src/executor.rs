@@ -225,7 +225,7 @@ impl Gpu {
         }
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         if nest::is_whole(nest, &lens, self.room().binding) {
-            match &*self.ready(nest)? {
+            match &*self.ready(nest, &lens)? {
                 Ready::Kernel(compiled) => return compiled.run(self, nest, origin, inputs),
                 Ready::Parts(parts) => return self.run_parts(parts, origin, inputs),
                 Ready::Long => {}
@@ -302,15 +302,15 @@ impl Gpu {
         }
     }
 
-    fn ready(&self, nest: &Arc<LoopNest>) -> Result<Arc<Ready>> {
+    /// What a nest whose arrays can all be bound whole runs as.
+    fn ready(&self, nest: &Arc<LoopNest>, lens: &[usize]) -> Result<Arc<Ready>> {
         self.nests().whole.get(Arc::clone(nest), |nest| {
-            if let Some(parts) = nest::cut(nest, self.room()) {
-                return Ok(Ready::Parts(parts));
-            }
-            if nest::is_long(nest, self.room()) {
-                return Ok(Ready::Long);
-            }
-            Ok(Ready::Kernel(self.compiled_whole(nest)?))
+            Ok(match nest::division(nest, lens, self.room()) {
+                Some(Division::Parts(parts)) => Ready::Parts(parts),
+                Some(Division::Whole) => Ready::Kernel(self.compiled_whole(nest)?),
+                // Where stretches lie depends on the lengths, which are not in the nest.
+                Some(Division::Windows(_)) | None => Ready::Long,
+            })
         })
     }
 

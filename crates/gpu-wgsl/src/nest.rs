@@ -21,7 +21,7 @@ mod tile;
 mod window;
 
 pub(crate) use parts::Parts;
-pub(crate) use schedule::{Division, Room, Schedule, cut, division, fits, is_long, schedule};
+pub(crate) use schedule::{Division, Room, Schedule, division, fits, schedule};
 pub use tile::{ShapeClass, Tile};
 pub(crate) use window::{Binding, Window, bytes, is_whole};
 

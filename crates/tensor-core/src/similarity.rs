@@ -26,7 +26,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Seek, SeekFrom, Write};
 
 use ndarray::{ArrayView2, Ix2};
 
@@ -36,6 +35,12 @@ use crate::exec::{Executor, Pending};
 use crate::jit::{Compiled, jit};
 use crate::tensor::Tensor;
 
+mod sink;
+mod tile;
+
+pub use sink::{BitFile, Count, Sink};
+pub use tile::{Place, Tile};
+
 /// Bits of a word.
 const WORD: usize = 32;
 
@@ -44,63 +49,6 @@ const WORD: usize = 32;
 pub struct Alike {
     limit: f32,
     side: usize,
-}
-
-/// Where a tile lies among all answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The first row, and how many.
-    pub row: usize,
-    /// See `row`.
-    pub rows: usize,
-    /// The first column, and how many.
-    pub col: usize,
-    /// See `col`.
-    pub cols: usize,
-    /// The number of the tile, and how many there are: how far the work is.
-    pub number: usize,
-    /// See `number`.
-    pub n_tiles: usize,
-}
-
-/// Answers of a stretch of rows and columns, packed: bit `c % 32` of word `r * words_per_row + c / 32` is that of row `r` and
-/// column `c`, counted within the tile. Bits beyond the last column are 0.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tile {
-    /// Where it lies.
-    pub place: Place,
-    /// The words of a row.
-    pub words_per_row: usize,
-    /// The answers.
-    pub words: Vec<u32>,
-}
-
-/// Takes tiles, in order; of tiles beside the diagonal only those above it, whose [`Tile::transposed`] lie below.
-pub trait Sink {
-    /// What may go wrong.
-    type Error;
-
-    /// Takes a tile.
-    ///
-    /// # Errors
-    /// Whatever stops the work.
-    fn take(&mut self, tile: Tile) -> Result<(), Self::Error>;
-}
-
-/// Counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Pairs that are alike, of all `d²`.
-    pub alike: u64,
-    /// Pairs that were asked.
-    pub pairs: u64,
-}
-
-/// Writes all answers as packed rows: column `c` of a row is bit `c % 8` of byte `c / 8`; a row has `d.div_ceil(8)` bytes.
-#[derive(Debug)]
-pub struct BitFile<W> {
-    file: W,
-    row_bytes: u64,
 }
 
 /// Why the work ended early.
@@ -331,186 +279,9 @@ fn filled(x: &ArrayView2<'_, f32>, first: usize, size: usize) -> Vec<f32> {
     filled
 }
 
-impl Place {
-    /// Whether it lies on the diagonal, and holds both answers of each of its pairs.
-    #[must_use]
-    pub fn is_on_diagonal(&self) -> bool {
-        self.row == self.col
-    }
-}
-
-impl Tile {
-    /// From words whose bits beyond rows and columns mean nothing.
-    fn of(place: Place, mut words: Vec<u32>) -> Self {
-        let words_per_row = place.cols.div_ceil(WORD);
-        words.truncate(place.rows * words_per_row);
-        let n_last = place.cols % WORD;
-        if n_last > 0 {
-            let mask = (1_u32 << n_last) - 1;
-            for row in words.chunks_exact_mut(words_per_row) {
-                row[words_per_row - 1] &= mask;
-            }
-        }
-        Self {
-            place,
-            words_per_row,
-            words,
-        }
-    }
-
-    /// The answer at a row and a column of the tile; `None` outside of it.
-    #[must_use]
-    pub fn get(&self, row: usize, col: usize) -> Option<bool> {
-        if row >= self.place.rows || col >= self.place.cols {
-            return None;
-        }
-        let word = self.words.get(row * self.words_per_row + col / WORD)?;
-        Some(word >> (col % WORD) & 1 == 1)
-    }
-
-    /// The rows, in words.
-    pub fn rows(&self) -> impl Iterator<Item = &[u32]> {
-        self.words.chunks_exact(self.words_per_row.max(1))
-    }
-
-    /// The tile on the other side of the diagonal.
-    #[must_use]
-    pub fn transposed(&self) -> Self {
-        let Place {
-            row,
-            rows,
-            col,
-            cols,
-            ..
-        } = self.place;
-        let words_per_row = rows.div_ceil(WORD);
-        let mut words = vec![0; cols * words_per_row];
-        for from in (0..rows).step_by(WORD) {
-            for column in 0..self.words_per_row {
-                let own = |n: usize| {
-                    let row = from + n;
-                    let inside = row < rows;
-                    if inside {
-                        self.words[row * self.words_per_row + column]
-                    } else {
-                        0
-                    }
-                };
-                let block = transposed_block(std::array::from_fn(own));
-                let first = column * WORD;
-                for (n, word) in block.into_iter().enumerate().take(cols - first.min(cols)) {
-                    words[(first + n) * words_per_row + from / WORD] = word;
-                }
-            }
-        }
-        Self {
-            place: Place {
-                row: col,
-                rows: cols,
-                col: row,
-                cols: rows,
-                ..self.place
-            },
-            words_per_row,
-            words,
-        }
-    }
-}
-
-/// Bit `n` of word `m` becomes bit `m` of word `n`: quarters of ever smaller squares change places.
-fn transposed_block(mut block: [u32; WORD]) -> [u32; WORD] {
-    let mut size = WORD / 2;
-    let mut mask = u32::MAX >> size;
-    while size > 0 {
-        let mut n = 0;
-        while n < WORD {
-            let swapped = ((block[n] >> size) ^ block[n + size]) & mask;
-            block[n] ^= swapped << size;
-            block[n + size] ^= swapped;
-            // The next word of the upper half of a square.
-            n = (n + size + 1) & !size;
-        }
-        size /= 2;
-        mask ^= mask << size;
-    }
-    block
-}
-
-impl Sink for Count {
-    type Error = std::convert::Infallible;
-
-    fn take(&mut self, tile: Tile) -> Result<(), Self::Error> {
-        let alike: u64 = tile
-            .words
-            .iter()
-            .map(|word| u64::from(word.count_ones()))
-            .sum();
-        let pairs = tile.place.rows as u64 * tile.place.cols as u64;
-        // A tile above the diagonal stands for the one below as well.
-        let times = if tile.place.is_on_diagonal() { 1 } else { 2 };
-        self.alike += times * alike;
-        self.pairs += times * pairs;
-        Ok(())
-    }
-}
-
-impl<E, F: FnMut(Tile) -> Result<(), E>> Sink for F {
-    type Error = E;
-
-    fn take(&mut self, tile: Tile) -> Result<(), E> {
-        self(tile)
-    }
-}
-
-impl<W: Write + Seek> BitFile<W> {
-    /// A file for the answers of so many columns, written from its beginning.
-    pub fn new(file: W, n_cols: usize) -> Self {
-        Self {
-            file,
-            row_bytes: n_cols.div_ceil(8) as u64,
-        }
-    }
-
-    fn write(&mut self, tile: &Tile) -> io::Result<()> {
-        let Place { row, col, cols, .. } = tile.place;
-        // Tiles begin with whole words.
-        let (first, n_bytes) = ((col / 8) as u64, cols.div_ceil(8));
-        let mut bytes = Vec::with_capacity(n_bytes);
-        for (row, words) in (row as u64..).zip(tile.rows()) {
-            bytes.clear();
-            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-            self.file
-                .seek(SeekFrom::Start(row * self.row_bytes + first))?;
-            self.file.write_all(&bytes[..n_bytes])?;
-        }
-        Ok(())
-    }
-
-    /// Gives the file back, once all is written.
-    ///
-    /// # Errors
-    /// What the file says.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.file.flush()?;
-        Ok(self.file)
-    }
-}
-
-impl<W: Write + Seek> Sink for BitFile<W> {
-    type Error = io::Error;
-
-    fn take(&mut self, tile: Tile) -> io::Result<()> {
-        self.write(&tile)?;
-        if tile.place.is_on_diagonal() {
-            return Ok(());
-        }
-        self.write(&tile.transposed())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
+    use std::io::{self, Cursor};
 
     use super::*;
     use crate::rng::Philox;

@@ -226,7 +226,7 @@ impl Gpu {
     /// `tensor-core` and NumPy do. `name` stands in every error about the buffer.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond the adapter's limit for one storage binding (nothing is allocated),
+    /// [`Error::TooLarge`] beyond the adapter's limit for one buffer (nothing is allocated),
     /// [`Error::OutOfMemory`] beyond the budget or where the driver has no room, [`Error::Lost`].
     pub fn alloc<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<Buffer<T>> {
         self.alive("alloc")?;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::f16;
 use tensor_core::exec::{Pending, Storage};
@@ -31,6 +32,8 @@ pub(super) struct Faults {
     buffer: Buffer<u32>,
     gathers: Vec<Gathered>,
     location: Option<&'static Location<'static>>,
+    /// Whether it was read, and nothing was wrong; then it is of no more interest.
+    was_clean: AtomicBool,
 }
 
 /// The axis that a gather reads along, and the type of its positions.
@@ -102,7 +105,9 @@ impl Array {
     /// Notes that it is computed from another array.
     pub(super) fn inherit(&mut self, input: &Self) {
         for faults in &input.faults {
-            if !self.faults.iter().any(|own| Arc::ptr_eq(own, faults)) {
+            if !faults.was_clean.load(Ordering::Relaxed)
+                && !self.faults.iter().any(|own| Arc::ptr_eq(own, faults))
+            {
                 self.faults.push(Arc::clone(faults));
             }
         }
@@ -151,6 +156,7 @@ impl Faults {
         Ok(Self {
             buffer: gpu.upload("faults", &[none.len()], &none)?,
             gathers: gathers.to_vec(),
+            was_clean: AtomicBool::new(false),
             location: origin.map(|origin| origin.location),
         })
     }
@@ -160,10 +166,15 @@ impl Faults {
     }
 
     /// The first that happened.
-    async fn happened(&self, gpu: &Gpu) -> Result<Option<tensor_core::Error>> {
-        let words = gpu.read_async(&self.buffer).await?;
+    async fn happened(&self, coming: Result<Option<Coming>>) -> Result<Option<tensor_core::Error>> {
+        let words: Vec<u32> = match coming? {
+            Some(coming) => coming.finish().await?,
+            // It is shorter than what is read at once.
+            None => Vec::new(),
+        };
         let mut noted = words.chunks_exact(2).zip(&self.gathers);
         let found = noted.find(|(words, _)| words[0] != 0);
+        self.was_clean.store(found.is_none(), Ordering::Relaxed);
         Ok(found.map(|(words, gather)| {
             let index = match gather.is_signed {
                 true => f64::from(words[1].cast_signed()),
@@ -192,10 +203,17 @@ impl Storage for Array {
 
     fn read(self: Arc<Self>) -> Pending<'static, tensor_core::Result<HostData>> {
         // Begins at once, so that who asks for several waits for them together.
+        let open = self.faults.iter();
+        let open = open.filter(|faults| !faults.was_clean.load(Ordering::Relaxed));
+        let begin = |faults: &Arc<Faults>| {
+            let coming = self.gpu.start_if_short(&faults.buffer);
+            (Arc::clone(faults), coming)
+        };
+        let open: Vec<_> = open.map(begin).collect();
         let coming = self.gpu.start_if_short(&self.buffer);
         Box::pin(async move {
-            for faults in &self.faults {
-                let happened = faults.happened(&self.gpu).await;
+            for (faults, coming) in open {
+                let happened = faults.happened(coming).await;
                 if let Some(error) = happened.map_err(|error| self.gpu.told(error))? {
                     return Err(error);
                 }

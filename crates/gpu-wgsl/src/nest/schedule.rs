@@ -100,7 +100,7 @@ pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
 }
 
 /// Cuts the reduction of a nest in two steps where that pays, or where loops would run longer than a driver lets them.
-pub(crate) fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
+fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     /// Iterations of one invocation from which on it may pay, and how many are left to each then.
     const LONG: u64 = 1024;
     const LEFT: u64 = 256;
@@ -134,7 +134,7 @@ pub(crate) enum Division {
 }
 
 /// Whether a kernel might take too long.
-pub(crate) fn is_long(nest: &LoopNest, room: &Room) -> bool {
+fn is_long(nest: &LoopNest, room: &Room) -> bool {
     nest.operations() > room.operations
 }
 
