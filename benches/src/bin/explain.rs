@@ -2,26 +2,27 @@
 //!
 //! Role: `cargo xtask explain` builds and runs this program.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use benches::{output, workloads};
-use gpu_wgsl::{Gpu, Select};
+use gpu_wgsl::{Explained, Gpu, Select};
 use rspirv::binary::Disassemble as _;
+use serde::Serialize;
 use tensor_core::plan::Plan;
 use tensor_core::{Executor, Tensor};
 
 const HELP: &str = "\
 explain: show a workload's program at each level
 
-usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME]
+usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME] [--json]
 
   WORKLOAD        a part of `name/size`, as `bench --list` prints it; the first that fits is shown
                   (default: similarity-all)
   --emit LEVEL    plan: its steps as loops; wgsl: the kernels of each step; spirv: those for a Vulkan driver
                   (default: plan)
   --adapter NAME  the adapter whose name contains NAME; else the best one
+  --json          print one JSON object per kernel, or plan: step, name, text
   --help          print this
 ";
 
@@ -36,6 +37,16 @@ struct Arguments {
     pattern: String,
     level: Level,
     select: Select,
+    json: bool,
+}
+
+/// What one step, or the plan, looks like.
+#[derive(Serialize)]
+struct Shown {
+    /// The number of the step; `None` for the plan.
+    step: Option<usize>,
+    name: String,
+    text: String,
 }
 
 fn main() -> ExitCode {
@@ -59,26 +70,40 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     let gpu = Gpu::open(arguments.select)?;
     let program = program(&arguments.pattern)?;
-    output::print(&explained(&program, arguments.level, &gpu)?)
+    for shown in explained(&program, arguments.level, &gpu)? {
+        output::print(&if arguments.json {
+            serde_json::to_string(&shown)? + "\n"
+        } else if let Some(step) = shown.step {
+            format!("// step {step}: {}\n{}\n", shown.name, shown.text)
+        } else {
+            shown.text
+        })?;
+    }
+    Ok(())
 }
 
 fn arguments() -> Result<Option<Arguments>> {
     use lexopt::prelude::*;
-    let (mut pattern, mut level, mut select) =
-        ("similarity-all".to_owned(), Level::Plan, Select::Best);
+    let mut arguments = Arguments {
+        pattern: "similarity-all".to_owned(),
+        level: Level::Plan,
+        select: Select::Best,
+        json: false,
+    };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Value(value) => pattern = value.string()?,
+            Value(value) => arguments.pattern = value.string()?,
             Long("emit") => {
-                level = match &*parser.value()?.string()? {
+                arguments.level = match &*parser.value()?.string()? {
                     "plan" => Level::Plan,
                     "wgsl" => Level::Wgsl,
                     "spirv" => Level::Spirv,
                     other => bail!("there is no level {other:?}"),
                 }
             }
-            Long("adapter") => select = Select::Name(parser.value()?.string()?),
+            Long("json") => arguments.json = true,
+            Long("adapter") => arguments.select = Select::Name(parser.value()?.string()?),
             Long("help") | Short('h') => {
                 output::print(HELP)?;
                 return Ok(None);
@@ -86,11 +111,7 @@ fn arguments() -> Result<Option<Arguments>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(Some(Arguments {
-        pattern,
-        level,
-        select,
-    }))
+    Ok(Some(arguments))
 }
 
 /// The first program whose workload fits.
@@ -103,25 +124,28 @@ fn program(pattern: &str) -> Result<Tensor> {
     Ok(program())
 }
 
-fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<String> {
+fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
     let (plan, _) = Plan::of(&[program], &gpu.target())?;
     if level == Level::Plan {
-        return Ok(format!("{}", plan.explain()));
+        return Ok(vec![Shown {
+            step: None,
+            name: "plan".to_owned(),
+            text: plan.explain().to_string(),
+        }]);
     }
-    let mut text = String::new();
-    for kernel in gpu.explain(&plan) {
-        writeln!(text, "// step {}: {}", kernel.step, kernel.name)?;
-        match level {
+    let shown = |kernel: Explained| {
+        let text = match level {
             Level::Spirv => {
                 let module = rspirv::dr::load_words(gpu_wgsl::spirv(&kernel.wgsl)?);
-                writeln!(
-                    text,
-                    "{}",
-                    module.context("naga wrote no valid SPIR-V")?.disassemble()
-                )?;
+                module.context("naga wrote no valid SPIR-V")?.disassemble()
             }
-            Level::Plan | Level::Wgsl => writeln!(text, "{}", kernel.wgsl)?,
-        }
-    }
-    Ok(text)
+            Level::Plan | Level::Wgsl => kernel.wgsl,
+        };
+        Ok(Shown {
+            step: Some(kernel.step),
+            name: kernel.name,
+            text,
+        })
+    };
+    gpu.explain(&plan).into_iter().map(shown).collect()
 }

@@ -3,7 +3,6 @@
 //! Role: `cargo xtask tune` builds and runs this program; a bundle carries it along.
 //! Method: each candidate's result is checked before it is timed (`gpu_wgsl::tuning`); the one with the smallest median wins.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,17 +11,19 @@ use benches::{output, record::replace_file};
 use gpu_wgsl::tuning::{self, Product, Tuner};
 use gpu_wgsl::{DeviceType, Gpu, Select, ShapeClass, Tile};
 use indicatif::ProgressBar;
+use serde::Serialize;
 
 const HELP: &str = "\
 tune: find the sizes of blocks that serve a GPU best
 
-usage: cargo xtask tune [--adapter NAME] [--only CLASS] [--table FILE] [--dry-run]
+usage: cargo xtask tune [--adapter NAME] [--only CLASS] [--table FILE] [--dry-run] [--json]
 
   --adapter NAME  the adapter whose name contains NAME; else the best one
   --only CLASS    only shapes of this class: large, square, tall, wide, small
   --table FILE    the table that the winners are written into
                   (default: crates/gpu-wgsl/src/tiles.txt)
   --dry-run       only print
+  --json          print one JSON object per candidate: class, tile, median_s, gflops, or what is wrong with it
   --help          print this
 
 A driver that computes on the CPU is not tuned for. Exit: 0 if every class has a winner.
@@ -38,6 +39,18 @@ struct Arguments {
     classes: Vec<ShapeClass>,
     table: PathBuf,
     writes: bool,
+    json: bool,
+}
+
+/// How a candidate did.
+#[derive(Serialize)]
+struct Candidate {
+    class: &'static str,
+    /// Rows and columns of a block, terms staged at once, rows and columns of an invocation.
+    tile: [u32; 5],
+    median_s: Option<f64>,
+    gflops: Option<f64>,
+    wrong: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -65,6 +78,7 @@ fn arguments() -> Result<Option<Arguments>> {
         classes: ShapeClass::ALL.to_vec(),
         table: TABLE.into(),
         writes: true,
+        json: false,
     };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -78,6 +92,7 @@ fn arguments() -> Result<Option<Arguments>> {
                 }
             }
             Long("table") => arguments.table = parser.value()?.into(),
+            Long("json") => arguments.json = true,
             Long("dry-run") => arguments.writes = false,
             Long("help") | Short('h') => {
                 output::print(HELP)?;
@@ -106,14 +121,22 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut without = Vec::new();
     for &class in &arguments.classes {
-        let (best, text) = winner(&gpu, class)?;
-        output::print(&text)?;
+        let (best, candidates) = winner(&gpu, class)?;
+        for candidate in &candidates {
+            output::print(&if arguments.json {
+                serde_json::to_string(candidate)? + "\n"
+            } else {
+                candidate.line()
+            })?;
+        }
         let Some(tile) = best else {
             without.push(class.name());
             continue;
         };
         let line = tuning::line(adapter, class, &tile);
-        output::print(&format!("{line}\n"))?;
+        if !arguments.json {
+            output::print(&format!("{line}\n"))?;
+        }
         if arguments.writes {
             replace_file(path, &tuning::updated(&read()?, &[line]))?;
         }
@@ -125,44 +148,60 @@ fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The best sizes of a class, if any ran, and how each candidate did.
-fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, String)> {
+fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, Vec<Candidate>)> {
     let product = Product::of(class);
     let mut tuner = Tuner::new(gpu, class, product)?;
-    let candidates = tuning::candidates(class);
-    let progress = ProgressBar::new(candidates.len() as u64);
-    let mut text = format!(
-        "{}: {} x {} x {} x {}\n",
-        class.name(),
-        product.batch,
-        product.rows,
-        product.inner,
-        product.cols
-    );
+    let tiles = tuning::candidates(class);
+    let progress = ProgressBar::new(tiles.len() as u64);
     let mut best: Option<(f64, Tile)> = None;
-    for tile in candidates {
-        let sizes = format!(
-            "{:>4} x {:<4} {:>2} terms, {:>2} x {:<2}",
-            tile.block_rows, tile.block_cols, tile.block_inner, tile.thread_rows, tile.thread_cols
-        );
+    let mut candidates = Vec::new();
+    for tile in tiles {
+        let mut candidate = Candidate {
+            class: class.name(),
+            tile: [
+                tile.block_rows,
+                tile.block_cols,
+                tile.block_inner,
+                tile.thread_rows,
+                tile.thread_cols,
+            ],
+            median_s: None,
+            gflops: None,
+            wrong: None,
+        };
         match tuner.time(tile, N_RUNS) {
             Ok(mut seconds) => {
                 seconds.sort_by(f64::total_cmp);
                 let median = seconds[seconds.len() / 2];
-                let rate = product.operations() / median / 1e9;
-                writeln!(
-                    text,
-                    "  {sizes}  {:>10.1} us  {rate:>9.1} GFLOP/s",
-                    median * 1e6
-                )?;
+                candidate.median_s = Some(median);
+                candidate.gflops = Some(product.operations() / median / 1e9);
                 if best.is_none_or(|(least, _)| median < least) {
                     best = Some((median, tile));
                 }
             }
             // A wrong result or a refusal rules a candidate out, and is told.
-            Err(error) => writeln!(text, "  {sizes}  {error}")?,
+            Err(error) => candidate.wrong = Some(error.to_string()),
         }
+        candidates.push(candidate);
         progress.inc(1);
     }
     progress.finish_and_clear();
-    Ok((best.map(|(_, tile)| tile), text))
+    Ok((best.map(|(_, tile)| tile), candidates))
+}
+
+impl Candidate {
+    fn line(&self) -> String {
+        let [rows, cols, terms, thread_rows, thread_cols] = self.tile;
+        let class = self.class;
+        let sizes = format!(
+            "{class:<6} {rows:>4} x {cols:<4} {terms:>2} terms, {thread_rows:>2} x {thread_cols:<2}"
+        );
+        match (self.median_s, self.gflops, &self.wrong) {
+            (Some(median_s), Some(gflops), _) => {
+                let us = median_s * 1e6;
+                format!("{sizes}  {us:>10.1} us  {gflops:>9.1} GFLOP/s\n")
+            }
+            (_, _, wrong) => format!("{sizes}  {}\n", wrong.as_deref().unwrap_or_default()),
+        }
+    }
 }
