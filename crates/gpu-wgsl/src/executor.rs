@@ -69,7 +69,8 @@ pub enum Refusal {
     FunctionOfF64,
     /// An array, or a position in one, that 31 bits do not count.
     TooLong,
-    /// No division of its loops makes the arrays fit into bindings, or its loops end where the driver ends them.
+    /// No division of its loops makes the arrays fit into bindings, its loops are longer than the driver lets them run, or it takes
+    /// larger workgroups than the device was opened with.
     Indivisible,
 }
 
@@ -80,7 +81,7 @@ impl fmt::Display for Refusal {
             Self::FunctionOfF64 => "computes a function of f64 that WGSL lacks",
             Self::TooLong => "has positions of more than 31 bits",
             Self::Indivisible => {
-                "reads more at a time than can be bound, or loops longer than the driver lets it"
+                "reads more at a time than can be bound, loops longer than the driver lets it, or takes larger workgroups than there are"
             }
         })
     }

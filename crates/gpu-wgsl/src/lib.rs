@@ -5,7 +5,8 @@
 //! Method: dispatches are recorded and leave in one submission when a result is read ([`Gpu::flush`]); buffers come
 //! from a pool by size class; every size is checked against the adapter's limits before anything is allocated.
 //! Limits: counts are 32-bit in kernels; what [`Gpu::dispatch`] gives a kernel is bound whole, so it may not
-//! exceed the adapter's binding limit; programs of tensors have no such limit.
+//! exceed the adapter's binding limit; programs of tensors run on longer arrays part by part
+//! where loops can be cut so, and else on the host ([`Gpu::refusals`]).
 //!
 //! ```
 //! use gpu_wgsl::{Error, Gpu, Select};

@@ -323,7 +323,9 @@ impl Trial {
             return Err(wrong(fault));
         }
         let Some(schedule) = Schedule::in_blocks(nest, class, tile) else {
-            return Err(wrong("the product has a row or a column alone"));
+            return Err(wrong(
+                "the product is empty, or has a row or a column alone",
+            ));
         };
         let emitted = nest::emit(nest, &schedule, None);
         Compiled::new(gpu, nest, &schedule, &emitted)

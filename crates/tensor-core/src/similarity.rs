@@ -380,6 +380,13 @@ mod tests {
         let failed = job.stream(&Host::new(), &x, &mut sink).unwrap_err();
         assert_eq!(failed.to_string(), "all_pairs: the sink: the disk is full");
         assert_eq!(n_taken, 1);
+        // A file for fewer columns would be written over itself.
+        let mut short = BitFile::new(Cursor::new(Vec::new()), 10);
+        let failed = job.stream(&Host::new(), &x, &mut short).unwrap_err();
+        assert!(
+            failed.to_string().ends_with("the file is for 10"),
+            "{failed}"
+        );
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(super) struct Batch {
     runs: Vec<Run>,
     /// Of those runs.
     operations: f64,
+    params_bytes: u64,
     /// The measurement that is under way.
     pub(super) measurement: Option<Measurement>,
 }
@@ -112,6 +113,17 @@ impl Gpu {
 
     pub(super) fn record(&self, run: Run) -> Result<()> {
         let mut batch = lock(&self.shared.batch);
+        // What is computed from what was never written was not either.
+        if let Some(why) = run.buffers.iter().find_map(Bound::staleness) {
+            run.mark_outputs_stale(&why);
+        }
+        let limits = &self.adapter().limits;
+        let alignment = limits.min_uniform_buffer_offset_alignment as usize;
+        let params_bytes = run.params.len().next_multiple_of(alignment) as u64;
+        if batch.params_bytes + params_bytes > limits.max_buffer_size {
+            self.flush_batch(&mut batch)?;
+        }
+        batch.params_bytes += params_bytes;
         batch.operations += run.operations;
         batch.runs.push(run);
         if batch.runs.len() >= MAX_RUNS || batch.operations > self.room().operations {
@@ -131,7 +143,7 @@ impl Gpu {
     pub(super) fn flush_batch(&self, batch: &mut Batch) -> Result<()> {
         self.alive("flush")?;
         let runs = std::mem::take(&mut batch.runs);
-        batch.operations = 0.0;
+        (batch.operations, batch.params_bytes) = (0.0, 0);
         let sent = self.send(&runs, batch.measurement.as_mut());
         if let Err(error) = &sent {
             // A submission runs whole or not at all, and another thread may be the one that is told.

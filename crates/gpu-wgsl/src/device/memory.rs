@@ -166,6 +166,12 @@ impl Bound {
         }
     }
 
+    /// Gives why its contents are not what the caller thinks, if so.
+    pub(super) fn staleness(&self) -> Option<String> {
+        let memory = self.memory.upgrade()?;
+        lock(&memory.stale).clone()
+    }
+
     /// Gives what a kernel sees of it: its own bytes, and at least one element of `stride_bytes`.
     pub(super) fn whole(&self, stride_bytes: u32) -> wgpu::BindingResource<'_> {
         // The buffer behind it is as large as its class, of which the rest belongs to nobody.

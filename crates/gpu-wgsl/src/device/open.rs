@@ -329,6 +329,50 @@ mod tests {
     }
 
     #[test]
+    fn work_that_was_lost_makes_what_is_computed_from_it_an_error() {
+        use shaders::{layout, params::MatmulParams};
+        for shared in crate::check::every_adapter() {
+            let gpu = shared.reopen().unwrap();
+            let [one, b, c] =
+                ["one", "b", "c"].map(|name| gpu.upload(name, &[1, 1], &[1.0_f32]).unwrap());
+            b.bound().mark_stale("its submission was lost");
+            let params = MatmulParams::new(1, 1, 1);
+            gpu.dispatch(&layout::MATMUL_NAIVE, &params, &[&b, &one, &c])
+                .unwrap();
+            assert!(gpu.read(&b).is_err());
+            let error = gpu.read(&c).unwrap_err();
+            assert!(error.to_string().contains("lost"), "{error}");
+            assert_eq!(gpu.read(&one).unwrap(), [1.0]);
+        }
+    }
+
+    #[test]
+    fn a_device_of_small_limits_leaves_to_the_host_what_it_has_no_room_for() {
+        use tensor_core::{Host, Tensor};
+        for shared in crate::check::every_adapter() {
+            let mut found = pollster::block_on(find());
+            let (_, adapter) = found.swap_remove(shared.adapter().index);
+            let small = wgpu::DeviceDescriptor {
+                required_limits: wgpu::Limits {
+                    max_compute_invocations_per_workgroup: 32,
+                    max_compute_workgroup_size_x: 32,
+                    max_buffer_size: 1 << 14,
+                    max_storage_buffer_binding_size: 1 << 14,
+                    ..wgpu::Limits::default()
+                },
+                ..Default::default()
+            };
+            let (device, queue) = pollster::block_on(adapter.request_device(&small)).unwrap();
+            let gpu = Gpu::from_existing(&adapter, device, queue);
+            let x = Tensor::arange(600).reshape(&[20, 30]);
+            let program = (0..200).fold(x.clone(), |y, _| &y - y.max(0));
+            let expected = program.eval::<i32>(&Host::new()).unwrap();
+            assert_eq!(program.eval::<i32>(&gpu).unwrap(), expected);
+            assert!(!gpu.refusals().is_empty());
+        }
+    }
+
+    #[test]
     fn equal_names_are_told_apart_and_others_left_alone() {
         let mut all = [adapter(0, "card"), adapter(1, "card"), adapter(2, "other")];
         name_apart(all.iter_mut().collect());

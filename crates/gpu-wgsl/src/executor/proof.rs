@@ -89,6 +89,10 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
             ("flags", long.lt(0.0)),
             ("of flags", long.lt(0.0).select(&long, 1.0)),
             ("halves", long.cast(DType::F16)),
+            ("stretches of f64 of which nothing is read", {
+                let [first, second] = [normal(&[2500], 15), normal(&[1], 16)];
+                Tensor::concat(&[&first.cast(DType::F64), &second.cast(DType::F64)], 0)
+            }),
             ("flip", normal(&[5003], 12).flip(0) + &long),
             ("pad", long.pad(0, 1500, 700, 3.0)),
             ("stretches of which nothing is read", {

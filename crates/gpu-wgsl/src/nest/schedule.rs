@@ -3,7 +3,7 @@
 //! Role: the choices that the text of a kernel follows; they depend on the nest and on the device alone, so on one device a nest's
 //! results are the same each time.
 
-use tensor_core::ir::LoopNest;
+use tensor_core::ir::{LoopNest, Value};
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
@@ -165,8 +165,9 @@ pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<D
 /// Whether a nest can run: loops stay within a driver's limit, and arrays within what can be bound, divided or not.
 pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
     let ends = |nest: &LoopNest| {
-        let runs = iterations(nest, &schedule(nest, room));
-        room.loop_iterations.is_none_or(|most| runs <= most)
+        let schedule = schedule(nest, room);
+        let runs = iterations(nest, &schedule);
+        room.loop_iterations.is_none_or(|most| runs <= most) && has_room(nest, &schedule, room)
     };
     match division(nest, lens, room) {
         None => false,
@@ -185,6 +186,29 @@ pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
                 && fits(&parts.rest, &rest, room)
         }
     }
+}
+
+/// Whether a workgroup has the invocations and the memory that a schedule takes; blocks were chosen so.
+fn has_room(nest: &LoopNest, schedule: &Schedule, room: &Room) -> bool {
+    /// Of the widest total, and of packed bits.
+    const WIDEST: u32 = 8;
+    let Schedule::Lanes(lanes) = schedule else {
+        return true;
+    };
+    let values = nest.values.iter();
+    let n_totals = values
+        .filter(|value| matches!(value, Value::Reduced(..)))
+        .count();
+    let n_totals = if *lanes > 1 {
+        u32::try_from(n_totals).unwrap_or(u32::MAX)
+    } else {
+        0
+    };
+    let packed = bits(nest.dtype()).map_or(0, |_| GROUP * WORD_BITS / 8);
+    let bytes = n_totals
+        .saturating_mul(GROUP * WIDEST)
+        .saturating_add(packed);
+    GROUP <= room.invocations && bytes <= room.workgroup_bytes
 }
 
 /// How often the loops of one invocation run.

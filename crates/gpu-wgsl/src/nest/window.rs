@@ -216,8 +216,8 @@ fn stretch(dtype: DType, elements: Range<usize>, binding: Binding) -> Option<Ran
     let bit = |element: usize| element as u64 * bits_of(dtype);
     let start = bit(elements.start) / 8 / binding.alignment * binding.alignment;
     let end = bit(elements.end).div_ceil(8).next_multiple_of(4);
-    // An input of which nothing is read is still bound.
-    let end = end.max(start + 4);
+    // An input of which nothing is read is still bound, by an element.
+    let end = end.max(start + (bits_of(dtype) / 8).max(4));
     (end - start <= binding.bytes).then_some(start..end)
 }
 

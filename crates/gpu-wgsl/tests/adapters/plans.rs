@@ -439,6 +439,24 @@ fn arrays_on_the_way_take_each_others_place_before_anything_is_sent() {
 }
 
 #[test]
+fn nothing_of_a_shape_on_the_way_is_in_memory() {
+    for shared in every_adapter() {
+        let gpu = shared.reopen().unwrap();
+        let (n, d) = (64, 300);
+        let x = normal(&[n, d], 26).realize(&gpu).unwrap();
+        gpu.finish().unwrap();
+        let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0);
+        for (program, result_bytes) in [(near.count(0), 4 * d * d), (near.all(0), d * d / 8 + 4)] {
+            gpu.reset_peak();
+            let before = gpu.pool().live_bytes();
+            program.realize(&gpu).unwrap();
+            let extra = gpu.pool().peak_bytes() - before;
+            assert!(extra <= result_bytes as u64, "{extra} {result_bytes}");
+        }
+    }
+}
+
+#[test]
 fn a_measurement_misses_no_step_of_a_wave() {
     for shared in every_adapter() {
         let gpu = shared.reopen().unwrap();

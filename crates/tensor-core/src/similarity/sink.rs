@@ -29,6 +29,7 @@ pub struct Count {
 #[derive(Debug)]
 pub struct BitFile<W> {
     file: W,
+    n_cols: usize,
     row_bytes: u64,
 }
 
@@ -63,12 +64,21 @@ impl<W: Write + Seek> BitFile<W> {
     pub fn new(file: W, n_cols: usize) -> Self {
         Self {
             file,
+            n_cols,
             row_bytes: n_cols.div_ceil(8) as u64,
         }
     }
 
     fn write(&mut self, tile: &Tile) -> io::Result<()> {
         let Place { row, col, cols, .. } = tile.place;
+        let end = (row + tile.place.rows).max(col + cols);
+        if end > self.n_cols {
+            let what = format!(
+                "a tile ends at column {end}, the file is for {}",
+                self.n_cols
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         // Tiles begin with whole words.
         let (first, n_bytes) = ((col / 8) as u64, cols.div_ceil(8));
         let mut bytes = Vec::with_capacity(n_bytes);
