@@ -8,7 +8,7 @@ use tensor_core::ir::{LoopNest, Value};
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
 use super::parts::{self, Parts};
-use super::tile::{Block, ShapeClass, Tile};
+use super::tile::{Block, ENOUGH_BLOCKS, ShapeClass, Tile};
 use super::window::{Binding, Window, bytes, is_whole, windows};
 use crate::tuning::Tiles;
 
@@ -45,14 +45,6 @@ impl Schedule {
     /// Blocks in sizes of one's choice, for a nest whose elements share what they read.
     pub(crate) fn in_blocks(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
         Block::sized(nest, class, tile).map(Self::Blocks)
-    }
-
-    /// Invocations of a workgroup.
-    fn group(&self) -> u32 {
-        match self {
-            Self::Lanes(_) => GROUP,
-            Self::Blocks(block) => block.tile.invocations(),
-        }
     }
 
     /// Workgroups that compute a nest's output.
@@ -109,13 +101,16 @@ fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     let schedule = schedule(nest, room);
     let limit = room.loop_iterations.unwrap_or(u64::MAX);
     let runs = iterations(nest, &schedule);
-    let invocations = schedule
-        .n_groups(nest)
-        .saturating_mul(schedule.group().into());
-    if runs <= LONG.min(limit) || (invocations >= BUSY && runs <= limit) {
+    let n_groups = schedule.n_groups(nest).max(1);
+    // How many times as many workgroups would keep a device busy.
+    let idle = match &schedule {
+        Schedule::Lanes(_) => BUSY.div_ceil(n_groups.saturating_mul(GROUP.into())),
+        Schedule::Blocks(_) => (ENOUGH_BLOCKS as u64).div_ceil(n_groups),
+    };
+    if runs <= LONG.min(limit) || (idle <= 1 && runs <= limit) {
         return None;
     }
-    let few = runs.div_ceil(LEFT).min(BUSY.div_ceil(invocations.max(1)));
+    let few = runs.div_ceil(LEFT).min(idle);
     let needed = runs.div_ceil((limit / 2).max(1));
     let longest = nest.reduce.iter().max().copied().unwrap_or(1);
     let n_parts = usize::try_from(few.max(needed)).unwrap_or(usize::MAX);

@@ -15,6 +15,9 @@ use crate::tuning;
 /// Bytes of a word in workgroup memory, and of any value there but an `f64`.
 const VALUE_BYTES: u32 = 4;
 
+/// Blocks that keep any device busy.
+pub(super) const ENOUGH_BLOCKS: usize = 128;
+
 /// Sizes of the blocks that workgroups compute of an output, and of the tiles that their invocations compute of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tile {
@@ -189,8 +192,6 @@ impl ShapeClass {
 
     /// The class of a batch of outputs, if blocks are any good for them.
     fn of([rows, cols]: [usize; 2], batch: usize, room: &Room) -> Option<Self> {
-        /// Blocks that are enough for any device.
-        const MANY: usize = 128;
         if rows.min(cols) < room.least_side {
             return None;
         }
@@ -205,7 +206,7 @@ impl ShapeClass {
             Self::Tall
         } else if rows <= Tile::NARROW {
             Self::Wide
-        } else if n_blocks(large) >= MANY && rows.min(cols) >= large.block_rows as usize {
+        } else if n_blocks(large) >= ENOUGH_BLOCKS && rows.min(cols) >= large.block_rows as usize {
             Self::Large
         } else {
             Self::Square
