@@ -37,9 +37,9 @@ const OPERATIONS_PER_VALUE: f64 = 4.0;
 /// Every so many columns one is near another.
 const EVERY: usize = 5;
 /// Squares of the sample, their side, and the pairs in them.
-const SQUARES: u64 = 48;
+const SQUARES: usize = 48;
 const SIDE: usize = 16;
-const N_IN_SQUARES: usize = 48 * SIDE * SIDE;
+const N_IN_SQUARES: usize = SQUARES * SIDE * SIDE;
 /// How far apart near ones are at most; below the limit.
 const NEAR: f32 = 0.6;
 
@@ -177,9 +177,9 @@ fn partner(col: usize, n_cols: usize) -> usize {
 
 /// Pairs that are looked at: squares anywhere, the diagonal, and those made alike.
 fn sample(n_cols: usize) -> Vec<(usize, usize)> {
-    const SINGLES: u64 = 256;
+    const SINGLES: usize = 256;
     let random = Philox::new(7).stream(0);
-    let draw = |at: u64| usize::try_from(random.word(at)).unwrap_or(0) % n_cols;
+    let draw = |at: usize| usize::try_from(random.word(at as u64)).unwrap_or(0) % n_cols;
     let mut pairs = Vec::new();
     for square in 0..SQUARES {
         let [row, col] = [2 * square, 2 * square + 1].map(draw);
@@ -292,7 +292,7 @@ fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> 
 impl Problem for Pairs {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let mut rungs = Vec::new();
-        // A CPU takes a minute over what takes a GPU half a second.
+        // Its time grows with the square of the columns, from 0.3 s (record 2026-11-21t21-33-28z) to nearly a minute.
         if self.n_cols < COLUMNS[2] {
             rungs.push(self.kept("host", None, host(), || Ok(())));
         }

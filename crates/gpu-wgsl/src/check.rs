@@ -11,9 +11,12 @@ use crate::{AnyBuffer, Buffer, Error, Feature, Gpu, Scalar, Select, adapters};
 use shaders::{Access, Element, Kernel, Params};
 use std::fmt::Debug;
 use std::io::Write as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tensor_core::compare::{self, Bound, Mismatch};
+use tensor_core::exec::{Executor, Storage, against_reference};
+use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
+use tensor_core::{HostData, Tensor};
 
 /// Environment variable under which a missing adapter is a failure and not a skip.
 pub const REQUIRE_GPU: &str = "REQUIRE_GPU";
@@ -249,6 +252,46 @@ pub fn skip(why: &str) {
     );
     // The test harness captures what `eprintln!` prints, but not what is written to the stream itself.
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Runs the plan of some tensors on a device step by step, each on what the device computed before, and compares every step with the
+/// oracle. No step may be left to the host.
+///
+/// # Errors
+/// The first step that differs, fails or is refused, in words, with the plan.
+pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
+    let (plan, data) =
+        Plan::of(tensors, &gpu.target()).map_err(|error| format!("no plan: {error}"))?;
+    let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read());
+    let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
+    let mut walk = || {
+        for (input, storage) in plan.inputs.iter().zip(&data) {
+            arrays[input.0] = Some(Executor::upload(gpu, read(storage)?)?);
+        }
+        for step in plan.steps.iter() {
+            // Steps come after those that write what they read.
+            let inputs = step
+                .inputs
+                .iter()
+                .filter_map(|input| arrays[input.0].clone());
+            let inputs: Vec<Arc<dyn Storage>> = inputs.collect();
+            let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
+            if !gpu.accepts(step, &lens) {
+                let what = format!("the device refuses {:?}", step.nest);
+                return Err(tensor_core::Error::BadStep { what });
+            }
+            let output = gpu.run(step, &inputs)?;
+            let given: Vec<HostData> = inputs
+                .iter()
+                .map(read)
+                .collect::<tensor_core::Result<_>>()?;
+            let given: Vec<&HostData> = given.iter().collect();
+            against_reference(gpu, step, &given, &read(&output)?)?;
+            arrays[step.output.0] = Some(output);
+        }
+        Ok(())
+    };
+    walk().map_err(|error: tensor_core::Error| format!("{error}\n{}", plan.explain()))
 }
 
 /// Runs `case` on every adapter of this machine.

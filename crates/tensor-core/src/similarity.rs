@@ -100,7 +100,7 @@ impl Alike {
     /// Columns are alike if they differ by less than `limit` in all rows. NaN as a limit makes nothing alike.
     #[must_use]
     pub fn within(limit: f32) -> Self {
-        /// A tile has a few megabytes, and takes a device about a millisecond.
+        /// A tile of so many has 8 MB of answers.
         const SIDE: usize = 8192;
         Self { limit, side: SIDE }
     }

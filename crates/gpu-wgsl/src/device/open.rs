@@ -158,7 +158,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         DeviceType::Cpu => [8, 2],
         _ => [1 << 12, 4],
     };
-    // What even a slow one of its kind does in a second.
+    // Taken to be what even a slow one of its kind does in a second.
     let operations = match adapter.device_type {
         DeviceType::Cpu => f64::INFINITY,
         DeviceType::DiscreteGpu => 1e12,

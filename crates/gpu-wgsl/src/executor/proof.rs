@@ -8,7 +8,7 @@ use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, HostData, Tensor};
 
 use super::{Array, Compiled};
-use crate::check::every_adapter;
+use crate::check::{compare_steps, every_adapter};
 use crate::nest::{self, Division, Emitted, Schedule, ShapeClass};
 use crate::{Gpu, Refusal, Select, tuning};
 
@@ -46,27 +46,9 @@ fn compare(
         .map_err(|error| error.to_string())
 }
 
-/// Runs a program step by step and compares every step with the oracle.
 fn check(gpu: &Gpu, name: &str, program: &Tensor) {
-    let (plan, data) = Plan::of(&[program], &gpu.target()).unwrap();
-    let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read()).unwrap();
-    let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
-    for (input, storage) in plan.inputs.iter().zip(data) {
-        arrays[input.0] = Some(Executor::upload(gpu, read(&storage)).unwrap());
-    }
-    for step in plan.steps.iter() {
-        let inputs = step.inputs.iter().map(|input| arrays[input.0].clone());
-        let inputs: Vec<_> = inputs.map(Option::unwrap).collect();
-        let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
-        assert!(gpu.accepts(step, &lens), "{name}: {}", plan.explain());
-        let output = gpu.run(step, &inputs).unwrap();
-        let given: Vec<HostData> = inputs.iter().map(read).collect();
-        let given: Vec<&HostData> = given.iter().collect();
-        let compared = against_reference(gpu, step, &given, &read(&output));
-        if let Err(error) = compared {
-            panic!("{name}: {error}\n{}", plan.explain());
-        }
-        arrays[step.output.0] = Some(output);
+    if let Err(error) = compare_steps(gpu, &[program]) {
+        panic!("{name}: {error}");
     }
 }
 

@@ -18,7 +18,7 @@ use super::{contiguous, stored};
 /// What rows and columns are called.
 const SIDES: [&str; 2] = ["row", "col"];
 
-/// Writes what is said of one block.
+/// Writes what an invocation does for its block.
 pub(super) struct Writer<'s, 'n, 'b> {
     to: &'s mut Statements<'n>,
     block: &'b Block,
@@ -475,17 +475,11 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let (packed, vector, [_, width]) =
             (self.block.packed(bits), tile.vector(1), tile.threads());
         let (dtype, result) = (self.to.nest.dtype(), self.to.nest.result().0);
-        let spread = self.to.placement.spread[result];
         for row in 0..tile.thread_rows {
             for col in (0..tile.thread_cols).step_by(packed as usize) {
                 let parts = (0..packed).map(|n| {
                     let element = [row, col + n].map(|element| element as usize);
-                    let mut name = format!("v{result}");
-                    for (is_spread, element) in spread.into_iter().zip(element) {
-                        if is_spread {
-                            name.push_str(&format!("_{element}"));
-                        }
-                    }
+                    let name = self.to.local_at("v", result, element);
                     shifted(&stored(dtype, &name), n * bits)
                 });
                 let value = parts.collect::<Vec<_>>().join(" | ");

@@ -144,8 +144,13 @@ impl<'n> Statements<'n> {
 
     /// What belongs to a value, by its name at the element of the tile that is being written.
     pub(super) fn local(&self, of: &str, id: usize) -> String {
+        self.local_at(of, id, self.at)
+    }
+
+    /// The same at another element.
+    pub(super) fn local_at(&self, of: &str, id: usize, at: [usize; 2]) -> String {
         let mut name = format!("{of}{id}");
-        for (is_spread, element) in self.placement.spread[id].into_iter().zip(self.at) {
+        for (is_spread, element) in self.placement.spread[id].into_iter().zip(at) {
             if is_spread {
                 let _ = write!(name, "_{element}");
             }

@@ -1,10 +1,6 @@
 //! What a device does, on every adapter of this machine: kernels beside their twins, programs beside the oracle, faults, memory.
 //!
 //! Role: one program, so that wgpu is linked once, and a machine without a toolchain can be given all of it.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
 
 mod errors;
 mod flow;

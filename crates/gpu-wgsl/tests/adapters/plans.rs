@@ -1,42 +1,19 @@
 //! Plans on every adapter: each step beside the oracle.
-use std::sync::Arc;
 use std::time::Instant;
 
-use gpu_wgsl::check::every_adapter;
+use gpu_wgsl::check::{compare_steps, every_adapter};
 use gpu_wgsl::{Feature, Gpu, Refusal, Select};
-use tensor_core::exec::{Executor, Storage, against_reference};
+use tensor_core::exec::Executor;
 use tensor_core::ndarray::ArrayD;
 use tensor_core::plan::Plan;
 use tensor_core::profile::{By, Column, Profiler, Span};
 use tensor_core::rng::Philox;
 use tensor_core::similarity::{Alike, Count, Tile};
-use tensor_core::{Axes, DType, Error, Host, HostData, Tensor};
+use tensor_core::{Axes, DType, Error, Host, Tensor};
 
-/// Runs the plan of some tensors step by step, each on what the device computed before, and compares every one.
 fn check(gpu: &Gpu, name: &str, tensors: &[&Tensor]) {
-    let (plan, data) = Plan::of(tensors, &gpu.target()).unwrap();
-    let mut arrays: Vec<Option<Arc<dyn Storage>>> = vec![None; plan.buffers.len()];
-    for (input, storage) in plan.inputs.iter().zip(data) {
-        let data = pollster::block_on(storage.read()).unwrap();
-        arrays[input.0] = Some(Executor::upload(gpu, data).unwrap());
-    }
-    for step in plan.steps.iter() {
-        let inputs: Vec<Arc<dyn Storage>> = step
-            .inputs
-            .iter()
-            .map(|input| arrays[input.0].clone().unwrap())
-            .collect();
-        let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
-        assert!(gpu.accepts(step, &lens), "{name}: {step:?}");
-        let output = gpu.run(step, &inputs).unwrap();
-        let read = |storage: &Arc<dyn Storage>| pollster::block_on(Arc::clone(storage).read());
-        let given: Vec<HostData> = inputs.iter().map(|input| read(input).unwrap()).collect();
-        let actual = read(&output).unwrap();
-        let compared = against_reference(gpu, step, &given.iter().collect::<Vec<_>>(), &actual);
-        if let Err(error) = compared {
-            panic!("{name}: {error}\n{}", plan.explain());
-        }
-        arrays[step.output.0] = Some(output);
+    if let Err(error) = compare_steps(gpu, tensors) {
+        panic!("{name}: {error}");
     }
 }
 
