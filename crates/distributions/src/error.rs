@@ -1,0 +1,87 @@
+//! What can be wrong with what a caller gives.
+
+use thiserror::Error;
+
+/// Input that has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A mean is zero, negative, infinite or NaN.
+    #[error("{law}: mean is {mean}, it must be positive and finite")]
+    MeanInvalid {
+        /// The law that was to be made.
+        law: &'static str,
+        /// The mean given.
+        mean: f64,
+    },
+    /// A shape is zero, negative, infinite or NaN.
+    #[error("{law}: shape is {shape}, it must be positive and finite")]
+    ShapeInvalid {
+        /// The law that was to be made.
+        law: &'static str,
+        /// The shape given.
+        shape: f64,
+    },
+    /// A probability is outside [0, 1] or NaN.
+    #[error("{operation}: probability is {p}, it must be from 0 to 1")]
+    ProbabilityInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// What it was given.
+        p: f64,
+    },
+    /// The logarithm of a probability is above 0 or NaN.
+    #[error("{operation}: logarithm of a probability is {ln_p}, it must be at most 0")]
+    LnProbabilityInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// What it was given.
+        ln_p: f64,
+    },
+    /// An output slice is not as long as its input.
+    #[error("{operation}: input has {input} elements, output {output}")]
+    LengthMismatch {
+        /// The function that was called.
+        operation: &'static str,
+        /// Elements of the input.
+        input: usize,
+        /// Elements of the output.
+        output: usize,
+    },
+}
+
+/// Gives a mean back if a law may have it.
+pub(crate) fn mean(law: &'static str, mean: f64) -> Result<f64, Error> {
+    if mean > 0.0 && mean <= f64::MAX {
+        Ok(mean)
+    } else {
+        Err(Error::MeanInvalid { law, mean })
+    }
+}
+
+/// Gives a shape back if a law may have it.
+pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
+    if shape > 0.0 && shape <= f64::MAX {
+        Ok(shape)
+    } else {
+        Err(Error::ShapeInvalid { law, shape })
+    }
+}
+
+/// Gives a probability back if it is one.
+pub(crate) fn probability(operation: &'static str, p: f64) -> Result<f64, Error> {
+    if (0.0..=1.0).contains(&p) {
+        Ok(p)
+    } else {
+        Err(Error::ProbabilityInvalid { operation, p })
+    }
+}
+
+/// Gives the logarithm of a probability back if it is one.
+pub(crate) fn ln_probability(operation: &'static str, ln_p: f64) -> Result<f64, Error> {
+    if ln_p <= 0.0 {
+        Ok(ln_p)
+    } else {
+        Err(Error::LnProbabilityInvalid { operation, ln_p })
+    }
+}

@@ -1,0 +1,145 @@
+//! One function, for one number or for a slice, with the SIMD that this CPU has.
+//!
+//! Role: the only place that knows how code is chosen at run time. A build for plain x86-64 has no fused
+//! multiply-add, so a single number takes the same road as a slice: the same operations, the same bits.
+
+use crate::Error;
+use std::sync::LazyLock;
+
+static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
+
+/// Elements that a thread takes at a time: some ten microseconds of work.
+#[cfg(feature = "rayon")]
+const PIECE: usize = 4096;
+
+/// A floating-point type of slices, `f32` or `f64`; all computing is in f64.
+pub trait Real: Copy + Send + Sync + sealed::Sealed {
+    /// Gives the number in f64.
+    fn widened(self) -> f64;
+    /// Gives the nearest number of this type.
+    fn narrowed(x: f64) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn widened(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn narrowed(x: f64) -> Self {
+        x
+    }
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn widened(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rounding to f32 is the purpose"
+    )]
+    fn narrowed(x: f64) -> Self {
+        x as Self
+    }
+}
+
+/// A function of one number, in a form that compilers turn into lanes: no branches, no calls.
+///
+/// Implementors mark the method `#[inline(always)]`; a closure of that size would not always be inlined, and then would
+/// be compiled without SIMD.
+pub(crate) trait Lane: Copy + Sync {
+    /// Gives the value at `x`.
+    fn at(&self, x: f64) -> f64;
+}
+
+/// Gives `f(x)`.
+pub(crate) fn one(f: impl Lane, x: f64) -> f64 {
+    run(One { f, x })
+}
+
+/// Writes `f(x)` for each `x`.
+pub(crate) fn each<T: Real>(
+    operation: &'static str,
+    f: impl Lane,
+    xs: &[T],
+    out: &mut [T],
+) -> Result<(), Error> {
+    check(operation, xs, out)?;
+    run(Each { f, xs, out });
+    Ok(())
+}
+
+/// Writes `f(x)` for each `x`, on all threads.
+#[cfg(feature = "rayon")]
+pub(crate) fn par_each<T: Real>(
+    operation: &'static str,
+    f: impl Lane,
+    xs: &[T],
+    out: &mut [T],
+) -> Result<(), Error> {
+    use rayon::prelude::*;
+    check(operation, xs, out)?;
+    let pieces = xs.par_chunks(PIECE).zip(out.par_chunks_mut(PIECE));
+    pieces.for_each(|(xs, out)| run(Each { f, xs, out }));
+    Ok(())
+}
+
+/// Checks that an output is as long as its input.
+pub(crate) fn check<T>(operation: &'static str, xs: &[T], out: &[T]) -> Result<(), Error> {
+    if xs.len() == out.len() {
+        Ok(())
+    } else {
+        Err(Error::LengthMismatch {
+            operation,
+            input: xs.len(),
+            output: out.len(),
+        })
+    }
+}
+
+/// Runs any work whose inlined parts profit from the CPU's instructions.
+pub(crate) fn run<W: pulp::NullaryFnOnce>(work: W) -> W::Output {
+    ARCH.dispatch(work)
+}
+
+struct One<F> {
+    f: F,
+    x: f64,
+}
+
+impl<F: Lane> pulp::NullaryFnOnce for One<F> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn call(self) -> f64 {
+        self.f.at(self.x)
+    }
+}
+
+struct Each<'a, F, T> {
+    f: F,
+    xs: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<F: Lane, T: Real> pulp::NullaryFnOnce for Each<'_, F, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.xs) {
+            *out = T::narrowed(self.f.at(x.widened()));
+        }
+    }
+}
