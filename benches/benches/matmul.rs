@@ -35,7 +35,7 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
             clippy::cast_sign_loss,
             reason = "a count, far below 2^53"
         )]
-        let operations = rung.extent.operations as u64;
+        let operations = rung.extent.work.amount() as u64;
         let mut contestant = (rung.start)().expect("the rung starts");
         contestant.run(1).expect("the rung runs");
         let result = contestant.result().expect("the rung has a result");

@@ -18,9 +18,9 @@ import os
 import sys
 import time
 
-LIBRARIES = ["numpy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"]
+LIBRARIES = ["numpy", "scipy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"]
 # Little-endian, as NumPy names them.
-DTYPES = {"f32": "<f4", "u32": "<u4", "bool": "|b1"}
+DTYPES = {"f32": "<f4", "f64": "<f8", "u32": "<u4", "bool": "|b1"}
 
 
 def start():
@@ -48,11 +48,13 @@ def missing(say, error):
     sys.exit(0)
 
 
-def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=None, steps=None):
+def rival(
+    inputs, numpy=None, torch=None, jax=None, scipy=None, dtype="f32", blas=False, sizes=(), prepare=None, steps=None
+):
     """Serves one work in the library that the command line names.
 
     `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
-    the command line under these names. Each function takes its library and the arrays, in order;
+    the command line under these names; SciPy gets them in f64. Each function takes its library and the arrays, in order;
     PyTorch's is also the one that `torch.compile` gets. `steps` names libraries that compile a part
     in place of the whole: a function, given library and arrays, that is compiled and handed to the
     work as `step`. `dtype` is that of the result. `blas` says that NumPy hands the work to its BLAS and so to all cores; else it
@@ -67,10 +69,12 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=
     for size in sorted({size for shape in inputs.values() for size in shape}.union(sizes)):
         parser.add_argument(f"--{size}", type=int, required=True)
     args = parser.parse_args()
-    work = {"numpy": numpy, "jax": jax}.get(args.library, torch)
+    work = {"numpy": numpy, "scipy": scipy, "jax": jax}.get(args.library, torch)
     try:
         np = importlib.import_module("numpy")
         library = importlib.import_module(args.library.split("-")[0])
+        for part in ("integrate", "optimize", "stats") if args.library == "scipy" else ():
+            importlib.import_module("scipy." + part)
     except ImportError as error:
         missing(say, error)
     compiles, on_cuda = "compile" in args.library, args.library.endswith("-cuda")
@@ -86,7 +90,10 @@ def rival(inputs, numpy, torch, jax, dtype="f32", blas=False, sizes=(), prepare=
         prepare(arrays, args)
     arrays = list(arrays.values())
     step = (steps or {}).get(args.library.removesuffix("-cuda"))
-    if args.library == "numpy":
+    if args.library == "scipy":
+        arrays = [array.astype("<f8") for array in arrays]
+        run, threads = lambda: np.asarray(work(library, *arrays)), 1
+    elif args.library == "numpy":
         run, threads = in_numpy(library, work, arrays)
     elif args.library == "jax":
         run, threads = in_jax(library, work, arrays, step)

@@ -6,6 +6,7 @@
 //! before adapters, and rivals come last. A rival's rate, bandwidth and shares follow from the
 //! row it was measured against, by the ratio of the times.
 
+use crate::figure::Figure;
 use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
 use crate::units;
 
@@ -22,6 +23,8 @@ pub struct Ladder {
     pub rate_unit: String,
     /// Lines in the order to show.
     pub lines: Vec<Line>,
+    /// What a right result shows.
+    pub figure: Option<Figure>,
 }
 
 /// One rung or one rival.
@@ -158,6 +161,7 @@ pub fn ladders(record: &Record) -> Vec<Ladder> {
         .into_iter()
         .map(|(ladder, rows)| Ladder {
             lines: lines(&rows),
+            figure: rows.iter().find_map(|row| row.figure.clone()),
             ..ladder
         })
         .collect();
@@ -172,6 +176,7 @@ fn empty_ladder(row: &Row) -> Ladder {
         source: row.source.clone(),
         rate_unit: row.rate_unit.clone(),
         lines: Vec::new(),
+        figure: None,
     }
 }
 

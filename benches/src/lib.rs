@@ -9,6 +9,7 @@ pub mod columns;
 pub mod curve;
 pub mod date;
 pub mod doctor;
+pub mod figure;
 pub mod ladder;
 pub mod machine;
 pub mod measure;

@@ -9,7 +9,7 @@
 //! also takes images, and of which slow rungs do a part, describes itself.
 
 use crate::rivals::{Job, Script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Workload};
+use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
 use anyhow::{Context, Result};
 use gpu_wgsl::Gpu;
 use tensor_core::Tensor;
@@ -207,7 +207,7 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
         let n_results = self.truth.expected.len();
         Extent {
             part: Part::whole(1),
-            operations: self.truth.operations,
+            work: Work::Operations(self.truth.operations),
             bytes: (n_inputs * size_of::<f32>() + n_results * size_of::<T>()) as f64,
         }
     }
@@ -265,6 +265,7 @@ impl<T: OutputElement, const N: usize> Problem for Drawn<T, N> {
             size: self.program.size.clone(),
             whole: self.whole(),
             n_losses: 0,
+            figure: None,
             rungs: self.rungs(gpus),
             rivals: self.rivals(),
             left_out: Vec::new(),

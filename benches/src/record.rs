@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::figure::Figure;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,9 @@ pub struct Row {
     /// Share of the test data that the trained net gets right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f32>,
+    /// What its result shows, where that is a picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
     /// Rivals measured alternately with this row, by name.
     pub rivals: BTreeMap<String, RivalTiming>,
     /// What a reader must know beside the numbers: `rows 0..500 of 50000`.
@@ -319,6 +323,7 @@ impl Default for Row {
             losses: Vec::new(),
             loss_stride: None,
             accuracy: None,
+            figure: None,
             rivals: BTreeMap::new(),
             note: String::new(),
         }

@@ -18,6 +18,7 @@ mod axis;
 mod bars;
 mod curves;
 mod facts;
+mod figures;
 mod ink;
 mod overview;
 mod roofline;
@@ -164,6 +165,12 @@ fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[Strin
             Ok(Some(svg)) => html += &figure(&svg, LOSSES),
             Ok(None) => {}
             Err(error) => html += &not_drawn(&error),
+        }
+        if let Some(shown) = &ladder.figure {
+            match figures::draw(shown) {
+                Ok(svg) => html += &figure(&svg, &escape(&shown.caption)),
+                Err(error) => html += &not_drawn(&error),
+            }
         }
         html += &tables::ladder(ladder, adapters);
     }

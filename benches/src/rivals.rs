@@ -159,6 +159,11 @@ fn decode(dtype: &str, raw: &[u8]) -> Option<Output> {
                 .map(|word| u32::from_le_bytes(*word))
                 .collect(),
         ),
+        "f64" => {
+            let (words, rest) = raw.as_chunks::<8>();
+            let words = rest.is_empty().then_some(words)?;
+            Output::F64(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
+        }
         "bool" => Output::Bool(raw.iter().map(bit).collect::<Option<_>>()?),
         _ => return None,
     })

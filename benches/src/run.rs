@@ -71,7 +71,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         }
         say(&format!("checking {}", rung.executor));
         entries.push(Entry::new(
-            rung.extent.part,
+            rung.extent,
             stands_for_us(rung.executor),
             rung.start,
             &workload,
@@ -93,7 +93,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
                     threads,
                 });
                 let start = || Ok(Box::new(rival) as Box<dyn Contestant>);
-                entries.push(Entry::new(workload.whole.part, false, start, &workload));
+                entries.push(Entry::new(workload.whole, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
         }
@@ -112,7 +112,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     let (rungs, rivals) = entries.split_at(rows.len());
     let first = rungs
         .first()
-        .and_then(|first| Some(first.timing()?.median / first.part.share()));
+        .and_then(|first| Some(first.timing()?.median / first.extent.part.share()));
     for (row, entry) in rows.iter_mut().zip(rungs) {
         fill(row, entry, first);
         if stands_for_us(&row.executor) {
@@ -145,7 +145,7 @@ fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
         executor: rung.executor.to_owned(),
         adapter: rung.adapter.clone(),
         timer: rung.timer,
-        operations: Some(rung.extent.operations),
+        operations: rung.extent.work.operations(),
         bytes: Some(rung.extent.bytes),
         note: rung.extent.part.note(),
         ..Row::default()
@@ -175,16 +175,16 @@ fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     let curve = &entry.curve;
     row.losses.clone_from(&curve.losses);
     (row.loss_stride, row.accuracy) = (curve.stride, curve.accuracy);
+    row.figure.clone_from(&entry.figure);
     row.note = joined(std::mem::take(&mut row.note), entry.note());
     let Some(timing) = entry.timing() else { return };
     row.median_s = Some(timing.median);
     [row.low_s, row.high_s] = ends(timing.spread());
-    row.rate = row
-        .operations
-        .map(|operations| operations / timing.median * 1e-9);
-    row.rate_unit = "GFLOP/s".to_owned();
+    let work = entry.extent.work;
+    row.rate = Some(work.rate(timing.median));
+    row.rate_unit = work.rate_unit().to_owned();
     row.gb_per_s = row.bytes.map(|bytes| bytes / timing.median * 1e-9);
-    row.speedup_over_first = first_s.map(|first| first * entry.part.share() / timing.median);
+    row.speedup_over_first = first_s.map(|first| first * entry.extent.part.share() / timing.median);
 }
 
 /// Gives a rival's times, what follows from them, and its ratio to `ours`.
@@ -208,7 +208,7 @@ fn timing_of(
         high_s,
         first_call_s: rival.first_call_s,
         peak_extra_bytes: rival.peak_extra_bytes,
-        rate: median_s.map(|seconds| workload.whole.operations / seconds * 1e-9),
+        rate: median_s.map(|seconds| workload.whole.work.rate(seconds)),
         gb_per_s: median_s.map(|seconds| workload.whole.bytes / seconds * 1e-9),
         speedup_over_first: first_s
             .zip(median_s)
@@ -233,7 +233,7 @@ fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 mod tests {
     use super::*;
     use crate::record::Check;
-    use crate::workload::{Extent, OutputElement, Part};
+    use crate::workload::{Extent, OutputElement, Part, Work};
     use tensor_core::compare::{Bound, compare};
 
     /// A training of three steps; its rungs learn, or not.
@@ -241,7 +241,7 @@ mod tests {
         const TRUE: [f32; 4] = [3.0, 2.0, 1.0, 0.75];
         let whole = Extent {
             part: Part::whole(1),
-            operations: 1.0,
+            work: Work::Operations(1.0),
             bytes: 1.0,
         };
         let rung = |name, result: [f32; 4]| {
@@ -256,6 +256,7 @@ mod tests {
             size: "3".to_owned(),
             whole,
             n_losses: 3,
+            figure: None,
             rungs: vec![rung("learns", TRUE), rung("does not", [3.0; 4])],
             rivals: vec![],
             left_out: Vec::new(),

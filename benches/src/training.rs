@@ -16,7 +16,7 @@ use crate::on_cpu::OnCpu;
 use crate::program::Law;
 use crate::record::{NotRun, Timer};
 use crate::rivals::{Job, Script};
-use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Workload};
+use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Work, Workload};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::{DeviceType, Gpu};
 use layer::Layer;
@@ -231,7 +231,7 @@ impl Session {
         let parameters: usize = self.parameters.iter().map(Vec::len).sum();
         Extent {
             part: Part::whole(1),
-            operations: a_sample * (self.n_losses() * self.recipe.batch) as f64,
+            work: Work::Operations(a_sample * (self.n_losses() * self.recipe.batch) as f64),
             bytes: ((numbers + 2 * parameters) * size_of::<f32>()) as f64,
         }
     }
@@ -485,7 +485,7 @@ impl Problem for Session {
         let profiled = self.recipe.is_profiled.then(|| rung("profiled", true));
         let is_fit = |gpu: &&Gpu| {
             let is_software = gpu.adapter().device_type == DeviceType::Cpu;
-            !is_software || whole.operations <= SOFTWARE_OPERATIONS
+            !is_software || whole.work.amount() <= SOFTWARE_OPERATIONS
         };
         let on_devices = gpus.iter().filter(is_fit).map(|gpu| Rung {
             executor: "wgsl",
@@ -501,6 +501,7 @@ impl Problem for Session {
             size: self.recipe.size.clone(),
             whole,
             n_losses: self.n_losses(),
+            figure: None,
             rungs: on_host.chain(on_devices).collect(),
             rivals: self.rivals(),
             left_out: gpus

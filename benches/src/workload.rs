@@ -6,6 +6,7 @@
 //! which a [`Workload`] borrows. Rungs and rivals are [`Contestant`]s alike, so they take turns under the same rules
 //! and pass the same check.
 
+use crate::figure::Figure;
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
 use crate::on_gpu::{self, OnGpu};
@@ -21,6 +22,8 @@ use tensor_core::{Element, Executor, Tensor, compare};
 pub enum Output {
     /// Floats.
     F32(Vec<f32>),
+    /// Floats of twice the width.
+    F64(Vec<f64>),
     /// Counts.
     U32(Vec<u32>),
     /// Answers.
@@ -31,6 +34,7 @@ impl Output {
     fn type_name(&self) -> &'static str {
         match self {
             Self::F32(_) => "f32",
+            Self::F64(_) => "f64",
             Self::U32(_) => "u32",
             Self::Bool(_) => "bool",
         }
@@ -71,6 +75,7 @@ macro_rules! output_element {
 }
 
 output_element!(f32, F32);
+output_element!(f64, F64);
 output_element!(u32, U32);
 output_element!(bool, Bool);
 
@@ -158,13 +163,56 @@ impl Part {
     }
 }
 
+/// An amount of work in a unit that users of the workload count in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// Arithmetic operations, comparisons and selections included.
+    Operations(f64),
+    /// Values of a function, whatever each takes.
+    Values(f64),
+}
+
+impl Work {
+    /// Gives the number, in its unit.
+    #[must_use]
+    pub fn amount(self) -> f64 {
+        match self {
+            Self::Operations(amount) | Self::Values(amount) => amount,
+        }
+    }
+
+    /// Gives the arithmetic operations, if those were counted.
+    #[must_use]
+    pub fn operations(self) -> Option<f64> {
+        match self {
+            Self::Operations(amount) => Some(amount),
+            Self::Values(_) => None,
+        }
+    }
+
+    /// Gives work per second in [`Work::rate_unit`].
+    #[must_use]
+    pub fn rate(self, seconds: f64) -> f64 {
+        self.amount() / seconds * 1e-9
+    }
+
+    /// Gives the unit of rates: 10⁹ operations or values per second.
+    #[must_use]
+    pub fn rate_unit(self) -> &'static str {
+        match self {
+            Self::Operations(_) => "GFLOP/s",
+            Self::Values(_) => "Gvalue/s",
+        }
+    }
+}
+
 /// How much of the work is done, and what that takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
     /// Rows of the result.
     pub part: Part,
-    /// Arithmetic operations, comparisons and selections included.
-    pub operations: f64,
+    /// How much that is, in the unit of its rate.
+    pub work: Work,
     /// Bytes of inputs and outputs, each counted once.
     pub bytes: f64,
 }
@@ -283,6 +331,12 @@ pub struct Workload<'a> {
     pub rivals: Vec<Job<'a>>,
     /// What was left out here, and why.
     pub left_out: Vec<NotRun>,
+    /// What a right result shows.
+    #[allow(
+        clippy::type_complexity,
+        reason = "a closure in a box; an alias would hide it"
+    )]
+    pub figure: Option<Box<dyn Fn(&Output) -> Result<Figure> + 'a>>,
     /// Compares a result, of which only `part` was done, with the oracle.
     #[allow(
         clippy::type_complexity,

@@ -7,9 +7,11 @@ use crate::workload::Task;
 
 pub mod chain;
 pub mod conv;
+pub mod inverse_gaussian;
 pub mod matmul;
 pub mod matmul_pair;
 pub mod matmul_scale;
+pub mod normality;
 pub mod similarity;
 pub mod similarity_pairs;
 pub mod softmax;
@@ -31,6 +33,8 @@ pub fn all(real_gpu: bool) -> Vec<Task> {
         two_layer_net::task(),
     ]);
     tasks.extend(similarity_pairs::tasks(real_gpu));
+    tasks.extend(inverse_gaussian::Function::ALL.map(inverse_gaussian::Function::task));
+    tasks.push(normality::task());
     tasks.extend(train_mnist::Net::ALL.map(train_mnist::Net::task));
     tasks
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
 use anyhow::Result;
-use benches::workload::{Extent, Part, Rung};
+use benches::workload::{Extent, Part, Rung, Work};
 use std::hint::black_box;
 
 /// Bytes of a result; what the test harness allocates meanwhile is far below.
@@ -12,7 +12,7 @@ const LEN: usize = 64 << 20;
 fn extra_bytes(work: impl FnMut(&mut Vec<bool>) -> Result<()>) -> u64 {
     let extent = Extent {
         part: Part::whole(1),
-        operations: 1.0,
+        work: Work::Operations(1.0),
         bytes: 1.0,
     };
     let rung = Rung::on_cpu("counted", extent, LEN, work);

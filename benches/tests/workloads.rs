@@ -8,7 +8,9 @@ use benches::rivals::{Rival, python};
 use benches::training::layer::Layer;
 use benches::training::{Recipe, Samples, Session, Stage};
 use benches::workload::{Contestant, Output, Problem, Workload};
+use benches::workloads::inverse_gaussian::Function;
 use benches::workloads::matmul::Product;
+use benches::workloads::normality::Distances;
 use benches::workloads::{
     chain, conv, matmul_pair, matmul_scale, similarity, softmax, train_mnist, two_layer_net,
 };
@@ -29,6 +31,10 @@ fn problems() -> Vec<Box<dyn Problem>> {
     ];
     let mut problems: Vec<Box<dyn Problem>> = vec![Box::new(Product::square(19).unwrap())];
     problems.extend(programs.map(Result::unwrap));
+    for function in [Function::Pdf, Function::Cdf, Function::Quantile] {
+        problems.push(Box::new(function.problem(203).unwrap()));
+    }
+    problems.push(Box::new(Distances::new(5)));
     problems.push(Box::new(two_layer_net::session([5, 7, 4, 3], 12).unwrap()));
     problems.push(Box::new(classifier().unwrap()));
     problems
@@ -81,6 +87,7 @@ fn classifier() -> anyhow::Result<Session> {
 fn spoil(result: &mut Output) {
     match result {
         Output::F32(elements) => elements[0] = elements[0] * 1.01 + 0.01,
+        Output::F64(elements) => elements[0] = elements[0] * 1.01 + 0.01,
         Output::U32(elements) => elements[0] += 1,
         Output::Bool(elements) => elements[0] = !elements[0],
     }
@@ -119,6 +126,7 @@ fn one_wrong_element_is_refused_and_so_are_other_lengths_and_types() {
         (workload.check)(&result, part).expect_err(workload.name);
         for other in [
             Output::F32(vec![]),
+            Output::F64(vec![0.0; 4]),
             Output::U32(vec![0; 4]),
             Output::Bool(vec![true; 4]),
         ] {
@@ -133,7 +141,8 @@ fn operations_and_bytes_are_positive_and_rates_of_parts_stay_comparable() {
         let workload = problem.workload(&[]);
         for rung in &workload.rungs {
             let extent = rung.extent;
-            assert!(extent.operations > 0.0 && extent.operations <= workload.whole.operations);
+            let (amount, whole) = (extent.work.amount(), workload.whole.work.amount());
+            assert!(amount > 0.0 && amount <= whole);
             assert!(extent.bytes > 0.0 && extent.bytes <= workload.whole.bytes);
         }
     }

@@ -14,12 +14,12 @@ use serde_json::json;
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
-Creates a Python environment with NumPy, PyTorch and JAX, whose rows then stand in the
+Creates a Python environment with NumPy, SciPy, PyTorch and JAX, whose rows then stand in the
 table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA. Its
 compiled rival also needs a C++ compiler.
 
   --venv DIR        where (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
-  --packages LIST   what to install, by spaces (default: \"numpy torch jax\"; may be empty)
+  --packages LIST   what to install, by spaces (default: \"numpy scipy torch jax\"; may be empty)
   --json            one JSON object instead of text
   --                what follows goes to `pip install`, an index for instance
 ";
@@ -28,7 +28,7 @@ compiled rival also needs a C++ compiler.
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Name of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
-const PACKAGES: &str = "numpy torch jax";
+const PACKAGES: &str = "numpy scipy torch jax";
 
 struct Options {
     venv: PathBuf,

@@ -50,6 +50,15 @@ impl Ink {
         }
     }
 
+    /// Gives a colour for the line of this number in a picture; they repeat after all hues.
+    pub(super) fn hue(idx: usize) -> Self {
+        let hues = usize::from(ADAPTERS) + 1;
+        match u8::try_from(idx % hues) {
+            Ok(0) | Err(_) => Self::Cpu,
+            Ok(hue) => Self::Adapter(hue - 1),
+        }
+    }
+
     /// Gives the class name after `fill-`, `line-` and `swatch-`.
     pub(super) fn name(self) -> String {
         match self {

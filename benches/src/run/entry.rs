@@ -2,9 +2,10 @@
 
 use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
+use crate::figure::Figure;
 use crate::measure::{Ratio, Timing, wall};
 use crate::record::Check;
-use crate::workload::{Contestant, Output, Part, Workload};
+use crate::workload::{Contestant, Extent, Output, Workload};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ const LONGEST_REPEATED_S: f64 = 4.0;
 
 /// A contestant, ready to take turns.
 pub(super) struct Entry<'a> {
-    pub(super) part: Part,
+    pub(super) extent: Extent,
     pub(super) check: Check,
     /// Time of the start: what it takes to bring inputs to where they are used.
     pub(super) upload_s: Option<f64>,
@@ -27,7 +28,9 @@ pub(super) struct Entry<'a> {
     /// Time to bring the result back.
     pub(super) read_back_s: Option<f64>,
     pub(super) peak_extra_bytes: Option<u64>,
-    /// What its last checked result says of a training.
+    /// What its last checked result shows.
+    pub(super) figure: Option<Figure>,
+    /// What it says of a training.
     pub(super) curve: Curve,
     /// Whether rivals are set beside it, which takes its time by the host's clock.
     compared: bool,
@@ -44,18 +47,19 @@ impl<'a> Entry<'a> {
     /// Starts a contestant, runs it for the first time and checks its result; a fault of any of these becomes the
     /// entry's check.
     pub(super) fn new(
-        part: Part,
+        extent: Extent,
         compared: bool,
         start: impl FnOnce() -> Result<Box<dyn Contestant + 'a>>,
         workload: &Workload<'_>,
     ) -> Self {
         let mut entry = Self {
-            part,
+            extent,
             check: Check::Ok,
             upload_s: None,
             first_call_s: None,
             read_back_s: None,
             peak_extra_bytes: None,
+            figure: None,
             curve: Curve::default(),
             compared,
             contestant: None,
@@ -112,8 +116,12 @@ impl<'a> Entry<'a> {
 
     /// Compares a result with the oracle, and keeps its curve if it is right.
     fn judge(&mut self, result: &Output, workload: &Workload<'_>) -> Result<()> {
-        (workload.check)(result, self.part)?;
+        (workload.check)(result, self.extent.part)?;
         self.curve = Curve::of(result, workload.n_losses);
+        self.figure = match &workload.figure {
+            Some(figure) if self.compared => Some(figure(result)?),
+            _ => None,
+        };
         Ok(())
     }
 
@@ -162,7 +170,7 @@ impl<'a> Entry<'a> {
         self.contestant = None;
         (self.upload_s, self.first_call_s, self.read_back_s) = (None, None, None);
         self.peak_extra_bytes = None;
-        self.curve = Curve::default();
+        (self.figure, self.curve) = (None, Curve::default());
         self.rounds.clear();
         self.wall_rounds.clear();
     }
@@ -205,7 +213,7 @@ impl<'a> Entry<'a> {
             .iter()
             .filter_map(|round| Timing::from_samples(round));
         medians
-            .map(|timing| timing.median / self.part.share())
+            .map(|timing| timing.median / self.extent.part.share())
             .collect()
     }
 }
@@ -225,6 +233,7 @@ fn runs_per_turn(seconds: f64) -> usize {
 mod tests {
     use super::*;
     use crate::workload::{Extent, OutputElement};
+    use crate::workload::{Part, Work};
     use anyhow::bail;
     use tensor_core::compare::{Bound, compare};
 
@@ -259,7 +268,7 @@ mod tests {
     ) -> Entry<'static> {
         let whole = Extent {
             part: Part::whole(10),
-            operations: 1.0,
+            work: Work::Operations(1.0),
             bytes: 1.0,
         };
         let workload = Workload {
@@ -268,6 +277,7 @@ mod tests {
             size: "1".to_owned(),
             whole,
             n_losses: 1,
+            figure: None,
             rungs: vec![],
             left_out: Vec::new(),
             rivals: vec![],
@@ -284,15 +294,11 @@ mod tests {
                 spoils,
             }) as Box<dyn Contestant>)
         };
-        let mut entry = Entry::new(
-            Part {
-                rows: share,
-                of: 10,
-            },
-            true,
-            start,
-            &workload,
-        );
+        let part = Part {
+            rows: share,
+            of: 10,
+        };
+        let mut entry = Entry::new(Extent { part, ..whole }, true, start, &workload);
         for round in 0..N_ROUNDS {
             entry.take_turn(round);
         }

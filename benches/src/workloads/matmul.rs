@@ -13,7 +13,7 @@ pub mod wgsl;
 
 use crate::program::Law;
 use crate::rivals::{Job, Script, script};
-use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Workload};
+use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
 use crate::{mnist, roundings};
 use gpu_wgsl::Gpu;
 use tensor_core::Tensor;
@@ -124,7 +124,7 @@ impl Product {
     pub fn extent(&self, part: Part) -> Extent {
         Extent {
             part,
-            operations: self.operations(part),
+            work: Work::Operations(self.operations(part)),
             bytes: self.bytes(part),
         }
     }
@@ -220,6 +220,7 @@ impl Problem for Product {
             size: size(self.shape),
             whole: self.extent(self.whole()),
             n_losses: 0,
+            figure: None,
             rungs,
             // Compiled, a single product is the library's call that it was before.
             left_out: Vec::new(),

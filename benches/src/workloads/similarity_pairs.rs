@@ -13,7 +13,7 @@
 
 use crate::program::Law;
 use crate::record::Timer;
-use crate::workload::{Contestant, Extent, Output, Part, Problem, Rung, Task, Workload};
+use crate::workload::{Contestant, Extent, Output, Part, Problem, Rung, Task, Work, Workload};
 use anyhow::{Context, Result, ensure};
 use gpu_wgsl::{DeviceType, Gpu};
 use std::convert::Infallible;
@@ -107,7 +107,7 @@ impl Pairs {
         let pairs = self.n_cols as f64 * (self.n_cols + 1) as f64 / 2.0;
         Extent {
             part: Part::whole(1),
-            operations: OPERATIONS_PER_VALUE * self.values_per_pair * pairs,
+            work: Work::Operations(OPERATIONS_PER_VALUE * self.values_per_pair * pairs),
             bytes: (self.x.len() * size_of::<f32>()) as f64 + pairs / 8.0,
         }
     }
@@ -310,6 +310,7 @@ impl Problem for Pairs {
             size: format!("{}x{}", self.n_rows, self.n_cols),
             whole: self.extent(),
             n_losses: 0,
+            figure: None,
             rungs,
             rivals: Vec::new(),
             left_out: Vec::new(),

@@ -38,6 +38,26 @@ pub enum Error {
         /// What it was given.
         ln_p: f64,
     },
+    /// A ratio of parameters is zero, negative, infinite or NaN.
+    #[error("{operation}: k is {k}, it must be positive and finite")]
+    RatioInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// What it was given.
+        k: f64,
+    },
+    /// A number was not found with the promised error, or a law gave NaN on the way.
+    #[error(
+        "{operation}: found {value} with an estimated error of {error}, which is more than promised"
+    )]
+    NotConverged {
+        /// The function that was called.
+        operation: &'static str,
+        /// The best number found.
+        value: f64,
+        /// Its estimated error.
+        error: f64,
+    },
     /// An output slice is not as long as its input.
     #[error("{operation}: input has {input} elements, output {output}")]
     LengthMismatch {
@@ -65,6 +85,15 @@ pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
         Ok(shape)
     } else {
         Err(Error::ShapeInvalid { law, shape })
+    }
+}
+
+/// Gives a ratio of parameters back if it can be one.
+pub(crate) fn ratio(operation: &'static str, k: f64) -> Result<f64, Error> {
+    if k > 0.0 && k <= f64::MAX {
+        Ok(k)
+    } else {
+        Err(Error::RatioInvalid { operation, k })
     }
 }
 

@@ -14,11 +14,18 @@
 //! ```
 #![doc = include_str!("accuracy.md")]
 
+pub mod distance;
 mod error;
 mod inverse_gaussian;
 mod lanes;
+pub mod normality;
+mod quadrature;
+mod root;
 mod special;
+mod standardized;
 
 pub use error::Error;
 pub use inverse_gaussian::InverseGaussian;
 pub use lanes::Real;
+pub use quadrature::Estimate;
+pub use standardized::Standardized;

@@ -1,0 +1,10 @@
+"""The density of the inverse Gaussian law of mean 0.5 and shape 1."""
+
+import protocol
+
+
+def with_scipy(scipy, x):
+    return scipy.stats.invgauss.pdf(x, 0.5)
+
+
+protocol.rival({"x": ("n",)}, scipy=with_scipy, dtype="f64")

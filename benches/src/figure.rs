@@ -1,0 +1,80 @@
+//! A picture that a result shows: panels of named lines, as a record keeps them.
+//!
+//! Role: what a workload says with its numbers beyond how long they took; `report` draws it.
+
+use serde::{Deserialize, Serialize};
+
+/// Panels side by side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Figure {
+    /// One sentence that says what is seen.
+    pub caption: String,
+    /// From left to right.
+    pub panels: Vec<Panel>,
+}
+
+/// One plot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Panel {
+    /// What x is, with its unit.
+    pub x: String,
+    /// What y is, with its unit.
+    pub y: String,
+    /// Whether both axes are logarithmic.
+    pub is_log: bool,
+    /// The lines; the first stand out.
+    pub lines: Vec<Line>,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Whether it is what the others are held against: a limit, an asymptote.
+    pub is_reference: bool,
+    /// x and y, ascending in x.
+    pub points: Vec<[f32; 2]>,
+}
+
+impl Line {
+    /// Gives the line of a function at ascending places, without those at which it is not finite.
+    #[must_use]
+    pub fn of(
+        name: impl Into<String>,
+        places: impl IntoIterator<Item = f64>,
+        function: impl Fn(f64) -> f64,
+    ) -> Self {
+        Self::through(name, places.into_iter().map(|x| (x, function(x))))
+    }
+
+    /// Gives the line through points ascending in x, without those that are not finite.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a picture has fewer digits"
+    )]
+    pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let points = points.into_iter().map(|(x, y)| [x as f32, y as f32]);
+        Self {
+            name: name.into(),
+            is_reference: false,
+            // JSON has no word for other numbers.
+            points: points
+                .filter(|point| point.iter().all(|x| x.is_finite()))
+                .collect(),
+        }
+    }
+
+    /// Makes it a reference.
+    #[must_use]
+    pub fn as_reference(self) -> Self {
+        Self {
+            is_reference: true,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! S0's figure: how the standardised inverse Gaussian becomes normal as `λ/μ` grows.
+//!
+//! Role: the workload `ig-normality`: the total variation distance to the normal law at ratios from 1 to 10⁶, and the picture of
+//! it. Rungs: `quadrature`, the distance between any two laws; `host`, the closed form. The rival integrates by SciPy.
+//! Method: the truth is the integral of the difference of the densities by Simpson's rule, in pieces between the points at
+//! which they cross. The source's own script averages over a grid of 1000 points, and its number is the integral, twice
+//! the distance; the claims ledger has more on that.
+//! Shapes: one distance a ratio.
+//! Source: S0, "Normality of Inverse Gaussian".
+
+use crate::figure::{Figure, Line, Panel};
+use crate::rivals::{Job, script};
+use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use anyhow::Result;
+use distributions::{Standardized, distance, normality};
+use gpu_wgsl::Gpu;
+use statrs::distribution::Normal;
+use tensor_core::compare::{Bound, compare};
+
+/// Name of the workload.
+pub const NAME: &str = "ig-normality";
+/// Ratios: so many, a quarter of a decade apart, from 1 on.
+const N_RATIOS: usize = 25;
+const PER_DECADE: f64 = 4.0;
+/// S0 shows the densities of these `μ/λ`.
+const SHOWN: [f64; 5] = [0.2, 0.1, 0.05, 0.01, 0.0001];
+/// Points of Simpson's rule in each piece, even; its error is then far below the bound.
+const SIMPSON: usize = 4000;
+/// What SciPy is asked for, ten times over, in epsilons: 1e-8.
+const BOUND: usize = 45_000_000;
+/// Beyond this both densities are negligible, in standard deviations, for ratios from 1 on.
+const FAR: f64 = 60.0;
+
+/// Gives the task.
+#[must_use]
+pub fn task() -> Task {
+    Task {
+        name: NAME,
+        size: N_RATIOS.to_string(),
+        needs_labels: false,
+        program: None,
+        prepare: Box::new(|_| Ok(Box::new(Distances::new(N_RATIOS)))),
+    }
+}
+
+/// The ratios and the truth about them.
+#[derive(Clone, Debug)]
+pub struct Distances {
+    ratios: Vec<f32>,
+    truth: Vec<f64>,
+}
+
+impl Distances {
+    /// Integrates for each of so many ratios.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "rivals read f32")]
+    pub fn new(n_ratios: usize) -> Self {
+        let ratio = |idx: usize| 10_f64.powf(idx as f64 / PER_DECADE) as f32;
+        let ratios: Vec<f32> = (0..n_ratios).map(ratio).collect();
+        let truth = ratios
+            .iter()
+            .map(|&ratio| integrated(f64::from(ratio).sqrt()));
+        Self {
+            truth: truth.collect(),
+            ratios,
+        }
+    }
+
+    /// The square roots of the ratios.
+    fn ks(&self) -> impl Iterator<Item = f64> {
+        self.ratios.iter().map(|&ratio| f64::from(ratio).sqrt())
+    }
+
+    fn extent(&self) -> Extent {
+        Extent {
+            part: Part::whole(1),
+            work: Work::Values(self.ratios.len() as f64),
+            bytes: (self.ratios.len() * (size_of::<f32>() + size_of::<f64>())) as f64,
+        }
+    }
+
+    fn rung<'a>(
+        &'a self,
+        name: &'static str,
+        distance: impl Fn(f64) -> Result<f64> + 'a,
+    ) -> Rung<'a> {
+        let work = move |out: &mut Vec<f64>| {
+            for (out, k) in out.iter_mut().zip(self.ks()) {
+                *out = distance(k)?;
+            }
+            Ok(())
+        };
+        Rung::on_cpu(name, self.extent(), self.ratios.len(), work)
+    }
+
+    /// S0's two panels.
+    fn figure(&self, distances: &[f64]) -> Result<Figure> {
+        const WIDTH: f64 = 5.0;
+        const POINTS: u32 = 240;
+        let places =
+            || (0..=POINTS).map(|i| WIDTH * (2.0 * f64::from(i) / f64::from(POINTS) - 1.0));
+        let mut densities = Vec::new();
+        for phi in SHOWN {
+            let law = Standardized::new(phi.recip().sqrt())?;
+            densities.push(Line::of(
+                format!("λ/μ = {}", phi.recip().round()),
+                places(),
+                |y| law.pdf(y),
+            ));
+        }
+        let normal = |y: f64| (-0.5 * y * y).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        densities.push(Line::of("normal", places(), normal).as_reference());
+        let ratios = || self.ratios.iter().map(|&ratio| f64::from(ratio));
+        let measured = ratios().zip(distances.iter().copied());
+        let asymptote = |ratio: f64| normality::constants::TOTAL_VARIATION / ratio.sqrt();
+        Ok(Figure {
+            caption: "Left: densities of the standardised law. Right: its total variation distance from the normal law, and the \
+                asymptote of slope -1/2 in λ/μ."
+                .to_owned(),
+            panels: vec![
+                Panel {
+                    x: "standard deviations from the mean".to_owned(),
+                    y: "density".to_owned(),
+                    is_log: false,
+                    lines: densities,
+                },
+                Panel {
+                    x: "λ/μ".to_owned(),
+                    y: "total variation distance".to_owned(),
+                    is_log: true,
+                    lines: vec![
+                        Line::through("measured", measured),
+                        Line::of("0.3775 (λ/μ)^(-1/2)", ratios(), asymptote).as_reference(),
+                    ],
+                },
+            ],
+        })
+    }
+}
+
+/// Half the integral of the difference of the densities, by Simpson's rule in pieces between the crossings.
+fn integrated(k: f64) -> f64 {
+    let density = |y: f64| {
+        let r = 1.0 + y / k;
+        if r > 0.0 {
+            (-0.5 * y * y / r - 1.5 * r.ln()).exp()
+        } else {
+            0.0
+        }
+    };
+    let difference = |y: f64| density(y) - (-0.5 * y * y).exp();
+    // The densities cross at 0 and once on each side of it.
+    let crossing = |mut inner: f64, mut outer: f64| {
+        let is_above = difference(outer) > 0.0;
+        for _ in 0..100 {
+            let middle = 0.5 * (inner + outer);
+            if (difference(middle) > 0.0) == is_above {
+                outer = middle;
+            } else {
+                inner = middle;
+            }
+        }
+        inner
+    };
+    let left_end = (-k).max(-FAR);
+    let (left, right) = (crossing(-0.3, (-k).max(-4.0)), crossing(0.3, 4.0));
+    let pieces = [left_end, left, 0.0, right, 6.0, FAR];
+    let total: f64 = pieces
+        .windows(2)
+        .map(|ends| simpson(difference, ends[0], ends[1]).abs())
+        .sum();
+    // The normal law's part beyond the end of the other.
+    let beyond = 0.5 * puruspe::erfc(-left_end / std::f64::consts::SQRT_2);
+    0.5 * (total / (2.0 * std::f64::consts::PI).sqrt() + beyond)
+}
+
+fn simpson(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
+    let width = (high - low) / SIMPSON as f64;
+    let at = |i: usize| f(low + width * i as f64);
+    let inner: f64 = (1..SIMPSON)
+        .map(|i| if i % 2 == 1 { 4.0 * at(i) } else { 2.0 * at(i) })
+        .sum();
+    width / 3.0 * (at(0) + inner + f(high))
+}
+
+impl Problem for Distances {
+    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+        let by_quadrature = |k: f64| {
+            let normal = Normal::new(0.0, 1.0)?;
+            Ok(distance::total_variation(&Standardized::new(k)?, &normal)?.value)
+        };
+        Workload {
+            name: NAME,
+            source: "S0",
+            size: self.ratios.len().to_string(),
+            whole: self.extent(),
+            n_losses: 0,
+            figure: Some(Box::new(|result| self.figure(f64::of(result)?))),
+            rungs: vec![
+                self.rung("quadrature", by_quadrature),
+                self.rung("host", |k| Ok(normality::total_variation(k)?)),
+            ],
+            rivals: Job::each(
+                &["scipy"],
+                script!("ig_normality.py"),
+                &[("n", self.ratios.len())],
+                &[("ratios", &self.ratios)],
+            ),
+            left_out: Vec::new(),
+            check: Box::new(|result, _| {
+                compare(f64::of(result)?, &self.truth, &Bound::relative(BOUND))?;
+                Ok(())
+            }),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Distances between laws of statrs and of this crate, against closed forms.
+
+use distributions::{Error, Estimate, InverseGaussian, distance, normality};
+use statrs::distribution::{
+    Cauchy, Continuous, ContinuousCDF, Exp, InverseCdfError, Laplace, Normal, Uniform,
+};
+use statrs::statistics::{Max, Min};
+use tensor_core::compare::{Bound, assert_close};
+
+/// Checks that a distance lies within its own error estimate of the truth.
+#[track_caller]
+fn check(found: Result<Estimate, Error>, truth: f64) {
+    let Estimate { value, error } = found.unwrap();
+    assert!(
+        (value - truth).abs() <= error,
+        "{value} ± {error}, truth {truth}"
+    );
+    assert!(error <= 1e-10 * truth || error < 1e-13, "{error}");
+}
+
+/// The inverse Gaussian of mean `k` and shape `k³`, moved by its mean: its variance is 1.
+struct Standardised {
+    law: InverseGaussian,
+    k: f64,
+}
+
+impl Standardised {
+    fn new(k: f64) -> Self {
+        let law = InverseGaussian::new(k, k * k * k).unwrap();
+        Self { law, k }
+    }
+}
+
+impl Min<f64> for Standardised {
+    fn min(&self) -> f64 {
+        -self.k
+    }
+}
+
+impl Max<f64> for Standardised {
+    fn max(&self) -> f64 {
+        f64::INFINITY
+    }
+}
+
+impl Continuous<f64, f64> for Standardised {
+    fn pdf(&self, x: f64) -> f64 {
+        self.law.pdf(x + self.k)
+    }
+
+    fn ln_pdf(&self, x: f64) -> f64 {
+        self.law.ln_pdf(x + self.k)
+    }
+}
+
+impl ContinuousCDF<f64, f64> for Standardised {
+    fn cdf(&self, x: f64) -> f64 {
+        self.law.cdf(x + self.k)
+    }
+
+    fn inverse_cdf(&self, p: f64) -> f64 {
+        self.law.inverse_cdf(p) - self.k
+    }
+
+    fn try_inverse_cdf(&self, p: f64) -> Result<f64, InverseCdfError> {
+        Ok(self.inverse_cdf(p))
+    }
+}
+
+#[test]
+fn the_normality_of_the_inverse_gaussian_is_found_by_quadrature_too() {
+    let normal = Normal::new(0.0, 1.0).unwrap();
+    for k in [0.5, 1.0, 4.0, 30.0] {
+        let law = Standardised::new(k);
+        check(
+            distance::total_variation(&law, &normal),
+            normality::total_variation(k).unwrap(),
+        );
+        check(
+            distance::hellinger(&law, &normal),
+            normality::hellinger(k).unwrap(),
+        );
+        check(distance::kl(&law, &normal), normality::kl(k).unwrap());
+        // The normal distribution function of statrs is good to 1e-10 only.
+        let cdf_based = [
+            distance::kolmogorov(&law, &normal).unwrap().value,
+            distance::wasserstein1(&law, &normal).unwrap().value,
+        ];
+        let truth = [
+            normality::kolmogorov(k).unwrap(),
+            normality::wasserstein1(k).unwrap(),
+        ];
+        assert_close(cdf_based, truth, Bound::relative(1).or_absolute(4e-10));
+        assert_eq!(distance::kl(&normal, &law).unwrap().value, f64::INFINITY);
+    }
+}
+
+#[test]
+fn shifted_and_scaled_laws_are_as_far_apart_as_formulas_say() {
+    let normal = |mean, std| Normal::new(mean, std).unwrap();
+    check(
+        distance::kl(&normal(0.0, 1.0), &normal(0.1, 2.0)),
+        2_f64.ln() + (1.0 + 0.01) / 8.0 - 0.5,
+    );
+    let product: f64 = (2.0 * 2.0 / 5.0_f64).sqrt() * (-0.25 * 9.0 / 5.0_f64).exp();
+    check(
+        distance::hellinger(&normal(0.0, 1.0), &normal(3.0, 2.0)),
+        (1.0 - product).sqrt(),
+    );
+    let (a, b) = (Exp::new(1.0).unwrap(), Exp::new(2.0).unwrap());
+    // The densities are equal at ln 2, where the distribution functions are 1/2 and 3/4.
+    check(distance::total_variation(&a, &b), 0.25);
+    check(distance::kolmogorov(&a, &b), 0.25);
+    check(distance::wasserstein1(&a, &b), 0.5);
+    check(distance::kl(&a, &b), 1.0 - 2_f64.ln());
+    check(distance::kl(&b, &a), 2_f64.ln() - 0.5);
+    let laplace = |at| Laplace::new(at, 1.0).unwrap();
+    check(distance::wasserstein1(&laplace(0.0), &laplace(0.7)), 0.7);
+    check(
+        distance::total_variation(&laplace(0.0), &laplace(0.7)),
+        -(-0.35_f64).exp_m1(),
+    );
+    let cauchy = |at| Cauchy::new(at, 1.0).unwrap();
+    let half_angle = 2.0 / std::f64::consts::PI * 0.5_f64.atan();
+    check(
+        distance::total_variation(&cauchy(0.0), &cauchy(1.0)),
+        half_angle,
+    );
+    check(distance::kolmogorov(&cauchy(0.0), &cauchy(1.0)), half_angle);
+}
+
+#[test]
+fn supports_that_differ_are_cut_at_their_ends() {
+    let uniform = |low, high| Uniform::new(low, high).unwrap();
+    check(
+        distance::total_variation(&uniform(0.0, 1.0), &uniform(0.3, 1.3)),
+        0.3,
+    );
+    check(
+        distance::kolmogorov(&uniform(0.0, 1.0), &uniform(0.3, 1.3)),
+        0.3,
+    );
+    check(
+        distance::wasserstein1(&uniform(0.0, 1.0), &uniform(0.3, 1.3)),
+        0.3,
+    );
+    check(
+        distance::hellinger(&uniform(0.0, 1.0), &uniform(0.3, 1.3)),
+        0.3_f64.sqrt(),
+    );
+    check(
+        distance::kl(&uniform(0.2, 0.7), &uniform(0.0, 1.0)),
+        2_f64.ln(),
+    );
+    check(
+        distance::total_variation(&uniform(0.0, 1.0), &uniform(5.0, 6.0)),
+        1.0,
+    );
+    check(
+        distance::kolmogorov(&uniform(0.0, 1.0), &uniform(5.0, 6.0)),
+        1.0,
+    );
+    assert_eq!(
+        distance::kl(&uniform(0.0, 1.0), &uniform(0.2, 0.7))
+            .unwrap()
+            .value,
+        f64::INFINITY
+    );
+}
+
+#[test]
+fn a_law_is_nowhere_from_itself() {
+    let law = InverseGaussian::new(2.0, 0.3).unwrap();
+    let found = [
+        distance::kolmogorov(&law, &law),
+        distance::total_variation(&law, &law),
+        distance::hellinger(&law, &law),
+        distance::kl(&law, &law),
+        distance::wasserstein1(&law, &law),
+    ];
+    for found in found {
+        assert_eq!(found.unwrap().value, 0.0);
+    }
+}
+
+#[test]
+fn distances_that_are_infinite_or_unreachable_are_errors() {
+    let (cauchy, normal) = (
+        Cauchy::new(0.0, 1.0).unwrap(),
+        Normal::new(0.0, 1.0).unwrap(),
+    );
+    for found in [
+        distance::kl(&cauchy, &normal),
+        distance::wasserstein1(&cauchy, &normal),
+    ] {
+        assert!(
+            matches!(found, Err(Error::NotConverged { .. })),
+            "{found:?}"
+        );
+    }
+}
