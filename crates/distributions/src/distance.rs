@@ -280,7 +280,7 @@ impl<'a, P: Law, Q: Law> Pair<'a, P, Q> {
     /// Gives a distance back if its error is what is promised; `unit` is the size that counts as 1.
     fn promised(&self, found: Estimate, unit: f64) -> Result<Estimate, Error> {
         let Estimate { value, error } = found;
-        if value.is_nan() {
+        if !value.is_finite() {
             Err(not_found(self.operation))
         } else if error <= PROMISED * value || error <= FLOOR * unit {
             Ok(found)

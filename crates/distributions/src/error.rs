@@ -68,6 +68,61 @@ pub enum Error {
         /// Elements of the output.
         output: usize,
     },
+    /// An observation is zero, negative, infinite or NaN.
+    #[error("{operation}: observation {index} is {value}, it must be positive and finite")]
+    ObservationInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// How many observations came before it.
+        index: u64,
+        /// The observation.
+        value: f64,
+    },
+    /// The weight of an observation is zero, negative, infinite or NaN.
+    #[error("{operation}: weight {index} is {weight}, it must be positive and finite")]
+    WeightInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// How many observations came before it.
+        index: u64,
+        /// The weight.
+        weight: f64,
+    },
+    /// A sample is too small for what is asked of it.
+    #[error("{operation}: the total weight of the sample is {weight}, it must be above {above}")]
+    TooFewObservations {
+        /// The function that was called.
+        operation: &'static str,
+        /// Total weight of the observations: their number, unless they have weights.
+        weight: f64,
+        /// What it must exceed.
+        above: f64,
+    },
+    /// All observations are equal, or so near that their dispersion is below f64's range.
+    #[error("{operation}: all observations are {value}, so the shape has no bound")]
+    ObservationsEqual {
+        /// The function that was called.
+        operation: &'static str,
+        /// The value of all observations.
+        value: f64,
+    },
+    /// A sufficient statistic is one that no observations have, or outside f64's range.
+    #[error(
+        "{operation}: {count} observations of total weight {weight}, mean {mean} and dispersion {dispersion} \
+         are impossible or outside the range of f64"
+    )]
+    StatisticInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// Number of observations.
+        count: u64,
+        /// Their total weight.
+        weight: f64,
+        /// Their mean.
+        mean: f64,
+        /// Their dispersion.
+        dispersion: f64,
+    },
 }
 
 /// Gives a mean back if a law may have it.
@@ -112,5 +167,31 @@ pub(crate) fn ln_probability(operation: &'static str, ln_p: f64) -> Result<f64, 
         Ok(ln_p)
     } else {
         Err(Error::LnProbabilityInvalid { operation, ln_p })
+    }
+}
+
+/// Gives an observation back if a sample may have it.
+pub(crate) fn observation(operation: &'static str, index: u64, value: f64) -> Result<f64, Error> {
+    if value > 0.0 && value <= f64::MAX {
+        Ok(value)
+    } else {
+        Err(Error::ObservationInvalid {
+            operation,
+            index,
+            value,
+        })
+    }
+}
+
+/// Gives the weight of an observation back if it may have it.
+pub(crate) fn weight(operation: &'static str, index: u64, weight: f64) -> Result<f64, Error> {
+    if weight > 0.0 && weight <= f64::MAX {
+        Ok(weight)
+    } else {
+        Err(Error::WeightInvalid {
+            operation,
+            index,
+            weight,
+        })
     }
 }

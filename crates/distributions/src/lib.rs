@@ -16,6 +16,7 @@
 
 pub mod distance;
 mod error;
+pub mod estimate;
 mod inverse_gaussian;
 mod lanes;
 pub mod normality;

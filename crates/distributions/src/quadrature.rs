@@ -68,7 +68,7 @@ struct Piece {
 /// Gives the integral of `f` over the pieces between ascending `points`.
 ///
 /// The error is at most `relative` times the integral of `|f|`, or the estimate says how much larger it is: an integral
-/// that diverges comes back with a large one. A value of `f` that is NaN or infinite makes both numbers NaN.
+/// that diverges comes back with a large one. A value of `f` that is NaN or infinite makes the integral NaN or infinite.
 pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -> Estimate {
     let mut pieces: BinaryHeap<Piece> = points
         .windows(2)
@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn the_error_estimate_covers_the_error() {
-        let cases: [(fn(f64) -> f64, f64, f64); 4] = [
+        type Case = (fn(f64) -> f64, f64, f64);
+        let cases: [Case; 4] = [
             (|x| x.exp(), 1.0, 1.0_f64.exp_m1()),
             (|x| x.sqrt(), 1.0, 2.0 / 3.0),
             (|x| (x - 0.3).abs(), 1.0, 0.29),
@@ -202,8 +203,8 @@ mod tests {
 
     #[test]
     fn an_integral_that_diverges_says_so() {
-        let Estimate { value, error } = integrate(|x| x.powi(-3), &[1e-300, 1.0], 1e-10);
-        assert!(!(error < 1e-6 * value));
+        let Estimate { value, error } = integrate(|x| (1.0 - x).powi(-2), &[0.0, 1.0], 1e-10);
+        assert!(error > 1e-6 * value || !value.is_finite());
         assert!(integrate(|_| f64::NAN, &[0.0, 1.0], 1e-10).value.is_nan());
     }
 }

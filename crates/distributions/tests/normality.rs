@@ -1,5 +1,10 @@
 //! Distances from the normal law against golden values, identities and limits.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "what was measured is shown where it is asked for"
+)]
+
 mod support;
 
 use distributions::normality::{self, constants};

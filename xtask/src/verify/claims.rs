@@ -72,7 +72,11 @@ fn finding(entry: &Value) -> String {
     let (claimed, measured) = (&entry["claimed"], &entry["measured"]);
     let verdict = text(entry, "verdict").replace('-', " ");
     let claim = text(entry, "claim");
-    format!("{claim}: claimed {claimed}, measured {measured}: {verdict}")
+    let correction = match text(entry, "correction") {
+        "" => String::new(),
+        correction => format!("; corrected: {correction}"),
+    };
+    format!("{claim}{correction}: claimed {claimed}, measured {measured}: {verdict}")
 }
 
 fn text<'a>(entry: &'a Value, key: &str) -> &'a str {

@@ -18,6 +18,8 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 /// `1 / sqrt(2π)`.
 const INV_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
+/// `1 / sqrt(π)`.
+const INV_SQRT_PI: f64 = 0.564_189_583_547_756_3;
 /// Right of this `w/√2` the upper tail is computed: in the limit of large means, here is the median.
 const UPPER_FROM: f64 = -0.47;
 
@@ -46,6 +48,8 @@ struct Exponent {
 pub(super) struct Tail {
     pub(super) is_upper: bool,
     factor: f64,
+    /// What of the factor is left without `s`, where it is the upper tail.
+    slope: f64,
     exponent: Exponent,
 }
 
@@ -58,16 +62,22 @@ impl Point {
         // q + q_low = (x - μ)/μ and g + g_low = λ/x.
         let q = d / mean;
         let q_low = ((-q).mul_add(mean, d) + d_low) / mean;
-        let g = shape / x;
+        // An infinite quotient would be infinity times 0 at the mean.
+        let g = (shape / x).min(f64::MAX);
         let g_low = (-g).mul_add(x, shape) / x;
         // 2 E = (q g) q: in this order nothing leaves f64's range unless E does.
         let (m, m_low) = product([q, q_low], [g, g_low]);
         let (e, e_low) = product([m, m_low], [q, q_low]);
-        // Far outside the plane of parameters that is promised, factors may be 0 and infinite: there E is infinite.
+        // Far outside the plane of parameters that is promised, factors may be 0 and infinite: there E is infinite, or its
+        // second part none.
         let is_tame = e <= f64::MAX;
         let exponent = Exponent {
             high: if is_tame { 0.5 * e } else { f64::INFINITY },
-            low: if is_tame { 0.5 * e_low } else { 0.0 },
+            low: if is_tame && e_low.abs() <= e {
+                0.5 * e_low
+            } else {
+                0.0
+            },
         };
         Self {
             x,
@@ -93,10 +103,12 @@ impl Point {
         let root = if is_upper { self.a } else { 0.0 };
         let lower = 0.5 * (erfcx(mirrored) + erfcx(self.b));
         // The difference is the slope times b - a, which is √2 s.
-        let upper = FRAC_1_SQRT_2 * self.s * slope(root, self.b);
+        let slope = slope(root, self.b);
+        let upper = FRAC_1_SQRT_2 * self.s * slope;
         Tail {
             is_upper,
             factor: if is_upper { upper } else { lower },
+            slope,
             exponent: self.exponent,
         }
     }
@@ -124,7 +136,8 @@ impl Point {
     pub(super) fn hazard(&self) -> f64 {
         let tail = self.tail();
         if tail.is_upper {
-            self.rate(&tail, true) / self.x
+            // Where s is 0 nothing but the slope is left of both.
+            INV_SQRT_PI / tail.slope / self.x
         } else {
             self.density() / (1.0 - tail.value())
         }

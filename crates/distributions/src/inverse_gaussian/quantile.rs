@@ -201,3 +201,34 @@ fn normal_quantile(ln_p: f64) -> f64 {
     let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
     above / below - t
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_quantile_on_the_plane_takes_more_than_eight_evaluations() {
+        let (mut most, mut total, mut count) = (0, 0, 0);
+        for phi_exponent in -28..=16 {
+            let phi = 10_f64.powf(0.5 * f64::from(phi_exponent));
+            let law = InverseGaussian::new(1.0, 1.0 / phi).unwrap();
+            for level in 0..400 {
+                // Logarithms from -1e-15 to -1e25.
+                let ln_p = -10_f64.powf(f64::from(level) / 10.0 - 15.0);
+                for is_upper in [false, true] {
+                    let Quantile { x, n_steps } =
+                        solve(&law, Target::of_ln_probability(ln_p, is_upper));
+                    assert!(
+                        n_steps <= 8,
+                        "{law:?} at {ln_p}, upper {is_upper}: {n_steps}, {x}"
+                    );
+                    (most, total, count) = (n_steps.max(most), total + n_steps, count + 1);
+                }
+            }
+        }
+        assert!(
+            f64::from(total) / f64::from(count) < 3.0,
+            "{total} of {count}, at most {most}"
+        );
+    }
+}

@@ -52,6 +52,7 @@ pub(crate) fn exp(high: f64, low: f64) -> Scaled {
     } else {
         inside
     };
+    let low = if inside == high { low } else { 0.0 };
     let n = (inside * LOG2_E + ROUNDER) - ROUNDER;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, inside) + low);
     let q = polynomial(&EXP, r);
@@ -150,4 +151,79 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_part = sum - a;
     (sum, (a - (sum - b_part)) + (b - b_part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensor_core::compare::{Bound, assert_close};
+
+    /// Numbers over a range, evenly on a logarithmic scale.
+    fn spread(low: f64, high: f64) -> Vec<f64> {
+        const N: u32 = 20_000;
+        let ratio = (high.ln() - low.ln()) / f64::from(N);
+        (0..=N)
+            .map(|i| (low.ln() + ratio * f64::from(i)).exp())
+            .collect()
+    }
+
+    #[test]
+    fn exponentials_are_those_of_the_library() {
+        let xs: Vec<f64> = spread(1e-20, 708.0)
+            .into_iter()
+            .flat_map(|x| [x, -x])
+            .collect();
+        let found: Vec<f64> = xs.iter().map(|&x| exp(x, 0.0).value()).collect();
+        let truth: Vec<f64> = xs.iter().map(|x| x.exp()).collect();
+        assert_close(found, truth, Bound::relative(2));
+        let ends = [f64::NEG_INFINITY, -746.0, 710.0, f64::INFINITY].map(|x| exp(x, 0.0).value());
+        assert_close(
+            ends,
+            [0.0, 0.0, f64::INFINITY, f64::INFINITY],
+            Bound::exact(),
+        );
+        assert!(exp(f64::NAN, 0.0).value().is_nan());
+        // Gradual underflow, and a second part that counts.
+        assert_close(
+            [exp(-740.0, 0.0).value()],
+            [(-740_f64).exp()],
+            Bound::exact().or_absolute(1e-323),
+        );
+        assert_close(
+            [exp(3.0, 1e-10).value()],
+            [(3.0 + 1e-10_f64).exp()],
+            Bound::relative(4),
+        );
+        assert_close(
+            [exp(-1000.0, 0.0).times(1e200)],
+            [5.075958897549457e-235],
+            Bound::relative(2),
+        );
+    }
+
+    #[test]
+    fn logarithms_are_those_of_the_library() {
+        let xs = spread(1e-300, 1e300);
+        let found: Vec<f64> = xs.iter().map(|&x| ln_parts(x).plus(0.0, 0.0)).collect();
+        let truth: Vec<f64> = xs.iter().map(|x| x.ln()).collect();
+        assert_close(found, truth, Bound::relative(2));
+        let zs: Vec<f64> = spread(1e-300, 0.9)
+            .into_iter()
+            .flat_map(|z| [z, -z])
+            .collect();
+        let found: Vec<f64> = zs.iter().map(|&z| ln_1p(z)).collect();
+        let truth: Vec<f64> = zs.iter().map(|z| z.ln_1p()).collect();
+        assert_close(found, truth, Bound::relative(2));
+    }
+
+    #[test]
+    fn a_sum_keeps_the_digits_of_both_of_its_parts() {
+        // ln(1e300) = 690.77… and nearly the same number subtracted: the digits of the logarithm beyond f64 are left.
+        let found = ln_parts(1e300).plus(-690.775_527_898_213_7, 0.0);
+        assert_close(
+            [found],
+            [2.3747660028800243e-14],
+            Bound::relative(1).or_absolute(5.6e-17),
+        );
+    }
 }

@@ -59,3 +59,63 @@ pub(crate) fn slope(a: f64, b: f64) -> f64 {
     let at_b_value = polynomial(&ERFCX, at_b.y);
     at_a.u * at_b.u * (-2.0 * MIDDLE * at_a.u).mul_add(divided, at_b_value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{erfcx, slope};
+    use puruspe::error::erfcx as oracle;
+    use tensor_core::compare::{Bound, assert_close};
+
+    /// Points from -1/2 on, dense where the function bends.
+    fn points() -> Vec<f64> {
+        (0..4000)
+            .map(|i| (f64::from(i) / 400.0).exp_m1() - 0.5)
+            .collect()
+    }
+
+    #[test]
+    fn values_are_those_of_the_library() {
+        let found: Vec<f64> = points().into_iter().map(erfcx).collect();
+        let truth: Vec<f64> = points().into_iter().map(oracle).collect();
+        // Below 1e-15, and what the library is off.
+        assert_close(found, truth, Bound::relative(7));
+        assert_close([erfcx(f64::INFINITY)], [0.0], Bound::exact());
+        assert_close(
+            [erfcx(1e200) * 1e200],
+            [0.564_189_583_547_756_3],
+            Bound::relative(4),
+        );
+    }
+
+    #[test]
+    fn the_slope_is_the_difference_where_that_does_not_cancel() {
+        for h in [0.75, 2.0, 40.0, 1e5] {
+            let starts = points().into_iter().filter(|a| *a < h);
+            let (mut found, mut truth, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+            for a in starts {
+                let (low, high) = (oracle(a), oracle(a + h));
+                found.push(slope(a, a + h) * h);
+                truth.push(low - high);
+                sizes.push(low);
+            }
+            assert_close(found, truth, Bound::relative(8).scaled_by(sizes));
+        }
+    }
+
+    #[test]
+    fn the_slope_of_a_point_is_the_derivative() {
+        // 2/√π - 2t erfcx(t), without its cancellation: values of 40 digits.
+        let golden = [
+            (-0.5, 3.0807396562780696),
+            (0.0, std::f64::consts::FRAC_2_SQRT_PI),
+            (0.3, 0.6876195663549195),
+            (1.0, 0.27321201478389856),
+            (5.0, 0.02133278976482631),
+            (100.0, 5.6410497625993184e-05),
+            (1000000.0, 5.6418958354691e-13),
+        ];
+        for (t, truth) in golden {
+            assert_close([slope(t, t)], [truth], Bound::relative(9));
+        }
+    }
+}

@@ -35,3 +35,34 @@ pub(crate) fn scaled_e1(x: f64) -> f64 {
     }
     1.0 / below
 }
+
+#[cfg(test)]
+mod tests {
+    use super::scaled_e1;
+    use tensor_core::compare::{Bound, assert_close};
+
+    #[test]
+    fn values_are_the_golden_ones() {
+        // mpmath 1.3.0, 40 digits: exp(x) * e1(x).
+        let golden = [
+            (1e-08, 17.843465267485485),
+            (0.001, 6.337874070325488),
+            (0.1, 2.0146425447084515),
+            (0.5, 0.9229106324837305),
+            (0.9, 0.6399492266392998),
+            (0.999999, 0.5963477659761299),
+            (1.000001, 0.5963469586708546),
+            (1.125, 0.550135130314249),
+            (1.5, 0.448256669291583),
+            (2.0, 0.3613286168882226),
+            (5.0, 0.1704221762847322),
+            (20.0, 0.04771854549596084),
+            (1000.0, 0.0009990019940238808),
+            (100000000.0, 9.999999900000002e-09),
+        ];
+        for (x, truth) in golden {
+            assert_close([scaled_e1(x)], [truth], Bound::relative(5));
+        }
+        assert_close([scaled_e1(f64::INFINITY)], [0.0], Bound::exact());
+    }
+}

@@ -1,5 +1,7 @@
 //! Golden points of the inverse Gaussian.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use distributions::InverseGaussian;
 use std::collections::HashMap;
 

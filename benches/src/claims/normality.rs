@@ -1,0 +1,333 @@
+//! Claims of S0's note on the normality of the inverse Gaussian, step by step.
+//!
+//! Method: with `k = sqrt(λ/μ)` and `h(x) = 1 - sqrt(1 - 2ix) - ix + x²/2`, computed as `-i x³ / (…)` without cancellation.
+//! A claim `O(k^p)` or `Θ(k^p)` claims the exponent `p`; what is measured is the slope between two values of `k` on logarithmic scales.
+
+use super::{Claim, Correction, Reading, Verdict};
+use anyhow::Result;
+use distributions::{InverseGaussian, Standardized, normality};
+use num_complex::Complex64;
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "s0.ig.density",
+        claim: "the density of Y is that which the note prints: largest relative difference at k = 0.5, 3 and 50",
+        claimed: &[1e-13],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let mut worst = 0.0_f64;
+            for k in [0.5_f64, 3.0, 50.0] {
+                let law = Standardized::new(k)?;
+                for y in grid(-0.9 * k.min(5.0), 5.0) {
+                    let printed = (k / (k + y)).powf(1.5) * (-k * y * y / (2.0 * (k + y))).exp();
+                    let printed = printed / (2.0 * std::f64::consts::PI).sqrt();
+                    worst = worst.max((law.pdf(y) / printed - 1.0).abs());
+                }
+            }
+            Ok(Some(vec![worst]))
+        },
+    },
+    Claim {
+        id: "s0.ig.characteristic-function",
+        claim: "the characteristic function of X is that which the note prints: largest difference",
+        claimed: &[1e-13],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let (mean, shape) = (0.7, 2.0);
+            let law = InverseGaussian::new(mean, shape)?;
+            let difference = |t: f64| {
+                let root = Complex64::new(1.0, -2.0 * mean * mean * t / shape).sqrt();
+                let printed = ((1.0 - root) * shape / mean).exp();
+                (law.characteristic_function(t) - printed).norm()
+            };
+            Ok(Some(vec![largest(grid(-20.0, 20.0).map(difference))]))
+        },
+    },
+    Claim {
+        id: "s0.ig.kolmogorov",
+        claim: "Kolmogorov's distance to the normal law is O(1/k): exponent",
+        claimed: &[-1.0],
+        reading: Reading::Printed(3),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || exponent(normality::kolmogorov),
+    },
+    Claim {
+        id: "s0.ig.total-variation",
+        claim: "the total variation distance is Θ(1/k): exponent, and our constant of it",
+        claimed: &[-1.0, 0.3775],
+        reading: Reading::Printed(4),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let exponent = slope(FAR, |k| Ok(normality::total_variation(k)?))?;
+            Ok(Some(vec![
+                exponent,
+                FAR[1] * normality::total_variation(FAR[1])?,
+            ]))
+        },
+    },
+    Claim {
+        id: "s0.ig.k",
+        claim: "the density converges as k = λ/μ grows, and the plot has that k across: slope of the distance in λ/μ",
+        claimed: &[-1.0],
+        reading: Reading::Printed(3),
+        correction: Some(Correction {
+            claim: "k is the square root of λ/μ, and the slope in the plot -1/2",
+            claimed: &[-0.5],
+            reading: Reading::Printed(3),
+            measure: slope_in_ratio,
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: slope_in_ratio,
+    },
+    Claim {
+        id: "s0.ig.real-part",
+        claim: "the real part of h(x) is Θ(x⁴): exponent between x = 0.01 and 0.02",
+        claimed: &[4.0],
+        reading: Reading::Printed(2),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let exponent = slope([0.01, 0.02], |x| Ok(h(x).re))?;
+            Ok(Some(vec![exponent]))
+        },
+    },
+    Claim {
+        id: "s0.ig.bounded",
+        claim: "|k² h(t/k)| is O(1) for |t| up to sqrt(k): exponent in k at that end",
+        claimed: &[0.0],
+        reading: Reading::Printed(2),
+        correction: Some(Correction {
+            claim: "for |t| up to the cube root of k",
+            claimed: &[0.0],
+            reading: Reading::Printed(2),
+            measure: || at_power(1.0 / 3.0),
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || at_power(0.5),
+    },
+    Claim {
+        id: "s0.ig.modulus",
+        claim: "|exp(k² h(t/k)) - 1| is Θ(t³/k) for |t| up to sqrt(k): exponent in k of the ratio at that end",
+        claimed: &[0.0],
+        reading: Reading::Printed(2),
+        correction: Some(Correction {
+            claim: "O(t³/k): the ratio stays below 0.95",
+            claimed: &[0.95],
+            reading: Reading::Below,
+            measure: || {
+                let ks = [4.0_f64, 16.0, 64.0, 1e3, 1e6];
+                let ratios = ks
+                    .iter()
+                    .flat_map(|&k| grid(0.01, 1.0).map(move |s| modulus(k, s * k.sqrt())));
+                Ok(Some(vec![largest(ratios)]))
+            },
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || {
+            let exponent = slope([1e3, 1e5], |k| Ok(modulus(k, k.sqrt())))?;
+            Ok(Some(vec![exponent]))
+        },
+    },
+    Claim {
+        id: "s0.ig.integral",
+        claim: "the integral of |φ_Y - φ|/|t| over |t| <= sqrt(k) is Θ(1/k): exponent",
+        claimed: &[-1.0],
+        reading: Reading::Printed(2),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let integral = |k: f64| {
+                let (normal, end) = (|t: f64| (-0.5 * t * t).exp(), k.sqrt());
+                Ok(simpson(end, |t| normal(t) * modulus(k, t) * t * t / k))
+            };
+            Ok(Some(vec![slope([256.0, 1024.0], integral)?]))
+        },
+    },
+    Claim {
+        id: "s0.ig.middle",
+        claim: "|exp(k² h(t/k))| is exp(Θ(1)) for |t| up to k/2: exponent in k of its logarithm at that end",
+        claimed: &[0.0],
+        reading: Reading::Printed(2),
+        correction: Some(Correction {
+            claim: "what counts is |φ_Y| = exp(-t² g), and g is at least 0.3947 there",
+            claimed: &[0.3947],
+            reading: Reading::Printed(4),
+            measure: || {
+                let least = grid(1e-3, 0.5)
+                    .map(decay)
+                    .fold(f64::INFINITY, f64::min);
+                Ok(Some(vec![least]))
+            },
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || {
+            let exponent = slope([64.0, 128.0], |k| Ok(k * k * h(0.5).re))?;
+            Ok(Some(vec![exponent]))
+        },
+    },
+    Claim {
+        id: "s0.ig.ratio",
+        claim: "the ratio of the densities is 1 - Θ(y/k) for |y| up to the cube root of k: sign of 1 - ratio at y = 0.5 and 2.5, k = 1000",
+        claimed: &[1.0, 1.0],
+        reading: Reading::Printed(0),
+        correction: Some(Correction {
+            claim: "it is 1 + (y³ - 3y)/(2k) + O(1/k²): exponent of what is left, at y = 0.5",
+            claimed: &[-2.0],
+            reading: Reading::Printed(1),
+            measure: || {
+                let y = 0.5_f64;
+                let rest = |k: f64| {
+                    Ok((ln_ratio(k, y).exp_m1() - (y.powi(3) - 3.0 * y) / (2.0 * k)).abs())
+                };
+                Ok(Some(vec![slope([1e3, 2e3], rest)?]))
+            },
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || {
+            let sign = |y: f64| (-ln_ratio(1e3, y)).signum();
+            Ok(Some(vec![sign(0.5), sign(2.5)]))
+        },
+    },
+    Claim {
+        id: "s0.ig.monotone",
+        claim: "beyond the cube root of k the ratio decreases in k, on both sides: sign of its derivative at k = 27, y = -4 and 4",
+        claimed: &[-1.0, -1.0],
+        reading: Reading::Printed(0),
+        correction: Some(Correction {
+            claim: "on the right; on the left it increases in k",
+            claimed: &[1.0, -1.0],
+            reading: Reading::Printed(0),
+            measure: signs_in_k,
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: signs_in_k,
+    },
+    Claim {
+        id: "s0.ig.sides",
+        claim: "from the cube root of k on the ratio is above 1, to the left of minus that below 1, for k >= 8: largest ratio on the left, and inverse on the right",
+        claimed: &[1.0, 1.0],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let ks = || [8.0_f64, 27.0, 1e3, 1e6].into_iter();
+            let left = ks().map(|k| ln_ratio(k, -k.cbrt()).exp());
+            let right = ks().map(|k| (-ln_ratio(k, k.cbrt())).exp());
+            Ok(Some(vec![largest(left), largest(right)]))
+        },
+    },
+    Claim {
+        id: "s0.ig.script",
+        claim: "the script's number is the total variation distance: its ratio to that at μ = 0.5, 0.25 and 0.005",
+        claimed: &[1.0, 1.0, 1.0],
+        reading: Reading::Printed(2),
+        correction: Some(Correction {
+            claim: "it is the integral, twice the distance, and its grid takes a thousandth off: ratio to twice the distance",
+            claimed: &[0.999, 0.999, 0.999],
+            reading: Reading::Printed(3),
+            measure: || script(2.0),
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || script(1.0),
+    },
+];
+
+/// Values of `k` between which exponents are measured.
+const FAR: [f64; 2] = [1e4, 1e5];
+
+/// Gives the slope of `f` between two places, both scales logarithmic.
+fn slope([low, high]: [f64; 2], f: impl Fn(f64) -> Result<f64>) -> Result<f64> {
+    Ok((f(high)? / f(low)?).ln() / (high / low).ln())
+}
+
+fn exponent(distance: fn(f64) -> Result<f64, distributions::Error>) -> Result<Option<Vec<f64>>> {
+    Ok(Some(vec![slope(FAR, |k| Ok(distance(k)?))?]))
+}
+
+fn slope_in_ratio() -> Result<Option<Vec<f64>>> {
+    let in_ratio = |ratio: f64| Ok(normality::total_variation(ratio.sqrt())?);
+    Ok(Some(vec![slope([1e8, 1e10], in_ratio)?]))
+}
+
+/// `h(x)`; to leading order `-i x³/2 + 5x⁴/8`.
+fn h(x: f64) -> Complex64 {
+    let ix = Complex64::new(0.0, x);
+    // 1 - sqrt(1 - 2ix) = 2ix/q with q = 1 + sqrt(1 - 2ix), and 2 - q = 2ix/q: so h = x²/2 - 2x²/q² = x² (q² - 4)/(2q²).
+    let q = 1.0 + (1.0 - 2.0 * ix).sqrt();
+    x * x * (-2.0 * ix / q) * (q + 2.0) / (2.0 * q * q)
+}
+
+/// Exponent in k of `|k² h(t/k)|` at `t = k^power`.
+fn at_power(power: f64) -> Result<Option<Vec<f64>>> {
+    let size = |k: f64| Ok((k * k * h(k.powf(power) / k)).norm());
+    Ok(Some(vec![slope([1e6, 1e8], size)?]))
+}
+
+/// `|exp(k² h(t/k)) - 1| / (t³/k)`.
+fn modulus(k: f64, t: f64) -> f64 {
+    let z = k * k * h(t / k);
+    // exp(z) - 1 without cancellation.
+    let (sin, cos_less_1) = (z.im.sin(), -2.0 * (0.5 * z.im).sin().powi(2));
+    let growth = z.re.exp();
+    let difference = Complex64::new(z.re.exp_m1() + growth * cos_less_1, growth * sin);
+    difference.norm() / (t.powi(3) / k)
+}
+
+/// `-ln |φ_Y(t)| / t²` at `x = t/k`.
+fn decay(x: f64) -> f64 {
+    let q = 1.0 + Complex64::new(1.0, -2.0 * x).sqrt();
+    (2.0 / (q * q)).re
+}
+
+/// Logarithm of the ratio of the densities.
+fn ln_ratio(k: f64, y: f64) -> f64 {
+    y.powi(3) / (2.0 * (k + y)) - 1.5 * (y / k).ln_1p()
+}
+
+fn signs_in_k() -> Result<Option<Vec<f64>>> {
+    const STEP: f64 = 1e-3;
+    let sign = |y: f64| (ln_ratio(27.0 + STEP, y) - ln_ratio(27.0 - STEP, y)).signum();
+    Ok(Some(vec![sign(-4.0), sign(4.0)]))
+}
+
+/// The script's average over a grid of 1000 points from -10 to 10, times 20, over so many distances.
+fn script(factor: f64) -> Result<Option<Vec<f64>>> {
+    const POINTS: u32 = 1000;
+    let ratio = |mu: f64| {
+        let k = mu.recip().sqrt();
+        let law = Standardized::new(k)?;
+        let normal = |y: f64| (-0.5 * y * y).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let places = (0..POINTS).map(|i| 20.0 * f64::from(i) / f64::from(POINTS - 1) - 10.0);
+        let sum: f64 = places.map(|y| (law.pdf(y) - normal(y)).abs()).sum();
+        let metric = sum / f64::from(POINTS) * 20.0;
+        Ok(metric / (factor * normality::total_variation(k)?))
+    };
+    [0.5, 0.25, 0.005]
+        .into_iter()
+        .map(ratio)
+        .collect::<Result<_>>()
+        .map(Some)
+}
+
+fn grid(low: f64, high: f64) -> impl Iterator<Item = f64> {
+    const POINTS: u32 = 200;
+    (0..=POINTS).map(move |i| low + (high - low) * f64::from(i) / f64::from(POINTS))
+}
+
+fn largest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, f64::max)
+}
+
+/// The integral of an even function over `|t| <= end`, by Simpson's rule.
+fn simpson(end: f64, f: impl Fn(f64) -> f64) -> f64 {
+    const PIECES: u32 = 20_000;
+    let width = end / f64::from(PIECES);
+    let inner = (1..PIECES).map(|i| f64::from(2 + 2 * (i % 2)) * f(width * f64::from(i)));
+    2.0 * width / 3.0 * (f(width * 1e-6) + inner.sum::<f64>() + f(end))
+}

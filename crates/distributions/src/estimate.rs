@@ -1,0 +1,35 @@
+//! Estimation of an inverse Gaussian from data, and tests of whether it fits.
+//!
+//! Role: [`SufficientStatistic`] takes observations in, one at a time or from parts that are merged; [`Fit`] is what
+//! follows from it: estimates, standard errors and exact confidence intervals. [`GoodnessOfFit`] asks of a whole sample
+//! whether it can come from a law, or from any inverse Gaussian.
+//! Method: the weight `W`, the mean `m` and the dispersion `S = Σ w (1/x - 1/m)` carry all that a sample says about the
+//! parameters: the maximum of the likelihood is at `μ = m`, `λ = W/S`. The textbook sum cancels where `μ/λ` is small;
+//! here it is built from squares of differences (see [`SufficientStatistic`]).
+//! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; Chhikara and Folks 1989, "The
+//! inverse Gaussian distribution: theory, methodology and applications".
+//!
+//! ```
+//! use distributions::estimate::{Fit, GoodnessOfFit};
+//! use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+//!
+//! let times = [0.62, 0.85, 1.31, 0.44, 1.02, 2.37, 0.71, 0.93, 1.58, 0.55];
+//! let fit = Fit::of(&times)?;
+//! let interval = fit.mean_interval(0.95)?;
+//! assert!(interval.lower < fit.law().mean() && fit.law().mean() < interval.upper);
+//!
+//! let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+//! let test = GoodnessOfFit::AndersonDarling.bootstrap(&times, 199, &mut rng)?;
+//! assert!(test.p_value > 0.05);
+//! # Ok::<(), distributions::Error>(())
+//! ```
+
+mod fit;
+mod goodness;
+mod quantiles;
+mod sufficient;
+mod sum;
+
+pub use fit::{Fit, Interval};
+pub use goodness::{Bootstrap, GoodnessOfFit, kolmogorov_p_value};
+pub use sufficient::SufficientStatistic;

@@ -1,0 +1,225 @@
+//! Does a sample come from this law, or from any inverse Gaussian?
+//!
+//! Role: the statistics of Anderson and Darling and of Kolmogorov against a given law; the p-value of the latter; and,
+//! where the parameters come from the same sample, p-values by parametric bootstrap, since no table holds then.
+//! Accuracy: `A²` to 8 epsilons of `n + A²`, `D` to 8 of 1; the tests measure it. Anderson and Darling's takes the
+//! logarithms of both tails, so an observation whose distribution function is 1 in f64 gives a large number and not ∞.
+//! Source: Anderson and Darling 1954, "A test of goodness of fit"; the bootstrap: Stute, Manteiga and Quindimil 1993,
+//! "Bootstrap based goodness-of-fit-tests"; its p-value: Davison and Hinkley 1997, "Bootstrap methods and their
+//! application", section 4.2.
+
+use super::fit::Fit;
+use super::sum::Sum;
+use crate::InverseGaussian;
+use crate::error::{self, Error};
+use rand::Rng;
+use statrs::function::factorial::ln_binomial;
+use std::f64::consts::PI;
+
+/// From this `sqrt(n) D` on, both one-sided deviations are hardly ever that large at once.
+const ONE_SIDED_FROM: f64 = 1.1;
+
+/// A measure of how far a sample lies from a law; 0 is nearest.
+///
+/// # Examples
+/// ```
+/// use distributions::InverseGaussian;
+/// use distributions::estimate::{GoodnessOfFit, kolmogorov_p_value};
+///
+/// let law = InverseGaussian::new(1.0, 2.0)?;
+/// let xs = [0.3, 0.8, 1.4];
+/// let d = GoodnessOfFit::Kolmogorov.statistic(&law, &xs)?;
+/// assert!(kolmogorov_p_value(xs.len(), d) > 0.5);
+/// // A law that all observations lie far right of.
+/// let small = InverseGaussian::new(1e-3, 1.0)?;
+/// assert!(GoodnessOfFit::AndersonDarling.statistic(&small, &xs)? > 1e5);
+/// # Ok::<(), distributions::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GoodnessOfFit {
+    /// `A² = -n - Σ (2i - 1)/n (ln F(x_i) + ln(1 - F(x_(n+1-i))))` over the sorted sample: all of it counts, tails most.
+    AndersonDarling,
+    /// `D`, the largest distance of the empirical distribution function from `F`: the middle counts most.
+    Kolmogorov,
+}
+
+/// What a test by parametric bootstrap found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bootstrap {
+    /// The statistic of the sample against the law fitted to it.
+    pub statistic: f64,
+    /// `(1 + b)/(1 + B)`, `b` being the number of replicates whose statistic is at least that of the sample.
+    pub p_value: f64,
+    /// The number of replicates `B`.
+    pub n_replicates: usize,
+}
+
+impl GoodnessOfFit {
+    /// Gives the statistic of a sample against a given law. Cost: sorting and two functions of the law for each element.
+    ///
+    /// # Errors
+    /// - [`Error::ObservationInvalid`]: an observation is zero, negative, infinite or NaN.
+    /// - [`Error::TooFewObservations`]: there are none.
+    pub fn statistic(self, law: &InverseGaussian, xs: &[f64]) -> Result<f64, Error> {
+        const OPERATION: &str = "statistic";
+        for (index, &x) in (0..).zip(xs) {
+            error::observation(OPERATION, index, x)?;
+        }
+        if xs.is_empty() {
+            return Err(Error::TooFewObservations {
+                operation: OPERATION,
+                weight: 0.0,
+                above: 0.0,
+            });
+        }
+        let mut sorted = xs.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        match self {
+            Self::AndersonDarling => anderson_darling(law, &sorted),
+            Self::Kolmogorov => kolmogorov(law, &sorted),
+        }
+    }
+
+    /// Tests whether a sample comes from any inverse Gaussian, the parameters being estimated from it.
+    ///
+    /// Draws `n_replicates` samples of the same size from the fitted law, fits each again and compares its statistic with
+    /// that of the sample. The same generator in the same state gives the same result. The smallest p-value is
+    /// `1/(1 + n_replicates)`. Cost: as many fits and statistics as replicates. Weights have no place here.
+    ///
+    /// # Errors
+    /// As [`Fit::of`], for the sample and for each replicate: where `μ/λ` is so small that f64 has no numbers to draw but
+    /// the mean, a replicate is [`Error::ObservationsEqual`].
+    ///
+    /// # Examples
+    /// ```
+    /// use distributions::estimate::GoodnessOfFit;
+    /// use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+    ///
+    /// // Evenly spaced: no inverse Gaussian ends so abruptly on both sides.
+    /// let xs: Vec<f64> = (0..200).map(|i| 1.0 + f64::from(i) / 200.0).collect();
+    /// let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    /// let test = GoodnessOfFit::AndersonDarling.bootstrap(&xs, 199, &mut rng)?;
+    /// assert_eq!(test.p_value, 1.0 / 200.0);
+    /// # Ok::<(), distributions::Error>(())
+    /// ```
+    pub fn bootstrap<R: Rng + ?Sized>(
+        self,
+        xs: &[f64],
+        n_replicates: usize,
+        rng: &mut R,
+    ) -> Result<Bootstrap, Error> {
+        let law = Fit::of(xs)?.law();
+        let statistic = self.statistic(&law, xs)?;
+        let mut replicate = vec![0.0; xs.len()];
+        let mut n_beyond = 0_usize;
+        for _ in 0..n_replicates {
+            law.sample_into(rng, &mut replicate);
+            let refitted = Fit::of(&replicate)?.law();
+            n_beyond += usize::from(self.statistic(&refitted, &replicate)? >= statistic);
+        }
+        Ok(Bootstrap {
+            statistic,
+            p_value: (1 + n_beyond) as f64 / (1 + n_replicates) as f64,
+            n_replicates,
+        })
+    }
+}
+
+fn anderson_darling(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
+    let mut below = vec![0.0; sorted.len()];
+    let mut above = below.clone();
+    law.ln_cdf_into(sorted, &mut below)?;
+    law.ln_sf_into(sorted, &mut above)?;
+    let n = sorted.len() as f64;
+    let pairs = below.iter().zip(above.iter().rev()).enumerate();
+    // The sum is about -n, so a plain one would lose as many units of rounding.
+    let sum = pairs.fold(Sum::from(n), |sum, (i, (below, above))| {
+        let share = (2 * i + 1) as f64 / n;
+        sum.plus(share * below).plus(share * above)
+    });
+    Ok(-sum.value())
+}
+
+fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
+    let mut below = vec![0.0; sorted.len()];
+    law.cdf_into(sorted, &mut below)?;
+    let n = sorted.len() as f64;
+    let steps = below.iter().enumerate();
+    Ok(steps.fold(0.0, |largest: f64, (i, &f)| {
+        let (before, after) = (i as f64 / n, (i + 1) as f64 / n);
+        largest.max(f - before).max(after - f)
+    }))
+}
+
+/// Gives the probability that Kolmogorov's statistic of `n` observations exceeds `d`, the law being known beforehand.
+///
+/// Twice the exact probability of a one-sided deviation where `sqrt(n) d > 1.1` or `d >= 1/2`: exact for `d >= 1/2`, else
+/// too large by the chance of both sides, which falls off as `exp(-6 n d²)`. Below, the limit law with a corrected
+/// argument. 1 for `d <= 0`, 0 for `d >= 1`, NaN for NaN or `n = 0`. Where parameters were estimated from the same
+/// sample it is far too large: use [`GoodnessOfFit::bootstrap`].
+///
+/// Accuracy: relative to the exact p-value, 1e-7 where that is at most 0.01, 2e-5 to 0.05; above, 2.5e-3 from 10
+/// observations on and 0.02 with fewer. Cost: up to `n` logarithms and exponentials.
+///
+/// # Source
+/// Birnbaum and Tingey 1951, "One-sided confidence contours for probability distribution functions"; the corrected
+/// argument: Vrbik 2018, "Small-sample corrections to Kolmogorov–Smirnov test statistic".
+#[must_use]
+pub fn kolmogorov_p_value(n: usize, d: f64) -> f64 {
+    if n == 0 || d.is_nan() {
+        return f64::NAN;
+    }
+    if d <= 0.0 || d >= 1.0 {
+        return if d <= 0.0 { 1.0 } else { 0.0 };
+    }
+    let root = (n as f64).sqrt();
+    let z = root * d;
+    if z > ONE_SIDED_FROM || d >= 0.5 {
+        (2.0 * one_sided(n, d)).min(1.0)
+    } else {
+        limit(z + 1.0 / (6.0 * root) + (z - 1.0) / (4.0 * n as f64))
+    }
+}
+
+/// Gives the probability that the empirical distribution function exceeds the true one by `d` somewhere.
+///
+/// `d Σ_j C(n, j) (d + j/n)^(j-1) (1 - d - j/n)^(n-j)` over `j` with a positive last factor.
+fn one_sided(n: usize, d: f64) -> f64 {
+    let size = n as f64;
+    let terms = (0..=n as u64).map(|j| {
+        let before = d + j as f64 / size;
+        let after = 1.0 - before;
+        let exponent = size - j as f64;
+        (j, before, after, exponent)
+    });
+    let positive = terms.take_while(|&(_, _, after, _)| after > 0.0);
+    positive
+        .map(|(j, before, after, exponent)| {
+            let powers = (j as f64 - 1.0) * before.ln() + exponent * after.ln();
+            d * (ln_binomial(n as u64, j) + powers).exp()
+        })
+        .sum()
+}
+
+/// Gives the upper tail of Kolmogorov's limit law, `2 Σ (-1)^(k-1) exp(-2 k² z²)`.
+fn limit(z: f64) -> f64 {
+    if z <= 0.0 {
+        return 1.0;
+    }
+    // Below 1 by the other series of the theta function, sqrt(2π)/z Σ exp(-(2k - 1)² π²/(8 z²)); 4 terms of either do.
+    if z < 1.0 {
+        let odd = [1.0, 3.0, 5.0, 7.0];
+        let sum: f64 = odd
+            .map(|k| (-0.5 * (k * PI / (2.0 * z)).powi(2)).exp())
+            .iter()
+            .sum();
+        1.0 - (2.0 * PI).sqrt() / z * sum
+    } else {
+        let signed = [(1.0, 2.0), (2.0, -2.0), (3.0, 2.0), (4.0, -2.0)];
+        signed
+            .map(|(k, sign): (f64, f64)| sign * (-2.0 * (k * z).powi(2)).exp())
+            .iter()
+            .sum()
+    }
+}

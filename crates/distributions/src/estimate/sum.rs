@@ -1,0 +1,66 @@
+//! A running sum that keeps what rounding takes from it.
+//!
+//! Accuracy: the error of a sum of `n` positive numbers is that of its last rounding, however large `n` (below 2^50).
+//! Source: Dekker 1971, "A floating-point technique for extending the available precision".
+
+use crate::special::elementary::two_sum;
+
+/// A number as a sum of two, the second below the rounding error of the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Sum {
+    high: f64,
+    low: f64,
+}
+
+impl Sum {
+    /// Gives the number, rounded.
+    pub(super) fn value(self) -> f64 {
+        self.high
+    }
+
+    /// Whether the second part is one that sums have.
+    pub(super) fn is_sound(self) -> bool {
+        self.high + self.low == self.high
+    }
+
+    /// Gives the sum with another number.
+    pub(super) fn plus(self, x: f64) -> Self {
+        let (high, error) = two_sum(self.high, x);
+        let (high, low) = two_sum(high, self.low + error);
+        Self { high, low }
+    }
+
+    /// Gives the sum of two sums.
+    pub(super) fn plus_sum(self, other: Self) -> Self {
+        self.plus(other.high).plus(other.low)
+    }
+
+    /// Gives the difference, whose relative error is a rounding even where nearly all cancels.
+    pub(super) fn minus(self, other: Self) -> f64 {
+        let (difference, error) = two_sum(self.high, -other.high);
+        difference + (error + (self.low - other.low))
+    }
+}
+
+impl From<f64> for Sum {
+    fn from(high: f64) -> Self {
+        Self { high, low: 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sum;
+
+    #[test]
+    fn a_sum_keeps_what_single_numbers_lose() {
+        let tenth = (0..1_000_000).fold(Sum::default(), |sum, _| sum.plus(0.1));
+        // 0.1 as an f64 times a million, rounded once.
+        assert_eq!(tenth.value(), 100_000.0);
+        let near = Sum::from(1.0).plus(1e-20);
+        assert_eq!(near.value(), 1.0);
+        assert_eq!(near.minus(Sum::from(1.0)), 1e-20);
+        assert_eq!(near.plus_sum(near).minus(Sum::from(2.0)), 2e-20);
+    }
+}

@@ -1,0 +1,348 @@
+//! Estimation against golden values and its own laws: merging, weights, coverage.
+
+#[path = "support/samples.rs"]
+mod samples;
+mod support;
+
+use distributions::Error;
+use distributions::estimate::{Fit, Interval, SufficientStatistic};
+use proptest::prelude::*;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
+use tensor_core::compare::{Bound, assert_close};
+
+/// Epsilons of an estimate. A term of the dispersion takes 12 roundings, 6 epsilons. A step of the mean takes 3; the steps
+/// of n observations add up to 1 + ln n times their mean distance from it, below 8 here, and an error of the mean counts
+/// twice in a squared distance: 24 more. The shape takes one quotient. This is below 1e-14.
+const ESTIMATE: usize = 40;
+/// Epsilons of an end of an interval: 2e-11, as the quantiles of χ² and of Student's law have.
+const END: usize = 90_072;
+
+#[test]
+fn estimates_meet_their_golden_values() {
+    let bound = || Bound::relative(ESTIMATE);
+    check("mean", bound(), |_, fit| fit.law().mean());
+    check("dispersion", bound(), |_, fit| fit.statistic().dispersion());
+    check("shape", bound(), |_, fit| fit.law().shape());
+    check("mean_error", bound(), |_, fit| fit.mean_standard_error());
+    check("shape_error", bound(), |_, fit| fit.shape_standard_error());
+}
+
+#[test]
+fn ends_of_intervals_meet_their_golden_values() {
+    const LEVEL: f64 = 0.95;
+    let bound = || Bound::relative(END);
+    let shape = |fit: &Fit| fit.shape_interval(LEVEL).unwrap();
+    check("shape_lower", bound(), |_, fit| shape(fit).lower);
+    check("shape_upper", bound(), |_, fit| shape(fit).upper);
+    // 1/(1 - c) has the error of c times c/(1 - c), which is upper/m - 1. Infinite ends meet no allowance but themselves.
+    let upper = |column: &str| {
+        let scale = |sample: &Sample| {
+            let upper = sample.number(column);
+            upper * (upper / sample.number("mean")).max(1.0)
+        };
+        let samples = Sample::all();
+        let scales = samples.iter().map(scale);
+        let finite = scales.map(|scale| if scale < f64::INFINITY { scale } else { 0.0 });
+        Bound::relative(END).scaled_by(finite)
+    };
+    let mean = |fit: &Fit| fit.mean_interval(LEVEL).unwrap();
+    check("mean_lower", bound(), |_, fit| mean(fit).lower);
+    check("mean_upper", upper("mean_upper"), |_, fit| mean(fit).upper);
+    let known = |sample: &Sample, fit: &Fit| {
+        let shape = sample.number("lambda");
+        fit.mean_interval_given_shape(LEVEL, shape).unwrap()
+    };
+    check("known_lower", bound(), |sample, fit| {
+        known(sample, fit).lower
+    });
+    check("known_upper", upper("known_upper"), |sample, fit| {
+        known(sample, fit).upper
+    });
+}
+
+/// Gives the statistic of a sample split at random into parts that are merged in a random tree.
+fn merged_anyhow(xs: &[f64], rng: &mut Xoshiro256PlusPlus) -> SufficientStatistic {
+    if xs.len() < 3 {
+        return SufficientStatistic::of(xs).expect("a sample");
+    }
+    let (left, right) = xs.split_at(rng.random_range(1..xs.len()));
+    let mut statistic = merged_anyhow(left, rng);
+    let other = merged_anyhow(right, rng);
+    statistic.merge(&other).expect("sums in range");
+    statistic
+}
+
+#[test]
+fn any_split_and_any_order_give_one_fit() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    for exponent in -14..=6 {
+        let mut xs = draws(10.0_f64.powi(exponent), 1000, &mut rng);
+        let whole = SufficientStatistic::of(&xs).unwrap();
+        for _ in 0..10 {
+            xs.shuffle(&mut rng);
+            let merged = merged_anyhow(&xs, &mut rng);
+            assert_eq!((merged.count(), merged.weight()), (1000, 1000.0));
+            let found = [merged.mean(), merged.dispersion()];
+            // Both sides are off by as much.
+            assert_close(
+                found,
+                [whole.mean(), whole.dispersion()],
+                Bound::relative(2 * ESTIMATE),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_weight_counts_as_so_many_equal_observations() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
+    for phi in [1e-14, 1e-3, 1.0, 1e6] {
+        let xs = draws(phi, 50, &mut rng);
+        let weights: Vec<u32> = xs.iter().map(|_| rng.random_range(1..9)).collect();
+        let pairs: Vec<(f64, f64)> = xs
+            .iter()
+            .copied()
+            .zip(weights.iter().map(|&w| w.into()))
+            .collect();
+        let repeated: Vec<f64> = xs
+            .iter()
+            .zip(&weights)
+            .flat_map(|(&x, &w)| vec![x; w as usize])
+            .collect();
+        let weighted = SufficientStatistic::of_weighted(&pairs).unwrap();
+        let once = SufficientStatistic::of(&repeated).unwrap();
+        assert_eq!((weighted.count(), weighted.weight()), (50, once.weight()));
+        let found = [weighted.mean(), weighted.dispersion()];
+        assert_close(
+            found,
+            [once.mean(), once.dispersion()],
+            Bound::relative(2 * ESTIMATE),
+        );
+    }
+}
+
+#[test]
+fn no_sum_is_lost_to_a_heavier_or_larger_one() {
+    // An observation of 1 beside one of 1e-20 that weighs 1e30: a mean that started from 1 would cancel to 0.
+    let mut found = Vec::new();
+    for pairs in [[(1.0, 1.0), (1e-20, 1e30)], [(1e-20, 1e30), (1.0, 1.0)]] {
+        let statistic = SufficientStatistic::of_weighted(&pairs).unwrap();
+        found.extend([statistic.mean(), statistic.dispersion()]);
+    }
+    // W m = 1 + 1e10, and S = W_a W_b (1 - 1e-20)² / (1e-20 W m).
+    let (mean, dispersion) = (1.000_000_000_1e-20, 1e50 / (1.0 + 1e10));
+    assert_close(
+        &found,
+        [mean, dispersion, mean, dispersion],
+        Bound::relative(ESTIMATE),
+    );
+    // The ends of the range that laws have.
+    let wide = SufficientStatistic::of(&[1e-140, 1e140]).unwrap();
+    assert_close(
+        [wide.mean(), wide.dispersion()],
+        [0.5e140, 1e140],
+        Bound::relative(4),
+    );
+}
+
+#[test]
+fn a_bad_observation_is_named_and_changes_nothing() {
+    let mut statistic = SufficientStatistic::of(&[1.0, 2.0]).unwrap();
+    let before = statistic;
+    for value in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let is_value = |x: f64| x.to_bits() == value.to_bits();
+        let error = statistic.push(value).unwrap_err();
+        assert!(
+            matches!(error, Error::ObservationInvalid { index: 2, value, .. } if is_value(value)),
+            "{error}"
+        );
+        let error = statistic.push_weighted(1.0, value).unwrap_err();
+        assert!(
+            matches!(error, Error::WeightInvalid { index: 2, weight, .. } if is_value(weight)),
+            "{error}"
+        );
+        assert_eq!(statistic, before);
+    }
+    // Sums beyond f64: of weights, and of 1/x.
+    for (x, weight) in [(3.0, f64::MAX), (1e-300, 1e300)] {
+        let mut heavy = SufficientStatistic::of_weighted(&[(1.0, f64::MAX)]).unwrap();
+        let before = heavy;
+        let error = heavy.push_weighted(x, weight).unwrap_err();
+        assert!(matches!(error, Error::StatisticInvalid { .. }), "{error}");
+        assert_eq!(heavy, before);
+    }
+}
+
+#[test]
+fn a_sample_too_small_or_without_spread_has_no_fit() {
+    for xs in [&[][..], &[2.0][..]] {
+        let error = Fit::of(xs).unwrap_err();
+        assert!(
+            matches!(error, Error::TooFewObservations { above: 1.0, .. }),
+            "{error}"
+        );
+    }
+    let error = Fit::of(&[0.1; 5]).unwrap_err();
+    assert_eq!(
+        error,
+        Error::ObservationsEqual {
+            operation: "fit",
+            value: 0.1
+        }
+    );
+    // One observation of weight 3 is three equal ones.
+    let error = SufficientStatistic::of_weighted(&[(0.1, 3.0)])
+        .unwrap()
+        .fit()
+        .unwrap_err();
+    assert!(matches!(error, Error::ObservationsEqual { .. }), "{error}");
+    let error = Fit::of(&[1.0, 2.0, 3.0])
+        .unwrap()
+        .unbiased_shape()
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::TooFewObservations {
+                weight: 3.0,
+                above: 3.0,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_interval_refuses_what_is_no_level_and_ends_at_the_ends() {
+    let fit = Fit::of(&[1.0, 2.0, 4.0]).unwrap();
+    for level in [-0.1, 1.1, f64::NAN] {
+        for result in [
+            fit.shape_interval(level),
+            fit.mean_interval(level),
+            fit.mean_interval_given_shape(level, 1.0),
+        ] {
+            assert!(matches!(result, Err(Error::ProbabilityInvalid { .. })));
+        }
+    }
+    assert!(matches!(
+        fit.mean_interval_given_shape(0.9, 0.0),
+        Err(Error::ShapeInvalid { .. })
+    ));
+    let all = Interval {
+        lower: 0.0,
+        upper: f64::INFINITY,
+    };
+    assert_eq!(fit.shape_interval(1.0), Ok(all));
+    assert_eq!(fit.mean_interval(1.0), Ok(all));
+    let mean = fit.law().mean();
+    assert_eq!(
+        fit.mean_interval(0.0),
+        Ok(Interval {
+            lower: mean,
+            upper: mean
+        })
+    );
+}
+
+#[test]
+fn exact_intervals_cover_as_often_as_they_say() {
+    const LEVEL: f64 = 0.9;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
+    // Small samples of small, middling and large variation, where intervals for large samples fail.
+    for (phi, n) in [(1e-6, 3), (0.5, 4), (3.0, 8), (1e3, 5)] {
+        let shape = 1.0 / phi;
+        let mut covered = [0; 3];
+        for _ in 0..N_SAMPLES {
+            let fit = Fit::of(&draws(phi, n, &mut rng)).unwrap();
+            let intervals = [
+                (fit.shape_interval(LEVEL).unwrap(), shape),
+                (fit.mean_interval(LEVEL).unwrap(), 1.0),
+                (fit.mean_interval_given_shape(LEVEL, shape).unwrap(), 1.0),
+            ];
+            for (covered, (interval, truth)) in covered.iter_mut().zip(intervals) {
+                *covered += u32::from(interval.lower <= truth && truth <= interval.upper);
+            }
+        }
+        assert!(
+            covered
+                .iter()
+                .all(|&count| is_binomial(count, N_SAMPLES, LEVEL)),
+            "{phi} {n} {covered:?}"
+        );
+    }
+}
+
+#[test]
+fn unbiased_estimates_are_right_on_average() {
+    const SHAPE: f64 = 2.0;
+    const N: usize = 9;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    let (mut shapes, mut inverses) = (0.0, 0.0);
+    for _ in 0..N_SAMPLES {
+        let fit = Fit::of(&draws(1.0 / SHAPE, N, &mut rng)).unwrap();
+        shapes += fit.unbiased_shape().unwrap() / f64::from(N_SAMPLES);
+        inverses += fit.unbiased_inverse_shape() / f64::from(N_SAMPLES);
+    }
+    // Variances: 2 λ²/(n - 5) and 2/(λ² (n - 1)).
+    let count = f64::from(N_SAMPLES);
+    let allowed = DEVIATIONS * SHAPE * (2.0 / 4.0 / count).sqrt();
+    assert!((shapes - SHAPE).abs() < allowed, "{shapes} {allowed}");
+    let allowed = DEVIATIONS / SHAPE * (2.0 / 8.0 / count).sqrt();
+    assert!(
+        (inverses - 1.0 / SHAPE).abs() < allowed,
+        "{inverses} {allowed}"
+    );
+    // The biased one would fail here: n/(n - 3) = 1.5.
+}
+
+proptest! {
+    #[test]
+    fn fits_scale_with_their_data(xs in prop::collection::vec(0.01..100.0_f64, 3..40), exponent in -400..400_i32) {
+        prop_assume!(xs.iter().any(|&x| x != xs[0]));
+        // A power of two changes no digit.
+        let scale = 2.0_f64.powi(exponent);
+        let scaled: Vec<f64> = xs.iter().map(|x| x * scale).collect();
+        let (fit, other) = (Fit::of(&xs).unwrap().law(), Fit::of(&scaled).unwrap().law());
+        prop_assert_eq!([other.mean(), other.shape()], [fit.mean() * scale, fit.shape() * scale]);
+    }
+
+    #[test]
+    fn merging_commutes(
+        a in prop::collection::vec(0.01..100.0_f64, 0..20),
+        b in prop::collection::vec(0.01..100.0_f64, 0..20),
+    ) {
+        let [a, b] = [a, b].map(|xs| SufficientStatistic::of(&xs).unwrap());
+        let (mut ab, mut ba) = (a, b);
+        ab.merge(&b).unwrap();
+        ba.merge(&a).unwrap();
+        let [found, expected] = [ab, ba].map(|of| [of.weight(), of.mean(), of.dispersion()]);
+        // The same terms, from whichever part is heavier; parts of one weight may round apart.
+        assert_close(found, expected, Bound::relative(4).or_absolute(f64::MIN_POSITIVE));
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_statistic_is_read_back_whole_and_a_made_up_one_refused() {
+    let read = serde_json::from_value::<SufficientStatistic>;
+    let statistic = SufficientStatistic::of(&[1.0, 1.0 + 1e-15, 3.0]).unwrap();
+    for statistic in [statistic, SufficientStatistic::new()] {
+        let value = serde_json::to_value(statistic).unwrap();
+        assert_eq!(read(value).unwrap(), statistic);
+    }
+    for (sum, part, number) in [
+        ("weight", "high", 0.0),
+        ("mean", "high", -1.0),
+        ("mean", "low", 0.1),
+        ("dispersion", "high", -1e-9),
+    ] {
+        let mut value = serde_json::to_value(statistic).unwrap();
+        value[sum][part] = number.into();
+        let error = read(value).unwrap_err().to_string();
+        assert!(error.starts_with("deserialize: 3 observations"), "{error}");
+    }
+}

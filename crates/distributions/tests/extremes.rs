@@ -1,0 +1,198 @@
+//! The ends of every function: outside the support, beyond f64, parameters far outside the plane that is promised.
+
+use distributions::{Error, InverseGaussian};
+
+type Function = fn(&InverseGaussian, f64) -> f64;
+
+const FUNCTIONS: [(&str, Function, [f64; 2]); 7] = [
+    ("pdf", InverseGaussian::pdf, [0.0, 0.0]),
+    (
+        "ln_pdf",
+        InverseGaussian::ln_pdf,
+        [f64::NEG_INFINITY, f64::NEG_INFINITY],
+    ),
+    ("cdf", InverseGaussian::cdf, [0.0, 1.0]),
+    ("sf", InverseGaussian::sf, [1.0, 0.0]),
+    ("ln_cdf", InverseGaussian::ln_cdf, [f64::NEG_INFINITY, 0.0]),
+    ("ln_sf", InverseGaussian::ln_sf, [0.0, f64::NEG_INFINITY]),
+    ("hazard", InverseGaussian::hazard, [0.0, 0.4]),
+];
+/// Sizes that parameters and arguments may have.
+const SIZES: [f64; 15] = [
+    5e-324,
+    f64::MIN_POSITIVE,
+    1e-300,
+    1e-200,
+    1e-100,
+    1e-20,
+    1e-3,
+    1.0,
+    37.0,
+    1e8,
+    1e20,
+    1e100,
+    1e200,
+    1e300,
+    f64::MAX,
+];
+
+#[test]
+fn outside_the_support_functions_have_their_limits() {
+    let law = InverseGaussian::new(1.25, 1.25).unwrap();
+    for (name, function, [at_zero, at_infinity]) in FUNCTIONS {
+        for x in [0.0, -0.0, -1.0, -1e300, f64::NEG_INFINITY] {
+            assert_eq!(function(&law, x), at_zero, "{name} at {x}");
+        }
+        assert_eq!(
+            function(&law, f64::INFINITY),
+            at_infinity,
+            "{name} at infinity"
+        );
+        assert!(function(&law, f64::NAN).is_nan(), "{name} at NaN");
+    }
+    assert!(law.sample_gradient(-1.0)[0].is_nan());
+}
+
+#[test]
+fn no_parameters_and_no_argument_give_nan_or_leave_the_range() {
+    for mean in SIZES {
+        for shape in SIZES {
+            let law = InverseGaussian::new(mean, shape).unwrap();
+            for x in SIZES {
+                for (name, function, _) in FUNCTIONS {
+                    let value = function(&law, x);
+                    let range = match name {
+                        "cdf" | "sf" => 0.0..=1.0,
+                        "ln_cdf" | "ln_sf" => f64::NEG_INFINITY..=0.0,
+                        "pdf" | "hazard" => 0.0..=f64::INFINITY,
+                        _ => f64::NEG_INFINITY..=f64::INFINITY,
+                    };
+                    assert!(range.contains(&value), "{name} of {law:?} at {x}: {value}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn quantiles_end_wherever_they_are_asked() {
+    let probabilities = [
+        0.0,
+        5e-324,
+        1e-300,
+        1e-17,
+        0.3,
+        0.5,
+        0.75,
+        1.0 - f64::EPSILON,
+        1.0,
+    ];
+    let logarithms = [
+        f64::NEG_INFINITY,
+        -1e300,
+        -1e25,
+        -1e5,
+        -700.0,
+        -1.0,
+        -1e-17,
+        -5e-324,
+        0.0,
+    ];
+    for mean in SIZES {
+        for shape in SIZES {
+            let law = InverseGaussian::new(mean, shape).unwrap();
+            for p in probabilities {
+                for x in [law.inverse_cdf(p), law.inverse_sf(p)] {
+                    assert!((0.0..=f64::INFINITY).contains(&x), "{law:?} at {p}: {x}");
+                }
+            }
+            for ln_p in logarithms {
+                for x in [law.inverse_ln_cdf(ln_p), law.inverse_ln_sf(ln_p)] {
+                    assert!((0.0..=f64::INFINITY).contains(&x), "{law:?} at {ln_p}: {x}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_ends_of_the_quantile_are_those_of_the_support() {
+    let law = InverseGaussian::new(2.0, 3.0).unwrap();
+    let zeros = [
+        law.inverse_cdf(0.0),
+        law.inverse_sf(1.0),
+        law.inverse_ln_cdf(f64::NEG_INFINITY),
+        law.inverse_ln_sf(0.0),
+    ];
+    let infinities = [
+        law.inverse_cdf(1.0),
+        law.inverse_sf(0.0),
+        law.inverse_ln_cdf(0.0),
+        law.inverse_ln_sf(f64::NEG_INFINITY),
+    ];
+    assert_eq!(zeros, [0.0; 4]);
+    assert_eq!(infinities, [f64::INFINITY; 4]);
+}
+
+#[test]
+fn what_is_no_probability_is_refused() {
+    let law = InverseGaussian::new(2.0, 3.0).unwrap();
+    for p in [-1e-300, 1.0 + f64::EPSILON, f64::NAN, f64::INFINITY] {
+        for found in [law.try_inverse_cdf(p), law.try_inverse_sf(p)] {
+            assert!(
+                matches!(found, Err(Error::ProbabilityInvalid { .. })),
+                "{p}"
+            );
+        }
+    }
+    for ln_p in [5e-324, f64::NAN, f64::INFINITY] {
+        for found in [law.try_inverse_ln_cdf(ln_p), law.try_inverse_ln_sf(ln_p)] {
+            assert!(
+                matches!(found, Err(Error::LnProbabilityInvalid { .. })),
+                "{ln_p}"
+            );
+        }
+    }
+    let message = law.try_inverse_sf(1.5).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "inverse_sf: probability is 1.5, it must be from 0 to 1"
+    );
+}
+
+#[test]
+#[should_panic(expected = "inverse_cdf: probability is -0.5")]
+fn the_inverse_of_no_probability_panics_as_in_statrs() {
+    let _ = InverseGaussian::new(2.0, 3.0).unwrap().inverse_cdf(-0.5);
+}
+
+#[test]
+fn parameters_that_no_law_has_are_refused() {
+    for wrong in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let found = InverseGaussian::new(wrong, 1.0).unwrap_err();
+        assert!(matches!(found, Error::MeanInvalid { .. }), "{wrong}");
+        let found = InverseGaussian::new(1.0, wrong).unwrap_err();
+        assert!(matches!(found, Error::ShapeInvalid { .. }), "{wrong}");
+    }
+}
+
+#[test]
+fn the_mean_the_mode_and_their_neighbours_are_no_seams() {
+    for phi in [1e-14, 1e-7, 1e-2, 1.0, 1e2, 1e8] {
+        let law = InverseGaussian::new(1.0, 1.0 / phi).unwrap();
+        for centre in [law.mean(), law.mode()] {
+            let near = [centre.next_down(), centre, centre.next_up()];
+            for function in [InverseGaussian::cdf as Function, InverseGaussian::ln_pdf] {
+                let [below, at, above] = near.map(|x| function(&law, x));
+                // One step of x moves a value by its slope, at most f x eps / F, and the values are rounded.
+                let step = 1.0 + centre * law.pdf(centre);
+                for value in [below, above] {
+                    assert!(
+                        (value - at).abs() <= 10.0 * f64::EPSILON * (step + at.abs()),
+                        "{law:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Statistics of fit against golden values, and whether tests reject as often as they should.
+
+#[path = "support/samples.rs"]
+mod samples;
+mod support;
+
+use distributions::estimate::{GoodnessOfFit, kolmogorov_p_value};
+use distributions::{Error, InverseGaussian};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use samples::{N_SAMPLES, Sample, check, draws, is_binomial};
+use support::table;
+use tensor_core::compare::{Bound, assert_close};
+
+fn true_law(sample: &Sample) -> InverseGaussian {
+    InverseGaussian::new(sample.number("mu"), sample.number("lambda")).expect("golden parameters")
+}
+
+#[test]
+fn statistics_of_fit_meet_their_golden_values() {
+    // Each of 2n logarithms has a few roundings, and their sum is larger than the statistic by n.
+    let samples = Sample::all();
+    let scales = samples
+        .iter()
+        .map(|sample| sample.number("anderson_darling") + sample.xs.len() as f64);
+    let bound = Bound::relative(8).scaled_by(scales);
+    check("anderson_darling", bound, |sample, _| {
+        let statistic = GoodnessOfFit::AndersonDarling.statistic(&true_law(sample), &sample.xs);
+        statistic.unwrap()
+    });
+    let bound = Bound::relative(8).scaled_by(samples.iter().map(|_| 1.0));
+    check("kolmogorov", bound, |sample, _| {
+        let statistic = GoodnessOfFit::Kolmogorov.statistic(&true_law(sample), &sample.xs);
+        statistic.unwrap()
+    });
+}
+
+#[test]
+fn kolmogorovs_p_value_is_near_everywhere_and_exact_in_the_tail() {
+    for row in table("estimate-kolmogorov.csv") {
+        let [n, d, truth] = ["n", "d", "p"].map(|column| row[column].parse::<f64>().unwrap());
+        // What the documentation says; the chance of both sides is left out of the tail, exp(-6 n d²) of it.
+        let relative = match (n, truth) {
+            (_, ..0.011) => 1e-7,
+            (_, ..0.051) => 2e-5,
+            (10.0.., _) => 2.5e-3,
+            _ => 0.02,
+        };
+        let p = kolmogorov_p_value(row["n"].parse().unwrap(), d);
+        assert_close([p], [truth], Bound::exact().or_absolute(relative * truth));
+    }
+}
+
+#[test]
+fn kolmogorovs_p_value_is_defined_for_any_number() {
+    for (d, p) in [
+        (-1.0, 1.0),
+        (0.0, 1.0),
+        (1e-300, 1.0),
+        (1.0, 0.0),
+        (f64::INFINITY, 0.0),
+    ] {
+        assert_eq!(kolmogorov_p_value(7, d), p);
+    }
+    assert!(kolmogorov_p_value(7, f64::NAN).is_nan() && kolmogorov_p_value(0, 0.5).is_nan());
+}
+
+#[test]
+fn p_values_of_given_laws_are_uniform() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+    let law = InverseGaussian::new(1.0, 1.0).unwrap();
+    let mut below = [0; 2];
+    for _ in 0..N_SAMPLES {
+        let d = GoodnessOfFit::Kolmogorov
+            .statistic(&law, &draws(1.0, 50, &mut rng))
+            .unwrap();
+        for (below, p) in below.iter_mut().zip([0.05, 0.5]) {
+            *below += u32::from(kolmogorov_p_value(50, d) <= p);
+        }
+    }
+    assert!(
+        is_binomial(below[0], N_SAMPLES, 0.05) && is_binomial(below[1], N_SAMPLES, 0.5),
+        "{below:?}"
+    );
+}
+
+#[test]
+fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite() {
+    let law = InverseGaussian::new(1.0, 1.0).unwrap();
+    assert_eq!(law.cdf(1e6), 1.0);
+    let statistic = GoodnessOfFit::AndersonDarling
+        .statistic(&law, &[0.5, 1.0, 1e6])
+        .unwrap();
+    // Its term alone, -ln P(X > x)/n, is about λ x/(2 μ² n).
+    assert!(
+        (statistic / (1e6 / 2.0 / 3.0) - 1.0).abs() < 1e-3,
+        "{statistic}"
+    );
+}
+
+#[test]
+fn bootstrap_p_values_are_uniform_where_the_law_fits() {
+    const N_RUNS: u32 = 400;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
+    for measure in [GoodnessOfFit::AndersonDarling, GoodnessOfFit::Kolmogorov] {
+        let mut below = [0; 3];
+        for _ in 0..N_RUNS {
+            let xs = draws(0.7, 20, &mut rng);
+            let test = measure.bootstrap(&xs, 99, &mut rng).unwrap();
+            for (below, p) in below.iter_mut().zip([0.1, 0.5, 0.9]) {
+                *below += u32::from(test.p_value <= p);
+            }
+        }
+        let as_said = below.iter().zip([0.1, 0.5, 0.9]);
+        assert!(
+            as_said
+                .into_iter()
+                .all(|(&count, p)| is_binomial(count, N_RUNS, p)),
+            "{measure:?} {below:?}"
+        );
+    }
+}
+
+#[test]
+fn bootstrap_finds_other_laws_out() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut sample =
+        |of: &dyn Fn(f64) -> f64| -> Vec<f64> { (0..400).map(|_| of(rng.random())).collect() };
+    // Weibull's law of shape 3 and the exponential one, both fuller near 0 than any inverse Gaussian of their spread.
+    let weibull = sample(&|u| (-u.ln()).cbrt());
+    let exponential = sample(&|u| -u.ln());
+    let gamma = sample(&|u| -u.ln())
+        .into_iter()
+        .zip(sample(&|u| -u.ln()))
+        .map(|(a, b)| a + b)
+        .collect();
+    for xs in [weibull, exponential, gamma] {
+        for measure in [GoodnessOfFit::AndersonDarling, GoodnessOfFit::Kolmogorov] {
+            let test = measure.bootstrap(&xs, 199, &mut rng).unwrap();
+            assert_eq!(
+                (test.p_value, test.n_replicates),
+                (1.0 / 200.0, 199),
+                "{measure:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bootstrap_repeats_with_its_generator() {
+    let xs = draws(1.0, 30, &mut Xoshiro256PlusPlus::seed_from_u64(8));
+    let run = |seed| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        GoodnessOfFit::AndersonDarling
+            .bootstrap(&xs, 99, &mut rng)
+            .unwrap()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).p_value, run(2).p_value);
+}
+
+#[test]
+fn what_is_no_sample_is_refused() {
+    let law = InverseGaussian::new(1.0, 1.0).unwrap();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    for measure in [GoodnessOfFit::AndersonDarling, GoodnessOfFit::Kolmogorov] {
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = measure.statistic(&law, &[1.0, value]).unwrap_err();
+            assert!(
+                matches!(error, Error::ObservationInvalid { index: 1, .. }),
+                "{error}"
+            );
+        }
+        let error = measure.statistic(&law, &[]).unwrap_err();
+        assert!(
+            matches!(error, Error::TooFewObservations { above: 0.0, .. }),
+            "{error}"
+        );
+        let error = measure.bootstrap(&[1.0], 9, &mut rng).unwrap_err();
+        assert!(
+            matches!(error, Error::TooFewObservations { above: 1.0, .. }),
+            "{error}"
+        );
+    }
+}

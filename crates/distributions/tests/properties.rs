@@ -1,0 +1,170 @@
+//! What holds for every inverse Gaussian, at random parameters.
+
+use distributions::{InverseGaussian, Real};
+use proptest::prelude::*;
+use tensor_core::compare::{Bound, compare};
+
+/// Twice the gate of each function, 4e-15.
+const TWO_GATES: usize = 36;
+
+/// A law anywhere on the plane, and a point at a signed root from -30 to 30.
+fn law_and_point() -> impl Strategy<Value = (InverseGaussian, f64)> {
+    (-14.0..8.0, -20.0..20.0, -30.0..30.0).prop_map(|(phi, scale, w): (f64, f64, f64)| {
+        let (phi, mean) = (10_f64.powf(phi), 10_f64.powf(scale));
+        let law = InverseGaussian::new(mean, mean / phi).expect("a law");
+        (law, mean * ratio(w * phi.sqrt() / 2.0))
+    })
+}
+
+/// `x/μ` at half the signed root times the coefficient of variation.
+fn ratio(t: f64) -> f64 {
+    let root = t.abs() + t.hypot(1.0);
+    if t < 0.0 { root.powi(-2) } else { root.powi(2) }
+}
+
+#[track_caller]
+fn close(actual: f64, expected: f64, bound: Bound) {
+    if let Err(mismatch) = compare([actual], [expected], &bound) {
+        panic!("{mismatch}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn both_tails_make_one((law, x) in law_and_point()) {
+        close(law.cdf(x) + law.sf(x), 1.0, Bound::relative(2));
+        let (lower, upper) = (law.ln_cdf(x), law.ln_sf(x));
+        close(lower.exp() + upper.exp(), 1.0, Bound::relative(8));
+    }
+
+    #[test]
+    fn logarithms_are_those_of_the_functions((law, x) in law_and_point()) {
+        // The exponential multiplies an error by the size of the logarithm, at most 500 here.
+        let bound = || Bound::relative(2000).or_absolute(f64::MIN_POSITIVE);
+        close(law.ln_pdf(x).exp(), law.pdf(x), bound());
+        close(law.ln_cdf(x).exp(), law.cdf(x), bound());
+        close(law.ln_sf(x).exp(), law.sf(x), bound());
+        close(law.ln_pdf(x) - law.ln_sf(x), law.hazard(x).ln(),
+            Bound::relative(TWO_GATES).scaled_by([law.ln_pdf(x).abs().max(1.0)]));
+    }
+
+    #[test]
+    fn functions_are_monotone((law, x) in law_and_point(), step in 1e-12..0.5_f64) {
+        let beyond = x * (1.0 + step);
+        let slack = 1.0 + 1e-14;
+        prop_assert!(law.cdf(x) <= law.cdf(beyond) * slack);
+        prop_assert!(law.sf(beyond) <= law.sf(x) * slack);
+        prop_assert!(law.ln_cdf(x) * slack <= law.ln_cdf(beyond));
+        prop_assert!(law.ln_sf(beyond) * slack <= law.ln_sf(x));
+    }
+
+    #[test]
+    fn quantiles_lead_back((law, x) in law_and_point()) {
+        // x changes with a relative error of ln P by this factor.
+        let condition = |ln_p: f64| ln_p.abs() * (ln_p - law.ln_pdf(x)).exp() / x;
+        let lower = law.ln_cdf(x);
+        if lower < -1e-12 {
+            close(law.inverse_ln_cdf(lower), x,
+                Bound::relative(TWO_GATES).scaled_by([x * (1.0 + condition(lower))]));
+        }
+        let upper = law.ln_sf(x);
+        if upper < -1e-12 {
+            close(law.inverse_ln_sf(upper), x,
+                Bound::relative(TWO_GATES).scaled_by([x * (1.0 + condition(upper))]));
+        }
+    }
+
+    #[test]
+    fn the_law_scales((law, x) in law_and_point(), power in -300_i32..300) {
+        // By a power of two nothing is rounded, so all digits agree.
+        let c = 2_f64.powi(power);
+        let scaled = InverseGaussian::new(law.mean() * c, law.shape() * c).unwrap();
+        prop_assert_eq!(scaled.cdf(x * c), law.cdf(x));
+        prop_assert_eq!(scaled.ln_sf(x * c), law.ln_sf(x));
+        close(scaled.pdf(x * c) * c, law.pdf(x), Bound::relative(2).or_absolute(1e-290));
+        let median = scaled.median() / c;
+        close(median, law.median(), Bound::relative(8));
+    }
+
+    #[test]
+    fn the_law_of_a_sum_has_the_product_of_the_characteristic_functions(
+        mean in 0.1..10.0_f64, shape in 0.1..10.0_f64, n in 2..6_i32, t in -5.0..5.0_f64,
+    ) {
+        let one = InverseGaussian::new(mean, shape).unwrap();
+        let n = f64::from(n);
+        let sum = InverseGaussian::new(n * mean, n * n * shape).unwrap();
+        let (whole, part) = (sum.ln_characteristic_function(t), one.ln_characteristic_function(t));
+        let size = whole.norm().max(1e-300);
+        close(whole.re, n * part.re, Bound::relative(20).scaled_by([size]));
+        close(whole.im, n * part.im, Bound::relative(20).scaled_by([size]));
+        close(sum.variance(), n * one.variance(), Bound::relative(8));
+    }
+
+    #[test]
+    fn slices_have_the_bits_of_single_numbers((law, x) in law_and_point(), len in 0..40_usize) {
+        let xs: Vec<f64> = (0..len).map(|i| x * (0.5 + i as f64 / 16.0)).collect();
+        let mut out = vec![f64::NAN; len];
+        law.cdf_into(&xs, &mut out).unwrap();
+        prop_assert!(out.iter().zip(&xs).all(|(y, &x)| y.to_bits() == law.cdf(x).to_bits()));
+        law.ln_sf_into(&xs, &mut out).unwrap();
+        prop_assert!(out.iter().zip(&xs).all(|(y, &x)| y.to_bits() == law.ln_sf(x).to_bits()));
+        law.pdf_into(&xs, &mut out).unwrap();
+        prop_assert!(out.iter().zip(&xs).all(|(y, &x)| y.to_bits() == law.pdf(x).to_bits()));
+        law.hazard_into(&xs, &mut out).unwrap();
+        prop_assert!(out.iter().zip(&xs).all(|(y, &x)| y.to_bits() == law.hazard(x).to_bits()));
+    }
+
+    #[test]
+    fn single_precision_is_the_rounded_double((law, x) in law_and_point()) {
+        let xs = [f32::narrowed(x), 0.0, f32::INFINITY];
+        let mut out = [0.0_f32; 3];
+        law.cdf_into(&xs, &mut out).unwrap();
+        prop_assert_eq!(out, xs.map(|x| f32::narrowed(law.cdf(f64::from(x)))));
+    }
+
+    #[test]
+    fn gradients_are_the_slopes_of_the_quantile(phi in -3.0..3.0_f64, p in 0.01..0.99_f64) {
+        const STEP: f64 = 1e-4;
+        let law = |mean: f64, shape: f64| InverseGaussian::new(mean, shape).unwrap();
+        let (mean, shape) = (1.0, 10_f64.powf(-phi));
+        let [by_mean, by_shape] = law(mean, shape).sample_gradient(law(mean, shape).inverse_cdf(p));
+        let slope = |f: &dyn Fn(f64) -> f64| (f(1.0 + STEP) - f(1.0 - STEP)) / (2.0 * STEP);
+        let in_mean = slope(&|c| law(mean * c, shape).inverse_cdf(p));
+        let in_shape = slope(&|c| law(mean, shape * c).inverse_cdf(p));
+        let x = law(mean, shape).inverse_cdf(p);
+        // Central differences leave an error of the square of the step, relative to the size of x.
+        let bound = || Bound::relative(1).or_absolute(1e-6 * x.max(by_mean));
+        close(by_mean * mean, in_mean, bound());
+        close(by_shape * shape, in_shape, bound());
+    }
+}
+
+#[test]
+fn slices_of_different_lengths_are_refused_and_left_alone() {
+    let law = InverseGaussian::new(1.0, 1.0).unwrap();
+    let mut out = [7.0; 2];
+    let error = law.cdf_into(&[1.0; 3], &mut out).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cdf_into: input has 3 elements, output 2"
+    );
+    law.inverse_cdf_into(&[0.5, 1.5], &mut out).unwrap_err();
+    assert_eq!(out, [7.0; 2]);
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn threads_give_the_bits_of_one() {
+    let law = InverseGaussian::new(0.5, 1.0).unwrap();
+    let xs: Vec<f64> = (0..10_001).map(|i| f64::from(i) / 1000.0).collect();
+    let (mut one, mut all) = (vec![0.0; xs.len()], vec![1.0; xs.len()]);
+    law.sf_into(&xs, &mut one).unwrap();
+    law.par_sf_into(&xs, &mut all).unwrap();
+    assert_eq!(one, all);
+    let ps: Vec<f64> = xs.iter().map(|x| x / 11.0).collect();
+    law.inverse_cdf_into(&ps, &mut one).unwrap();
+    law.par_inverse_cdf_into(&ps, &mut all).unwrap();
+    assert_eq!(one, all);
+}

@@ -1,0 +1,120 @@
+//! Draws: fixed values, no bad one anywhere on the plane, and the right law.
+
+use distributions::InverseGaussian;
+use rand::distr::Distribution;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use tensor_core::compare::{Bound, assert_close};
+
+/// Mean and shape at the ends of the plane, and beyond.
+const EXTREMES: [[f64; 2]; 8] = [
+    [1.0, 1e-12],
+    [1.0, 1e-8],
+    [1e8, 1.0],
+    [1e12, 1.0],
+    [1e16, 1.0],
+    [1e200, 1e-200],
+    [1.0, 1e14],
+    [1e-140, 1e-132],
+];
+
+fn generator(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+#[test]
+fn the_first_draws_of_a_seed_stay_what_they_are() {
+    let law = InverseGaussian::new(1.5, 2.0).unwrap();
+    let draws: Vec<f64> = law.sample_iter(generator(42)).take(10).collect();
+    let known = [
+        3.0441157883665424,
+        0.4730510175379656,
+        0.6712599524792258,
+        0.48384109624991406,
+        0.8900060634418892,
+        1.2199811407172416,
+        2.2950308534015913,
+        1.243584348272926,
+        4.291304454631981,
+        1.5765725726843824,
+    ];
+    assert_close(draws, known, Bound::relative(4));
+}
+
+#[test]
+fn a_filled_slice_holds_the_same_draws() {
+    let law = InverseGaussian::new(1.5, 2.0).unwrap();
+    let mut filled = [0.0; 100];
+    law.sample_into(&mut generator(42), &mut filled);
+    let draws: Vec<f64> = law.sample_iter(generator(42)).take(100).collect();
+    assert_eq!(filled.to_vec(), draws);
+}
+
+#[test]
+fn no_draw_is_zero_negative_infinite_or_nan() {
+    let n_draws = if std::env::var_os("VERIFY_FULL").is_some() {
+        10_000_000
+    } else {
+        100_000
+    };
+    for [mean, shape] in EXTREMES {
+        let law = InverseGaussian::new(mean, shape).unwrap();
+        let mut rng = generator(7);
+        let n_bad = (0..n_draws)
+            .map(|_| law.sample(&mut rng))
+            .filter(|x| !(*x > 0.0 && *x < f64::MAX))
+            .count();
+        assert_eq!(n_bad, 0, "{law:?}");
+    }
+}
+
+#[test]
+fn draws_follow_their_law_everywhere() {
+    const N: u32 = 20_000;
+    // sqrt(n) D exceeds this once in 10⁶ samples.
+    const WORST: f64 = 2.7;
+    let phis = [1e-14, 1e-6, 1e-2, 0.5, 1.0, 30.0, 1e4, 1e8];
+    for (seed, phi) in (100..).zip(phis) {
+        let law = InverseGaussian::new(3.0, 3.0 / phi).unwrap();
+        let statistic = kolmogorov(&law, &law, N, seed);
+        assert!(statistic < WORST, "{law:?}: {statistic}");
+        let other = InverseGaussian::new(3.0, 4.0 / phi).unwrap();
+        let statistic = kolmogorov(&law, &other, N, seed);
+        assert!(
+            statistic > WORST,
+            "draws of {law:?} pass for {other:?}: {statistic}"
+        );
+    }
+}
+
+/// Gives `sqrt(n) D` of draws from one law against the distribution function of another.
+fn kolmogorov(drawn: &InverseGaussian, law: &InverseGaussian, n: u32, seed: u64) -> f64 {
+    let mut draws: Vec<f64> = drawn
+        .sample_iter(generator(seed))
+        .take(n as usize)
+        .collect();
+    draws.sort_by(f64::total_cmp);
+    let n = f64::from(n);
+    let steps = draws.iter().zip(0_u32..).map(|(&x, rank)| {
+        let (cdf, rank) = (law.cdf(x), f64::from(rank));
+        (cdf - rank / n).max((rank + 1.0) / n - cdf)
+    });
+    n.sqrt() * steps.fold(0.0, f64::max)
+}
+
+#[test]
+fn moments_of_draws_are_those_of_the_law() {
+    const N: usize = 200_000;
+    let law = InverseGaussian::new(2.0, 6.0).unwrap();
+    let draws: Vec<f64> = generator(5).sample_iter(law).take(N).collect();
+    let mean = draws.iter().sum::<f64>() / N as f64;
+    let variance = draws.iter().map(|x| (x - 2.0).powi(2)).sum::<f64>() / N as f64;
+    // Five standard errors.
+    let error = 5.0 / (N as f64).sqrt();
+    let spread = (law.central_moment(4) - law.variance().powi(2)).sqrt();
+    assert!((mean - law.mean()).abs() < error * law.std_dev(), "{mean}");
+    assert!(
+        (variance - law.variance()).abs() < error * spread,
+        "{variance}"
+    );
+}

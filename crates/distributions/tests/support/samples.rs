@@ -1,0 +1,65 @@
+//! Golden and random samples, and how often a random event may happen.
+
+use crate::support::table;
+use distributions::InverseGaussian;
+use distributions::estimate::Fit;
+use rand::rngs::Xoshiro256PlusPlus;
+use std::collections::HashMap;
+use tensor_core::compare::{Bound, assert_close};
+
+/// A sample of `estimate-samples.csv` and what follows from it.
+pub(crate) struct Sample {
+    fields: HashMap<String, String>,
+    pub(crate) xs: Vec<f64>,
+}
+
+impl Sample {
+    pub(crate) fn all() -> Vec<Self> {
+        let rows = table("estimate-samples.csv").into_iter();
+        rows.map(|fields| Self {
+            xs: fields["xs"]
+                .split(' ')
+                .map(|x| x.parse().expect("columns hold numbers"))
+                .collect(),
+            fields,
+        })
+        .collect()
+    }
+
+    pub(crate) fn number(&self, column: &str) -> f64 {
+        self.fields[column].parse().expect("columns hold numbers")
+    }
+}
+
+/// Compares a figure of every golden sample with its column.
+pub(crate) fn check(column: &str, bound: Bound, figure: impl Fn(&Sample, &Fit) -> f64) {
+    let samples = Sample::all();
+    let found = samples.iter().map(|sample| {
+        figure(
+            sample,
+            &Fit::of(&sample.xs).expect("golden samples have a fit"),
+        )
+    });
+    let found: Vec<f64> = found.collect();
+    let expected: Vec<f64> = samples.iter().map(|sample| sample.number(column)).collect();
+    assert_close(&found, &expected, bound);
+}
+
+/// Gives a sample of a law of mean 1 and the given `μ/λ`.
+pub(crate) fn draws(phi: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let mut xs = vec![0.0; n];
+    InverseGaussian::new(1.0, 1.0 / phi)
+        .expect("parameters of a law")
+        .sample_into(rng, &mut xs);
+    xs
+}
+
+/// Samples of a simulation, and how many standard deviations of a binomial count are allowed: one in 15 787.
+pub(crate) const N_SAMPLES: u32 = 4000;
+pub(crate) const DEVIATIONS: f64 = 4.0;
+
+/// Whether a count is what a binomial law of probability `p` gives.
+pub(crate) fn is_binomial(count: u32, n: u32, p: f64) -> bool {
+    let n = f64::from(n);
+    (f64::from(count) - n * p).abs() <= DEVIATIONS * (n * p * (1.0 - p)).sqrt()
+}
