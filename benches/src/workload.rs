@@ -193,15 +193,19 @@ impl Work {
     /// Gives work per second in [`Work::rate_unit`].
     #[must_use]
     pub fn rate(self, seconds: f64) -> f64 {
-        self.amount() / seconds * 1e-9
+        let unit = match self {
+            Self::Operations(_) => 1e9,
+            Self::Values(_) => 1e6,
+        };
+        self.amount() / seconds / unit
     }
 
-    /// Gives the unit of rates: 10⁹ operations or values per second.
+    /// Gives the unit of rates: 10⁹ operations or 10⁶ values per second.
     #[must_use]
     pub fn rate_unit(self) -> &'static str {
         match self {
             Self::Operations(_) => "GFLOP/s",
-            Self::Values(_) => "Gvalue/s",
+            Self::Values(_) => "Mvalue/s",
         }
     }
 }

@@ -19,6 +19,9 @@ const SMALL: u32 = 11;
 const WIDTH: u32 = 2;
 /// Dash and gap of a reference, in pixels.
 const DASH: (i32, i32) = (6, 4);
+/// Lines of no more points show them, as discs of this radius.
+const MOST_DOTS: usize = 40;
+const DOT: i32 = 3;
 /// From one name to the next.
 const NAME_HEIGHT: i32 = 15;
 
@@ -130,6 +133,10 @@ where
         } else {
             let solid = LineSeries::new(drawn, style);
             chart.draw_series(solid).map_err(drawing)?;
+            if points.len() <= MOST_DOTS {
+                let dot = |&point| Circle::new(point, DOT, ink.marker().filled());
+                chart.draw_series(points.iter().map(dot)).map_err(drawing)?;
+            }
         }
         let height = top + 8 + NAME_HEIGHT * i32::try_from(idx).unwrap_or(0);
         let text = ink.text(SMALL, HPos::Right, VPos::Center);

@@ -40,8 +40,8 @@ impl InverseGaussian {
     #[must_use]
     pub fn cgf(&self, t: f64) -> f64 {
         let end = self.mgf_end();
-        if t > end {
-            return f64::INFINITY;
+        if t > end || t == f64::NEG_INFINITY {
+            return t.signum() * f64::INFINITY;
         }
         // 1 - t/end, exact near the end.
         let inner = ((end - t) / end).max(0.0);

@@ -1,0 +1,56 @@
+//! Criterion over the functions of the inverse Gaussian law, slices on one thread.
+//!
+//! `cargo bench -p benches --bench inverse_gaussian -- sf` runs those whose name has `sf`. Throughput is values per second. The laws:
+//! `narrow`, in whose upper tail nothing cancels, and `wide`, where the textbook's difference loses digits nearly everywhere.
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use distributions::{Error, InverseGaussian};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// Values a call: few enough for the second-level cache, enough to hide the call.
+const LEN: usize = 4096;
+
+type Into = fn(&InverseGaussian, &[f64], &mut [f64]) -> Result<(), Error>;
+
+const FUNCTIONS: [(&str, Into); 8] = [
+    ("pdf", |law, xs, out| law.pdf_into(xs, out)),
+    ("ln_pdf", |law, xs, out| law.ln_pdf_into(xs, out)),
+    ("cdf", |law, xs, out| law.cdf_into(xs, out)),
+    ("sf", |law, xs, out| law.sf_into(xs, out)),
+    ("ln_cdf", |law, xs, out| law.ln_cdf_into(xs, out)),
+    ("ln_sf", |law, xs, out| law.ln_sf_into(xs, out)),
+    ("hazard", |law, xs, out| law.hazard_into(xs, out)),
+    ("inverse_cdf", |law, ps, out| law.inverse_cdf_into(ps, out)),
+];
+
+fn main() {
+    let mut criterion = Criterion::default().sample_size(20).configure_from_args();
+    for (name, mean, shape) in [("narrow", 0.5, 1.0), ("wide", 1e4, 1.0)] {
+        let law = InverseGaussian::new(mean, shape).expect("parameters of a law");
+        bench(&mut criterion, name, law);
+    }
+    criterion.final_summary();
+}
+
+fn bench(criterion: &mut Criterion, name: &str, law: InverseGaussian) {
+    let ps: Vec<f64> = (0..LEN).map(|i| (i as f64 + 0.5) / LEN as f64).collect();
+    let xs: Vec<f64> = ps.iter().map(|&p| law.inverse_cdf(p)).collect();
+    let mut out = vec![0.0; LEN];
+    for (function, into) in FUNCTIONS {
+        let inputs = if function == "inverse_cdf" { &ps } else { &xs };
+        let mut group = criterion.benchmark_group(function);
+        group.throughput(Throughput::Elements(LEN as u64));
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter(|| into(&law, inputs, &mut out).expect("equally long slices"));
+        });
+        group.finish();
+    }
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut group = criterion.benchmark_group("sample");
+    group.throughput(Throughput::Elements(LEN as u64));
+    group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+        bencher.iter(|| law.sample_into(&mut rng, &mut out));
+    });
+    group.finish();
+}
