@@ -159,9 +159,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             claimed: &[0.3947],
             reading: Reading::Printed(4),
             measure: || {
-                let least = grid(1e-3, 0.5)
-                    .map(decay)
-                    .fold(f64::INFINITY, f64::min);
+                let least = grid(1e-3, 0.5).map(decay).fold(f64::INFINITY, f64::min);
                 Ok(Some(vec![least]))
             },
         }),
