@@ -22,6 +22,18 @@ pub enum Error {
         /// The shape given.
         shape: f64,
     },
+    /// A parameter with another name is out of its range.
+    #[error("{law}: {parameter} is {value}, it must be {must}")]
+    ParameterInvalid {
+        /// The law or test that was to be made.
+        law: &'static str,
+        /// The parameter's name.
+        parameter: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        must: &'static str,
+    },
     /// A probability is outside [0, 1] or NaN.
     #[error("{operation}: probability is {p}, it must be from 0 to 1")]
     ProbabilityInvalid {
@@ -149,6 +161,44 @@ pub(crate) fn ratio(operation: &'static str, k: f64) -> Result<f64, Error> {
         Ok(k)
     } else {
         Err(Error::RatioInvalid { operation, k })
+    }
+}
+
+/// Gives a parameter back if it is positive and finite.
+pub(crate) fn positive(
+    law: &'static str,
+    parameter: &'static str,
+    value: f64,
+) -> Result<f64, Error> {
+    parameter_that(
+        value > 0.0 && value <= f64::MAX,
+        (law, parameter),
+        value,
+        "positive and finite",
+    )
+}
+
+/// Gives a parameter back if it is finite.
+pub(crate) fn finite(law: &'static str, parameter: &'static str, value: f64) -> Result<f64, Error> {
+    parameter_that(value.is_finite(), (law, parameter), value, "finite")
+}
+
+/// Gives a parameter back if it is good.
+pub(crate) fn parameter_that(
+    is_good: bool,
+    (law, parameter): (&'static str, &'static str),
+    value: f64,
+    must: &'static str,
+) -> Result<f64, Error> {
+    if is_good {
+        Ok(value)
+    } else {
+        Err(Error::ParameterInvalid {
+            law,
+            parameter,
+            value,
+            must,
+        })
     }
 }
 

@@ -1,19 +1,17 @@
-//! The inverse Gaussian law: its functions at a point and its quantiles.
+//! The inverse Gaussian law.
 //!
-//! Role: the type and its public functions; the mathematics of a point is in `point`, that of a quantile in `quantile`.
+//! Role: the type; its functions at an `x` and its quantiles are those of every `law`, the rest is in the parts of this
+//! module.
 
+mod law;
 mod moments;
-mod point;
-mod quantile;
 mod sampling;
-mod slices;
-mod traits;
 mod transforms;
 
 use crate::error::{self, Error};
-use crate::lanes::{self, Lane};
-use point::Point;
-use quantile::{Target, solve};
+use crate::law::{functions, quantiles, traits};
+use crate::{ReciprocalInverseGaussian, Standardized};
+use statrs::statistics::{Distribution, Mode};
 
 /// Name of the law in errors.
 const NAME: &str = "inverse Gaussian";
@@ -67,43 +65,6 @@ impl TryFrom<Parameters> for InverseGaussian {
     }
 }
 
-macro_rules! lanes {
-    ($($name:ident: |$law:ident, $x:ident| $inside:expr, at 0 $zero:expr, at infinity $infinity:expr;)+) => {$(
-        #[derive(Clone, Copy)]
-        struct $name(InverseGaussian);
-
-        impl Lane for $name {
-            #[inline(always)]
-            fn at(&self, x: f64) -> f64 {
-                let $law = &self.0;
-                // Lanes outside the support are computed at the mean, and replaced.
-                let $x = if x > 0.0 && x <= f64::MAX { x } else { $law.mean };
-                let inside = $inside;
-                let value = if x <= 0.0 { $zero } else { inside };
-                let value = if x == f64::INFINITY { $infinity } else { value };
-                if x.is_nan() { x } else { value }
-            }
-        }
-    )+};
-}
-
-lanes! {
-    Pdf: |law, x| Point::of(law, x).density(),
-        at 0 0.0, at infinity 0.0;
-    LnPdf: |law, x| Point::of(law, x).ln_density(),
-        at 0 f64::NEG_INFINITY, at infinity f64::NEG_INFINITY;
-    Cdf: |law, x| Point::of(law, x).tail().probability(false),
-        at 0 0.0, at infinity 1.0;
-    Sf: |law, x| Point::of(law, x).tail().probability(true),
-        at 0 1.0, at infinity 0.0;
-    LnCdf: |law, x| Point::of(law, x).tail().ln_probability(false),
-        at 0 f64::NEG_INFINITY, at infinity 0.0;
-    LnSf: |law, x| Point::of(law, x).tail().ln_probability(true),
-        at 0 0.0, at infinity f64::NEG_INFINITY;
-    Hazard: |law, x| Point::of(law, x).hazard(),
-        at 0 0.0, at infinity 0.5 * (law.shape / law.mean) / law.mean;
-}
-
 impl InverseGaussian {
     /// Gives the law of a mean and a shape.
     ///
@@ -126,157 +87,65 @@ impl InverseGaussian {
         })
     }
 
+    /// Gives the law of parameters that were not checked, where only a start is asked.
+    #[inline(always)]
+    pub(crate) fn of(mean: f64, shape: f64) -> Self {
+        Self { mean, shape }
+    }
+
+    /// Gives the law of `(X - E X)/sqrt(Var X)`.
+    #[must_use]
+    pub fn standardized(&self) -> Standardized {
+        let ratio = self.shape / self.mean;
+        // Far outside the plane the quotient overflows where its root does not.
+        Standardized::of(if ratio.is_normal() {
+            ratio.sqrt()
+        } else {
+            self.shape.sqrt() / self.mean.sqrt()
+        })
+    }
+
+    /// Gives the law of `1/X`.
+    #[must_use]
+    pub fn reciprocal(&self) -> ReciprocalInverseGaussian {
+        ReciprocalInverseGaussian::of(*self)
+    }
+
     /// Gives the shape `λ`.
     #[must_use]
     pub fn shape(&self) -> f64 {
         self.shape
     }
+}
 
-    /// Gives the density at `x`: 0 outside the support, NaN for NaN.
-    #[must_use]
-    pub fn pdf(&self, x: f64) -> f64 {
-        lanes::one(Pdf(*self), x)
+functions!(InverseGaussian, at infinity: "1", "0", "`λ/(2μ²)`");
+quantiles!(InverseGaussian);
+traits!(InverseGaussian);
+
+impl Distribution<f64> for InverseGaussian {
+    fn mean(&self) -> Option<f64> {
+        Some(self.mean())
     }
 
-    /// Gives the logarithm of the density at `x`: -∞ outside the support, NaN for NaN.
-    #[must_use]
-    pub fn ln_pdf(&self, x: f64) -> f64 {
-        lanes::one(LnPdf(*self), x)
+    fn variance(&self) -> Option<f64> {
+        Some(self.variance())
     }
 
-    /// Gives `P(X <= x)`: 0 for `x <= 0`, 1 at ∞, NaN for NaN.
-    #[must_use]
-    pub fn cdf(&self, x: f64) -> f64 {
-        lanes::one(Cdf(*self), x)
+    fn std_dev(&self) -> Option<f64> {
+        Some(self.std_dev())
     }
 
-    /// Gives the survival function `P(X > x)`, accurate where it is small: 1 for `x <= 0`, 0 at ∞, NaN for NaN.
-    #[must_use]
-    pub fn sf(&self, x: f64) -> f64 {
-        lanes::one(Sf(*self), x)
+    fn entropy(&self) -> Option<f64> {
+        Some(self.entropy())
     }
 
-    /// Gives `ln P(X <= x)`, finite where `cdf` is below f64's range: -∞ for `x <= 0`, 0 at ∞, NaN for NaN.
-    #[must_use]
-    pub fn ln_cdf(&self, x: f64) -> f64 {
-        lanes::one(LnCdf(*self), x)
-    }
-
-    /// Gives `ln P(X > x)`, finite where `sf` is below f64's range: 0 for `x <= 0`, -∞ at ∞, NaN for NaN.
-    #[must_use]
-    pub fn ln_sf(&self, x: f64) -> f64 {
-        lanes::one(LnSf(*self), x)
-    }
-
-    /// Gives the hazard rate `f(x) / P(X > x)`: 0 for `x <= 0`, `λ/(2μ²)` at ∞, NaN for NaN.
-    ///
-    /// In the upper tail no exponential is left in it, so it is accurate where both parts are below f64's range.
-    #[must_use]
-    pub fn hazard(&self, x: f64) -> f64 {
-        lanes::one(Hazard(*self), x)
-    }
-
-    /// Gives the `x` with `P(X <= x) = p`.
-    ///
-    /// Cost: one to four evaluations of the tail, never more than 8 on the plane that is promised.
-    ///
-    /// # Panics
-    /// If `p` is outside [0, 1] or NaN, as statrs does; [`Self::try_inverse_cdf`] does not.
-    ///
-    /// # Examples
-    /// ```
-    /// use distributions::InverseGaussian;
-    ///
-    /// let law = InverseGaussian::new(1.0, 100.0)?;
-    /// assert!((law.inverse_cdf(9e-6) / 0.650_547_588_4 - 1.0).abs() < 1e-9);
-    /// # Ok::<(), distributions::Error>(())
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn inverse_cdf(&self, p: f64) -> f64 {
-        expect(self.try_inverse_cdf(p))
-    }
-
-    /// Gives the `x` with `P(X > x) = p`, accurate where `p` is small.
-    ///
-    /// # Panics
-    /// If `p` is outside [0, 1] or NaN; [`Self::try_inverse_sf`] does not.
-    #[must_use]
-    #[track_caller]
-    pub fn inverse_sf(&self, p: f64) -> f64 {
-        expect(self.try_inverse_sf(p))
-    }
-
-    /// Gives the `x` with `ln P(X <= x) = ln_p`.
-    ///
-    /// # Panics
-    /// If `ln_p` is above 0 or NaN; [`Self::try_inverse_ln_cdf`] does not.
-    #[must_use]
-    #[track_caller]
-    pub fn inverse_ln_cdf(&self, ln_p: f64) -> f64 {
-        expect(self.try_inverse_ln_cdf(ln_p))
-    }
-
-    /// Gives the `x` with `ln P(X > x) = ln_p`.
-    ///
-    /// # Panics
-    /// If `ln_p` is above 0 or NaN; [`Self::try_inverse_ln_sf`] does not.
-    #[must_use]
-    #[track_caller]
-    pub fn inverse_ln_sf(&self, ln_p: f64) -> f64 {
-        expect(self.try_inverse_ln_sf(ln_p))
-    }
-
-    /// Gives what [`Self::inverse_cdf`] gives.
-    ///
-    /// # Errors
-    /// [`Error::ProbabilityInvalid`]: `p` is outside [0, 1] or NaN.
-    pub fn try_inverse_cdf(&self, p: f64) -> Result<f64, Error> {
-        let p = error::probability("inverse_cdf", p)?;
-        Ok(self.quantile(Target::of_probability(p, false)))
-    }
-
-    /// Gives what [`Self::inverse_sf`] gives.
-    ///
-    /// # Errors
-    /// [`Error::ProbabilityInvalid`]: `p` is outside [0, 1] or NaN.
-    pub fn try_inverse_sf(&self, p: f64) -> Result<f64, Error> {
-        let p = error::probability("inverse_sf", p)?;
-        Ok(self.quantile(Target::of_probability(p, true)))
-    }
-
-    /// Gives what [`Self::inverse_ln_cdf`] gives.
-    ///
-    /// # Errors
-    /// [`Error::LnProbabilityInvalid`]: `ln_p` is above 0 or NaN.
-    pub fn try_inverse_ln_cdf(&self, ln_p: f64) -> Result<f64, Error> {
-        let ln_p = error::ln_probability("inverse_ln_cdf", ln_p)?;
-        Ok(self.quantile(Target::of_ln_probability(ln_p, false)))
-    }
-
-    /// Gives what [`Self::inverse_ln_sf`] gives.
-    ///
-    /// # Errors
-    /// [`Error::LnProbabilityInvalid`]: `ln_p` is above 0 or NaN.
-    pub fn try_inverse_ln_sf(&self, ln_p: f64) -> Result<f64, Error> {
-        let ln_p = error::ln_probability("inverse_ln_sf", ln_p)?;
-        Ok(self.quantile(Target::of_ln_probability(ln_p, true)))
-    }
-
-    fn quantile(&self, target: Target) -> f64 {
-        solve(self, target).x
+    fn skewness(&self) -> Option<f64> {
+        Some(self.skewness())
     }
 }
 
-/// Gives the quantile, or panics as statrs' functions do.
-#[track_caller]
-#[expect(
-    clippy::panic,
-    reason = "the documented contract of statrs' inverse functions"
-)]
-fn expect(quantile: Result<f64, Error>) -> f64 {
-    match quantile {
-        Ok(x) => x,
-        Err(error) => panic!("{error}"),
+impl Mode<Option<f64>> for InverseGaussian {
+    fn mode(&self) -> Option<f64> {
+        Some(self.mode())
     }
 }

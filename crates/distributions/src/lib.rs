@@ -17,16 +17,27 @@
 pub mod distance;
 mod error;
 pub mod estimate;
+mod first_passage;
 mod inverse_gaussian;
 mod lanes;
+mod law;
+mod levy;
 pub mod normality;
+mod point;
 mod quadrature;
+mod quantile;
+mod reciprocal;
 mod root;
 mod special;
+mod sprt;
 mod standardized;
 
 pub use error::Error;
+pub use first_passage::FirstPassage;
 pub use inverse_gaussian::InverseGaussian;
 pub use lanes::Real;
+pub use levy::Levy;
 pub use quadrature::Estimate;
+pub use reciprocal::ReciprocalInverseGaussian;
+pub use sprt::{Decision, Sprt};
 pub use standardized::Standardized;

@@ -1,61 +1,221 @@
-//! The inverse Gaussian of mean 0 and variance 1.
+//! The inverse Gaussian moved and scaled to mean 0 and variance 1.
+//!
+//! Role: the law whose distance from the normal one [`crate::normality`] gives in closed form.
+//! Method: `Y = k (X - 1)` for `X` of mean 1 and shape `k²`, so the ratio of a point is `y/k` itself: nothing is rounded
+//! between `y` and it, and large `k` lose no digits near 0. A quantile is that of `X`, moved by Newton steps, which take
+//! back what the subtraction of 1 loses.
 
 use crate::InverseGaussian;
 use crate::error::{self, Error};
-use statrs::distribution::{Continuous, ContinuousCDF, InverseCdfError};
-use statrs::statistics::{Max, Min};
+use crate::law::{Law, functions, quantiles, traits};
+use crate::point::{Point, Ratios, product, quotient};
+use crate::quantile::{Target, solve};
+use crate::special::elementary::two_sum;
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use statrs::statistics::{Distribution, Mode};
 
-/// The law of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`.
+/// Newton steps after which no rounding is left to mend, up to `k` of 1e12.
+const MENDING_STEPS: u32 = 2;
+
+/// The law of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on `y > -k`.
+///
+/// Density `f(y) = (2π)^(-1/2) (1 + y/k)^(-3/2) exp(-y² / (2 (1 + y/k)))`. It tends to the normal law as `k` grows.
+///
+/// # Examples
+/// ```
+/// use distributions::{InverseGaussian, Standardized};
+///
+/// let law = Standardized::new(1e6)?;
+/// assert_eq!(law, InverseGaussian::new(1.0, 1e12)?.standardized());
+/// // At 0 the density is the normal one for every k.
+/// assert!((law.pdf(0.0) - 0.398_942_280_401_432_7).abs() < 1e-16);
+/// assert!((law.inverse_cdf(law.cdf(-2.0)) + 2.0).abs() < 1e-14);
+/// # Ok::<(), distributions::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Parameter"))]
 pub struct Standardized {
-    law: InverseGaussian,
+    k: f64,
+}
+
+/// What is read before it is checked.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Parameter {
+    k: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Parameter> for Standardized {
+    type Error = Error;
+
+    fn try_from(Parameter { k }: Parameter) -> Result<Self, Error> {
+        Self::new(k)
+    }
 }
 
 impl Standardized {
-    /// Gives the law.
+    /// Gives the law of `k = sqrt(λ/μ)`.
     ///
     /// # Errors
     /// [`Error::RatioInvalid`]: `k` is zero, negative, infinite or NaN.
     pub fn new(k: f64) -> Result<Self, Error> {
-        let k = error::ratio("Standardized::new", k)?;
-        InverseGaussian::new(k, k * k * k).map(|law| Self { law })
+        error::ratio("Standardized::new", k).map(Self::of)
     }
-    /// Gives the density.
+
+    pub(crate) fn of(k: f64) -> Self {
+        Self { k }
+    }
+
+    /// Gives `k`.
     #[must_use]
-    pub fn pdf(&self, y: f64) -> f64 {
-        self.law.pdf(y + self.law.mean())
+    pub fn k(&self) -> f64 {
+        self.k
+    }
+
+    /// Gives the skewness `3/k`.
+    #[must_use]
+    pub fn skewness(&self) -> f64 {
+        3.0 / self.k
+    }
+
+    /// Gives the excess kurtosis `15/k²`.
+    #[must_use]
+    pub fn excess_kurtosis(&self) -> f64 {
+        15.0 / self.k / self.k
+    }
+
+    /// Gives the differential entropy in nats: `ln(2πe)/2 - (3/2) exp(2k²) E1(2k²)`.
+    #[must_use]
+    pub fn entropy(&self) -> f64 {
+        self.unmoved().entropy() + self.k.ln()
+    }
+
+    /// Gives the median, between -1/2 and 0.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.inverse_cdf(0.5)
+    }
+
+    /// Gives the mode, `-2kκ/(1 + κ + sqrt(1 + κ²))` with `κ = 3/(2k²)`.
+    #[must_use]
+    pub fn mode(&self) -> f64 {
+        // The mode of X is sqrt(1 + κ²) - κ, less 1.
+        let kappa = 1.5 / self.k / self.k;
+        if kappa <= f64::MAX {
+            -2.0 * (self.k * kappa) / (1.0 + kappa + kappa.hypot(1.0))
+        } else {
+            -self.k
+        }
+    }
+
+    /// Draws a number: finite, not below `-k`.
+    ///
+    /// Cost: a normal number, a uniform one and a square root.
+    #[must_use]
+    pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        let z: f64 = rng.sample(StandardNormal);
+        let u: f64 = rng.random();
+        // As for the inverse Gaussian, with q - 1 = 2t sqrt(q) written out.
+        let t = 0.5 * z.abs() / self.k;
+        let root_q = t + t.hypot(1.0);
+        if u * (1.0 + root_q * root_q) < 1.0 {
+            (z.abs() * root_q).min(f64::MAX)
+        } else {
+            (-z.abs() / root_q).max(-self.k)
+        }
+    }
+
+    /// Gives the law of `1 + Y/k`.
+    fn unmoved(&self) -> InverseGaussian {
+        InverseGaussian::of(1.0, (self.k * self.k).clamp(f64::MIN_POSITIVE, f64::MAX))
     }
 }
 
-impl Min<f64> for Standardized {
-    fn min(&self) -> f64 {
-        -self.law.mean()
+impl Law for Standardized {
+    #[inline(always)]
+    fn point(&self, y: f64) -> Point {
+        let k = self.k;
+        let offset = quotient([y, 0.0], k);
+        // 1 + y/k = (k + y)/k, so λ/x is k³/(k + y).
+        let (x, x_low) = two_sum(k, y);
+        // At the ends of f64's range a sum has no error to speak of.
+        let (x, x_low) = (x.min(f64::MAX), if x_low.abs() <= x { x_low } else { 0.0 });
+        let [g, g_low] = quotient([k, 0.0], x);
+        let g_low = g_low - g * (x_low / x);
+        let [square, square_low] = product([k, 0.0], [k, 0.0]);
+        let ratios = Ratios {
+            offset,
+            decay: product([square, square_low], [g, g_low]),
+            gap: 2.0 * square,
+        };
+        Point::of(x, ratios)
+    }
+
+    #[inline(always)]
+    fn low(&self) -> f64 {
+        -self.k
+    }
+
+    #[inline(always)]
+    fn inside(&self) -> f64 {
+        0.0
+    }
+
+    #[inline(always)]
+    fn hazard_at_infinity(&self) -> f64 {
+        0.5 * self.k
+    }
+
+    fn start(&self, target: Target) -> f64 {
+        self.k * (solve(&self.unmoved(), target).x - 1.0)
+    }
+
+    fn quantile(&self, target: Target) -> f64 {
+        let mut y = self.start(target);
+        for _ in 0..MENDING_STEPS {
+            if !(y > -self.k && y <= f64::MAX) {
+                return y.max(-self.k);
+            }
+            let point = self.point(y);
+            let tail = point.tail();
+            let miss = tail.ln_probability(target.is_upper) - target.ln_p;
+            let rate = point.rate(&tail, target.is_upper) / (self.k + y);
+            let step = if target.is_upper { miss } else { -miss } / rate;
+            // A step mends a rounding, and is no longer than that.
+            let most = 4.0 * f64::EPSILON * self.k;
+            y += step.clamp(-most, most);
+        }
+        y
     }
 }
-impl Max<f64> for Standardized {
-    fn max(&self) -> f64 {
-        f64::INFINITY
+
+functions!(Standardized, at infinity: "1", "0", "`k/2`");
+quantiles!(Standardized);
+traits!(Standardized);
+
+impl Distribution<f64> for Standardized {
+    fn mean(&self) -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn variance(&self) -> Option<f64> {
+        Some(1.0)
+    }
+
+    fn entropy(&self) -> Option<f64> {
+        Some(self.entropy())
+    }
+
+    fn skewness(&self) -> Option<f64> {
+        Some(self.skewness())
     }
 }
-impl Continuous<f64, f64> for Standardized {
-    fn pdf(&self, x: f64) -> f64 {
-        self.law.pdf(x + self.law.mean())
-    }
-    fn ln_pdf(&self, x: f64) -> f64 {
-        self.law.ln_pdf(x + self.law.mean())
-    }
-}
-impl ContinuousCDF<f64, f64> for Standardized {
-    fn cdf(&self, x: f64) -> f64 {
-        self.law.cdf(x + self.law.mean())
-    }
-    fn sf(&self, x: f64) -> f64 {
-        self.law.sf(x + self.law.mean())
-    }
-    fn inverse_cdf(&self, p: f64) -> f64 {
-        self.law.inverse_cdf(p) - self.law.mean()
-    }
-    fn try_inverse_cdf(&self, p: f64) -> Result<f64, InverseCdfError> {
-        Ok(self.inverse_cdf(p))
+
+impl Mode<Option<f64>> for Standardized {
+    fn mode(&self) -> Option<f64> {
+        Some(self.mode())
     }
 }

@@ -122,7 +122,7 @@ impl InverseGaussian {
     }
 
     /// Gives `φ = μ/λ`, the squared coefficient of variation.
-    pub(super) fn phi(&self) -> f64 {
+    pub(crate) fn phi(&self) -> f64 {
         self.mean / self.shape
     }
 }

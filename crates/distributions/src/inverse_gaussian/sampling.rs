@@ -7,8 +7,8 @@
 //! Source: Michael, Schucany and Haas 1976, "Generating random variates using transformations with multiple roots".
 
 use super::InverseGaussian;
-use super::point::Point;
 use crate::lanes;
+use crate::law::Law;
 use crate::special::erfcx::{erfcx, slope};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -100,7 +100,7 @@ impl pulp::NullaryFnOnce for Gradient {
     fn call(self) -> [f64; 2] {
         let Self { law, x } = self;
         let InverseGaussian { mean, shape } = law;
-        let b = Point::of(&law, x).b();
+        let b = law.point(x).b();
         // λ/(μ s) = v x/(x + μ) brings the factor to 2x/(x + μ) · √π b erfcx(b) = 2x/(x + μ) · (1 - √π e), and e,
         // half the slope of erfcx, has no cancellation.
         let share = 2.0 * (x / (x + mean));

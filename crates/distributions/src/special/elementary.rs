@@ -23,7 +23,7 @@ const EXP_RANGE: f64 = 1410.0;
 /// A positive number as `significand * scale * scale_2`, whose product may lie beyond f64's range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scaled {
-    /// Between 0.7 and 1.42.
+    /// Between 0.7 and 1.42, or 0.
     pub(crate) significand: f64,
     /// Two powers of two, about equal, each a normal number.
     pub(crate) scales: [f64; 2],
@@ -57,8 +57,9 @@ pub(crate) fn exp(high: f64, low: f64) -> Scaled {
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, inside) + low);
     let q = polynomial(&EXP, r);
     let half = (n * 0.5 + ROUNDER) - ROUNDER;
+    let significand = 1.0 + (r * r).mul_add(q, r);
     Scaled {
-        significand: 1.0 + (r * r).mul_add(q, r),
+        significand: if high < -EXP_RANGE { 0.0 } else { significand },
         scales: [power_of_two(half), power_of_two(n - half)],
     }
 }

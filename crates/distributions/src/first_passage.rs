@@ -1,0 +1,377 @@
+//! The time at which a Brownian motion with drift first reaches a level.
+//!
+//! Role: the law behind the inverse Gaussian, from the parameters of the motion, whatever the sign of the drift.
+//! Method: given that the level is reached, the time has the law of the drift `|ν|`: inverse Gaussian with mean `A/|ν|`
+//! and shape `A²/σ²`, or Lévy for no drift. Neither parameter is rounded: the ratios that make a point come straight from
+//! level, drift and volatility, in two parts. A drift away from the level multiplies density and tails of that law by the
+//! probability to hit, `exp(2νA/σ²)`, whose exponent joins theirs before the exponential is taken.
+//! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications", 11.
+
+use crate::error::{self, Error};
+use crate::law::{Law, functions, quantiles, traits};
+use crate::point::{Exponent, Point, Ratios, product, quotient};
+use crate::quantile::Target;
+use crate::special::elementary::{exp, ln_1p, ln_parts, two_sum};
+use crate::{InverseGaussian, Levy};
+use rand::{Rng, RngExt};
+use std::f64::consts::LN_2;
+
+/// Name of the law in errors.
+const NAME: &str = "first passage";
+
+/// The law of the time `T` at which a Brownian motion with drift `ν` and volatility `σ` first reaches a level `A > 0`.
+///
+/// The motion is `ν t + σ W(t)` and starts at 0. Density `f(t) = A / (σ sqrt(2π t³)) exp(-(A - νt)² / (2σ² t))`.
+/// For `ν < 0` the law is defective: the level is reached with probability `exp(2νA/σ²)` only, `T` is ∞ else, so `cdf`
+/// ends there and `inverse_cdf` gives ∞ from there on.
+///
+/// Every function is as accurate as those of [`InverseGaussian`], relative to the exact law of the parameters given, also
+/// where the probability to hit, or that not to, is small; one below f64's normal range counts as 0.
+///
+/// # Examples
+/// ```
+/// use distributions::FirstPassage;
+///
+/// let away = FirstPassage::new(3.0, -1.0, 2.0)?;
+/// assert!((away.hitting_probability() / (-1.5_f64).exp() - 1.0).abs() < 1e-15);
+/// assert_eq!(away.cdf(f64::INFINITY), away.hitting_probability());
+/// assert_eq!(away.inverse_cdf(0.5), f64::INFINITY);
+/// // Given that it is reached, it is reached as soon as by a motion towards it.
+/// let towards = FirstPassage::new(3.0, 1.0, 2.0)?;
+/// assert_eq!(away.given_hit(), towards);
+/// assert_eq!(towards.mean(), 3.0);
+/// # Ok::<(), distributions::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
+pub struct FirstPassage {
+    level: f64,
+    drift: f64,
+    volatility: f64,
+    /// `A/σ`, in two parts.
+    distance: [f64; 2],
+    /// `2|ν|A/σ²`.
+    gap: f64,
+    /// `-ln P(T < ∞)`.
+    thinning: Exponent,
+    /// `P(T = ∞)`.
+    never: f64,
+}
+
+/// The parameters alone.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Parameters {
+    level: f64,
+    drift: f64,
+    volatility: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Parameters> for FirstPassage {
+    type Error = Error;
+
+    fn try_from(parameters: Parameters) -> Result<Self, Error> {
+        Self::new(parameters.level, parameters.drift, parameters.volatility)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<FirstPassage> for Parameters {
+    fn from(law: FirstPassage) -> Self {
+        Self {
+            level: law.level,
+            drift: law.drift,
+            volatility: law.volatility,
+        }
+    }
+}
+
+impl FirstPassage {
+    /// Gives the law of a level `A`, a drift `ν` and a volatility `σ`.
+    ///
+    /// # Errors
+    /// [`Error::ParameterInvalid`]: level or volatility are not positive and finite, or the drift is not finite.
+    pub fn new(level: f64, drift: f64, volatility: f64) -> Result<Self, Error> {
+        let level = error::positive(NAME, "level", level)?;
+        let drift = error::finite(NAME, "drift", drift)?;
+        let volatility = error::positive(NAME, "volatility", volatility)?;
+        let distance = quotient([level, 0.0], volatility);
+        let speed = quotient([2.0 * drift.abs(), 0.0], volatility);
+        let [gap, gap_low] = product(speed, distance);
+        // An infinite product has no low part.
+        let gap_low = if gap <= f64::MAX { gap_low } else { 0.0 };
+        let is_away = drift < 0.0;
+        let never = gap_low.mul_add((-gap).exp(), -(-gap).exp_m1());
+        Ok(Self {
+            level,
+            drift,
+            volatility,
+            distance,
+            gap,
+            thinning: Exponent {
+                high: if is_away { gap } else { 0.0 },
+                low: if is_away { gap_low } else { 0.0 },
+            },
+            never: if is_away && never >= f64::MIN_POSITIVE {
+                never
+            } else {
+                0.0
+            },
+        })
+    }
+
+    /// Gives the level `A`.
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        self.level
+    }
+
+    /// Gives the drift `ν`.
+    #[must_use]
+    pub fn drift(&self) -> f64 {
+        self.drift
+    }
+
+    /// Gives the volatility `σ`.
+    #[must_use]
+    pub fn volatility(&self) -> f64 {
+        self.volatility
+    }
+
+    /// Gives the probability that the level is ever reached, `exp(2νA/σ²)` for `ν < 0` and else 1.
+    #[must_use]
+    pub fn hitting_probability(&self) -> f64 {
+        self.thinning.decay().value()
+    }
+
+    /// Gives the logarithm of that, finite where the probability is below f64's range.
+    #[must_use]
+    pub fn ln_hitting_probability(&self) -> f64 {
+        0.0 - self.thinning.high
+    }
+
+    /// Gives the law of the time given that the level is reached: that of the drift `|ν|`.
+    #[must_use]
+    pub fn given_hit(&self) -> Self {
+        Self {
+            drift: self.drift.abs(),
+            thinning: Exponent {
+                high: 0.0,
+                low: 0.0,
+            },
+            never: 0.0,
+            ..*self
+        }
+    }
+
+    /// Gives the mean: `A/ν` for `ν > 0` and else ∞.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.drift > 0.0 {
+            self.level / self.drift
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Gives the variance: `Aσ²/ν³` for `ν > 0` and else ∞.
+    #[must_use]
+    pub fn variance(&self) -> f64 {
+        let spread = self.volatility / self.drift;
+        if self.drift > 0.0 {
+            self.mean() * spread * spread
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Gives the median: ∞ if the level is reached with probability 1/2 or less.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.inverse_cdf(0.5)
+    }
+
+    /// Draws a time: positive, and ∞ where the level is never reached.
+    ///
+    /// Cost: a draw of the inverse Gaussian or Lévy law; for `ν < 0` a uniform number before it.
+    #[must_use]
+    pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        if self.never > 0.0 && rng.random::<f64>() < self.never {
+            return f64::INFINITY;
+        }
+        let shape = self.scale().clamp(f64::MIN_POSITIVE, f64::MAX);
+        match InverseGaussian::new(self.level / self.drift.abs(), shape) {
+            Ok(law) => law.sample(rng),
+            // Without drift, or with so little that it is none.
+            Err(_) => Levy::of(shape).sample(rng),
+        }
+    }
+
+    /// Gives `A²/σ²`, the shape or scale of the law given that the level is reached.
+    #[inline(always)]
+    fn scale(&self) -> f64 {
+        self.distance[0] * self.distance[0]
+    }
+
+    /// Gives a probability to hit as one given that the level is reached.
+    fn share(&self, p: f64) -> f64 {
+        let Exponent { high, low } = self.thinning;
+        exp(high, low).times(p).clamp(0.0, 1.0)
+    }
+}
+
+impl Law for FirstPassage {
+    /// Gives the point of the law given that the level is reached.
+    #[inline(always)]
+    fn point(&self, t: f64) -> Point {
+        let [way, way_low] = product([self.drift.abs(), 0.0], [t, 0.0]);
+        let (d, d_low) = two_sum(way, -self.level);
+        // Near the mean the low part of the way is not small beside what is left.
+        let (d, d_low) = two_sum(d, d_low + way_low);
+        let ratios = Ratios {
+            offset: quotient([d, d_low], self.level),
+            // In this order nothing leaves f64's range unless the ratio does.
+            decay: product(quotient(self.distance, t), self.distance),
+            gap: self.gap,
+        };
+        Point::of(t, ratios)
+    }
+
+    #[inline(always)]
+    fn inside(&self) -> f64 {
+        self.scale()
+    }
+
+    #[inline(always)]
+    fn hazard_at_infinity(&self) -> f64 {
+        let speed = self.drift / self.volatility;
+        if self.drift > 0.0 {
+            0.5 * speed * speed
+        } else {
+            0.0
+        }
+    }
+
+    #[inline(always)]
+    fn start(&self, target: Target) -> f64 {
+        let shape = self.scale();
+        // A drift towards the level makes times shorter.
+        let latest = Levy::of(shape).start(target);
+        InverseGaussian::of(self.level / self.drift.abs(), shape)
+            .start(target)
+            .min(latest)
+    }
+
+    #[inline(always)]
+    fn density(&self, t: f64) -> f64 {
+        self.point(t).thinned(self.thinning).density()
+    }
+
+    #[inline(always)]
+    fn ln_density(&self, t: f64) -> f64 {
+        self.point(t).thinned(self.thinning).ln_density()
+    }
+
+    #[inline(always)]
+    fn probability(&self, t: f64, of_upper: bool) -> f64 {
+        let point = self.point(t);
+        let (given_hit, tail) = (point.tail(), point.thinned(self.thinning).tail());
+        let reached = if tail.is_upper {
+            self.thinning.decay().times(1.0 - given_hit.value())
+        } else {
+            tail.value()
+        };
+        let not_yet = if tail.is_upper {
+            self.never + tail.value()
+        } else {
+            1.0 - tail.value()
+        };
+        if of_upper { not_yet } else { reached }
+    }
+
+    #[inline(always)]
+    fn ln_probability(&self, t: f64, of_upper: bool) -> f64 {
+        let point = self.point(t);
+        let (given_hit, tail) = (point.tail(), point.thinned(self.thinning).tail());
+        if !of_upper {
+            return if tail.is_upper {
+                given_hit.ln_probability(false) - self.thinning.high
+            } else {
+                tail.ln_probability(false)
+            };
+        }
+        let reached = self.probability(t, false);
+        let not_yet = self.probability(t, true);
+        let with_never = if reached < 0.5 {
+            ln_1p(-reached)
+        } else {
+            ln_parts(not_yet).plus(0.0, 0.0)
+        };
+        if self.never > 0.0 {
+            with_never
+        } else {
+            given_hit.ln_probability(true)
+        }
+    }
+
+    #[inline(always)]
+    fn hazard(&self, t: f64) -> f64 {
+        let with_never = self.density(t) / self.probability(t, true);
+        if self.never > 0.0 {
+            with_never
+        } else {
+            self.point(t).hazard()
+        }
+    }
+
+    #[inline(always)]
+    fn probability_at_infinity(&self, of_upper: bool) -> f64 {
+        if of_upper {
+            self.never
+        } else {
+            self.thinning.decay().value()
+        }
+    }
+
+    #[inline(always)]
+    fn ln_probability_at_infinity(&self, of_upper: bool) -> f64 {
+        let never = if self.never < 0.5 {
+            ln_parts(self.never).plus(0.0, 0.0)
+        } else {
+            ln_1p(self.never - 1.0)
+        };
+        match (of_upper, self.never > 0.0) {
+            (false, _) => 0.0 - self.thinning.high,
+            (true, false) => f64::NEG_INFINITY,
+            (true, true) => never,
+        }
+    }
+
+    fn target(&self, p: f64, is_upper: bool) -> Target {
+        if self.never == 0.0 || !is_upper {
+            Target::of_probability(self.share(p), is_upper)
+        } else if p > 0.5 {
+            // 1 - p is exact.
+            self.target(1.0 - p, false)
+        } else {
+            Target::of_probability(self.share(p - self.never), true)
+        }
+    }
+
+    fn ln_target(&self, ln_p: f64, is_upper: bool) -> Target {
+        if self.never == 0.0 || !is_upper {
+            Target::of_ln_probability((ln_p + self.thinning.high).min(0.0), is_upper)
+        } else if ln_p > -LN_2 {
+            self.target(-ln_p.exp_m1(), false)
+        } else {
+            self.target(ln_p.exp(), true)
+        }
+    }
+}
+
+functions!(FirstPassage, at infinity:
+    "[`Self::hitting_probability`]", "the rest", "`ν²/(2σ²)` for `ν > 0` and else 0");
+quantiles!(FirstPassage);
+traits!(FirstPassage);

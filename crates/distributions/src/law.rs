@@ -1,0 +1,126 @@
+//! What a law says of itself, and what it gets for that: every public function, for numbers and for slices.
+//!
+//! Role: the inverse Gaussian and its relatives differ in the ratios that make a [`Point`], in their ends and in where
+//! the search of a quantile starts. [`Law`] is that difference; the macros beside it are the public functions of all,
+//! `functions` at an `x`, `quantiles` from a probability, `traits` for the users of statrs and rand.
+
+mod functions;
+mod quantiles;
+mod traits;
+
+use crate::lanes::Lane;
+use crate::point::Point;
+use crate::quantile::{Target, solve};
+pub(crate) use functions::functions;
+pub(crate) use quantiles::{expect, quantiles};
+pub(crate) use traits::traits;
+
+/// A law of numbers above an end, which is 0 for all but one.
+///
+/// Implementors mark the methods `#[inline(always)]`, free of branches and calls: lanes are made of them.
+pub(crate) trait Law: Copy + Sync {
+    /// Gives the point of an `x` within the support.
+    fn point(&self, x: f64) -> Point;
+
+    /// Gives the lower end of the support.
+    #[inline(always)]
+    fn low(&self) -> f64 {
+        0.0
+    }
+
+    /// Gives a number in the midst of the law, at which lanes outside the support are computed and then replaced.
+    fn inside(&self) -> f64;
+
+    /// Gives the limit of the hazard at ∞.
+    fn hazard_at_infinity(&self) -> f64;
+
+    /// Gives a first guess of a quantile.
+    fn start(&self, target: Target) -> f64;
+
+    /// Gives the density within the support.
+    #[inline(always)]
+    fn density(&self, x: f64) -> f64 {
+        self.point(x).density()
+    }
+
+    /// Gives the logarithm of that.
+    #[inline(always)]
+    fn ln_density(&self, x: f64) -> f64 {
+        self.point(x).ln_density()
+    }
+
+    /// Gives the probability of what is above an `x` within the support, or of the rest.
+    #[inline(always)]
+    fn probability(&self, x: f64, of_upper: bool) -> f64 {
+        self.point(x).tail().probability(of_upper)
+    }
+
+    /// Gives the logarithm of that.
+    #[inline(always)]
+    fn ln_probability(&self, x: f64, of_upper: bool) -> f64 {
+        self.point(x).tail().ln_probability(of_upper)
+    }
+
+    /// Gives the hazard within the support.
+    #[inline(always)]
+    fn hazard(&self, x: f64) -> f64 {
+        self.point(x).hazard()
+    }
+
+    /// Gives the probability of ∞ itself, or of the finite numbers.
+    #[inline(always)]
+    fn probability_at_infinity(&self, of_upper: bool) -> f64 {
+        if of_upper { 0.0 } else { 1.0 }
+    }
+
+    /// Gives the logarithm of that.
+    #[inline(always)]
+    fn ln_probability_at_infinity(&self, of_upper: bool) -> f64 {
+        if of_upper { f64::NEG_INFINITY } else { 0.0 }
+    }
+
+    /// Gives the quantile of a target.
+    fn quantile(&self, target: Target) -> f64 {
+        solve(self, target).x
+    }
+
+    /// Gives what to solve for a probability of the upper tail or of the lower one.
+    fn target(&self, p: f64, is_upper: bool) -> Target {
+        Target::of_probability(p, is_upper)
+    }
+
+    /// Gives what to solve for the logarithm of such a probability.
+    fn ln_target(&self, ln_p: f64, is_upper: bool) -> Target {
+        Target::of_ln_probability(ln_p, is_upper)
+    }
+}
+
+macro_rules! lanes {
+    ($($name:ident: |$law:ident, $x:ident| $inside:expr, at low $zero:expr, at infinity $infinity:expr;)+) => {$(
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name<L>(pub(crate) L);
+
+        impl<L: Law> Lane for $name<L> {
+            #[inline(always)]
+            fn at(&self, x: f64) -> f64 {
+                let $law = &self.0;
+                let $x = if x > $law.low() && x <= f64::MAX { x } else { $law.inside() };
+                let inside = $inside;
+                let value = if x <= $law.low() { $zero } else { inside };
+                let value = if x == f64::INFINITY { $infinity } else { value };
+                if x.is_nan() { x } else { value }
+            }
+        }
+    )+};
+}
+
+lanes! {
+    Pdf: |law, x| law.density(x), at low 0.0, at infinity 0.0;
+    LnPdf: |law, x| law.ln_density(x), at low f64::NEG_INFINITY, at infinity f64::NEG_INFINITY;
+    Cdf: |law, x| law.probability(x, false), at low 0.0, at infinity law.probability_at_infinity(false);
+    Sf: |law, x| law.probability(x, true), at low 1.0, at infinity law.probability_at_infinity(true);
+    LnCdf: |law, x| law.ln_probability(x, false),
+        at low f64::NEG_INFINITY, at infinity law.ln_probability_at_infinity(false);
+    LnSf: |law, x| law.ln_probability(x, true), at low 0.0, at infinity law.ln_probability_at_infinity(true);
+    Hazard: |law, x| law.hazard(x), at low 0.0, at infinity law.hazard_at_infinity();
+}

@@ -1,0 +1,98 @@
+//! The public quantile functions of a law: from either tail, of probabilities or their logarithms, and of slices.
+
+use crate::Error;
+
+/// Writes a law's quantile functions.
+macro_rules! quantiles {
+    ($law:ident) => {
+        crate::law::quantiles! {$law,
+            inverse_cdf, try_inverse_cdf, inverse_cdf_into, par_inverse_cdf_into:
+                target, false, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
+                "Gives the `x` with `P(X <= x) = p`.";
+            inverse_sf, try_inverse_sf, inverse_sf_into, par_inverse_sf_into:
+                target, true, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
+                "Gives the `x` with `P(X > x) = p`, accurate where `p` is small.";
+            inverse_ln_cdf, try_inverse_ln_cdf, inverse_ln_cdf_into, par_inverse_ln_cdf_into:
+                ln_target, false, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
+                "Gives the `x` with `ln P(X <= x) = ln_p`.";
+            inverse_ln_sf, try_inverse_ln_sf, inverse_ln_sf_into, par_inverse_ln_sf_into:
+                ln_target, true, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
+                "Gives the `x` with `ln P(X > x) = ln_p`.";
+        }
+    };
+    ($law:ident, $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
+        $target:ident, $is_upper:literal, $check:ident, $error:literal, $input:literal, $fault:literal, $doc:literal;)+) => {
+        impl $law {$(
+            #[doc = $doc]
+            ///
+            /// Cost: one to four evaluations of the tail, never more than 8 on the plane that is promised.
+            ///
+            /// # Panics
+            #[doc = concat!("If `", $input, "` ", $fault, " or NaN, as statrs does; [`Self::", stringify!($try_one), "`] does not.")]
+            #[must_use]
+            #[track_caller]
+            pub fn $one(&self, p: f64) -> f64 {
+                crate::law::expect(self.$try_one(p))
+            }
+
+            #[doc = concat!("Gives what [`Self::", stringify!($one), "`] gives.")]
+            ///
+            /// # Errors
+            #[doc = concat!("[`crate::Error::", $error, "`]: `", $input, "` ", $fault, " or NaN.")]
+            pub fn $try_one(&self, p: f64) -> Result<f64, crate::Error> {
+                let p = crate::error::$check(stringify!($one), p)?;
+                Ok(crate::law::Law::quantile(self, crate::law::Law::$target(self, p, $is_upper)))
+            }
+
+            #[doc = concat!("Writes [`Self::", stringify!($one), "`] of each element into `out`; in f32 it is computed in f64 and rounded.")]
+            ///
+            /// # Errors
+            /// - [`crate::Error::LengthMismatch`]: the slices differ in length.
+            #[doc = concat!("- [`crate::Error::", $error, "`]: an element is out of range; nothing is written.")]
+            pub fn $into<T: crate::Real>(&self, ps: &[T], out: &mut [T]) -> Result<(), crate::Error> {
+                crate::lanes::check(stringify!($into), ps, out)?;
+                for &p in ps {
+                    crate::error::$check(stringify!($into), p.widened())?;
+                }
+                for (out, &p) in out.iter_mut().zip(ps) {
+                    let target = crate::law::Law::$target(self, p.widened(), $is_upper);
+                    *out = T::narrowed(crate::law::Law::quantile(self, target));
+                }
+                Ok(())
+            }
+
+            #[cfg(feature = "rayon")]
+            #[doc = concat!("Does what [`Self::", stringify!($into), "`] does, on all threads.")]
+            ///
+            /// # Errors
+            #[doc = concat!("As [`Self::", stringify!($into), "`].")]
+            pub fn $par_into<T: crate::Real>(&self, ps: &[T], out: &mut [T]) -> Result<(), crate::Error> {
+                use rayon::prelude::*;
+                crate::lanes::check(stringify!($par_into), ps, out)?;
+                for &p in ps {
+                    crate::error::$check(stringify!($par_into), p.widened())?;
+                }
+                out.par_iter_mut().zip(ps).for_each(|(out, &p)| {
+                    let target = crate::law::Law::$target(self, p.widened(), $is_upper);
+                    *out = T::narrowed(crate::law::Law::quantile(self, target));
+                });
+                Ok(())
+            }
+        )+}
+    };
+}
+
+pub(crate) use quantiles;
+
+/// Gives the quantile, or panics as statrs' functions do.
+#[track_caller]
+#[expect(
+    clippy::panic,
+    reason = "the documented contract of statrs' inverse functions"
+)]
+pub(crate) fn expect(quantile: Result<f64, Error>) -> f64 {
+    match quantile {
+        Ok(x) => x,
+        Err(error) => panic!("{error}"),
+    }
+}

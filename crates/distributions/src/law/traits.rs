@@ -1,0 +1,64 @@
+//! The laws as statrs' and rand's users know laws.
+
+/// Writes the traits that are the same for every law; `Distribution` and `Mode` of statrs are each law's own.
+macro_rules! traits {
+    ($law:ident) => {
+        impl statrs::distribution::Continuous<f64, f64> for $law {
+            fn pdf(&self, x: f64) -> f64 {
+                self.pdf(x)
+            }
+
+            fn ln_pdf(&self, x: f64) -> f64 {
+                self.ln_pdf(x)
+            }
+        }
+
+        impl statrs::distribution::ContinuousCDF<f64, f64> for $law {
+            fn cdf(&self, x: f64) -> f64 {
+                self.cdf(x)
+            }
+
+            fn sf(&self, x: f64) -> f64 {
+                self.sf(x)
+            }
+
+            fn inverse_cdf(&self, p: f64) -> f64 {
+                self.inverse_cdf(p)
+            }
+
+            fn try_inverse_cdf(
+                &self,
+                p: f64,
+            ) -> Result<f64, statrs::distribution::InverseCdfError> {
+                self.try_inverse_cdf(p)
+                    .map_err(|_| statrs::distribution::InverseCdfError::ArgumentOutOfRange)
+            }
+        }
+
+        impl statrs::statistics::Min<f64> for $law {
+            fn min(&self) -> f64 {
+                crate::law::Law::low(self)
+            }
+        }
+
+        impl statrs::statistics::Max<f64> for $law {
+            fn max(&self) -> f64 {
+                f64::INFINITY
+            }
+        }
+
+        impl statrs::statistics::Median<f64> for $law {
+            fn median(&self) -> f64 {
+                self.median()
+            }
+        }
+
+        impl rand::distr::Distribution<f64> for $law {
+            fn sample<R: rand::Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+                self.sample(rng)
+            }
+        }
+    };
+}
+
+pub(crate) use traits;

@@ -1,0 +1,174 @@
+//! The Lévy law: an inverse Gaussian whose mean has gone to infinity.
+//!
+//! Method: with `μ = ∞` the signed roots are `w = -v = -sqrt(c/x)`; the tails of `point` become `erfc(sqrt(c/(2x)))` and
+//! `erf(sqrt(c/(2x)))`, the latter without the subtraction.
+
+use crate::error::{self, Error};
+use crate::law::{Law, functions, quantiles, traits};
+use crate::point::{Point, Ratios, quotient};
+use crate::quantile::{Target, normal_quantile};
+use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use statrs::statistics::{Distribution, Mode};
+use std::f64::consts::{EULER_GAMMA, LN_2, PI};
+
+/// Name of the law in errors.
+const NAME: &str = "Lévy";
+
+/// The Lévy law with scale `c`, above 0.
+///
+/// Density `f(x) = sqrt(c / (2π x³)) exp(-c/(2x))` for `x > 0`. It is the law of the time at which a Brownian motion
+/// without drift first reaches a level, and the limit of inverse Gaussian laws of shape `c` as their mean grows; no
+/// moment of an order from 1/2 on exists.
+///
+/// Why it exists beside that of statrs: every function has the accuracy of [`crate::InverseGaussian`], in both tails and
+/// in logarithms, where the `erfc` of statrs is good to 1e-10. A location is left to the caller.
+///
+/// # Examples
+/// ```
+/// use distributions::Levy;
+///
+/// let law = Levy::new(1.0)?;
+/// // Heavy: P(X > x) falls like sqrt(2c/(πx)).
+/// assert!((law.sf(1e20) / 7.978_845_608_028_654e-11 - 1.0).abs() < 1e-15);
+/// assert!((law.inverse_sf(1e-10) / 6.366_197_723_675_814e19 - 1.0).abs() < 1e-14);
+/// # Ok::<(), distributions::Error>(())
+/// ```
+///
+/// # Source
+/// Feller 1971, "An introduction to probability theory and its applications" II, II.4 and VI.2.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Parameters"))]
+pub struct Levy {
+    scale: f64,
+}
+
+/// What is read before it is checked.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Parameters {
+    scale: f64,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Parameters> for Levy {
+    type Error = Error;
+
+    fn try_from(Parameters { scale }: Parameters) -> Result<Self, Error> {
+        Self::new(scale)
+    }
+}
+
+impl Levy {
+    /// Gives the law of a scale.
+    ///
+    /// # Errors
+    /// [`Error::ParameterInvalid`]: the scale is zero, negative, infinite or NaN.
+    pub fn new(scale: f64) -> Result<Self, Error> {
+        Ok(Self {
+            scale: error::positive(NAME, "scale", scale)?,
+        })
+    }
+
+    /// Gives the law of a scale that was checked, or of any where only a start is asked.
+    #[inline(always)]
+    pub(crate) fn of(scale: f64) -> Self {
+        Self { scale }
+    }
+
+    /// Gives the scale `c`.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Gives the differential entropy in nats, `(1 + 3γ + ln(16π c²))/2` with Euler's `γ`.
+    #[must_use]
+    pub fn entropy(&self) -> f64 {
+        0.5 * (1.0 + 3.0 * EULER_GAMMA + (16.0 * PI).ln()) + self.scale.ln()
+    }
+
+    /// Gives the median.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.inverse_cdf(0.5)
+    }
+
+    /// Gives the mode `c/3`.
+    #[must_use]
+    pub fn mode(&self) -> f64 {
+        self.scale / 3.0
+    }
+
+    /// Draws a number: positive and finite.
+    ///
+    /// Cost: a normal number, whose square divides the scale.
+    #[must_use]
+    pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        let z: f64 = rng.sample(StandardNormal);
+        (self.scale / z / z)
+            .abs()
+            .clamp(f64::MIN_POSITIVE, f64::MAX)
+    }
+}
+
+impl Law for Levy {
+    #[inline(always)]
+    fn point(&self, x: f64) -> Point {
+        let ratios = Ratios {
+            offset: [-1.0, 0.0],
+            decay: quotient([self.scale, 0.0], x),
+            gap: 0.0,
+        };
+        Point::of(x, ratios)
+    }
+
+    #[inline(always)]
+    fn inside(&self) -> f64 {
+        self.scale
+    }
+
+    #[inline(always)]
+    fn hazard_at_infinity(&self) -> f64 {
+        0.0
+    }
+
+    #[inline(always)]
+    fn start(&self, target: Target) -> f64 {
+        // The normal number whose square divides the scale.
+        let z = if target.is_upper {
+            // erf(z/√2) = P, by the first two terms of the inverse.
+            let t = (0.5 * PI).sqrt() * target.ln_p.exp();
+            t * (1.0 + t * t * (1.0 / 6.0))
+        } else {
+            normal_quantile(target.ln_p - LN_2)
+        };
+        let root = self.scale.sqrt() / z;
+        root * root
+    }
+}
+
+functions!(Levy, at infinity: "1", "0", "0");
+quantiles!(Levy);
+traits!(Levy);
+
+impl Distribution<f64> for Levy {
+    fn mean(&self) -> Option<f64> {
+        Some(f64::INFINITY)
+    }
+
+    fn variance(&self) -> Option<f64> {
+        Some(f64::INFINITY)
+    }
+
+    fn entropy(&self) -> Option<f64> {
+        Some(self.entropy())
+    }
+}
+
+impl Mode<Option<f64>> for Levy {
+    fn mode(&self) -> Option<f64> {
+        Some(self.mode())
+    }
+}

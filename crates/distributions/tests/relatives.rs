@@ -1,0 +1,513 @@
+//! The relatives of the inverse Gaussian against their golden values, and what relates them.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "what was measured is shown where it is asked for"
+)]
+
+mod support;
+
+use distributions::{Error, FirstPassage, InverseGaussian, Levy, ReciprocalInverseGaussian};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use statrs::distribution::{Continuous, ContinuousCDF};
+use statrs::statistics::{Distribution, Median, Mode};
+use std::collections::HashMap;
+use tensor_core::compare::{Bound, assert_close, compare};
+
+/// Allowed error in epsilons: 4e-15.
+const GATE: usize = 18;
+
+type Row = HashMap<String, String>;
+
+/// The functions that all laws have, to be called on any of them.
+trait Functions {
+    fn function(&self, name: &str, x: f64) -> f64;
+}
+
+macro_rules! functions {
+    ($($law:ty),+) => {$(
+        impl Functions for $law {
+            fn function(&self, name: &str, x: f64) -> f64 {
+                match name {
+                    "pdf" => self.pdf(x),
+                    "cdf" => self.cdf(x),
+                    "sf" => self.sf(x),
+                    "ln_pdf" => self.ln_pdf(x),
+                    "ln_cdf" => self.ln_cdf(x),
+                    "ln_sf" => self.ln_sf(x),
+                    "hazard" => self.hazard(x),
+                    "inverse_cdf" => self.inverse_cdf(x),
+                    "inverse_sf" => self.inverse_sf(x),
+                    "inverse_ln_cdf" => self.inverse_ln_cdf(x),
+                    "inverse_ln_sf" => self.inverse_ln_sf(x),
+                    _ => panic!("no function {name}"),
+                }
+            }
+        }
+    )+};
+}
+
+functions!(
+    ReciprocalInverseGaussian,
+    Levy,
+    FirstPassage,
+    InverseGaussian
+);
+
+fn number(row: &Row, column: &str) -> f64 {
+    row[column].parse().expect("columns hold numbers")
+}
+
+fn law(row: &Row) -> Box<dyn Functions> {
+    let first = number(row, "first");
+    match row["law"].as_str() {
+        "levy" => Box::new(Levy::new(first).expect("a golden scale")),
+        "reciprocal" => Box::new(
+            ReciprocalInverseGaussian::new(first, number(row, "second"))
+                .expect("golden parameters"),
+        ),
+        _ => {
+            let (drift, volatility) = (number(row, "second"), number(row, "third"));
+            Box::new(FirstPassage::new(first, drift, volatility).expect("golden parameters"))
+        }
+    }
+}
+
+/// Compares a function of each row with its truth, and prints the largest error; panics where one fails.
+fn check(name: &str, rows: &[&Row], of: impl Fn(&Row) -> (f64, f64, f64)) {
+    let mut worst = (0.0, "");
+    for row in rows {
+        let (actual, truth, scale) = of(row);
+        let bound = Bound::relative(GATE)
+            .scaled_by([scale])
+            .or_absolute(f64::MIN_POSITIVE);
+        let summary = compare([actual], [truth], &bound)
+            .unwrap_or_else(|mismatch| panic!("{name}, {row:?}: {mismatch}"));
+        if summary.max_share > worst.0 {
+            worst = (summary.max_share, row["id"].as_str());
+        }
+    }
+    let error = worst.0 * GATE as f64 * f64::EPSILON;
+    println!("{name}: {error:.1e} in row {}", worst.1);
+}
+
+#[test]
+fn every_function_of_every_relative_meets_its_gate() {
+    let table = support::table("relatives.csv");
+    for law_name in ["reciprocal", "levy", "passage"] {
+        let rows = |is_eval: bool| -> Vec<&Row> {
+            let found: Vec<&Row> = table
+                .iter()
+                .filter(|row| row["law"] == law_name && (row["kind"] == "eval") == is_eval)
+                .collect();
+            assert!(!found.is_empty());
+            found
+        };
+        for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
+            check(&format!("{law_name} {name}"), &rows(true), |row| {
+                let truth = number(row, name);
+                let actual = law(row).function(name, number(row, "x"));
+                let least = if name == "ln_pdf" { 1.0 } else { 0.0 };
+                (actual, truth, truth.abs().max(least))
+            });
+        }
+        check(&format!("{law_name} quantiles"), &rows(false), |row| {
+            let x = number(row, "x");
+            let actual = law(row).function(&row["kind"], number(row, "p"));
+            (actual, x, x * (1.0 + number(row, "condition")))
+        });
+    }
+}
+
+/// Gives numbers spread over every law of a median near 1, ends and bad numbers among them.
+fn spread() -> Vec<f64> {
+    let inside = (-40..=40).map(|i| 10_f64.powf(f64::from(i) / 4.0));
+    inside
+        .chain([
+            0.0,
+            -1.0,
+            f64::INFINITY,
+            f64::NAN,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+        ])
+        .collect()
+}
+
+#[test]
+fn the_ends_of_the_support_have_their_limits() {
+    let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
+    let levy = Levy::new(3.0).unwrap();
+    let towards = FirstPassage::new(1.0, 2.0, 0.5).unwrap();
+    let away = FirstPassage::new(1.0, -0.125, 0.5).unwrap();
+    let hit = away.hitting_probability();
+    assert_close([hit], [(-1.0_f64).exp()], Bound::relative(1));
+    let laws: [(&dyn Functions, f64, f64); 4] = [
+        (&reciprocal, 1.0, 1.5),
+        (&levy, 1.0, 0.0),
+        (&towards, 1.0, 8.0),
+        (&away, hit, 0.0),
+    ];
+    for (law, reached, hazard) in laws {
+        let at = |name, x| law.function(name, x);
+        for x in [0.0, -1.0] {
+            assert_eq!(
+                ["pdf", "cdf", "sf"].map(|name| at(name, x)),
+                [0.0, 0.0, 1.0]
+            );
+            assert_eq!(
+                ["ln_pdf", "ln_cdf", "ln_sf", "hazard"].map(|name| at(name, x)),
+                [f64::NEG_INFINITY, f64::NEG_INFINITY, 0.0, 0.0]
+            );
+        }
+        let end = f64::INFINITY;
+        let names = ["pdf", "cdf", "sf", "hazard"];
+        let expected = [0.0, reached, 1.0 - reached, hazard];
+        assert_close(
+            names.map(|name| at(name, end)),
+            expected,
+            Bound::relative(2),
+        );
+        let expected = [f64::NEG_INFINITY, reached.ln(), (1.0 - reached).ln()];
+        let names = ["ln_pdf", "ln_cdf", "ln_sf"];
+        assert_close(
+            names.map(|name| at(name, end)),
+            expected,
+            Bound::relative(2),
+        );
+        let names = ["pdf", "ln_pdf", "cdf", "sf", "ln_cdf", "ln_sf", "hazard"];
+        assert!(names.iter().all(|name| at(name, f64::NAN).is_nan()));
+        assert_eq!(at("inverse_cdf", 0.0), 0.0);
+        assert_eq!(at("inverse_sf", 0.0), end);
+        assert_eq!(at("inverse_ln_cdf", 0.0), end);
+        assert_eq!(at("inverse_ln_sf", 0.0), 0.0);
+    }
+}
+
+#[test]
+fn a_slice_gets_the_bits_of_single_numbers() {
+    fn check(law: &impl Functions, name: &str, into: impl FnOnce(&[f64], &mut [f64])) {
+        let xs = spread();
+        let mut out = vec![-7.0; xs.len()];
+        into(&xs, &mut out);
+        let single: Vec<f64> = xs.iter().map(|&x| law.function(name, x)).collect();
+        assert_close(&out, &single, Bound::bits());
+    }
+    let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
+    check(&reciprocal, "cdf", |xs, out| {
+        reciprocal.cdf_into(xs, out).unwrap()
+    });
+    check(&reciprocal, "ln_pdf", |xs, out| {
+        reciprocal.ln_pdf_into(xs, out).unwrap()
+    });
+    let levy = Levy::new(3.0).unwrap();
+    check(&levy, "sf", |xs, out| levy.sf_into(xs, out).unwrap());
+    check(&levy, "hazard", |xs, out| {
+        levy.hazard_into(xs, out).unwrap()
+    });
+    for drift in [-0.3, 0.0, 0.3] {
+        let passage = FirstPassage::new(1.0, drift, 0.5).unwrap();
+        check(&passage, "pdf", |xs, out| {
+            passage.pdf_into(xs, out).unwrap()
+        });
+        check(&passage, "cdf", |xs, out| {
+            passage.cdf_into(xs, out).unwrap()
+        });
+        check(&passage, "ln_cdf", |xs, out| {
+            passage.ln_cdf_into(xs, out).unwrap()
+        });
+        check(&passage, "ln_sf", |xs, out| {
+            passage.ln_sf_into(xs, out).unwrap()
+        });
+    }
+}
+
+#[test]
+fn nothing_is_nan_far_beyond_the_plane() {
+    let sizes = [1e-300, 1e-150, 1.0, 1e150, 1e300];
+    let triples = sizes
+        .iter()
+        .flat_map(|&a| sizes.map(|b| (a, b)))
+        .flat_map(|(a, b)| sizes.map(|c| (a, b, c)));
+    for (a, b, x) in triples {
+        let laws: [Box<dyn Functions>; 5] = [
+            Box::new(ReciprocalInverseGaussian::new(a, b).unwrap()),
+            Box::new(Levy::new(a).unwrap()),
+            Box::new(FirstPassage::new(a, 1.0, b).unwrap()),
+            Box::new(FirstPassage::new(a, -b, 1.0).unwrap()),
+            Box::new(FirstPassage::new(1.0, a, b).unwrap()),
+        ];
+        for law in laws {
+            for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
+                let value = law.function(name, x);
+                assert!(!value.is_nan(), "{name} of ({a:e}, {b:e}) at {x:e}");
+                assert!(
+                    !["cdf", "sf"].contains(&name) || (0.0..=1.0).contains(&value),
+                    "{name} of ({a:e}, {b:e}) at {x:e}: {value}"
+                );
+            }
+            for p in [1e-300, 0.1, 0.9] {
+                let quantiles = ["inverse_cdf", "inverse_sf"].map(|name| law.function(name, p));
+                assert!(quantiles.iter().all(|x| *x >= 0.0), "({a:e}, {b:e}) at {p}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_levy_law_is_the_limit_of_large_means() {
+    let (levy, near) = (
+        Levy::new(2.0).unwrap(),
+        InverseGaussian::new(1e30, 2.0).unwrap(),
+    );
+    let xs = [1e-2, 0.1, 1.0, 10.0, 1e5];
+    for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
+        let of = |law: &dyn Functions| xs.map(|x| law.function(name, x));
+        assert_close(of(&levy), of(&near), Bound::relative(8));
+    }
+    let ps = [1e-5, 0.1, 0.5, 0.9];
+    let of = |law: &dyn Functions| ps.map(|p| law.function("inverse_cdf", p));
+    assert_close(of(&levy), of(&near), Bound::relative(16));
+}
+
+#[test]
+fn a_first_passage_has_the_law_of_its_drift() {
+    let xs = [0.1, 0.5, 1.0, 1.5, 2.0, 8.0];
+    // Parameters whose quotients and squares are exact.
+    let cases: [(f64, Box<dyn Functions>); 2] = [
+        (0.5, Box::new(InverseGaussian::new(4.0, 16.0).unwrap())),
+        (0.0, Box::new(Levy::new(16.0).unwrap())),
+    ];
+    for (drift, other) in cases {
+        let law = FirstPassage::new(2.0, drift, 0.5).unwrap();
+        for name in ["pdf", "cdf", "sf", "ln_pdf", "ln_cdf", "ln_sf", "hazard"] {
+            let of = |law: &dyn Functions| xs.map(|x| law.function(name, x));
+            assert_close(of(&law), of(&*other), Bound::relative(8));
+        }
+        assert_eq!(law.ln_hitting_probability(), 0.0);
+        assert_eq!(law.given_hit(), law);
+    }
+    let away = FirstPassage::new(2.0, -0.5, 0.5).unwrap();
+    assert_eq!(away.ln_hitting_probability(), -8.0);
+    let given_hit = away.given_hit();
+    assert_eq!(given_hit, FirstPassage::new(2.0, 0.5, 0.5).unwrap());
+    let scaled = xs.map(|x| given_hit.cdf(x) * away.hitting_probability());
+    assert_close(xs.map(|x| away.cdf(x)), scaled, Bound::relative(4));
+}
+
+#[test]
+fn moments_are_those_of_the_inverse_gaussian_part_and_the_squared_normal_part() {
+    let (mean, shape) = (2.0, 3.0);
+    let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+    let part = InverseGaussian::new(1.0 / mean, shape / mean / mean).unwrap();
+    // Cumulants of a squared normal number divided by λ: 2^(n-1) (n-1)! / λ^n.
+    let cumulant = |n: i32, factor: f64| part.cumulant(n.unsigned_abs()) + factor / shape.powi(n);
+    let [k1, k2, k3, k4] = [(1, 1.0), (2, 2.0), (3, 8.0), (4, 48.0)].map(|(n, f)| cumulant(n, f));
+    let found = [
+        law.mean(),
+        law.variance(),
+        law.std_dev(),
+        law.skewness(),
+        law.excess_kurtosis(),
+    ];
+    let expected = [k1, k2, k2.sqrt(), k3 / k2.powf(1.5), k4 / k2 / k2];
+    assert_close(found, expected, Bound::relative(8));
+    let second = law.raw_moment(2);
+    assert_close([second], [k2 + k1 * k1], Bound::relative(8));
+    // The variance where one of the parts is all of it.
+    for (mean, shape) in [(1e-150, 1e150), (1e150, 1e-150)] {
+        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        assert_close([law.mean()], [1e150], Bound::relative(4));
+    }
+}
+
+#[test]
+fn modes_are_peaks_and_medians_are_halves() {
+    for (mean, shape) in [(2.0, 3.0), (1e5, 1e-3), (1e-3, 1e5)] {
+        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let mode = Mode::mode(&law).unwrap();
+        let beside = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| law.ln_pdf(mode * factor));
+        assert!(beside.iter().all(|ln_pdf| *ln_pdf < law.ln_pdf(mode)));
+        let median = Median::median(&law);
+        // What an epsilon of the median changes.
+        let scale = 1.0 + median * law.pdf(median);
+        let bound = Bound::relative(2).scaled_by([scale]);
+        assert_close([law.cdf(median)], [0.5], bound);
+    }
+    let levy = Levy::new(2.0).unwrap();
+    let beside = [0.999, 1.001].map(|factor| levy.pdf(levy.mode() * factor));
+    assert!(beside.iter().all(|pdf| *pdf < levy.pdf(levy.mode())));
+    assert_close([levy.cdf(levy.median())], [0.5], Bound::relative(4));
+}
+
+#[test]
+fn entropies_are_the_expected_negative_log_densities() {
+    // Midpoints of 4000 equal parts of the probability; the tails cut off the rest.
+    let entropy = |law: &dyn Functions| {
+        let n = 4000;
+        let sum: f64 = (0..n)
+            .map(|i| law.function("inverse_cdf", (f64::from(i) + 0.5) / f64::from(n)))
+            .map(|x| -law.function("ln_pdf", x))
+            .sum();
+        sum / f64::from(n)
+    };
+    let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
+    assert!((reciprocal.entropy() - entropy(&reciprocal)).abs() < 1e-3);
+    let levy = Levy::new(2.0).unwrap();
+    assert!((levy.entropy() - entropy(&levy)).abs() < 2e-3);
+    assert_eq!(Distribution::entropy(&levy), Some(levy.entropy()));
+}
+
+#[test]
+fn the_traits_of_statrs_give_the_same_numbers() {
+    fn check<L: Continuous<f64, f64> + ContinuousCDF<f64, f64> + Functions>(law: &L) {
+        let names = ["pdf", "ln_pdf", "cdf", "sf"];
+        let by_trait = [law.pdf(0.7), law.ln_pdf(0.7), law.cdf(0.7), law.sf(0.7)];
+        assert_eq!(by_trait, names.map(|name| law.function(name, 0.7)));
+        assert_eq!(
+            ContinuousCDF::inverse_cdf(law, 0.2),
+            law.function("inverse_cdf", 0.2)
+        );
+        assert!(ContinuousCDF::try_inverse_cdf(law, 1.5).is_err());
+        assert_eq!([law.min(), law.max()], [0.0, f64::INFINITY]);
+    }
+    check(&ReciprocalInverseGaussian::new(2.0, 3.0).unwrap());
+    check(&Levy::new(2.0).unwrap());
+    check(&FirstPassage::new(2.0, -0.1, 1.0).unwrap());
+    // statrs' own Lévy law, as far as it goes.
+    let (ours, theirs) = (
+        Levy::new(2.0).unwrap(),
+        statrs::distribution::Levy::new(0.0, 2.0).unwrap(),
+    );
+    for x in [0.1, 1.0, 10.0] {
+        assert!((ours.cdf(x) / ContinuousCDF::cdf(&theirs, x) - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn bad_parameters_are_refused_by_name() {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let of = |parameter| move |error| matches!(error, Error::ParameterInvalid { parameter: found, .. } if found == parameter);
+        assert!(Levy::new(bad).is_err_and(of("scale")));
+        assert!(FirstPassage::new(bad, 1.0, 1.0).is_err_and(of("level")));
+        assert!(FirstPassage::new(1.0, 1.0, bad).is_err_and(of("volatility")));
+        let refused = ReciprocalInverseGaussian::new(bad, 1.0);
+        assert!(refused.is_err_and(|error| matches!(error, Error::MeanInvalid { .. })));
+    }
+    for bad in [f64::NAN, f64::NEG_INFINITY] {
+        let refused = FirstPassage::new(1.0, bad, 1.0).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            format!("first passage: drift is {bad}, it must be finite")
+        );
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn laws_are_written_as_their_parameters_and_checked_when_read() {
+    let passage = FirstPassage::new(3.0, -1.0, 2.0).unwrap();
+    let text = serde_json::to_string(&passage).unwrap();
+    assert_eq!(text, r#"{"level":3.0,"drift":-1.0,"volatility":2.0}"#);
+    assert_eq!(
+        serde_json::from_str::<FirstPassage>(&text).unwrap(),
+        passage
+    );
+    let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
+    let text = serde_json::to_string(&reciprocal).unwrap();
+    assert_eq!(text, r#"{"mean":2.0,"shape":3.0}"#);
+    assert!(
+        serde_json::from_str::<ReciprocalInverseGaussian>(r#"{"mean":0.0,"shape":3.0}"#).is_err()
+    );
+    assert!(
+        serde_json::from_str::<FirstPassage>(r#"{"level":0.0,"drift":1.0,"volatility":2.0}"#)
+            .is_err()
+    );
+    assert!(serde_json::from_str::<Levy>(r#"{"scale":-1.0}"#).is_err());
+}
+
+/// The largest distance of the distribution function of draws from that of the law, times the root of their number.
+fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
+    draws.sort_by(f64::total_cmp);
+    let n = draws.len() as f64;
+    let distances = draws.iter().enumerate().map(|(i, &x)| {
+        let below = i as f64 / n;
+        (cdf(x) - below).abs().max((below + 1.0 / n - cdf(x)).abs())
+    });
+    distances.fold(0.0, f64::max) * n.sqrt()
+}
+
+#[test]
+fn draws_follow_the_laws() {
+    // P(distance > 2.2) = 2 exp(-2 · 2.2²) = 1.3e-4.
+    const FAR: f64 = 2.2;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
+    let mut draw = |sample: &dyn Fn(&mut Xoshiro256PlusPlus) -> f64| -> Vec<f64> {
+        (0..20_000).map(|_| sample(&mut rng)).collect()
+    };
+    for (mean, shape) in [(2.0, 3.0), (1e8, 1e-8), (1e-8, 1e8)] {
+        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let draws = draw(&|rng| law.sample(rng));
+        assert!(kolmogorov(draws, |x| law.cdf(x)) < FAR);
+    }
+    let levy = Levy::new(3.0).unwrap();
+    assert!(kolmogorov(draw(&|rng| levy.sample(rng)), |x| levy.cdf(x)) < FAR);
+    for drift in [-1.0, -1e-200, 0.0, 1e-320, 1.0] {
+        let law = FirstPassage::new(1.0, drift, 2.0).unwrap();
+        let draws = draw(&|rng| law.sample(rng));
+        let share = draws.iter().filter(|t| t.is_finite()).count() as f64 / 20_000.0;
+        // Four deviations of a binomial share.
+        assert!((share - law.hitting_probability()).abs() < 4.0 * (0.25 / 20_000.0_f64).sqrt());
+        assert!(draws.iter().all(|t| *t > 0.0));
+        let finite = draws.into_iter().filter(|t| t.is_finite()).collect();
+        assert!(kolmogorov(finite, |t| law.given_hit().cdf(t)) < FAR);
+    }
+}
+
+proptest! {
+    #[test]
+    fn both_sides_of_a_reciprocal_are_those_of_its_law(
+        ln_mean in -50.0..50.0_f64, ln_phi in -30.0..18.0_f64, exponent in -8..8_i32,
+    ) {
+        let mean = ln_mean.exp();
+        let law = InverseGaussian::new(mean, mean / ln_phi.exp()).unwrap();
+        // A power of two has an exact reciprocal.
+        let x = 2_f64.powf(f64::from(exponent) + mean.log2().round());
+        let found = [law.reciprocal().cdf(1.0 / x), law.reciprocal().ln_sf(1.0 / x)];
+        let floor = f64::MIN_POSITIVE;
+        prop_assert!(compare(found, [law.sf(x), law.ln_cdf(x)], &Bound::relative(GATE).or_absolute(floor)).is_ok());
+    }
+
+    #[test]
+    fn laws_scale_with_their_parameters(ln_scale in -40..40_i32, x in 1e-3..1e3_f64, drift in -2.0..2.0_f64) {
+        let c = 2_f64.powi(ln_scale);
+        let cdfs = |c: f64| [
+            Levy::new(3.0 * c).unwrap().cdf(x * c),
+            ReciprocalInverseGaussian::new(2.0 / c, 3.0 / c).unwrap().cdf(x * c),
+            // Time by c: drift by 1/c, volatility by its root.
+            FirstPassage::new(1.5, drift / (c * c), 1.0 / c).unwrap().cdf(x * c * c),
+        ];
+        prop_assert!(compare(cdfs(c), cdfs(1.0), &Bound::relative(4)).is_ok());
+    }
+
+    #[test]
+    fn sides_sum_to_one_and_quantiles_invert(
+        ln_phi in -20.0..15.0_f64, sign in -1..2_i32, p in 1e-6..0.999_f64,
+    ) {
+        let law = FirstPassage::new(2.0, f64::from(sign), ln_phi.exp().sqrt()).unwrap();
+        let t = law.inverse_cdf(p);
+        if p < law.hitting_probability() * (1.0 - 1e-9) {
+            // How much an epsilon of t changes.
+            let steepness = t * law.pdf(t) / p;
+            prop_assert!((law.cdf(t) / p - 1.0).abs() <= 1e-14 * (1.0 + steepness));
+            prop_assert!((law.cdf(t) + law.sf(t) - 1.0).abs() < 1e-15);
+        } else {
+            prop_assert!(t > 0.0);
+        }
+        let q = 1.0 - p;
+        let u = law.inverse_sf(q);
+        prop_assert!(u == f64::INFINITY || (law.sf(u) - q).abs() <= 1e-13 * (1.0 + u * law.pdf(u)));
+    }
+}
