@@ -50,6 +50,57 @@ pub const FMA_PEAK: Kernel = Kernel {
     ]),
 };
 
+/// Kernel `inverse_gaussian_eval`.
+pub const INVERSE_GAUSSIAN_EVAL: Kernel = Kernel {
+    name: Cow::Borrowed("inverse_gaussian_eval"),
+    source: Cow::Borrowed(source::INVERSE_GAUSSIAN_EVAL),
+    workgroup_size: [256, 1, 1],
+    workgroup_bytes: 0,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("InverseGaussianEvalParams"),
+        size_bytes: 48,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("n"), 0),
+            (Cow::Borrowed("function"), 4),
+            (Cow::Borrowed("mean"), 8),
+            (Cow::Borrowed("inverse_mean"), 16),
+            (Cow::Borrowed("shape"), 24),
+            (Cow::Borrowed("rate"), 32),
+            (Cow::Borrowed("twice_ratio"), 40),
+            (Cow::Borrowed("pad0"), 44),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("xs"), access: Access::Read, element: Element::F32, stride_bytes: 4 },
+        Binding { name: Cow::Borrowed("ys"), access: Access::ReadWrite, element: Element::F32, stride_bytes: 4 },
+    ]),
+};
+
+/// Kernel `inverse_gaussian_sample`.
+pub const INVERSE_GAUSSIAN_SAMPLE: Kernel = Kernel {
+    name: Cow::Borrowed("inverse_gaussian_sample"),
+    source: Cow::Borrowed(source::INVERSE_GAUSSIAN_SAMPLE),
+    workgroup_size: [256, 1, 1],
+    workgroup_bytes: 0,
+    items_per_invocation: [1, 1, 1],
+    params: ParamsLayout {
+        name: Cow::Borrowed("InverseGaussianSampleParams"),
+        size_bytes: 32,
+        members: Cow::Borrowed(&[
+            (Cow::Borrowed("key"), 0),
+            (Cow::Borrowed("stream"), 8),
+            (Cow::Borrowed("first"), 16),
+            (Cow::Borrowed("n"), 20),
+            (Cow::Borrowed("root_mean"), 24),
+            (Cow::Borrowed("root_ratio"), 28),
+        ]),
+    },
+    bindings: Cow::Borrowed(&[
+        Binding { name: Cow::Borrowed("draws"), access: Access::ReadWrite, element: Element::F32, stride_bytes: 4 },
+    ]),
+};
+
 /// Kernel `matmul_naive`.
 pub const MATMUL_NAIVE: Kernel = Kernel {
     name: Cow::Borrowed("matmul_naive"),
@@ -126,6 +177,8 @@ pub const PHILOX_FILL: Kernel = Kernel {
 pub const ALL: &[&Kernel] = &[
     &BUFFER_COPY,
     &FMA_PEAK,
+    &INVERSE_GAUSSIAN_EVAL,
+    &INVERSE_GAUSSIAN_SAMPLE,
     &MATMUL_NAIVE,
     &MATMUL_TILE,
     &PHILOX_FILL,

@@ -6,6 +6,7 @@
 //! with naga's for every kernel, so nobody writes those tests by hand.
 
 use bytemuck::{Pod, Zeroable};
+use std::ops::Range;
 
 /// Name and place of one field of a parameter struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +151,87 @@ params! {
     domain(p) [u64::from(p.n), 1, 1];
     buffers [area(4, p.n)];
     loops p.rounds;
+
+    /// Parameters of `inverse_gaussian_eval`.
+    struct InverseGaussianEvalParams {
+        /// Numbers at which the function is taken.
+        n: u32,
+        /// Code of an [`InverseGaussianFunction`].
+        function: u32,
+        /// The mean `μ`: the nearest f32, and the rest.
+        mean: [f32; 2],
+        /// `1/μ`: 12 bits, and the rest.
+        inverse_mean: [f32; 2],
+        /// The shape `λ`: 12 bits, and the rest.
+        shape: [f32; 2],
+        /// `λ/μ²`: 12 bits, and the rest.
+        rate: [f32; 2],
+        /// `2 λ/μ`.
+        twice_ratio: f32,
+        /// Fills the struct to 48 bytes; zero.
+        pad0: u32,
+    }
+    domain(p) [u64::from(p.n), 1, 1];
+    buffers [u64::from(p.n); 2];
+    loops 0_u32;
+
+    /// Parameters of `inverse_gaussian_sample`.
+    struct InverseGaussianSampleParams {
+        /// Key of the generator, low word first.
+        key: [u32; 2],
+        /// Stream number, low word first.
+        stream: [u32; 2],
+        /// Number of the first draw.
+        first: u32,
+        /// Draws to make; the last one's number is a `u32` too.
+        n: u32,
+        /// `sqrt(μ)`.
+        root_mean: f32,
+        /// `sqrt(μ/λ)`.
+        root_ratio: f32,
+    }
+    domain(p) [u64::from(p.n), 1, 1];
+    buffers [u64::from(p.n)];
+    loops PHILOX_ROUNDS;
+}
+
+/// What `inverse_gaussian_eval` computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum InverseGaussianFunction {
+    /// The density.
+    Pdf,
+    /// Its logarithm.
+    LnPdf,
+    /// The distribution function, `P(X <= x)`.
+    Cdf,
+    /// The survival function, `P(X > x)`.
+    Sf,
+    /// The logarithm of the distribution function.
+    LnCdf,
+    /// The logarithm of the survival function.
+    LnSf,
+}
+
+impl InverseGaussianFunction {
+    /// Every function, in the order of their codes.
+    pub const ALL: [Self; 6] = [
+        Self::Pdf,
+        Self::LnPdf,
+        Self::Cdf,
+        Self::Sf,
+        Self::LnCdf,
+        Self::LnSf,
+    ];
+
+    /// Gives the function of a code; the last one for codes that none has, as the kernel does.
+    #[must_use]
+    pub fn from_code(code: u32) -> Self {
+        Self::ALL
+            .into_iter()
+            .find(|function| *function as u32 == code)
+            .unwrap_or(Self::LnSf)
+    }
 }
 
 impl MatmulParams {
@@ -209,6 +291,56 @@ impl FmaPeakParams {
             addend: 1.0,
         }
     }
+}
+
+impl InverseGaussianEvalParams {
+    /// Gives the parameters that take `function` of the law with this mean and shape at `n` numbers.
+    ///
+    /// The constants are prepared in f64, and must lie in f32's range with room below for what their first parts leave:
+    /// mean, shape and shape/mean² from 1e-30 to 1e30, shape/mean from 1e-12 to 1e12.
+    #[must_use]
+    pub fn new(function: InverseGaussianFunction, mean: f64, shape: f64, n: u32) -> Self {
+        let first = narrowed(mean);
+        Self {
+            n,
+            function: function as u32,
+            mean: [first, narrowed(mean - f64::from(first))],
+            inverse_mean: head_and_rest(1.0 / mean),
+            shape: head_and_rest(shape),
+            rate: head_and_rest(shape / mean / mean),
+            twice_ratio: narrowed(2.0 * (shape / mean)),
+            pad0: 0,
+        }
+    }
+}
+
+impl InverseGaussianSampleParams {
+    /// Gives the parameters that make draws `draws` of `stream` under `key`, of the law with this mean and shape.
+    #[must_use]
+    pub fn new(mean: f64, shape: f64, key: u64, stream: u64, draws: Range<u32>) -> Self {
+        Self {
+            key: halves(key),
+            stream: halves(stream),
+            first: draws.start,
+            n: draws.end.saturating_sub(draws.start),
+            root_mean: narrowed(mean.sqrt()),
+            root_ratio: narrowed((mean / shape).sqrt()),
+        }
+    }
+}
+
+/// Splits into 12 leading bits and the rest, for `wgsl/shared/split.wgsl`.
+fn head_and_rest(value: f64) -> [f32; 2] {
+    let head = f32::from_bits(narrowed(value).to_bits() & 0xffff_f000);
+    [head, narrowed(value - f64::from(head))]
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounding to f32 is what is asked for"
+)]
+fn narrowed(value: f64) -> f32 {
+    value as f32
 }
 
 /// Splits a number into its low and high word, as WGSL holds it.

@@ -11,6 +11,22 @@ macro_rules! wgsl {
 pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
 /// Chains of fused multiply-adds: the arithmetic peak.
 pub const FMA_PEAK: &str = wgsl!("fma_peak", "shared/grid");
+/// A function of the inverse Gaussian law at many numbers.
+pub const INVERSE_GAUSSIAN_EVAL: &str = wgsl!(
+    "inverse_gaussian_eval",
+    "shared/erfcx",
+    "shared/split",
+    "shared/float",
+    "shared/grid"
+);
+/// Draws of the inverse Gaussian law.
+pub const INVERSE_GAUSSIAN_SAMPLE: &str = wgsl!(
+    "inverse_gaussian_sample",
+    "shared/philox",
+    "shared/split",
+    "shared/float",
+    "shared/grid"
+);
 /// Matrix product, one invocation per element.
 pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/matmul", "shared/grid");
 /// Matrix product through 16 × 16 tiles in workgroup memory.
@@ -37,6 +53,8 @@ pub const MATMUL: &str = wgsl!("shared/matmul");
 pub const ALL: &[(&str, &str)] = &[
     ("buffer_copy", BUFFER_COPY),
     ("fma_peak", FMA_PEAK),
+    ("inverse_gaussian_eval", INVERSE_GAUSSIAN_EVAL),
+    ("inverse_gaussian_sample", INVERSE_GAUSSIAN_SAMPLE),
     ("matmul_naive", MATMUL_NAIVE),
     ("matmul_tile", MATMUL_TILE),
     ("philox_fill", PHILOX_FILL),

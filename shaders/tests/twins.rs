@@ -1,6 +1,11 @@
 //! First link of the chain: every twin against an f64 or independent oracle, on the CPU alone.
 
-use shaders::params::{BufferCopyParams, FmaPeakParams, MatmulParams, PhiloxFillParams};
+use shaders::params::{
+    BufferCopyParams, FmaPeakParams, InverseGaussianEvalParams, InverseGaussianFunction,
+    InverseGaussianSampleParams, MatmulParams, PhiloxFillParams,
+};
+use shaders::twin::inverse_gaussian_eval::max_epsilons;
+use shaders::twin::inverse_gaussian_sample::DRAW_EPSILONS;
 use shaders::{Kernel, layout, twin};
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::gemm::oracle;
@@ -87,4 +92,63 @@ fn copy_twin_moves_whole_vectors_and_leaves_the_rest() {
     );
     assert_close(&y[..1028], &x[..1028], Bound::exact());
     assert_close(&y[1028..], [-1.0_f32; 2], Bound::exact());
+}
+
+/// The numbers of a golden file, row by row.
+fn golden<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> Vec<Vec<T>> {
+    let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("golden data is in the crate");
+    let rows = text.lines().skip(1);
+    rows.map(|row| {
+        row.split(',')
+            .map(|x| x.parse().expect("a number"))
+            .collect()
+    })
+    .collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the number is one of f32")]
+fn of_f32(x: f64) -> f32 {
+    x as f32
+}
+
+#[test]
+fn inverse_gaussian_twin_meets_its_bounds_on_golden_points() {
+    let rows = golden::<f64>("inverse_gaussian.csv");
+    for (column, function) in (3..).zip(InverseGaussianFunction::ALL) {
+        let eval = |row: &Vec<f64>| {
+            let params = InverseGaussianEvalParams::new(function, row[0], row[1], 1);
+            let mut y = [f32::MAX];
+            let kernel = &layout::INVERSE_GAUSSIAN_EVAL;
+            twin::inverse_gaussian_eval(kernel, &params, &[of_f32(row[2])], &mut y);
+            y[0]
+        };
+        let actual: Vec<f32> = rows.iter().map(eval).collect();
+        let truth: Vec<f64> = rows.iter().map(|row| row[column]).collect();
+        let is_ln_pdf = function == InverseGaussianFunction::LnPdf;
+        let least = if is_ln_pdf { 1.0 } else { 0.0 };
+        let bound = Bound::relative(max_epsilons(function))
+            .scaled_by(truth.iter().map(|x| x.abs().max(least)))
+            .or_absolute(f32::MIN_POSITIVE.into());
+        assert_close(actual, &truth, bound);
+    }
+}
+
+#[test]
+fn inverse_gaussian_draws_of_fixed_keys_are_the_golden_ones() {
+    let words = golden::<String>("inverse_gaussian_draws.csv");
+    let (mut actual, mut expected) = (Vec::new(), Vec::new());
+    for row in words {
+        let [key, stream] = [2, 3].map(|column: usize| row[column].parse::<u64>().unwrap());
+        let number: u32 = row[4].parse().unwrap();
+        let [mean, shape, draw] =
+            [0, 1, 5].map(|column: usize| row[column].parse::<f64>().unwrap());
+        let range = number..number + 1;
+        let params = InverseGaussianSampleParams::new(mean, shape, key, stream, range);
+        let mut drawn = [f32::MAX];
+        twin::inverse_gaussian_sample(&layout::INVERSE_GAUSSIAN_SAMPLE, &params, &mut drawn);
+        actual.push(drawn[0]);
+        expected.push(draw);
+    }
+    assert_close(actual, expected, Bound::relative(DRAW_EPSILONS));
 }

@@ -70,6 +70,20 @@ pub enum Error {
         /// Its estimated error.
         error: f64,
     },
+    /// A law whose constants f32 cannot hold with all their digits.
+    #[error("{law}: {quantity} is {value:e}, in f32 it must be from {low:e} to {high:e}")]
+    OutsideF32 {
+        /// The law that was to be computed in f32.
+        law: &'static str,
+        /// What of it is too large or too small.
+        quantity: &'static str,
+        /// Its value.
+        value: f64,
+        /// The least that is taken.
+        low: f64,
+        /// The most that is taken.
+        high: f64,
+    },
     /// An output slice is not as long as its input.
     #[error("{operation}: input has {input} elements, output {output}")]
     LengthMismatch {

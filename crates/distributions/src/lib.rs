@@ -18,6 +18,8 @@ pub mod distance;
 mod error;
 pub mod estimate;
 mod first_passage;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod inverse_gaussian;
 mod lanes;
 mod law;

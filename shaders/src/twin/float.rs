@@ -29,15 +29,15 @@ pub const POW_ULPS: f64 = 1.5;
 /// Largest error of [`floor_div`]; it is exact for quotients below 2^24.
 pub const FLOOR_DIV_ULPS: f64 = 1.1;
 
-const INFINITY: u32 = 0x7f80_0000;
+pub(super) const INFINITY: u32 = 0x7f80_0000;
 const NAN: u32 = 0x7fc0_0000;
 const ONE: u32 = 0x3f80_0000;
-const SIGN: u32 = 0x8000_0000;
+pub(super) const SIGN: u32 = 0x8000_0000;
 const MAGNITUDE: u32 = 0x7fff_ffff;
 /// Bits of the square root of 1/2.
 const SQRT_HALF: i32 = 0x3f35_04f3;
 /// The logarithm of 2: 14 bits, so that products with an exponent are exact, and the rest.
-const LN2: [f32; 2] = [22_712.0 / 32_768.0, 3.194_618_3e-5];
+pub(super) const LN2: [f32; 2] = [22_712.0 / 32_768.0, 3.194_618_3e-5];
 /// A quarter turn: thrice 12 bits, and the rest.
 const QUARTER: [f32; 4] = [1.570_312_5, 4.837_513e-4, 7.549_533_6e-8, 2.563_344e-12];
 /// A quarter turn but for its first 12 bits, as one number.
@@ -90,14 +90,19 @@ pub fn to_u32(x: f32) -> u32 {
 #[must_use]
 pub fn exp(x: f32) -> f32 {
     // Beyond these everything is 0 or infinite.
-    let inside = x.clamp(-104.0, 89.0);
-    let k = (inside * LOG2_E + 0.5).floor();
-    let r = (inside - k * LN2[0]) - k * LN2[1];
+    let (significand, exponent) = exp_of_sum(x.clamp(-104.0, 89.0), 0.0);
+    let value = scaled(significand, exponent);
+    if is_nan(x) { x } else { value }
+}
+
+/// `e^(x + rest)` as a significand near 1 and the exponent of a power of 2, for |x| up to 250 and a small `rest`.
+pub(super) fn exp_of_sum(x: f32, rest: f32) -> (f32, i32) {
+    let k = (x * LOG2_E + 0.5).floor();
+    let r = ((x - k * LN2[0]) - k * LN2[1]) + rest;
     // (e^r - 1 - r) / r^2 for |r| <= 0.35, weight r^2 / e^r.
     let q = 0.008_369_248 + r * 0.001_382_074_4;
     let q = 0.499_999_94 + r * (0.166_665_17 + r * (0.041_668_28 + r * q));
-    let value = scaled(1.0 + (r + r * r * q), to_i32(k));
-    if is_nan(x) { x } else { value }
+    (1.0 + (r + r * r * q), to_i32(k))
 }
 
 /// The natural logarithm: minus infinity at zero, NaN below.
@@ -244,19 +249,19 @@ pub fn floor_div(a: f32, b: f32) -> f32 {
 }
 
 /// The 12 leading bits.
-fn head(x: f32) -> f32 {
+pub(super) fn head(x: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0xffff_f000)
 }
 
 /// `x 2^k` for |k| up to 250, in two steps, as 2^k itself may lie outside the range.
-fn scaled(x: f32, k: i32) -> f32 {
+pub(super) fn scaled(x: f32, k: i32) -> f32 {
     let half = k >> 1;
     let power = |k: i32| f32::from_bits(((k + 127) << 23).cast_unsigned());
     x * power(half) * power(k - half)
 }
 
 /// `x = m 2^e` with m from sqrt(1/2) to sqrt(2), for positive finite `x`, given its bits: (e, m).
-fn binade(bits: u32) -> (f32, f32) {
+pub(super) fn binade(bits: u32) -> (f32, f32) {
     let is_subnormal = bits < 0x0080_0000;
     // A subnormal number is a whole number of 2^-149.
     let normal = if is_subnormal {

@@ -4,20 +4,26 @@
 //! shader can be compared with a small bound. Written for comparison, not for speed.
 //! Method: [`launch`] is S3's `launch_kernel`: a kernel is a closure that is called for every invocation of a grid.
 //! Kernels with workgroup memory use [`launch_workgroups`]: a barrier is the end of a loop over the invocations.
-//! The functions that kernels share on scalars have their twins in [`float`], [`int`] and [`half`].
+//! The functions that kernels share on scalars have their twins in [`float`], [`int`], [`half`] and [`erfcx`].
 //! Source: fast.ai "matmul" notebook, `launch_kernel`.
 
 mod buffer_copy;
+pub mod erfcx;
 pub mod float;
 mod fma_peak;
 pub mod half;
 pub mod int;
+pub mod inverse_gaussian_eval;
+pub mod inverse_gaussian_sample;
 mod matmul_naive;
 mod matmul_tile;
 mod philox_fill;
+mod split;
 
 pub use buffer_copy::buffer_copy;
 pub use fma_peak::fma_peak;
+pub use inverse_gaussian_eval::inverse_gaussian_eval;
+pub use inverse_gaussian_sample::inverse_gaussian_sample;
 pub use matmul_naive::matmul_naive;
 pub use matmul_tile::matmul_tile;
 pub use philox_fill::philox_fill;

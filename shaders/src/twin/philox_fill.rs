@@ -40,7 +40,7 @@ fn mul_high(a: u32, b: u32) -> u32 {
     a_high * b_high + (mid >> 16) + (carry >> 16)
 }
 
-fn philox_block(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
+pub(super) fn philox_block(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
     for _ in 0..ROUNDS {
         c = [
             mul_high(M1, c[2]) ^ c[1] ^ k[0],

@@ -52,14 +52,24 @@ fn float_to_u32(x: f32) -> u32 {
 
 fn float_exp(x: f32) -> f32 {
     // Beyond these everything is 0 or infinite.
-    let inside = clamp(x, -104.0, 89.0);
-    let k = floor(inside * FLOAT_LOG2_E + 0.5);
-    let r = (inside - k * FLOAT_LN2_0) - k * FLOAT_LN2_1;
+    let power = float_exp_of_sum(clamp(x, -104.0, 89.0), 0.0);
+    let value = float_scaled(power.significand, power.exponent);
+    return select(value, x, float_is_nan(x));
+}
+
+struct FloatPower {
+    significand: f32,
+    exponent: i32,
+}
+
+// `e^(x + rest)` as `significand 2^exponent` with a significand near 1, for |x| up to 250 and a small `rest`.
+fn float_exp_of_sum(x: f32, rest: f32) -> FloatPower {
+    let k = floor(x * FLOAT_LOG2_E + 0.5);
+    let r = ((x - k * FLOAT_LN2_0) - k * FLOAT_LN2_1) + rest;
     // (e^r - 1 - r) / r^2 for |r| <= 0.35, weight r^2 / e^r.
     let q2 = 0.008369248 + r * 0.0013820744;
     let q = 0.49999994 + r * (0.16666517 + r * (0.04166828 + r * q2));
-    let value = float_scaled(1.0 + (r + r * r * q), i32(k));
-    return select(value, x, float_is_nan(x));
+    return FloatPower(1.0 + (r + r * r * q), i32(k));
 }
 
 fn float_ln(x: f32) -> f32 {

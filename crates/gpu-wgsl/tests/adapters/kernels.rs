@@ -4,11 +4,18 @@ use gpu_wgsl::Error;
 use gpu_wgsl::check::{
     Data, Fault, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
 };
-use shaders::params::{BufferCopyParams, FmaPeakParams, MatmulParams, PhiloxFillParams};
+use shaders::params::{
+    BufferCopyParams, FmaPeakParams, InverseGaussianEvalParams, InverseGaussianFunction,
+    InverseGaussianSampleParams, MatmulParams, PhiloxFillParams,
+};
+use shaders::twin::inverse_gaussian_eval::max_epsilons;
+use shaders::twin::inverse_gaussian_sample::DRAW_EPSILONS;
 use shaders::{Kernel, layout, twin};
 use std::borrow::Cow;
+use std::f64::consts::FRAC_PI_2;
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::gemm::oracle;
+use tensor_core::rng::Philox;
 
 /// Sizes around a 16 × 16 tile and around a register block: 0, 1, tile ± 1, a prime, several tiles, not square.
 fn matmul_shapes() -> Vec<MatmulParams> {
@@ -108,6 +115,158 @@ fn philox_fill_matches_its_twin() {
         bound: |_, _| Bound::exact(),
         fails_on: &[],
     });
+}
+
+/// Means and shapes: moderate, nearly normal, nearly Lévy, large and small.
+const LAWS: [[f64; 2]; 6] = [
+    [1.0, 2.0],
+    [3.0, 1e9],
+    [1.1, 1e-6],
+    [1e12, 1e13],
+    [1e-12, 3e-13],
+    [2.0, 2e-12],
+];
+
+/// Every function of every law, and one of each size: 0, 1, workgroup ± 1, a prime, several workgroups.
+fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
+    let sizes = [0, 1, 255, 256, 257, 1009, 5 * 256];
+    let of = |function, [mean, shape]: [f64; 2], n| {
+        InverseGaussianEvalParams::new(function, mean, shape, n)
+    };
+    let laws = InverseGaussianFunction::ALL
+        .into_iter()
+        .flat_map(|function| LAWS.map(|law| of(function, law, 4099)));
+    let sizes = sizes.map(|n| of(InverseGaussianFunction::Sf, LAWS[0], n));
+    laws.chain(sizes).collect()
+}
+
+/// Numbers around the mean for random values, on both sides of the support's end for large and small ones.
+fn inverse_gaussian_inputs(params: &InverseGaussianEvalParams, values: Values) -> Vec<Data> {
+    let data = values.f32s(params.n as usize, 0);
+    if values != Values::Random {
+        return vec![data];
+    }
+    let mean = params.mean[0];
+    // Signed roots up to 14, and one mean in four beside it.
+    let ratio = 2.0 / params.twice_ratio;
+    let number = |(i, u): (usize, &f32)| {
+        let t = 7.0 * u * ratio.sqrt();
+        let root = t.abs() + (1.0 + t * t).sqrt();
+        match i % 4 {
+            0 => mean * (1.0 + 1e-3 * u * u * u),
+            _ if t < 0.0 => (mean / root) / root,
+            _ => (mean * root) * root,
+        }
+    };
+    vec![Data::F32(
+        data.f32s().iter().enumerate().map(number).collect(),
+    )]
+}
+
+fn inverse_gaussian_case(kernel: &Kernel) -> KernelCase<'_, InverseGaussianEvalParams> {
+    KernelCase {
+        kernel,
+        needs: &[],
+        shapes: inverse_gaussian_shapes(),
+        inputs: inverse_gaussian_inputs,
+        twin: |kernel, params, inputs, outputs| {
+            let (xs, ys) = (inputs[0].f32s(), outputs[0].f32s_mut());
+            twin::inverse_gaussian_eval(kernel, params, xs, ys);
+        },
+        bound: inverse_gaussian_bound,
+        fails_on: &[],
+    }
+}
+
+#[test]
+fn inverse_gaussian_eval_matches_its_twin() {
+    check_on_every_adapter(&inverse_gaussian_case(&layout::INVERSE_GAUSSIAN_EVAL));
+}
+
+#[test]
+fn an_inverse_gaussian_kernel_that_loses_a_second_part_is_reported() {
+    let losses = [
+        ("of the mean", "rest - sign * c.y", "rest"),
+        ("of the exponent", "-exponent.tail);", "0.0);"),
+        ("of a product", "(high - head) + low", "low"),
+        ("of a quotient", "left * inverse", "0.0"),
+        ("of a root", "(x - head * head)", "0.0"),
+        (
+            "of a logarithm",
+            "(n * FLOAT_LN2_1 - exponent.tail)",
+            "n * FLOAT_LN2_1",
+        ),
+    ];
+    for gpu in every_adapter() {
+        for (loss, from, to) in losses {
+            let kernel = broken(&layout::INVERSE_GAUSSIAN_EVAL, from, to);
+            let failure = check_on(gpu, &inverse_gaussian_case(&kernel)).expect_err(loss);
+            assert!(
+                matches!(failure.fault, Fault::Mismatch(_)),
+                "{loss}: {failure}"
+            );
+        }
+    }
+}
+
+/// Quotients and roots are corrected, so kernel and twin differ in what is fused alone: each is within its bound of the
+/// truth, hence within twice that of the other. The logarithm of the density is relative to 1 at least.
+fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -> Bound {
+    let function = InverseGaussianFunction::from_code(params.function);
+    let twice = Bound::relative(2 * max_epsilons(function));
+    if function != InverseGaussianFunction::LnPdf {
+        return twice.or_absolute(f32::MIN_POSITIVE.into());
+    }
+    let mut ys = vec![0.0; params.n as usize];
+    let kernel = &layout::INVERSE_GAUSSIAN_EVAL;
+    twin::inverse_gaussian_eval(kernel, params, inputs[0].f32s(), &mut ys);
+    twice.scaled_by(ys.iter().map(|y| f64::from(y.abs()).clamp(1.0, f64::MAX)))
+}
+
+/// Key and stream of the draws that are compared.
+const DRAWS: [u64; 2] = [0x0123_4567_89AB_CDEF, 9];
+
+fn inverse_gaussian_draws() -> Vec<InverseGaussianSampleParams> {
+    let [key, stream] = DRAWS;
+    let sizes = [0, 1, 255, 256, 257, 1009, 5 * 256, 20_011];
+    let draws = sizes.into_iter().zip(LAWS.into_iter().cycle());
+    draws
+        .map(|(n, [mean, shape])| {
+            InverseGaussianSampleParams::new(mean, shape, key, stream, 7..7 + n)
+        })
+        .collect()
+}
+
+#[test]
+fn inverse_gaussian_sample_matches_its_twin() {
+    check_on_every_adapter(&KernelCase {
+        kernel: &layout::INVERSE_GAUSSIAN_SAMPLE,
+        needs: &[],
+        shapes: inverse_gaussian_draws(),
+        inputs: |_, _| vec![],
+        twin: |kernel, params, _, outputs| {
+            twin::inverse_gaussian_sample(kernel, params, outputs[0].f32s_mut());
+        },
+        bound: |_, _| Bound::relative(2 * DRAW_EPSILONS),
+        fails_on: &[],
+    });
+}
+
+/// If this fails the test above may fail on some adapter and be right on all others: take another key.
+#[test]
+fn no_draw_that_is_compared_is_chosen_by_a_rounding() {
+    let random = Philox::new(DRAWS[0]).stream(DRAWS[1]);
+    for params in inverse_gaussian_draws() {
+        for number in params.first..params.first + params.n {
+            let [first, second, third, _] = random.block(number.into()).map(f64::from);
+            let z = (-2.0 * (first / 2_f64.powi(32)).ln()).sqrt()
+                * (second / 2_f64.powi(32) * FRAC_PI_2).sin();
+            let t = 0.5 * z * f64::from(params.root_ratio);
+            let q = (t + t.hypot(1.0)).powi(2);
+            let tie = third / 2_f64.powi(32) * (1.0 + q) - 1.0;
+            assert!(tie.abs() > 1e-5, "draw {number} of {params:?}: {tie:e}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Wrapper of the kernel `inverse_gaussian_eval`.
+
+use super::{Batch, Function, PART};
+use gpu_wgsl::{Buffer, Error, Result};
+use shaders::layout;
+use shaders::params::InverseGaussianEvalParams;
+
+macro_rules! functions {
+    ($($name:ident, $buffer:ident: $function:ident;)+) => {
+        impl Batch<'_> {$(
+            #[doc = concat!("Gives [`InverseGaussian::", stringify!($name), "`](crate::InverseGaussian::", stringify!($name), ") of each number.")]
+            ///
+            /// # Errors
+            /// As [`Self::eval`].
+            pub fn $name(&self, xs: &[f32]) -> Result<Vec<f32>> {
+                self.eval(Function::$function, xs)
+            }
+
+            #[doc = concat!("Does what [`Self::", stringify!($name), "`] does, on the device alone.")]
+            ///
+            /// # Errors
+            /// As [`Self::eval_buffer`].
+            pub fn $buffer(&self, xs: &Buffer<f32>) -> Result<Buffer<f32>> {
+                self.eval_buffer(Function::$function, xs)
+            }
+        )+}
+    };
+}
+
+functions! {
+    pdf, pdf_buffer: Pdf;
+    ln_pdf, ln_pdf_buffer: LnPdf;
+    cdf, cdf_buffer: Cdf;
+    sf, sf_buffer: Sf;
+    ln_cdf, ln_cdf_buffer: LnCdf;
+    ln_sf, ln_sf_buffer: LnSf;
+}
+
+impl Batch<'_> {
+    /// Gives a function of the law at each number, of any count: long slices go in parts.
+    ///
+    /// # Errors
+    /// Those of [`gpu_wgsl`]: the device has no room, was lost, or refuses the kernel.
+    pub fn eval(&self, function: Function, xs: &[f32]) -> Result<Vec<f32>> {
+        let mut ys = Vec::with_capacity(xs.len());
+        for part in xs.chunks(PART as usize) {
+            let part = self.gpu.upload("xs", &[part.len()], part)?;
+            ys.extend(self.gpu.read(&self.eval_buffer(function, &part)?)?);
+        }
+        Ok(ys)
+    }
+
+    /// Gives a function of the law at each number of a buffer, in a new one of the same shape.
+    ///
+    /// # Errors
+    /// Those of [`gpu_wgsl`]: beside those of [`Self::eval`] the buffer may be another device's, or longer than a kernel
+    /// can be given at once.
+    pub fn eval_buffer(&self, function: Function, xs: &Buffer<f32>) -> Result<Buffer<f32>> {
+        let n = u32::try_from(xs.len()).map_err(|_| Error::TooLarge {
+            op: "inverse_gaussian_eval",
+            name: xs.name().to_owned(),
+            shape: xs.shape().iter().map(|&side| side as u64).collect(),
+            needed: xs.len() as u64,
+            unit: "elements",
+            limit_name: "count of 32 bits",
+            limit: u32::MAX.into(),
+        })?;
+        let ys = self.gpu.alloc("ys", xs.shape())?;
+        let params = InverseGaussianEvalParams::new(function, self.law.mean(), self.law.shape(), n);
+        self.gpu
+            .dispatch(&layout::INVERSE_GAUSSIAN_EVAL, &params, &[xs, &ys])?;
+        Ok(ys)
+    }
+}

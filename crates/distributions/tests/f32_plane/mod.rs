@@ -1,0 +1,119 @@
+//! Laws and numbers over the plane that f32 holds, and what a function gives there in f64.
+
+use distributions::InverseGaussian;
+use shaders::params::InverseGaussianFunction as Function;
+use shaders::twin::inverse_gaussian_eval::max_epsilons;
+use tensor_core::compare::{Bound, compare};
+use tensor_core::rng::Philox;
+
+/// Largest size of the logarithm to base 10 of `μ/λ`.
+const RATIO_DECADES: f64 = 12.0;
+/// Likewise of `μ`, `λ` and `λ/μ²`.
+const DECADES: f64 = 30.0;
+/// Signed roots of numbers in the body and the tails; beyond, every probability is below f32's range.
+const MOST_ROOT: f64 = 14.0;
+
+/// Gives laws that are uniform in the logarithms of `μ/λ` and `μ`, with the corners of the plane.
+pub(crate) fn laws(n: u64) -> Vec<InverseGaussian> {
+    let random = Philox::new(6);
+    let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
+    let drawn = (0..n).map(|i| (RATIO_DECADES * uniform(2 * i), DECADES * uniform(2 * i + 1)));
+    let (ratio, rest, mean) = (
+        0.999 * RATIO_DECADES,
+        DECADES - RATIO_DECADES,
+        0.999 * DECADES,
+    );
+    let corners = [
+        (ratio, 0.0),
+        (-ratio, 0.0),
+        (ratio, -rest),
+        (-ratio, rest),
+        (0.0, mean),
+        (0.0, -mean),
+    ];
+    let is_held = |(ratio, mean): &(f64, f64)| {
+        let (shape, rate): (f64, f64) = (mean - ratio, -mean - ratio);
+        shape.abs() <= DECADES && rate.abs() <= DECADES
+    };
+    let law = |(ratio, mean): (f64, f64)| {
+        InverseGaussian::new(10_f64.powf(mean), 10_f64.powf(mean - ratio))
+            .expect("positive parameters")
+    };
+    drawn.chain(corners).filter(is_held).map(law).collect()
+}
+
+/// Gives numbers in the body of a law, in its tails, beside its mean, and anywhere.
+pub(crate) fn points(law: &InverseGaussian) -> Vec<f32> {
+    let mean = law.mean();
+    let random = Philox::new(law.shape().to_bits());
+    let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
+    let at_root = |w: f64| {
+        let t = 0.5 * w * (mean / law.shape()).sqrt();
+        let root = t.abs() + t.hypot(1.0);
+        mean * root.powi(if t < 0.0 { -2 } else { 2 })
+    };
+    let roots = (0..24).map(|i| at_root(MOST_ROOT * uniform(i)));
+    let anywhere = (24..32).map(|i| 10_f64.powf(38.0 * uniform(i)));
+    let near = narrowed(mean);
+    roots
+        .chain(anywhere)
+        .map(narrowed)
+        .chain([near, near.next_up(), near.next_down()])
+        .filter(|x| x.is_normal() && is_promised(law, (*x).into()))
+        .collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounding to f32 is what is asked for"
+)]
+fn narrowed(x: f64) -> f32 {
+    x as f32
+}
+
+/// Whether the f64 functions promise their accuracy at a number.
+fn is_promised(law: &InverseGaussian, x: f64) -> bool {
+    law.ln_cdf(x).min(law.ln_sf(x)) > -1e25
+}
+
+/// Compares values in f32 with the f64 function, by the bound that is promised; gives the largest error as a share of it.
+pub(crate) fn share_of_bound(function: Function, values: &[(InverseGaussian, f32, f32)]) -> f64 {
+    let truth: Vec<f64> = values
+        .iter()
+        .map(|(law, x, _)| in_f64(function, law, (*x).into()))
+        .collect();
+    let least = if function == Function::LnPdf {
+        1.0
+    } else {
+        0.0
+    };
+    let bound = Bound::relative(max_epsilons(function))
+        .scaled_by(truth.iter().map(|y| y.abs().max(least)))
+        .or_absolute(f32::MIN_POSITIVE.into());
+    let actual: Vec<f32> = values.iter().map(|(.., y)| *y).collect();
+    let summary = compare(&actual, &truth, &bound)
+        .unwrap_or_else(|mismatch| panic!("{function:?}: {mismatch}"));
+    summary.max_share
+}
+
+fn in_f64(function: Function, law: &InverseGaussian, x: f64) -> f64 {
+    match function {
+        Function::Pdf => law.pdf(x),
+        Function::LnPdf => law.ln_pdf(x),
+        Function::Cdf => law.cdf(x),
+        Function::Sf => law.sf(x),
+        Function::LnCdf => law.ln_cdf(x),
+        Function::LnSf => law.ln_sf(x),
+    }
+}
+
+/// Gives Kolmogorov's statistic of draws, times the root of their number; above 2.3 by chance once in 20 000.
+pub(crate) fn kolmogorov(law: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
+    draws.sort_by(f32::total_cmp);
+    let n = draws.len() as f64;
+    let gap = |(i, x): (usize, &f32)| {
+        let p = law.cdf((*x).into());
+        (p - i as f64 / n).max((i + 1) as f64 / n - p)
+    };
+    draws.iter().enumerate().map(gap).fold(0.0, f64::max) * n.sqrt()
+}

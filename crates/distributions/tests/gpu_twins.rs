@@ -1,0 +1,181 @@
+//! The twins of the GPU's kernels against the f64 functions of this crate, over the plane of parameters; no GPU is needed.
+
+mod f32_plane;
+
+use distributions::InverseGaussian;
+use f32_plane::{kolmogorov, laws, points, share_of_bound};
+use puruspe::error::erfcx;
+use shaders::params::{
+    InverseGaussianEvalParams, InverseGaussianFunction as Function, InverseGaussianSampleParams,
+};
+use shaders::{layout, twin};
+use tensor_core::compare::{Bound, assert_close, compare};
+use tensor_core::rng::Philox;
+
+/// Laws that are drawn.
+const N_LAWS: u64 = 6000;
+/// Draws of a law.
+const N_DRAWS: u32 = 100_000;
+/// Means and shapes at the edges of the plane, and in its middle.
+const LAWS: [[f64; 2]; 7] = [
+    [1.0, 2.0],
+    [1.0, 1e12],
+    [1.0, 1e-12],
+    [1e-18, 1e-30],
+    [1e18, 1e30],
+    [1e30, 1e30],
+    [1e-30, 1e-30],
+];
+
+fn eval(function: Function, law: &InverseGaussian, xs: &[f32]) -> Vec<f32> {
+    let n = u32::try_from(xs.len()).expect("a few numbers");
+    let params = InverseGaussianEvalParams::new(function, law.mean(), law.shape(), n);
+    let mut ys = vec![f32::MAX; xs.len()];
+    twin::inverse_gaussian_eval(&layout::INVERSE_GAUSSIAN_EVAL, &params, xs, &mut ys);
+    ys
+}
+
+fn sample([mean, shape]: [f64; 2], key: u64) -> Vec<f32> {
+    let params = InverseGaussianSampleParams::new(mean, shape, key, 0, 0..N_DRAWS);
+    let mut draws = vec![f32::NAN; N_DRAWS as usize];
+    twin::inverse_gaussian_sample(&layout::INVERSE_GAUSSIAN_SAMPLE, &params, &mut draws);
+    draws
+}
+
+#[test]
+fn every_function_keeps_its_bound_over_the_plane_and_comes_near_it() {
+    let laws = laws(N_LAWS);
+    for function in Function::ALL {
+        let mut values = Vec::new();
+        for law in &laws {
+            let xs = points(law);
+            let ys = eval(function, law, &xs);
+            values.extend(xs.into_iter().zip(ys).map(|(x, y)| (*law, x, y)));
+        }
+        let share = share_of_bound(function, &values);
+        eprintln!(
+            "{function:?}: {share:.2} of its bound at {} points",
+            values.len()
+        );
+        assert!(share > 0.4, "{function:?}: the bound is too wide: {share}");
+    }
+}
+
+#[test]
+fn numbers_outside_the_support_give_its_ends() {
+    const LEFT: [f32; 5] = [0.0, -0.0, -1.0, f32::NEG_INFINITY, 1e-40];
+    let infinity = f32::INFINITY;
+    let ends = [
+        (Function::Pdf, 0.0, 0.0),
+        (Function::LnPdf, -infinity, -infinity),
+        (Function::Cdf, 0.0, 1.0),
+        (Function::Sf, 1.0, 0.0),
+        (Function::LnCdf, -infinity, 0.0),
+        (Function::LnSf, 0.0, -infinity),
+    ];
+    for [mean, shape] in LAWS {
+        let law = InverseGaussian::new(mean, shape).unwrap();
+        for (function, left, right) in ends {
+            assert_close(eval(function, &law, &LEFT), [left; 5], Bound::bits());
+            let ys = eval(function, &law, &[infinity, f32::NAN]);
+            assert_close(&ys[..1], [right], Bound::bits());
+            assert!(ys[1].is_nan(), "{function:?}");
+        }
+    }
+}
+
+#[test]
+fn the_largest_and_smallest_numbers_give_probabilities() {
+    let xs = [f32::MIN_POSITIVE, 1e-30, 1e30, 1e31, f32::MAX];
+    for [mean, shape] in LAWS {
+        let law = InverseGaussian::new(mean, shape).unwrap();
+        let [cdf, sf] = [Function::Cdf, Function::Sf].map(|function| eval(function, &law, &xs));
+        let sums = cdf.iter().zip(&sf).map(|(p, q)| p + q);
+        assert_close(sums.collect::<Vec<_>>(), [1.0_f32; 5], Bound::relative(1));
+        assert!(cdf.is_sorted() && cdf[0] >= 0.0, "{law:?}: {cdf:?}");
+        for function in [Function::LnCdf, Function::LnSf] {
+            let ys = eval(function, &law, &xs);
+            assert!(ys.iter().all(|y| *y <= 0.0), "{law:?} {function:?}: {ys:?}");
+        }
+    }
+}
+
+#[test]
+fn erfcx_and_its_slope_keep_their_bounds() {
+    use shaders::twin::erfcx::{AT_EPSILONS, SLOPE_EPSILONS, at, slope};
+    let random = Philox::new(3);
+    let starts: Vec<f32> = (0..100_000)
+        .map(|i| 10_f32.powf(8.0 * random.uniform_f32(i) - 4.0) - 0.5)
+        .collect();
+    let actual: Vec<f32> = starts.iter().map(|&t| at(t)).collect();
+    let truth: Vec<f64> = starts.iter().map(|&t| erfcx(t.into())).collect();
+    let summary = compare(&actual, &truth, &Bound::relative(AT_EPSILONS)).unwrap();
+    assert!(summary.max_share > 0.5, "{summary:?}");
+
+    // Wide steps, for which the difference of the oracle keeps ten digits.
+    let step = |(i, t): (u64, &f32)| {
+        (t + 0.5) * 10_f32.powf(4.0 * random.stream(1).uniform_f32(i) - 1.0) + 0.01
+    };
+    let ends: Vec<f32> = (0..).zip(&starts).map(|(i, t)| t + step((i, t))).collect();
+    let pairs = || starts.iter().zip(&ends).map(|(a, b)| (*a, *b));
+    let actual: Vec<f32> = pairs().map(|(a, b)| slope(a, b)).collect();
+    let truth: Vec<f64> = pairs()
+        .map(|(a, b)| (f64::from(a), f64::from(b)))
+        .map(|(a, b)| (erfcx(a) - erfcx(b)) / (b - a))
+        .collect();
+    let summary = compare(&actual, &truth, &Bound::relative(SLOPE_EPSILONS)).unwrap();
+    assert!(summary.max_share > 0.5, "{summary:?}");
+}
+
+#[test]
+fn draws_have_the_law_and_none_is_bad_at_the_edges_of_the_plane() {
+    for (key, [mean, shape]) in (0..).zip(LAWS) {
+        let law = InverseGaussian::new(mean, shape).unwrap();
+        let draws = sample([mean, shape], key);
+        assert!(draws.iter().all(|x| x.is_normal() && *x > 0.0), "{law:?}");
+        // A law narrower than the distance of two f32 has steps in place of a continuous distribution.
+        if shape / mean < 1e9 {
+            let statistic = kolmogorov(&law, draws);
+            assert!(statistic < 2.3, "{law:?}: {statistic}");
+        }
+    }
+}
+
+#[test]
+fn moments_of_draws_are_those_of_the_law() {
+    let n = f64::from(N_DRAWS);
+    for (key, [mean, shape]) in (10..).zip([[1.0, 2.0], [3e-9, 1e-7], [7e11, 2e14]]) {
+        let draws = sample([mean, shape], key);
+        let ratio = mean / shape;
+        let average = |power| {
+            let sum: f64 = draws
+                .iter()
+                .map(|x| (f64::from(*x) / mean).powi(power))
+                .sum();
+            sum / n
+        };
+        // Of X/μ and μ/X: expectations 1 and 1 + φ, variances φ and φ + 2 φ².
+        let five_errors = |variance: f64| Bound::exact().or_absolute(5.0 * (variance / n).sqrt());
+        assert_close([average(1)], [1.0], five_errors(ratio));
+        assert_close(
+            [average(-1)],
+            [1.0 + ratio],
+            five_errors(ratio + 2.0 * ratio * ratio),
+        );
+    }
+}
+
+#[test]
+fn large_draws_are_as_rare_as_they_must_be() {
+    // E min(X, c) where the mean is made by draws of which there are few: F(x) there is nearly that of a Lévy law.
+    let [mean, shape] = [1.0, 1e-6];
+    let draws = sample([mean, shape], 21);
+    let law = InverseGaussian::new(mean, shape).unwrap();
+    for limit in [1e-4, 1e-2] {
+        let n = f64::from(N_DRAWS);
+        let beyond = draws.iter().filter(|x| f64::from(**x) > limit).count() as f64 / n;
+        let expected = law.sf(limit);
+        let error = 5.0 * (expected / n).sqrt();
+        assert_close([beyond], [expected], Bound::exact().or_absolute(error));
+    }
+}

@@ -1,0 +1,237 @@
+//! Twin of `inverse_gaussian_eval`: functions of the inverse Gaussian law in f32.
+//!
+//! Method: that of `distributions`, whose f64 functions are the oracle: with `s = sqrt(λ/x)`, the signed root
+//! `w = s (x - μ)/μ`, `v = s (x + μ)/μ` and `E = w²/2`, a tail is `exp(-E)` times a sum or a difference of `erfcx` at
+//! `w/√2` and `v/√2`. An error of `E` is a relative error of the result, so `E`, the numbers it is made of and the
+//! logarithms have two parts (`split`); where a tail nears f32's smallest number, six of its bits would be lost otherwise.
+//! Accuracy: relative errors below [`max_epsilons`], most where a tail is 1 minus the other, for laws that [`InverseGaussianEvalParams::new`] takes and every normal
+//! `x`, wherever the result is normal; below the smallest normal number absolute. That of a logarithm of the density is
+//! relative to the larger of 1 and its size. A logarithm below -2^122 may be -∞.
+//! Limits: numbers below the smallest normal one count as 0; those and all that are negative lie left of the support. NaN
+//! gives NaN. What is assumed of a device's compiler: see `split`.
+
+use super::split::{self, Sum};
+use super::{Grid, erfcx, float, index, launch};
+use crate::Kernel;
+use crate::params::{InverseGaussianEvalParams, InverseGaussianFunction as Function};
+use std::f32::consts::FRAC_1_SQRT_2;
+
+/// Bits of 2^124: from there on the exponent counts as infinite.
+const FAR: u32 = 0x7d80_0000;
+/// Where numbers are scaled so that their inverse is normal, by a sixteenth.
+const LARGE: f32 = 1.0e30;
+/// Beyond this exponent nothing is left of a density either.
+const NOTHING_FROM: f32 = 173.0;
+/// Right of this `w/√2` the upper tail is computed.
+const UPPER_FROM: f32 = -0.47;
+/// `1 / sqrt(2π)`.
+const INV_SQRT_2PI: f32 = 0.398_942_3;
+
+/// Gives the largest error of a function, in epsilons of f32; for the device's results too.
+#[must_use]
+pub const fn max_epsilons(function: Function) -> usize {
+    match function {
+        Function::Pdf | Function::LnPdf => 3,
+        Function::Sf => 8,
+        Function::LnCdf => 12,
+        Function::Cdf => 14,
+        Function::LnSf => 16,
+    }
+}
+
+/// Writes the function of `params` at each of the first `n` numbers of `xs`.
+///
+/// Shapes: `xs` and `ys` hold at least `n` numbers; the rest of `ys` is left alone.
+///
+/// # Panics
+/// If one is shorter than that.
+pub fn inverse_gaussian_eval(
+    kernel: &Kernel,
+    params: &InverseGaussianEvalParams,
+    xs: &[f32],
+    ys: &mut [f32],
+) {
+    let n = params.n as usize;
+    let (xs, ys) = (&xs[..n], &mut ys[..n]);
+    launch(Grid::of(kernel, params), |at| {
+        let i = index(at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]));
+        if let Some(y) = ys.get_mut(i) {
+            *y = value_at(params, xs[i]);
+        }
+    });
+}
+
+fn value_at(params: &InverseGaussianEvalParams, x: f32) -> f32 {
+    if float::is_nan(x) {
+        return x;
+    }
+    if x < f32::MIN_POSITIVE {
+        return value_at_end(params, false);
+    }
+    if x > f32::MAX {
+        return value_at_end(params, true);
+    }
+    let point = Point::of(params, x);
+    if point.is_far {
+        return value_at_end(params, x > params.mean[0]);
+    }
+    match Function::from_code(params.function) {
+        Function::Pdf => point.density(),
+        Function::LnPdf => point.ln_density(),
+        Function::Cdf => point.probability(false),
+        Function::Sf => point.probability(true),
+        Function::LnCdf => point.ln_probability(false),
+        Function::LnSf => point.ln_probability(true),
+    }
+}
+
+/// The value left of all numbers, or right of them.
+fn value_at_end(params: &InverseGaussianEvalParams, is_right: bool) -> f32 {
+    let ends = match Function::from_code(params.function) {
+        Function::Pdf => [0.0, 0.0],
+        Function::LnPdf => [f32::NEG_INFINITY; 2],
+        Function::Cdf => [0.0, 1.0],
+        Function::Sf => [1.0, 0.0],
+        Function::LnCdf => [f32::NEG_INFINITY, 0.0],
+        Function::LnSf => [0.0, f32::NEG_INFINITY],
+    };
+    ends[usize::from(is_right)]
+}
+
+/// What the functions share at one `x`.
+struct Point {
+    /// `x 2^-lift` and its inverse.
+    x: f32,
+    inverse: Sum,
+    lift: i32,
+    /// `sqrt(λ/x)`.
+    s: f32,
+    /// `w/√2` and `v/√2`.
+    a: f32,
+    b: f32,
+    exponent: Sum,
+    is_far: bool,
+}
+
+/// A tail of the law: its probability is `exp(-E) factor`.
+struct Tail {
+    is_upper: bool,
+    factor: f32,
+}
+
+impl Point {
+    fn of(params: &InverseGaussianEvalParams, x: f32) -> Self {
+        let is_large = x > LARGE;
+        let scale = if is_large { 0.0625 } else { 1.0 };
+        let inverse = split::inverse(x * scale);
+        let d = split::difference(x, params.mean);
+        // 2 E = g p², with p = (x - μ) / max(x, μ) and the rest in g: nothing leaves the range unless E does.
+        let shape = Sum::from(params.shape);
+        let (p, g) = if x > params.mean[0] {
+            (
+                split::product(d.times(scale), inverse),
+                split::product(params.rate.into(), Sum::of(x)),
+            )
+        } else {
+            (
+                split::product(d, params.inverse_mean.into()),
+                split::product(shape, inverse),
+            )
+        };
+        let exponent = split::product(split::product(g, p), p).times(0.5);
+        let e = exponent.value();
+        let root = split::sqrt(e);
+        Self {
+            x: x * scale,
+            inverse,
+            lift: if is_large { 4 } else { 0 },
+            s: split::sqrt((shape.value() * scale) * inverse.value()),
+            a: if d.head < 0.0 { -root } else { root },
+            b: split::sqrt(e + params.twice_ratio),
+            exponent,
+            is_far: g.head.abs().to_bits() >= FAR,
+        }
+    }
+
+    fn density(&self) -> f32 {
+        let (significand, power) = self.decay();
+        // Each factor takes its half of the power, since s / x alone may leave the range where the density does not.
+        let half = power >> 1;
+        let first = float::scaled(self.s, half);
+        let second = float::scaled(self.inverse.value(), power - half - self.lift);
+        let value = (INV_SQRT_2PI * significand) * first * second;
+        if self.exponent.head > NOTHING_FROM {
+            0.0
+        } else {
+            value
+        }
+    }
+
+    fn ln_density(&self) -> f32 {
+        let (exponent, _) = float::binade(self.x.to_bits());
+        let exponent = float::to_i32(exponent);
+        let inverse = float::scaled(self.inverse.value(), exponent);
+        self.ln_scaled(INV_SQRT_2PI * self.s * inverse, -exponent - self.lift)
+    }
+
+    /// The tail that is small here, or at most 0.76.
+    fn tail(&self) -> Tail {
+        if self.a > UPPER_FROM {
+            return Tail {
+                is_upper: true,
+                factor: FRAC_1_SQRT_2 * self.s * erfcx::slope(self.a, self.b),
+            };
+        }
+        Tail {
+            is_upper: false,
+            factor: 0.5 * (erfcx::at(-self.a) + erfcx::at(self.b)),
+        }
+    }
+
+    fn tail_value(&self, tail: &Tail) -> f32 {
+        let (significand, power) = self.decay();
+        let value = float::scaled(significand * tail.factor, power);
+        if self.exponent.head > NOTHING_FROM {
+            0.0
+        } else {
+            value
+        }
+    }
+
+    fn probability(&self, of_upper: bool) -> f32 {
+        let tail = self.tail();
+        let value = self.tail_value(&tail);
+        if tail.is_upper == of_upper {
+            value
+        } else {
+            1.0 - value
+        }
+    }
+
+    fn ln_probability(&self, of_upper: bool) -> f32 {
+        let tail = self.tail();
+        if tail.is_upper == of_upper {
+            return self.ln_scaled(tail.factor, 0);
+        }
+        split::ln_of_complement(self.tail_value(&tail))
+    }
+
+    /// `exp(-E)` as a significand and the exponent of a power of 2.
+    fn decay(&self) -> (f32, i32) {
+        float::exp_of_sum(
+            (-self.exponent.head).max(-NOTHING_FROM),
+            -self.exponent.tail,
+        )
+    }
+
+    /// `ln(factor 2^shift) - E`. The multiple of `ln 2` and the head of `E` have few bits, so their difference is exact in two
+    /// parts.
+    fn ln_scaled(&self, factor: f32, shift: i32) -> f32 {
+        let (exponent, significand) = float::binade(factor.to_bits());
+        let n = exponent + shift as f32;
+        let low = (n * float::LN2[1] - self.exponent.tail) + float::ln(significand);
+        let high = float::head(n * float::LN2[0] - self.exponent.head);
+        let rest = (n * float::LN2[0] - high) - self.exponent.head;
+        high + (rest + low)
+    }
+}
