@@ -1,21 +1,43 @@
-//! A rung of a device: a function of tensors, compiled once and called again and again; inputs and result stay there.
+//! A rung of a device: a call whose inputs and result stay there, again and again.
 
 use crate::record::Timer;
 use crate::workload::{Contestant, Output, OutputElement};
 use anyhow::{Context, Result, ensure};
-use gpu_wgsl::Gpu;
+use gpu_wgsl::{Buffer, Gpu};
 use std::marker::PhantomData;
 use std::time::Instant;
-use tensor_core::{Compiled, Tensor, jit};
+use tensor_core::{Tensor, jit};
 
-/// A compiled function with its arguments on a device, and what it gave last; elements of that are `T`.
-#[derive(Debug)]
-pub(crate) struct OnGpu<'a, T, F> {
-    gpu: &'a Gpu,
-    function: Compiled<F>,
-    arguments: Vec<Tensor>,
-    last: Option<Tensor>,
+/// What a call leaves on a device.
+pub(crate) trait Held {
+    /// Brings it to the host.
+    fn read(&self, gpu: &Gpu) -> Result<Output>;
+}
+
+/// A tensor with elements `T`.
+pub(crate) struct Typed<T> {
+    tensor: Tensor,
     element: PhantomData<T>,
+}
+
+impl<T: OutputElement> Held for Typed<T> {
+    fn read(&self, _gpu: &Gpu) -> Result<Output> {
+        Ok(T::wrap(self.tensor.to_host::<T>()?.into_iter().collect()))
+    }
+}
+
+impl Held for Buffer<f32> {
+    fn read(&self, gpu: &Gpu) -> Result<Output> {
+        Ok(Output::F32(gpu.read(self)?))
+    }
+}
+
+/// A call, and what it gave last.
+#[derive(Debug)]
+pub(crate) struct OnGpu<'a, R, F> {
+    gpu: &'a Gpu,
+    call: F,
+    last: Option<R>,
 }
 
 /// What measures times on a device.
@@ -27,36 +49,42 @@ pub(crate) fn timer(gpu: &Gpu) -> Timer {
     }
 }
 
-impl<'a, T, F> OnGpu<'a, T, F>
-where
-    T: OutputElement,
-    F: Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
-{
-    pub(crate) fn new(gpu: &'a Gpu, arguments: &[Tensor], function: F) -> Result<Self> {
-        let arguments = arguments.iter().map(|argument| argument.realize(gpu));
-        let arguments = arguments.collect::<tensor_core::Result<_>>()?;
+/// Gives the call of a function of tensors, which its first call compiles; its arguments are brought to the device.
+pub(crate) fn compiled<T>(
+    gpu: &Gpu,
+    arguments: Vec<Tensor>,
+    function: impl Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
+) -> Result<impl Fn() -> Result<Typed<T>>> {
+    let arguments = arguments.into_iter().map(|argument| argument.realize(gpu));
+    let arguments = arguments.collect::<tensor_core::Result<Vec<_>>>()?;
+    let function = jit(function);
+    Ok(move || {
+        let arguments: Vec<&Tensor> = arguments.iter().collect();
+        let results = function.call(gpu, &arguments)?;
+        Ok(Typed {
+            tensor: results.into_iter().next().context("no result")?,
+            element: PhantomData,
+        })
+    })
+}
+
+impl<'a, R: Held, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
+    /// Gives the rung of a call whose inputs are on their way to the device.
+    pub(crate) fn new(gpu: &'a Gpu, call: F) -> Result<Self> {
         // Uploads run with the next submission; the time of the start is theirs, so they must end here.
         gpu.finish()?;
         Ok(Self {
             gpu,
-            function: jit(function),
-            arguments,
+            call,
             last: None,
-            element: PhantomData,
         })
-    }
-
-    fn call(&self) -> Result<Tensor> {
-        let arguments: Vec<&Tensor> = self.arguments.iter().collect();
-        let results = self.function.call(self.gpu, &arguments)?;
-        results.into_iter().next().context("no result")
     }
 
     /// The seconds that the steps of one call took on the device.
     fn run_once(&mut self) -> Result<f64> {
         let mut result = None;
         let timings = self.gpu.time(|| {
-            result = Some(self.call());
+            result = Some((self.call)());
             Ok(())
         })?;
         self.last = result.transpose()?;
@@ -66,11 +94,7 @@ where
     }
 }
 
-impl<T, F> Contestant for OnGpu<'_, T, F>
-where
-    T: OutputElement,
-    F: Fn(&[Tensor]) -> tensor_core::Result<Vec<Tensor>>,
-{
+impl<R: Held, F: Fn() -> Result<R>> Contestant for OnGpu<'_, R, F> {
     fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         (0..times).map(|_| self.run_once()).collect()
     }
@@ -78,7 +102,7 @@ where
     fn wall(&mut self, times: usize) -> Result<Option<Vec<f64>>> {
         let once = |_| {
             let start = Instant::now();
-            let result = self.call()?;
+            let result = (self.call)()?;
             self.gpu.finish()?;
             let elapsed = start.elapsed().as_secs_f64();
             self.last = Some(result);
@@ -91,7 +115,7 @@ where
         self.last = None;
         self.gpu.reset_peak();
         let before = self.gpu.pool().live_bytes();
-        self.last = Some(self.call()?);
+        self.last = Some((self.call)()?);
         self.gpu.finish()?;
         let (peak, after) = (self.gpu.pool().peak_bytes(), self.gpu.pool().live_bytes());
         let result = after.saturating_sub(before);
@@ -100,6 +124,6 @@ where
 
     fn result(&mut self) -> Result<Output> {
         let result = self.last.as_ref().context("nothing was run yet")?;
-        Ok(T::wrap(result.to_host::<T>()?.into_iter().collect()))
+        result.read(self.gpu)
     }
 }

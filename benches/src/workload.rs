@@ -9,7 +9,7 @@
 use crate::figure::Figure;
 use crate::mnist::Images;
 use crate::on_cpu::OnCpu;
-use crate::on_gpu::{self, OnGpu};
+use crate::on_gpu::{self, Held, OnGpu};
 use crate::on_host::OnHost;
 use crate::record::{NotRun, Timer};
 use crate::rivals::{Job, Rival};
@@ -302,12 +302,23 @@ impl<'a> Rung<'a> {
         expression: impl Fn(&[Tensor]) -> Tensor + 'a,
     ) -> Self {
         let function = move |arguments: &[Tensor]| Ok(vec![expression(arguments)]);
+        Self::called_on_gpu(gpu, extent, move || {
+            on_gpu::compiled::<T>(gpu, arguments, function)
+        })
+    }
+
+    /// Gives the rung of a device whose calls leave their result there; `start` brings the inputs and gives the call.
+    pub(crate) fn called_on_gpu<R: Held + 'a, F: Fn() -> Result<R> + 'a>(
+        gpu: &'a Gpu,
+        extent: Extent,
+        start: impl FnOnce() -> Result<F> + 'a,
+    ) -> Self {
         Self {
             executor: "wgsl",
             adapter: Some(gpu.adapter().name.clone()),
             timer: on_gpu::timer(gpu),
             extent,
-            start: Box::new(move || Ok(Box::new(OnGpu::<T, _>::new(gpu, &arguments, function)?))),
+            start: Box::new(move || Ok(Box::new(OnGpu::new(gpu, start()?)?))),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Functions of the inverse Gaussian law at a million points, and as many draws from it.
 //!
 //! Role: the workloads `ig-pdf`, `ig-cdf`, `ig-quantile` and `ig-sample`. Rungs: `loops`, the textbook formula with a library's
-//! `erfcx`; `scalar`, a call for each number; `host`, a slice on one thread; `threads`, a slice on all. The rival is
+//! `erfcx`; `scalar`, a call for each number; `host`, a slice on one thread; `threads`, a slice on all; `wgsl`, in f32
+//! on a device. The rival is
 //! SciPy, on one thread as well.
 //! Method: the truth is the textbook formula, which is right for this law; a quantile is right if the textbook's
 //! distribution function leads back. Draws are judged by Kolmogorov's distance from the law.
@@ -13,7 +14,8 @@ use crate::rivals::{Job, script};
 use crate::workload::{Extent, Output, Part, Problem, Rung, Task, Work, Workload};
 use anyhow::{Result, bail, ensure};
 use distributions::InverseGaussian;
-use gpu_wgsl::Gpu;
+use distributions::gpu::{self, Batch};
+use gpu_wgsl::{Buffer, Gpu};
 use puruspe::error::erfcx;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -173,7 +175,36 @@ impl Values {
         })
     }
 
-    fn rungs(&self) -> Vec<Rung<'_>> {
+    /// The rung of a device, in f32, where it has the function.
+    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Option<Rung<'a>> {
+        let call = match self.function {
+            Function::Pdf => Batch::pdf_buffer,
+            Function::Cdf => Batch::cdf_buffer,
+            Function::Quantile => return None,
+            Function::Sample => |batch: &Batch<'_>, xs: &Buffer<f32>| {
+                batch.sample_buffer(SEED, 0, 0..u32::try_from(xs.len()).unwrap_or(u32::MAX))
+            },
+        };
+        // In f32 numbers are half as long.
+        let whole = self.extent();
+        let extent = Extent {
+            bytes: 0.5 * whole.bytes,
+            ..whole
+        };
+        Some(Rung::called_on_gpu(gpu, extent, move || {
+            let batch = Batch::new(gpu, self.law)?;
+            let xs = gpu.upload("xs", &[self.inputs.len()], &self.inputs)?;
+            Ok(move || Ok(call(&batch, &xs)?))
+        }))
+    }
+
+    fn rungs<'a>(&'a self, gpus: &'a [Gpu]) -> Vec<Rung<'a>> {
+        let mut rungs = self.on_cpu();
+        rungs.extend(gpus.iter().filter_map(|gpu| self.on_gpu(gpu)));
+        rungs
+    }
+
+    fn on_cpu(&self) -> Vec<Rung<'_>> {
         let (law, xs) = (self.law, &self.xs[..]);
         match self.function {
             Function::Pdf => vec![
@@ -199,10 +230,27 @@ impl Values {
         }
     }
 
+    /// How near results in f32 must lie: the promise of the device's functions.
+    fn f32_bound(&self) -> Bound {
+        let function = match self.function {
+            Function::Pdf => gpu::Function::Pdf,
+            _ => gpu::Function::Cdf,
+        };
+        let epsilons = gpu::max_epsilons(function) as f64 * f64::from(f32::EPSILON);
+        let allowed = self
+            .truth
+            .iter()
+            .map(|truth| truth * epsilons / f64::EPSILON);
+        Bound::relative(1)
+            .scaled_by(allowed)
+            .or_absolute(f32::MIN_POSITIVE.into())
+    }
+
     fn check(&self, result: &Output) -> Result<()> {
-        let result: Vec<f64> = match result {
-            Output::F64(values) => values.clone(),
-            Output::F32(values) => values.iter().map(|&x| x.into()).collect(),
+        // What a device gives has f32's digits.
+        let (result, bound): (Vec<f64>, _) = match result {
+            Output::F64(values) => (values.clone(), Bound::relative(BOUND)),
+            Output::F32(values) => (values.iter().map(|&x| x.into()).collect(), self.f32_bound()),
             other => bail!("values of a function are floats, not {other:?}"),
         };
         ensure!(
@@ -216,7 +264,7 @@ impl Values {
             Function::Quantile => result.into_iter().map(textbook_cdf).collect(),
             Function::Sample => return goodness(result),
         };
-        compare(found, &self.truth, &Bound::relative(BOUND))?;
+        compare(found, &self.truth, &bound)?;
         Ok(())
     }
 }
@@ -243,7 +291,7 @@ fn goodness(mut sample: Vec<f64>) -> Result<()> {
 }
 
 impl Problem for Values {
-    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         Workload {
             name: self.function.name(),
             source: "S0",
@@ -251,7 +299,7 @@ impl Problem for Values {
             whole: self.extent(),
             n_losses: 0,
             figure: None,
-            rungs: self.rungs(),
+            rungs: self.rungs(gpus),
             rivals: Job::each(
                 &["scipy"],
                 match self.function {
