@@ -216,6 +216,7 @@ impl FirstPassage {
     }
 
     /// Gives a probability to hit as one given that the level is reached.
+    #[inline(always)]
     fn share(&self, p: f64) -> f64 {
         let Exponent { high, low } = self.thinning;
         exp(high, low).times(p).clamp(0.0, 1.0)
@@ -349,17 +350,16 @@ impl Law for FirstPassage {
         }
     }
 
+    #[inline(always)]
     fn target(&self, p: f64, is_upper: bool) -> Target {
-        if self.never == 0.0 || !is_upper {
-            Target::of_probability(self.share(p), is_upper)
-        } else if p > 0.5 {
-            // 1 - p is exact.
-            self.target(1.0 - p, false)
-        } else {
-            Target::of_probability(self.share(p - self.never), true)
-        }
+        // 1 - p is exact.
+        let is_turned = self.never > 0.0 && is_upper && p > 0.5;
+        let (p, is_upper) = (if is_turned { 1.0 - p } else { p }, is_upper && !is_turned);
+        let hit = if is_upper { p - self.never } else { p };
+        Target::of_probability(self.share(hit), is_upper)
     }
 
+    #[inline(always)]
     fn ln_target(&self, ln_p: f64, is_upper: bool) -> Target {
         if self.never == 0.0 || !is_upper {
             Target::of_ln_probability((ln_p + self.thinning.high).min(0.0), is_upper)

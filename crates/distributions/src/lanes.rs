@@ -10,7 +10,7 @@ static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
 
 /// Elements that a thread takes at a time: some ten microseconds of work.
 #[cfg(feature = "rayon")]
-const PIECE: usize = 4096;
+pub(crate) const PIECE: usize = 4096;
 
 /// A floating-point type of slices, `f32` or `f64`; all computing is in f64.
 pub trait Real: Copy + Send + Sync + sealed::Sealed {

@@ -10,9 +10,9 @@ mod traits;
 
 use crate::lanes::Lane;
 use crate::point::Point;
-use crate::quantile::{Target, solve};
+use crate::quantile::{Asked, Target, solve};
 pub(crate) use functions::functions;
-pub(crate) use quantiles::{expect, quantiles};
+pub(crate) use quantiles::{expect, quantiles, quantiles_into};
 pub(crate) use traits::traits;
 
 /// A law of numbers above an end, which is 0 for all but one.
@@ -79,17 +79,19 @@ pub(crate) trait Law: Copy + Sync {
         if of_upper { f64::NEG_INFINITY } else { 0.0 }
     }
 
-    /// Gives the quantile of a target.
-    fn quantile(&self, target: Target) -> f64 {
-        solve(self, target).x
+    /// Gives quantiles, each with the bits that it has alone.
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
+        solve(self, ps, asked).map(|quantile| quantile.x)
     }
 
     /// Gives what to solve for a probability of the upper tail or of the lower one.
+    #[inline(always)]
     fn target(&self, p: f64, is_upper: bool) -> Target {
         Target::of_probability(p, is_upper)
     }
 
     /// Gives what to solve for the logarithm of such a probability.
+    #[inline(always)]
     fn ln_target(&self, ln_p: f64, is_upper: bool) -> Target {
         Target::of_ln_probability(ln_p, is_upper)
     }

@@ -13,6 +13,7 @@
 //! # Ok::<(), distributions::Error>(())
 //! ```
 #![doc = include_str!("accuracy.md")]
+#![doc = include_str!("accuracy_relatives.md")]
 
 pub mod distance;
 mod error;

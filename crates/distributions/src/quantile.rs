@@ -8,7 +8,7 @@
 
 use crate::lanes;
 use crate::law::Law;
-use crate::special::elementary::exp;
+use crate::special::elementary::{exp, ln};
 use std::f64::consts::LN_2;
 
 /// More steps than any input needs; what has not converged by then is as near as f64 tells.
@@ -25,31 +25,48 @@ pub(crate) struct Target {
     pub(crate) ln_p: f64,
 }
 
+/// Of what a quantile is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The probability is that of the upper tail.
+    pub(crate) is_upper: bool,
+    /// It is given by its logarithm.
+    pub(crate) is_log: bool,
+}
+
+impl Asked {
+    /// Gives what to solve.
+    #[inline(always)]
+    pub(crate) fn target(self, law: &impl Law, p: f64) -> Target {
+        if self.is_log {
+            law.ln_target(p, self.is_upper)
+        } else {
+            law.target(p, self.is_upper)
+        }
+    }
+}
+
 impl Target {
-    /// Gives the target of a probability in `(0, 1)`, of the upper tail or of the lower one.
+    /// Gives the target of a probability in `[0, 1]`, of the upper tail or of the lower one.
+    #[inline(always)]
     pub(crate) fn of_probability(p: f64, is_upper: bool) -> Self {
         // 1 - p is exact for p >= 1/2.
-        if p <= 0.5 {
-            Self {
-                is_upper,
-                ln_p: p.ln(),
-            }
-        } else {
-            Self {
-                is_upper: !is_upper,
-                ln_p: (1.0 - p).ln(),
-            }
+        let is_small = p <= 0.5;
+        Self {
+            is_upper: is_upper == is_small,
+            ln_p: ln(if is_small { p } else { 1.0 - p }),
         }
     }
 
-    /// Gives the target of the logarithm of a probability, below 0.
+    /// Gives the target of the logarithm of a probability, at most 0.
+    #[inline(always)]
     pub(crate) fn of_ln_probability(ln_p: f64, is_upper: bool) -> Self {
         if ln_p <= -LN_2 {
             Self { is_upper, ln_p }
         } else {
             Self {
                 is_upper: !is_upper,
-                ln_p: (-ln_p.exp_m1()).ln(),
+                ln_p: ln(-ln_p.exp_m1()),
             }
         }
     }
@@ -64,74 +81,141 @@ pub(crate) struct Quantile {
     pub(crate) n_steps: u32,
 }
 
-/// Gives the quantile of a target: 0 and infinity at the ends.
-pub(crate) fn solve(law: &impl Law, target: Target) -> Quantile {
-    // At -∞ no tail is left; NaN does not get here.
-    if target.ln_p == f64::NEG_INFINITY {
-        let x = if target.is_upper { f64::INFINITY } else { 0.0 };
-        return Quantile { x, n_steps: 0 };
-    }
-    lanes::run(Solve { law, target })
+/// Gives the quantiles of probabilities, or of logarithms of such, a vector of them at a time; 0 and infinity at the ends.
+pub(crate) fn solve<const N: usize>(law: &impl Law, ps: &[f64; N], asked: Asked) -> [Quantile; N] {
+    lanes::run(Solve { law, ps, asked })
 }
 
-struct Solve<'a, L> {
+struct Solve<'a, L, const N: usize> {
     law: &'a L,
-    target: Target,
+    ps: &'a [f64; N],
+    asked: Asked,
 }
 
-impl<L: Law> pulp::NullaryFnOnce for Solve<'_, L> {
-    type Output = Quantile;
+/// Searches side by side, in a form that compilers turn into lanes. All walk on until the last has found its root; those
+/// that have found theirs stand still.
+struct Searches<const N: usize> {
+    /// What is searched: the logarithm, and 1 for the lower tail, -1 for the upper one.
+    ln_p: [f64; N],
+    side: [f64; N],
+    x: [f64; N],
+    low: [f64; N],
+    high: [f64; N],
+    /// 1, and 0 once the root is found.
+    is_open: [f64; N],
+    n_steps: [f64; N],
+}
+
+impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
+    type Output = [Quantile; N];
 
     #[inline(always)]
-    fn call(self) -> Quantile {
-        let Self { law, target } = self;
-        let mut x = law.start(target).clamp(f64::MIN_POSITIVE, f64::MAX);
-        let (mut low, mut high) = (0.0_f64, f64::INFINITY);
-        let direction = if target.is_upper { -1.0 } else { 1.0 };
-        for n_steps in 1..MAX_STEPS {
-            let (miss, step) = step(law, target, x);
-            if direction * miss > 0.0 {
-                high = x;
+    fn call(self) -> [Quantile; N] {
+        let Self { law, ps, asked } = self;
+        let mut searches = Searches {
+            ln_p: [0.0; N],
+            side: [1.0; N],
+            x: [0.0; N],
+            low: [0.0; N],
+            high: [f64::INFINITY; N],
+            is_open: [1.0; N],
+            n_steps: [0.0; N],
+        };
+        for (i, &p) in ps.iter().enumerate() {
+            let target = asked.target(law, p);
+            searches.ln_p[i] = target.ln_p;
+            searches.side[i] = if target.is_upper { -1.0 } else { 1.0 };
+            searches.x[i] = law.start(target).clamp(f64::MIN_POSITIVE, f64::MAX);
+            searches.is_open[i] = if target.ln_p == f64::NEG_INFINITY {
+                0.0
             } else {
-                low = x;
+                1.0
+            };
+        }
+        for _ in 0..MAX_STEPS {
+            if searches.is_open.iter().sum::<f64>() == 0.0 {
+                break;
             }
+            searches.step(law);
+        }
+        let at = |i: usize| {
+            // At -∞ no tail is left; NaN does not get here.
+            let end = if searches.side[i] < 0.0 {
+                f64::INFINITY
+            } else {
+                0.0
+            };
+            let is_end = searches.ln_p[i] == f64::NEG_INFINITY;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a small count"
+            )]
+            Quantile {
+                x: if is_end { end } else { searches.x[i] },
+                n_steps: searches.n_steps[i] as u32,
+            }
+        };
+        std::array::from_fn(at)
+    }
+}
+
+impl<const N: usize> Searches<N> {
+    #[inline(always)]
+    fn step(&mut self, law: &impl Law) {
+        for i in 0..N {
+            let target = Target {
+                is_upper: self.side[i] < 0.0,
+                ln_p: self.ln_p[i],
+            };
+            let x = self.x[i];
+            let (miss, step) = step(law, target, x);
+            let is_beyond = if target.is_upper {
+                miss < 0.0
+            } else {
+                miss > 0.0
+            };
+            let low = if is_beyond { self.low[i] } else { x };
+            let high = if is_beyond { x } else { self.high[i] };
             let next = x * exp(step, 0.0).value();
-            if miss.abs() <= LAST_STEP * target.ln_p.abs().max(1.0) {
-                return Quantile { x: next, n_steps };
-            }
-            // Beyond what f64 holds no step leads on.
-            if low == f64::MAX {
-                return Quantile {
-                    x: f64::INFINITY,
-                    n_steps,
-                };
-            }
-            if high == f64::MIN_POSITIVE {
-                return Quantile { x: 0.0, n_steps };
-            }
-            x = if low < next && next < high {
+            let is_last = miss.abs() <= LAST_STEP * target.ln_p.abs().max(1.0);
+            let within = if low < next && next < high {
                 next
             } else {
                 between(low, high)
             };
-        }
-        Quantile {
-            x,
-            n_steps: MAX_STEPS,
+            let walked = if is_last { next } else { within };
+            // Beyond what f64 holds no step leads on.
+            let walked = if low == f64::MAX {
+                f64::INFINITY
+            } else {
+                walked
+            };
+            let walked = if high == f64::MIN_POSITIVE {
+                0.0
+            } else {
+                walked
+            };
+            let is_found = is_last || low == f64::MAX || high == f64::MIN_POSITIVE;
+            let is_open = self.is_open[i] == 1.0;
+            self.x[i] = if is_open { walked } else { x };
+            self.low[i] = low;
+            self.high[i] = high;
+            self.n_steps[i] += self.is_open[i];
+            self.is_open[i] = if is_found { 0.0 } else { self.is_open[i] };
         }
     }
 }
 
 /// Gives a point inside a bracket of which at most one end is 0 or infinite.
+#[inline(always)]
 fn between(low: f64, high: f64) -> f64 {
     const FAR: f64 = 16.0;
-    if low == 0.0 {
-        (high / FAR).max(f64::MIN_POSITIVE)
-    } else if high == f64::INFINITY {
-        (low * FAR).min(f64::MAX)
-    } else {
-        low.sqrt() * high.sqrt()
-    }
+    let down = (high / FAR).max(f64::MIN_POSITIVE);
+    let up = (low * FAR).min(f64::MAX);
+    let middle = low.sqrt() * high.sqrt();
+    let inside = if high == f64::INFINITY { up } else { middle };
+    if low == 0.0 { down } else { inside }
 }
 
 /// Gives by how much `L(x)` misses its target, and the step in `ln x` that mends it.
@@ -151,7 +235,8 @@ fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
         1.0 + second * newton,
         1.0 + newton * (2.0 * second + third * newton),
     );
-    let is_trusted = TRUSTED.contains(&above) && TRUSTED.contains(&below);
+    let is_trusted = (TRUSTED.start < above && above < TRUSTED.end)
+        && (TRUSTED.start < below && below < TRUSTED.end);
     (
         miss,
         if is_trusted {
@@ -187,8 +272,11 @@ mod tests {
     fn evaluations(law: &(impl Law + std::fmt::Debug)) -> [u32; 2] {
         let (mut total, mut count) = (0, 0);
         for (ln_p, is_upper) in levels().flat_map(|ln_p| [(ln_p, false), (ln_p, true)]) {
-            let target = law.ln_target(ln_p, is_upper);
-            let Quantile { x, n_steps } = solve(law, target);
+            let asked = Asked {
+                is_upper,
+                is_log: true,
+            };
+            let [Quantile { x, n_steps }] = solve(law, &[ln_p], asked);
             assert!(
                 n_steps <= 8,
                 "{law:?} at {ln_p}, upper {is_upper}: {n_steps}, {x}"

@@ -10,6 +10,20 @@ pub(crate) mod elementary;
 pub(crate) mod erfcx;
 pub(crate) mod exponential_integral;
 
+/// Gives the value at `x` of a polynomial with an even number of coefficients in ascending powers.
+///
+/// By Horner's scheme on its even and its odd part side by side: half the time from input to result, for one product more.
+#[inline(always)]
+fn short_polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
+    let square = x * x;
+    let (mut even, mut odd) = (coefficients[N - 2], coefficients[N - 1]);
+    for at in (0..N - 2).step_by(2).rev() {
+        even = even.mul_add(square, coefficients[at]);
+        odd = odd.mul_add(square, coefficients[at + 1]);
+    }
+    odd.mul_add(x, even)
+}
+
 /// Gives the value at `x` of a polynomial with coefficients in ascending powers.
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {

@@ -9,7 +9,7 @@ use crate::InverseGaussian;
 use crate::error::{self, Error};
 use crate::law::{Law, functions, quantiles, traits};
 use crate::point::{Point, Ratios, product, quotient};
-use crate::quantile::{Target, solve};
+use crate::quantile::{Asked, Target};
 use crate::special::elementary::two_sum;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -169,12 +169,22 @@ impl Law for Standardized {
         0.5 * self.k
     }
 
+    /// Gives the start of that quantile of `1 + Y/k`, moved.
+    #[inline(always)]
     fn start(&self, target: Target) -> f64 {
-        self.k * (solve(&self.unmoved(), target).x - 1.0)
+        self.k * (self.unmoved().start(target) - 1.0)
     }
 
-    fn quantile(&self, target: Target) -> f64 {
-        let mut y = self.start(target);
+    fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
+        let unmoved = self.unmoved().quantiles(ps, asked);
+        let mended = |i: usize| self.mended(self.k * (unmoved[i] - 1.0), asked.target(self, ps[i]));
+        std::array::from_fn(mended)
+    }
+}
+
+impl Standardized {
+    /// Gives a quantile from one that has lost digits.
+    fn mended(&self, mut y: f64, target: Target) -> f64 {
         for _ in 0..MENDING_STEPS {
             if !(y > -self.k && y <= f64::MAX) {
                 return y.max(-self.k);

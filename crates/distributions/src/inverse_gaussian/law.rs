@@ -8,7 +8,7 @@ use super::InverseGaussian;
 use crate::law::Law;
 use crate::point::{Point, Ratios, quotient};
 use crate::quantile::{Target, normal_quantile};
-use crate::special::elementary::two_sum;
+use crate::special::elementary::{ln, two_sum};
 use std::f64::consts::LN_2;
 
 impl Law for InverseGaussian {
@@ -43,7 +43,7 @@ impl Law for InverseGaussian {
             let half = 0.5 * root_phi;
             // r* : the law's signed root w and its normal score z differ by ln((1 + r)/2)/w.
             let w = if z.abs() > 1e-3 {
-                z - (0.5 * (1.0 + ratio(z * half))).ln() / z
+                z - ln(0.5 * (1.0 + ratio(z * half))) / z
             } else {
                 z - half
             };

@@ -1,27 +1,29 @@
 //! The public quantile functions of a law: from either tail, of probabilities or their logarithms, and of slices.
 
-use crate::Error;
+use crate::law::Law;
+use crate::quantile::Asked;
+use crate::{Error, Real};
 
 /// Writes a law's quantile functions.
 macro_rules! quantiles {
     ($law:ident) => {
         crate::law::quantiles! {$law,
             inverse_cdf, try_inverse_cdf, inverse_cdf_into, par_inverse_cdf_into:
-                target, false, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
+                false, false, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
                 "Gives the `x` with `P(X <= x) = p`.";
             inverse_sf, try_inverse_sf, inverse_sf_into, par_inverse_sf_into:
-                target, true, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
+                false, true, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
                 "Gives the `x` with `P(X > x) = p`, accurate where `p` is small.";
             inverse_ln_cdf, try_inverse_ln_cdf, inverse_ln_cdf_into, par_inverse_ln_cdf_into:
-                ln_target, false, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
+                true, false, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
                 "Gives the `x` with `ln P(X <= x) = ln_p`.";
             inverse_ln_sf, try_inverse_ln_sf, inverse_ln_sf_into, par_inverse_ln_sf_into:
-                ln_target, true, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
+                true, true, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
                 "Gives the `x` with `ln P(X > x) = ln_p`.";
         }
     };
     ($law:ident, $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
-        $target:ident, $is_upper:literal, $check:ident, $error:literal, $input:literal, $fault:literal, $doc:literal;)+) => {
+        $is_log:literal, $is_upper:literal, $check:ident, $error:literal, $input:literal, $fault:literal, $doc:literal;)+) => {
         impl $law {$(
             #[doc = $doc]
             ///
@@ -41,7 +43,9 @@ macro_rules! quantiles {
             #[doc = concat!("[`crate::Error::", $error, "`]: `", $input, "` ", $fault, " or NaN.")]
             pub fn $try_one(&self, p: f64) -> Result<f64, crate::Error> {
                 let p = crate::error::$check(stringify!($one), p)?;
-                Ok(crate::law::Law::quantile(self, crate::law::Law::$target(self, p, $is_upper)))
+                let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
+                let [x] = crate::law::Law::quantiles(self, &[p], asked);
+                Ok(x)
             }
 
             #[doc = concat!("Writes [`Self::", stringify!($one), "`] of each element into `out`; in f32 it is computed in f64 and rounded.")]
@@ -54,10 +58,8 @@ macro_rules! quantiles {
                 for &p in ps {
                     crate::error::$check(stringify!($into), p.widened())?;
                 }
-                for (out, &p) in out.iter_mut().zip(ps) {
-                    let target = crate::law::Law::$target(self, p.widened(), $is_upper);
-                    *out = T::narrowed(crate::law::Law::quantile(self, target));
-                }
+                let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
+                crate::law::quantiles_into(self, ps, out, asked);
                 Ok(())
             }
 
@@ -72,9 +74,10 @@ macro_rules! quantiles {
                 for &p in ps {
                     crate::error::$check(stringify!($par_into), p.widened())?;
                 }
-                out.par_iter_mut().zip(ps).for_each(|(out, &p)| {
-                    let target = crate::law::Law::$target(self, p.widened(), $is_upper);
-                    *out = T::narrowed(crate::law::Law::quantile(self, target));
+                let pieces = ps.par_chunks(crate::lanes::PIECE).zip(out.par_chunks_mut(crate::lanes::PIECE));
+                pieces.for_each(|(ps, out)| {
+                    let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
+                crate::law::quantiles_into(self, ps, out, asked);
                 });
                 Ok(())
             }
@@ -83,6 +86,21 @@ macro_rules! quantiles {
 }
 
 pub(crate) use quantiles;
+
+/// Quantiles that are searched side by side.
+const ABREAST: usize = 32;
+
+/// Writes the quantile of each probability.
+pub(crate) fn quantiles_into<T: Real>(law: &impl Law, ps: &[T], out: &mut [T], asked: Asked) {
+    let (chunks, rest) = ps.as_chunks::<ABREAST>();
+    let (outs, out_rest) = out.as_chunks_mut::<ABREAST>();
+    for (out, ps) in outs.iter_mut().zip(chunks) {
+        *out = law.quantiles(&ps.map(T::widened), asked).map(T::narrowed);
+    }
+    for (out, &p) in out_rest.iter_mut().zip(rest) {
+        *out = law.quantiles(&[p.widened()], asked).map(T::narrowed)[0];
+    }
+}
 
 /// Gives the quantile, or panics as statrs' functions do.
 #[track_caller]

@@ -85,7 +85,7 @@ write("ERFCX", "/// `erfcx(t) (t + 9/2)` in `(t - 7/2) / (t + 9/2)`, for `t >= -
       scaled_erfcx, mp.mpf(-1), mp.mpf(1), 28, lambda y: 1 / scaled_erfcx(y))
 half_ln2 = mp.log(2) / 2
 write("EXP", "/// `(e^r - 1 - r) / r^2`, for `|r| <= ln(2) / 2`.",
-      exp_rest, -half_ln2, half_ln2, 11, lambda r: r * r / mp.exp(r))
+      exp_rest, -half_ln2, half_ln2, 12, lambda r: r * r / mp.exp(r))
 z_max = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
 write("LN", "/// `(2 atanh(s) - 2 s) / s` without its factor `z = s^2`, in `z`, for `z <= 0.0295`.",
       lambda z: ln_rest(z) / z if z else mp.mpf(2) / 3, mp.mpf(0), z_max, 8,

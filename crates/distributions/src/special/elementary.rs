@@ -6,7 +6,7 @@
 //! Accuracy: below 1 ulp where the result is normal; the tests measure it.
 
 use super::coefficients::{EXP, LN};
-use super::polynomial;
+use super::short_polynomial;
 use std::f64::consts::{LOG2_E, SQRT_2};
 
 /// The upper 32 bits of `ln 2`, so that a multiple by an exponent is exact; and what they leave.
@@ -55,7 +55,7 @@ pub(crate) fn exp(high: f64, low: f64) -> Scaled {
     let low = if inside == high { low } else { 0.0 };
     let n = (inside * LOG2_E + ROUNDER) - ROUNDER;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, inside) + low);
-    let q = polynomial(&EXP, r);
+    let q = short_polynomial(&EXP, r);
     let half = (n * 0.5 + ROUNDER) - ROUNDER;
     let significand = 1.0 + (r * r).mul_add(q, r);
     Scaled {
@@ -109,6 +109,18 @@ pub(crate) fn binade(x: f64) -> (f64, f64) {
     (significand, exponent)
 }
 
+/// Gives the logarithm of `x >= 0`: -∞ of 0.
+#[inline(always)]
+pub(crate) fn ln(x: f64) -> f64 {
+    // 2^54, which makes every subnormal number normal.
+    const UP: f64 = 18_014_398_509_481_984.0;
+    let is_small = x < f64::MIN_POSITIVE;
+    let lifted = if is_small { x * UP } else { x };
+    let shift = if is_small { -54.0 } else { 0.0 };
+    let value = ln_parts(lifted).shifted(shift).plus(0.0, 0.0);
+    if x == 0.0 { f64::NEG_INFINITY } else { value }
+}
+
 /// Gives the logarithm of a positive normal number.
 #[inline(always)]
 pub(crate) fn ln_parts(x: f64) -> Logarithm {
@@ -131,7 +143,7 @@ fn ln_parts_of(x: f64, correction: f64) -> Logarithm {
     let z = s * s;
     let half_square = 0.5 * f * f;
     // ln(1 + f) = f - f^2/2 + s (f^2/2 + z R(z)), whose large terms are exact.
-    let tail = s * (half_square + z * polynomial(&LN, z));
+    let tail = s * (half_square + z * short_polynomial(&LN, z));
     Logarithm {
         exponent,
         rest: f - (half_square - (tail + correction)),
@@ -208,6 +220,16 @@ mod tests {
         let found: Vec<f64> = xs.iter().map(|&x| ln_parts(x).plus(0.0, 0.0)).collect();
         let truth: Vec<f64> = xs.iter().map(|x| x.ln()).collect();
         assert_close(found, truth, Bound::relative(2));
+        let found = [0.0, 5e-324, 1e-310].map(ln);
+        assert_close(
+            found,
+            [
+                f64::NEG_INFINITY,
+                -744.440_071_921_381_2,
+                -713.801_378_828_154_2,
+            ],
+            Bound::relative(2),
+        );
         let zs: Vec<f64> = spread(1e-300, 0.9)
             .into_iter()
             .flat_map(|z| [z, -z])

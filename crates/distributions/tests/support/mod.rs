@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod gate;
+
 use distributions::InverseGaussian;
 use std::collections::HashMap;
 
