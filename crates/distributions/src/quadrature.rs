@@ -67,8 +67,8 @@ struct Piece {
 
 /// Gives the integral of `f` over the pieces between ascending `points`.
 ///
-/// The error is at most `relative` times the integral of `|f|`, or the estimate says how much larger it is: an integral
-/// that diverges comes back with a large one. A value of `f` that is NaN or infinite makes the integral NaN or infinite.
+/// The error is at most `relative` times the integral, or the estimate says how much larger it is: an integral that
+/// diverges comes back with a large one. A value of `f` that is NaN or infinite makes the integral NaN or infinite.
 pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -> Estimate {
     let mut pieces: BinaryHeap<Piece> = points
         .windows(2)
@@ -93,7 +93,7 @@ pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -
     total(&pieces)
 }
 
-/// Gives the sum of all pieces, in an order that does not depend on how they were found.
+/// Gives the sum of all pieces.
 fn total(pieces: &BinaryHeap<Piece>) -> Estimate {
     pieces.iter().fold(
         Estimate {

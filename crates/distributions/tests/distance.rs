@@ -1,17 +1,15 @@
 //! Distances between laws of statrs and of this crate, against closed forms.
 
-use distributions::{Error, Estimate, InverseGaussian, Standardized, distance, normality};
-use statrs::distribution::{Cauchy, Exp, Laplace, Normal, Uniform};
+use distributions::{Error, Estimate, InverseGaussian, Levy, Standardized, distance, normality};
+use statrs::distribution::{Cauchy, Continuous, ContinuousCDF, Exp, Laplace, Normal, Uniform};
+use statrs::statistics::{Max, Min};
 use tensor_core::compare::{Bound, assert_close};
 
 /// Checks that a distance lies within its own error estimate of the truth.
 #[track_caller]
 fn check(found: Result<Estimate, Error>, truth: f64) {
     let Estimate { value, error } = found.expect("a distance");
-    assert!(
-        (value - truth).abs() <= error,
-        "{value} ± {error}, truth {truth}"
-    );
+    assert_close([value], [truth], Bound::exact().or_absolute(error));
     assert!(error <= 1e-10 * truth || error < 1e-13, "{error}");
 }
 
@@ -114,6 +112,88 @@ fn supports_that_differ_are_cut_at_their_ends() {
             .value,
         f64::INFINITY
     );
+}
+
+#[test]
+fn laws_far_apart_and_heavy_tails_keep_their_promise() {
+    let normal = |mean, std| Normal::new(mean, std).unwrap();
+    for shift in [30.0, 1e3, 1e5] {
+        check(
+            distance::total_variation(&normal(0.0, 1.0), &normal(shift, 1.0)),
+            1.0,
+        );
+        check(
+            distance::hellinger(&normal(0.0, 1.0), &normal(shift, 1.0)),
+            1.0,
+        );
+    }
+    // So far from 0 that numbers have too few digits left, and the error says so.
+    let remote = distance::total_variation(&normal(0.0, 1.0), &normal(1e9, 1.0));
+    assert!(
+        matches!(remote, Err(Error::NotConverged { .. })),
+        "{remote:?}"
+    );
+    let narrow = [1.0, 2.0].map(|mean| InverseGaussian::new(mean, mean * 1e8).unwrap());
+    check(distance::total_variation(&narrow[0], &narrow[1]), 1.0);
+    let levy = [1.0, 2.0].map(|scale| Levy::new(scale).unwrap());
+    // The densities cross at x = 1/ln 2, where the tails are erf(sqrt(c/(2x))).
+    let crossing = std::f64::consts::LN_2.recip();
+    let truth = levy[1].sf(crossing) - levy[0].sf(crossing);
+    check(distance::total_variation(&levy[0], &levy[1]), truth);
+    check(distance::kolmogorov(&levy[0], &levy[1]), truth);
+}
+
+/// A law whose distribution function is NaN.
+struct Broken(Normal);
+
+impl Min<f64> for Broken {
+    fn min(&self) -> f64 {
+        self.0.min()
+    }
+}
+
+impl Max<f64> for Broken {
+    fn max(&self) -> f64 {
+        self.0.max()
+    }
+}
+
+impl Continuous<f64, f64> for Broken {
+    fn pdf(&self, x: f64) -> f64 {
+        if x > 1.0 { f64::NAN } else { self.0.pdf(x) }
+    }
+
+    fn ln_pdf(&self, x: f64) -> f64 {
+        self.pdf(x).ln()
+    }
+}
+
+impl ContinuousCDF<f64, f64> for Broken {
+    fn cdf(&self, _: f64) -> f64 {
+        f64::NAN
+    }
+
+    fn inverse_cdf(&self, p: f64) -> f64 {
+        self.0.inverse_cdf(p)
+    }
+}
+
+#[test]
+fn a_law_that_gives_nan_is_an_error() {
+    let normal = Normal::new(0.0, 1.0).unwrap();
+    let broken = Broken(normal);
+    for found in [
+        distance::kolmogorov(&broken, &normal),
+        distance::total_variation(&broken, &normal),
+        distance::hellinger(&broken, &normal),
+        distance::kl(&normal, &broken),
+        distance::wasserstein1(&broken, &normal),
+    ] {
+        assert!(
+            matches!(found, Err(Error::NotConverged { .. })),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]
