@@ -15,6 +15,7 @@ pub mod machine;
 pub mod measure;
 pub mod memory;
 pub mod mnist;
+pub mod numerics;
 pub mod nvml;
 mod on_cpu;
 mod on_gpu;

@@ -4,8 +4,9 @@
 //! A claim `O(k^p)` or `Θ(k^p)` claims the exponent `p`; what is measured is the slope between two values of `k` on logarithmic scales.
 
 use super::{Claim, Correction, Reading, Verdict};
+use crate::numerics::{normal_pdf, simpson};
 use anyhow::Result;
-use distributions::{InverseGaussian, Standardized, normality};
+use distributions::{FirstPassage, InverseGaussian, Standardized, normality};
 use num_complex::Complex64;
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -72,18 +73,93 @@ pub(super) const CLAIMS: &[Claim] = &[
         },
     },
     Claim {
+        id: "s0.ig.moments",
+        claim: "mean and variance of X are μ and μ³/λ: at 0.7 and 2, by the derivatives of the logarithm of the characteristic function",
+        claimed: &[0.7, 0.1715],
+        reading: Reading::Printed(6),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            const STEP: f64 = 1e-3;
+            let at = InverseGaussian::new(0.7, 2.0)?.ln_characteristic_function(STEP);
+            Ok(Some(vec![at.im / STEP, -2.0 * at.re / (STEP * STEP)]))
+        },
+    },
+    Claim {
+        id: "s0.ig.standardised-characteristic-function",
+        claim: "the characteristic function of Y is that which the note prints: largest difference from that of X, moved and scaled, at k = 3",
+        claimed: &[1e-13],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let (k, i) = (3.0, Complex64::i());
+            let law = InverseGaussian::new(k, k * k * k)?;
+            let difference = |t: f64| {
+                let printed = (k * k * (1.0 - (1.0 - 2.0 * i * t / k).sqrt()) - i * k * t).exp();
+                (law.characteristic_function(t) * (-i * k * t).exp() - printed).norm()
+            };
+            Ok(Some(vec![largest(grid(-20.0, 20.0).map(difference))]))
+        },
+    },
+    Claim {
+        id: "s0.ig.rate",
+        claim: "the distance is O(sqrt(μ/λ)): exponent of the total variation distance in λ/μ",
+        claimed: &[-0.5],
+        reading: Reading::Printed(3),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: slope_in_ratio,
+    },
+    Claim {
         id: "s0.ig.k",
-        claim: "the density converges as k = λ/μ grows, and the plot has that k across: slope of the distance in λ/μ",
-        claimed: &[-1.0],
+        claim: "the density of Y converges as k = λ/μ grows, k being that of the density: density at y = 1 for λ/μ = 9 as printed, \
+            less that of the law",
+        claimed: &[0.0],
         reading: Reading::Printed(3),
         correction: Some(Correction {
-            claim: "k is the square root of λ/μ, and the slope in the plot -1/2",
-            claimed: &[-0.5],
-            reading: Reading::Printed(3),
-            measure: slope_in_ratio,
+            claim: "k is the square root of λ/μ, as the note says elsewhere",
+            claimed: &[0.0],
+            reading: Reading::Printed(12),
+            measure: || printed_density(3.0),
         }),
         expected: Verdict::HoldsWithCorrection,
-        measure: slope_in_ratio,
+        measure: || printed_density(9.0),
+    },
+    Claim {
+        id: "s0.ig.passage",
+        claim: "the law arises as passage times of random walks: Kolmogorov's distance of a walk of steps ±1, up with probability 0.6, to \
+            level 10, from the law of the same mean and variance",
+        claimed: &[0.0],
+        reading: Reading::Printed(3),
+        correction: Some(Correction {
+            claim: "in the limit of many steps, as the distance from the level to the power -1/2: exponent between levels 100 and 400",
+            claimed: &[-0.5],
+            reading: Reading::Printed(1),
+            measure: || Ok(Some(vec![slope([100.0, 400.0], walk)?])),
+        }),
+        expected: Verdict::HoldsWithCorrection,
+        measure: || Ok(Some(vec![walk(10.0)?])),
+    },
+    Claim {
+        id: "s0.ig.series",
+        claim: "h(x) is a convergent power series for |x| < 1/2: its first 60 terms less h, at x = 0.4",
+        claimed: &[1e-6],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            // -sqrt(1 - z) = Σ C(2n, n)/((2n - 1) 4^n) z^n, z = 2ix, from the third power on.
+            let z = Complex64::new(0.0, 0.8);
+            let (mut power, mut coefficient) = (z * z, 0.125);
+            let mut sum = Complex64::new(0.0, 0.0);
+            for n in 3..60_u32 {
+                power *= z;
+                coefficient *= f64::from(2 * n - 3) / f64::from(2 * n);
+                sum += power * coefficient;
+            }
+            Ok(Some(vec![(sum - h(0.4)).norm()]))
+        },
     },
     Claim {
         id: "s0.ig.real-part",
@@ -144,7 +220,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let integral = |k: f64| {
                 let (normal, end) = (|t: f64| (-0.5 * t * t).exp(), k.sqrt());
-                Ok(simpson(end, |t| normal(t) * modulus(k, t) * t * t / k))
+                Ok(2.0 * simpson(0.0, end, |t| normal(t) * modulus(k, t) * t * t / k))
             };
             Ok(Some(vec![slope([256.0, 1024.0], integral)?]))
         },
@@ -170,6 +246,21 @@ pub(super) const CLAIMS: &[Claim] = &[
         },
     },
     Claim {
+        id: "s0.ig.middle-integral",
+        claim: "the integral of |φ_Y - φ|/|t| over sqrt(k) < |t| <= k/2 is o(1/k): k times it at k = 64, beside k = 16",
+        claimed: &[0.05],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let middle = |k: f64| {
+                let of = |t: f64| (-0.5 * t * t).exp() * modulus(k, t) * t * t / k;
+                2.0 * k * simpson(k.sqrt(), 0.5 * k, of)
+            };
+            Ok(Some(vec![middle(64.0) / middle(16.0)]))
+        },
+    },
+    Claim {
         id: "s0.ig.ratio",
         claim: "the ratio of the densities is 1 - Θ(y/k) for |y| up to the cube root of k: sign of 1 - ratio at y = 0.5 and 2.5, k = 1000",
         claimed: &[1.0, 1.0],
@@ -190,6 +281,59 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let sign = |y: f64| (-ln_ratio(1e3, y)).signum();
             Ok(Some(vec![sign(0.5), sign(2.5)]))
+        },
+    },
+    Claim {
+        id: "s0.ig.derivatives",
+        claim: "the derivatives of the ratio by y and by k are those which the note prints: largest relative differences from central \
+            ones, over k = 8, 27 and 100 and y from -5 to 5",
+        claimed: &[1e-5, 1e-5],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            const STEP: f64 = 1e-5;
+            let ratio = |k: f64, y: f64| ln_ratio(k, y).exp();
+            let mut worst = [0.0_f64; 2];
+            for (k, y) in [8.0, 27.0, 100.0]
+                .into_iter()
+                .flat_map(|k| grid(-5.0, 5.0).map(move |y| (k, y)))
+            {
+                let factor = (y.powi(3) / (2.0 * (k + y))).exp() / (2.0 * (k + y).powf(3.5));
+                let by_y =
+                    k.powf(1.5) * (-3.0 * k + y * y * (3.0 * k + 2.0 * y) - 3.0 * y) * factor;
+                let by_k = -k.sqrt() * y * (k * y * y - 3.0 * k - 3.0 * y) * factor;
+                let central_y = (ratio(k, y + STEP) - ratio(k, y - STEP)) / (2.0 * STEP);
+                let central_k = (ratio(k + STEP, y) - ratio(k - STEP, y)) / (2.0 * STEP);
+                // The derivatives pass through 0; the ratio over k is their size elsewhere.
+                let size = ratio(k, y) / k;
+                worst[0] = worst[0].max((by_y - central_y).abs() / size.max(by_y.abs()));
+                worst[1] = worst[1].max((by_k - central_k).abs() / (size / k).max(by_k.abs()));
+            }
+            Ok(Some(worst.to_vec()))
+        },
+    },
+    Claim {
+        id: "s0.ig.increasing",
+        claim: "beyond the cube root of k the ratio increases in y, on both sides: least slope of its logarithm, for k = 8, 27 and 1000, times -1",
+        claimed: &[0.0],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let slope = |k: f64, y: f64| {
+                let u = k + y;
+                (3.0 * y * y * u - y * y * y) / (2.0 * u * u) - 1.5 / u
+            };
+            let sides = |k: f64| {
+                let right = grid(k.cbrt(), 40.0).map(move |y| slope(k, y));
+                right.chain(grid(-0.99 * k, -k.cbrt()).map(move |y| slope(k, y)))
+            };
+            let least = [8.0, 27.0, 1e3]
+                .into_iter()
+                .flat_map(sides)
+                .fold(f64::INFINITY, f64::min);
+            Ok(Some(vec![-least]))
         },
     },
     Claim {
@@ -218,6 +362,43 @@ pub(super) const CLAIMS: &[Claim] = &[
             let left = ks().map(|k| ln_ratio(k, -k.cbrt()).exp());
             let right = ks().map(|k| (-ln_ratio(k, k.cbrt())).exp());
             Ok(Some(vec![largest(left), largest(right)]))
+        },
+    },
+    Claim {
+        id: "s0.ig.bound",
+        claim: "the total variation distance is at most O(1/k) ∫ |y| φ over |y| < k^(1/3) plus 2 Φ(-k^(1/3)): distance over the bound with \
+            constant 1 and 1/k, at k = 8, 64 and 1000",
+        claimed: &[1.0, 1.0, 1.0],
+        reading: Reading::Below,
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let ratio = |k: f64| {
+                let end = k.cbrt();
+                let middle = simpson(0.0, end, |y| 2.0 * y * normal_pdf(y)) / k;
+                let tails = 2.0 * simpson(end, end + 12.0, normal_pdf);
+                Ok(normality::total_variation(k)? / (middle + tails))
+            };
+            [8.0, 64.0, 1e3]
+                .into_iter()
+                .map(ratio)
+                .collect::<Result<_>>()
+                .map(Some)
+        },
+    },
+    Claim {
+        id: "s0.ig.grid",
+        claim: "the plot shows a rate over λ/μ from 2 to 10⁵: of its 100 points so many have λ/μ below 10, and so many above 100",
+        claimed: &[80.0, 2.0],
+        reading: Reading::Printed(0),
+        correction: None,
+        expected: Verdict::Holds,
+        measure: || {
+            let mus = (0..100).map(|i| 0.5 + (1e-5 - 0.5) * f64::from(i) / 99.0);
+            let ratios: Vec<f64> = mus.map(f64::recip).collect();
+            let count =
+                |is_in: fn(f64) -> bool| ratios.iter().filter(|r| is_in(**r)).count() as f64;
+            Ok(Some(vec![count(|r| r < 10.0), count(|r| r > 100.0)]))
         },
     },
     Claim {
@@ -269,6 +450,10 @@ fn at_power(power: f64) -> Result<Option<Vec<f64>>> {
 
 /// `|exp(k² h(t/k)) - 1| / (t³/k)`.
 fn modulus(k: f64, t: f64) -> f64 {
+    if t == 0.0 {
+        // The limit.
+        return 0.5;
+    }
     let z = k * k * h(t / k);
     // exp(z) - 1 without cancellation.
     let (sin, cos_less_1) = (z.im.sin(), -2.0 * (0.5 * z.im).sin().powi(2));
@@ -300,9 +485,8 @@ fn script(factor: f64) -> Result<Option<Vec<f64>>> {
     let ratio = |mu: f64| {
         let k = mu.recip().sqrt();
         let law = Standardized::new(k)?;
-        let normal = |y: f64| (-0.5 * y * y).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let places = (0..POINTS).map(|i| 20.0 * f64::from(i) / f64::from(POINTS - 1) - 10.0);
-        let sum: f64 = places.map(|y| (law.pdf(y) - normal(y)).abs()).sum();
+        let sum: f64 = places.map(|y| (law.pdf(y) - normal_pdf(y)).abs()).sum();
         let metric = sum / f64::from(POINTS) * 20.0;
         Ok(metric / (factor * normality::total_variation(k)?))
     };
@@ -322,10 +506,32 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// The integral of an even function over `|t| <= end`, by Simpson's rule.
-fn simpson(end: f64, f: impl Fn(f64) -> f64) -> f64 {
-    const PIECES: u32 = 20_000;
-    let width = end / f64::from(PIECES);
-    let inner = (1..PIECES).map(|i| f64::from(2 + 2 * (i % 2)) * f(width * f64::from(i)));
-    2.0 * width / 3.0 * (f(width * 1e-6) + inner.sum::<f64>() + f(end))
+/// What the note prints for the density at y = 1, with some k, less that of the law of λ/μ = 9.
+fn printed_density(k: f64) -> Result<Option<Vec<f64>>> {
+    let printed = (k / (k + 1.0)).powf(1.5) * (-k / (2.0 * (k + 1.0))).exp();
+    let law = InverseGaussian::new(1.0, 9.0)?.standardized();
+    Ok(Some(vec![
+        printed / (2.0 * std::f64::consts::PI).sqrt() - law.pdf(1.0),
+    ]))
+}
+
+/// Kolmogorov's distance of the time at which a walk first reaches a level from the law of its mean and variance.
+fn walk(level: f64) -> Result<f64> {
+    const UP: f64 = 0.6;
+    let drift = 2.0 * UP - 1.0;
+    let volatility = (4.0 * UP * (1.0 - UP)).sqrt();
+    let law = FirstPassage::new(level, drift, volatility)?;
+    // P(T = level + 2n) = level/(level + 2n) C(level + 2n, n) up^(level + n) down^n, by the ballot theorem; each from the last.
+    let (mut n, mut sum, mut worst) = (0.0, 0.0, 0.0_f64);
+    let mut term = (level * UP.ln()).exp();
+    while sum < 1.0 - 1e-9 {
+        let time = level + 2.0 * n;
+        worst = worst.max((law.cdf(time) - sum).abs());
+        sum += term;
+        worst = worst.max((law.cdf(time) - sum).abs());
+        let growth = (level + 2.0 * n) * (level + 2.0 * n + 1.0) / ((n + 1.0) * (level + n + 1.0));
+        term *= growth * UP * (1.0 - UP);
+        n += 1.0;
+    }
+    Ok(worst)
 }

@@ -30,7 +30,7 @@ const LOW: f32 = 0.01;
 const WIDTH: f32 = 3.0;
 /// Seed of the draws.
 const SEED: u64 = 1;
-/// The textbook formula multiplies the error of an exponent below 40, and a library's `erfcx` adds a few roundings.
+/// The textbook formula multiplies the error of an exponent below 50, and a library's `erfcx` adds a few roundings.
 const BOUND: usize = 200;
 /// Kolmogorov's statistic `sqrt(n) D` exceeds this once in 10⁸ samples.
 const WORST_STATISTIC: f64 = 3.1;
@@ -220,6 +220,7 @@ impl Values {
                 self.rung("threads", move |out| Ok(law.par_cdf_into(xs, out)?)),
             ],
             Function::Quantile => vec![
+                self.singly("scalar", move |p| law.inverse_cdf(p)),
                 self.rung("host", move |out| Ok(law.inverse_cdf_into(xs, out)?)),
                 self.rung("threads", move |out| Ok(law.par_inverse_cdf_into(xs, out)?)),
             ],

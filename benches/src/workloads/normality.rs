@@ -9,6 +9,7 @@
 //! Source: S0, "Normality of Inverse Gaussian".
 
 use crate::figure::{Figure, Line, Panel};
+use crate::numerics::{bisected, normal_pdf, simpson};
 use crate::rivals::{Job, script};
 use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
 use anyhow::Result;
@@ -24,8 +25,6 @@ const N_RATIOS: usize = 25;
 const PER_DECADE: f64 = 4.0;
 /// S0 shows the densities of these `μ/λ`.
 const SHOWN: [f64; 5] = [0.2, 0.1, 0.05, 0.01, 0.0001];
-/// Points of Simpson's rule in each piece, even; its error is then far below the bound.
-const SIMPSON: usize = 4000;
 /// What SciPy is asked for, ten times over, in epsilons: 1e-8.
 const BOUND: usize = 45_000_000;
 /// Beyond this both densities are negligible, in standard deviations, for ratios from 1 on.
@@ -108,8 +107,7 @@ impl Distances {
                 |y| law.pdf(y),
             ));
         }
-        let normal = |y: f64| (-0.5 * y * y).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        densities.push(Line::of("normal", places(), normal).as_reference());
+        densities.push(Line::of("normal", places(), normal_pdf).as_reference());
         let ratios = || self.ratios.iter().map(|&ratio| f64::from(ratio));
         let measured = ratios().zip(distances.iter().copied());
         let asymptote = |ratio: f64| normality::constants::TOTAL_VARIATION / ratio.sqrt();
@@ -150,37 +148,17 @@ fn integrated(k: f64) -> f64 {
     };
     let difference = |y: f64| density(y) - (-0.5 * y * y).exp();
     // The densities cross at 0 and once on each side of it.
-    let crossing = |mut inner: f64, mut outer: f64| {
-        let is_above = difference(outer) > 0.0;
-        for _ in 0..100 {
-            let middle = 0.5 * (inner + outer);
-            if (difference(middle) > 0.0) == is_above {
-                outer = middle;
-            } else {
-                inner = middle;
-            }
-        }
-        inner
-    };
+    let crossing = |inner: f64, outer: f64| bisected(inner, outer, difference);
     let left_end = (-k).max(-FAR);
     let (left, right) = (crossing(-0.3, (-k).max(-4.0)), crossing(0.3, 4.0));
     let pieces = [left_end, left, 0.0, right, 6.0, FAR];
     let total: f64 = pieces
         .windows(2)
-        .map(|ends| simpson(difference, ends[0], ends[1]).abs())
+        .map(|ends| simpson(ends[0], ends[1], difference).abs())
         .sum();
     // The normal law's part beyond the end of the other.
     let beyond = 0.5 * puruspe::erfc(-left_end / std::f64::consts::SQRT_2);
     0.5 * (total / (2.0 * std::f64::consts::PI).sqrt() + beyond)
-}
-
-fn simpson(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
-    let width = (high - low) / SIMPSON as f64;
-    let at = |i: usize| f(low + width * i as f64);
-    let inner: f64 = (1..SIMPSON)
-        .map(|i| if i % 2 == 1 { 4.0 * at(i) } else { 2.0 * at(i) })
-        .sum();
-    width / 3.0 * (at(0) + inner + f(high))
 }
 
 impl Problem for Distances {

@@ -9,7 +9,8 @@
 //! Accuracy: an error estimate comes with each number and is below 1e-10 of it, or below 1e-13 of the size of the distance
 //! (1, and the width of both laws for Wasserstein's); else an error says that it is not. It covers quadrature and rounding, also of
 //! numbers far from 0 beside the width of a law; faults of the laws' own functions (statrs' normal distribution function is good to 1e-10) and a
-//! difference that oscillates below the finest grid are not seen.
+//! difference that changes its sign twice within a cell of the finest grid, such as a very narrow component of a mixture, are not
+//! seen. Laws are taken to be proper: what [`crate::FirstPassage`] leaves at ∞ does not count.
 //!
 //! # Examples
 //! ```

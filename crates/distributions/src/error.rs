@@ -50,8 +50,10 @@ pub enum Error {
         /// What it was given.
         ln_p: f64,
     },
-    /// A ratio of parameters is zero, negative, infinite or NaN.
-    #[error("{operation}: k is {k}, it must be positive and finite")]
+    /// A ratio of parameters is zero, negative, infinite or NaN, or outside what a distance is computed for.
+    #[error(
+        "{operation}: k is {k}, it must be positive and finite; for a distance from 1e-6 to 1e15"
+    )]
     RatioInvalid {
         /// The function that was called.
         operation: &'static str,

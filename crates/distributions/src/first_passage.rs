@@ -237,7 +237,7 @@ impl Law for FirstPassage {
             decay: product(quotient(self.distance, t), self.distance),
             gap: self.gap,
         };
-        Point::of(t, ratios)
+        Point::of(t, ratios).rooted(self.distance[0] / t.sqrt())
     }
 
     #[inline(always)]

@@ -121,7 +121,7 @@ impl Law for Levy {
             decay: quotient([self.scale, 0.0], x),
             gap: 0.0,
         };
-        Point::of(x, ratios)
+        Point::of(x, ratios).rooted(self.scale.sqrt() / x.sqrt())
     }
 
     #[inline(always)]

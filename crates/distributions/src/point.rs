@@ -9,7 +9,7 @@
 //! size of `exp(2 λ/μ)` is ever formed. Two things would still lose digits. An error of `E` is a relative error of the
 //! tail, so `E` is computed in two parts from `x - μ`, which is exact near the mean. And the difference of `erfcx`
 //! cancels where `v` is near `w`, far right of a small mean; `special::erfcx::slope` computes it without.
-//! Which form holds is decided by `w`: the tail that is computed is never above 0.76, the other is 1 minus it.
+//! The form of the smaller tail is taken, as far as the roots tell, and the other is 1 minus it.
 //! Source: the identity: Giner and Smyth 2016, "statmod: Probability calculations for the inverse Gaussian distribution",
 //! where it serves logarithms; scaled by `erfcx` and the rest: our derivation.
 
@@ -21,8 +21,13 @@ use std::f64::consts::FRAC_1_SQRT_2;
 const INV_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
 /// `1 / sqrt(π)`.
 const INV_SQRT_PI: f64 = 0.564_189_583_547_756_3;
-/// Right of this `w/√2` the upper tail is computed: in the limit of large means, here is the median.
-const UPPER_FROM: f64 = -0.47;
+/// The root of the largest f64.
+const LARGEST_ROOT: f64 = 1.340_780_792_994_259_6e154;
+/// Right of `a (b + MEDIAN_SHIFT) = MEDIAN_AREA` the upper tail is computed. That is near the median for all laws, from `a = 0`
+/// for small `μ/λ` to `a = -b = -0.477` for large: so the computed tail is at most about 1/2, and 1 minus it and its
+/// logarithm do not magnify its error.
+const MEDIAN_SHIFT: f64 = 0.571;
+const MEDIAN_AREA: f64 = -0.5;
 
 /// The exponent and the scaled roots at one `x`.
 #[derive(Clone, Copy, Debug)]
@@ -119,16 +124,26 @@ impl Point {
         }
     }
 
+    /// Gives the point with another `sqrt(λ/x)`, for laws at which the quotient may underflow where its root does not.
+    #[inline(always)]
+    pub(crate) fn rooted(self, s: f64) -> Self {
+        // As the root of a quotient that is capped.
+        Self {
+            s: s.min(LARGEST_ROOT),
+            ..self
+        }
+    }
+
     /// Gives `v/√2`.
     #[inline(always)]
     pub(crate) fn b(&self) -> f64 {
         self.b
     }
 
-    /// Gives the tail that is small here, or at most 0.76.
+    /// Gives the tail that is small here, or about 1/2 at most.
     #[inline(always)]
     pub(crate) fn tail(&self) -> Tail {
-        let is_right = self.a > UPPER_FROM;
+        let is_right = self.a * (self.b + MEDIAN_SHIFT) > MEDIAN_AREA;
         // Both forms are computed, the one that does not hold at a root where it is defined.
         let mirrored = if is_right { 0.0 } else { -self.a };
         let root = if is_right { self.a } else { 0.0 };

@@ -100,7 +100,7 @@ fn kolmogorov_is_the_difference_at_the_mean() {
 #[test]
 fn distances_fall_with_k_and_stay_in_their_order() {
     let mut before = [f64::INFINITY; 5];
-    for step in -20..40 {
+    for step in -19..40 {
         let k = 2_f64.powi(step);
         let now = DISTANCES.map(|(_, distance)| distance(k).unwrap());
         // Wasserstein's rises at first, from the E |Z| of a law that is gathered at -k.
@@ -120,7 +120,7 @@ fn distances_fall_with_k_and_stay_in_their_order() {
 #[test]
 fn a_ratio_that_is_none_is_refused() {
     for (_, distance) in DISTANCES {
-        for k in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for k in [0.0, -1.0, f64::NAN, f64::INFINITY, 9e-7, 2e15] {
             assert!(
                 matches!(distance(k), Err(Error::RatioInvalid { .. })),
                 "{k}"

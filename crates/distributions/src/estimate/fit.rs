@@ -36,7 +36,6 @@ pub struct Fit {
 
 /// The ends of a confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Interval {
     /// The lower end, not negative.
     pub lower: f64,

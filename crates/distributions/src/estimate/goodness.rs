@@ -159,8 +159,8 @@ fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
 /// argument. 1 for `d <= 0`, 0 for `d >= 1`, NaN for NaN or `n = 0`. Where parameters were estimated from the same
 /// sample it is far too large: use [`GoodnessOfFit::bootstrap`].
 ///
-/// Accuracy: relative to the exact p-value, 1e-7 where that is at most 0.01, 2e-5 to 0.05; above, 2.5e-3 from 10
-/// observations on and 0.02 with fewer. Cost: up to `n` logarithms and exponentials.
+/// Accuracy: relative to the exact p-value, 2e-7 where that is at most 0.01, 2e-5 to 0.05; above, 4e-3 from 10
+/// observations on and 0.08 with fewer. Cost: up to `n` logarithms and exponentials.
 ///
 /// # Source
 /// Birnbaum and Tingey 1951, "One-sided confidence contours for probability distribution functions"; the corrected

@@ -69,7 +69,7 @@ impl InverseGaussian {
         let orders = 1..n;
         let first = if n == 0 { 0.0 } else { self.mean };
         orders.fold(first, |cumulant, order| {
-            cumulant * f64::from(2 * order - 1) * self.phi() * self.mean
+            cumulant * (2.0 * f64::from(order) - 1.0) * self.phi() * self.mean
         })
     }
 
