@@ -153,9 +153,14 @@ pub enum Error {
     },
 }
 
+/// Whether a number is above 0 and finite.
+pub(crate) fn is_positive(x: f64) -> bool {
+    x > 0.0 && x <= f64::MAX
+}
+
 /// Gives a mean back if a law may have it.
 pub(crate) fn mean(law: &'static str, mean: f64) -> Result<f64, Error> {
-    if mean > 0.0 && mean <= f64::MAX {
+    if is_positive(mean) {
         Ok(mean)
     } else {
         Err(Error::MeanInvalid { law, mean })
@@ -164,7 +169,7 @@ pub(crate) fn mean(law: &'static str, mean: f64) -> Result<f64, Error> {
 
 /// Gives a shape back if a law may have it.
 pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
-    if shape > 0.0 && shape <= f64::MAX {
+    if is_positive(shape) {
         Ok(shape)
     } else {
         Err(Error::ShapeInvalid { law, shape })
@@ -173,7 +178,7 @@ pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
 
 /// Gives a ratio of parameters back if it can be one.
 pub(crate) fn ratio(operation: &'static str, k: f64) -> Result<f64, Error> {
-    if k > 0.0 && k <= f64::MAX {
+    if is_positive(k) {
         Ok(k)
     } else {
         Err(Error::RatioInvalid { operation, k })
@@ -187,7 +192,7 @@ pub(crate) fn positive(
     value: f64,
 ) -> Result<f64, Error> {
     parameter_that(
-        value > 0.0 && value <= f64::MAX,
+        is_positive(value),
         (law, parameter),
         value,
         "positive and finite",
@@ -238,7 +243,7 @@ pub(crate) fn ln_probability(operation: &'static str, ln_p: f64) -> Result<f64, 
 
 /// Gives an observation back if a sample may have it.
 pub(crate) fn observation(operation: &'static str, index: u64, value: f64) -> Result<f64, Error> {
-    if value > 0.0 && value <= f64::MAX {
+    if is_positive(value) {
         Ok(value)
     } else {
         Err(Error::ObservationInvalid {
@@ -251,7 +256,7 @@ pub(crate) fn observation(operation: &'static str, index: u64, value: f64) -> Re
 
 /// Gives the weight of an observation back if it may have it.
 pub(crate) fn weight(operation: &'static str, index: u64, weight: f64) -> Result<f64, Error> {
-    if weight > 0.0 && weight <= f64::MAX {
+    if is_positive(weight) {
         Ok(weight)
     } else {
         Err(Error::WeightInvalid {

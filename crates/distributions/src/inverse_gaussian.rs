@@ -14,12 +14,14 @@ use crate::{ReciprocalInverseGaussian, Standardized};
 use statrs::statistics::{Distribution, Mode};
 
 /// Name of the law in errors.
-const NAME: &str = "inverse Gaussian";
+pub(crate) const NAME: &str = "inverse Gaussian";
 
 /// The inverse Gaussian (Wald) law with mean `μ` and shape `λ`.
 ///
-/// Density `f(x) = sqrt(λ / (2π x³)) exp(-λ (x - μ)² / (2 μ² x))` for `x > 0`. It is the law of the time at which a
-/// Brownian motion with drift first reaches a level ([`crate::FirstPassage`]), and of every sum of such times.
+/// Density `f(x) = sqrt(λ / (2π x³)) exp(-λ (x - μ)² / (2 μ² x))` for `x > 0`. Distribution function
+/// `F(x) = Φ(w) + exp(2λ/μ) Φ(-v)` with `w = sqrt(λ/x) (x - μ)/μ` and `v = sqrt(λ/x) (x + μ)/μ`, computed as
+/// `exp(-w²/2) (erfcx(-w/√2) + erfcx(v/√2))/2`, which overflows nowhere. It is the law of the time at which a Brownian
+/// motion with drift first reaches a level ([`crate::FirstPassage`]), and of every sum of such times.
 ///
 /// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales from 1e-140 to 1e140,
 /// in both tails, down to probabilities whose logarithm is -1e25; the [front page](crate) has the measured errors.
@@ -39,7 +41,9 @@ const NAME: &str = "inverse Gaussian";
 /// ```
 ///
 /// # Source
-/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications".
+/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications". The identity
+/// `v² - w² = 4λ/μ` behind the form of `F`: Giner and Smyth 2016, "statmod: Probability calculations for the inverse Gaussian
+/// distribution".
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameters"))]

@@ -18,7 +18,7 @@ use crate::special::erfcx::{erfcx, slope};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// `1 / sqrt(2π)`.
-const INV_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
+pub(crate) const INV_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
 /// `1 / sqrt(π)`.
 const INV_SQRT_PI: f64 = 0.564_189_583_547_756_3;
 /// The root of the largest f64.

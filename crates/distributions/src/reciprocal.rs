@@ -16,8 +16,9 @@ use std::f64::consts::{E, PI};
 
 /// The reciprocal inverse Gaussian law: that of `1/X` for an inverse Gaussian `X` of mean `μ` and shape `λ`.
 ///
-/// Density `f(y) = sqrt(λ / (2π y)) exp(-λ (1 - μ y)² / (2 μ² y))` for `y > 0`. It is also the law of the sum of an
-/// inverse Gaussian number of mean `1/μ` and shape `λ/μ²` and of a squared normal number divided by `λ`.
+/// Density `f(y) = sqrt(λ / (2π y)) exp(-λ (1 - μ y)² / (2 μ² y))` for `y > 0`. Distribution function
+/// `P(Y <= y) = P(X >= 1/y)`. It is also the law of the sum of an inverse Gaussian number of mean `1/μ` and shape `λ/μ²` and
+/// of a squared normal number divided by `λ`.
 ///
 /// Every function is as accurate as those of [`InverseGaussian`], on the same plane of parameters.
 ///
@@ -61,24 +62,32 @@ impl ReciprocalInverseGaussian {
     }
 
     /// Gives the mean `1/μ + 1/λ`.
+    ///
+    /// Accuracy: 8 epsilons.
     #[must_use]
     pub fn mean(&self) -> f64 {
         1.0 / self.reciprocal.mean() + 1.0 / self.reciprocal.shape()
     }
 
     /// Gives the variance `1/(λ μ) + 2/λ²`.
+    ///
+    /// Accuracy: 8 epsilons.
     #[must_use]
     pub fn variance(&self) -> f64 {
         self.std_dev() * self.std_dev()
     }
 
-    /// Gives the standard deviation.
+    /// Gives the standard deviation `sqrt(1/(λ μ) + 2/λ²)`.
+    ///
+    /// Accuracy: 8 epsilons.
     #[must_use]
     pub fn std_dev(&self) -> f64 {
         (self.theta() + 2.0).sqrt() / self.reciprocal.shape()
     }
 
     /// Gives the skewness `(3 θ + 8) / (θ + 2)^(3/2)` with `θ = λ/μ`.
+    ///
+    /// Accuracy: 8 epsilons.
     #[must_use]
     pub fn skewness(&self) -> f64 {
         let theta = self.theta();
@@ -86,19 +95,24 @@ impl ReciprocalInverseGaussian {
     }
 
     /// Gives the excess kurtosis `(15 θ + 48) / (θ + 2)²` with `θ = λ/μ`.
+    ///
+    /// Accuracy: 8 epsilons.
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
         let theta = self.theta();
         (15.0 * theta + 48.0) / (theta + 2.0) / (theta + 2.0)
     }
 
-    /// Gives `E Y^n`, of a negative order as well: the moment of order `-n` of `1/Y`.
+    /// Gives `E Y^n`, of a negative order as well: the moment of order `-n` of `1/Y`, and as accurate as
+    /// [`InverseGaussian::raw_moment`].
     #[must_use]
     pub fn raw_moment(&self, n: i32) -> f64 {
-        self.reciprocal.raw_moment(-n)
+        self.reciprocal.raw_moment_of(n.unsigned_abs(), n < 0)
     }
 
     /// Gives the differential entropy in nats, `ln(2πe/(μλ))/2 + exp(2λ/μ) E1(2λ/μ)/2`.
+    ///
+    /// Accuracy: 4 epsilons of `1 + |ln μ| + |ln λ|`.
     ///
     /// # Source
     /// From that of `X`, less `2 E ln X`.

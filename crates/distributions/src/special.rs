@@ -1,8 +1,8 @@
-//! Special functions of f64, as loops that compilers turn into vector code.
+//! Special functions of f64, in a form that compilers turn into vector code.
 //!
-//! Role: what `inverse_gaussian` is made of. Each function is `#[inline(always)]` and free of branches and calls, so a
-//! loop over it under `pulp`'s dispatch becomes SIMD code; a single call and a loop do the same operations in the same
-//! order, so both give the same bits on every CPU.
+//! Role: what the laws are made of. Each function but `scaled_e1`, which no lane needs, is `#[inline(always)]` and free of
+//! branches and calls, so a loop over it under `pulp`'s dispatch becomes SIMD code; a single call and a loop do the same
+//! operations in the same order, so both give the same bits on every CPU.
 //! Why not a library: those of stable Rust compute one number at a time, and none has `erfcx` in lanes.
 
 mod coefficients;

@@ -5,10 +5,13 @@
 //! volatility. For that motion every formula is exact; for the walk they leave out by how much the last step overshoots a
 //! boundary, which makes the real test err less often and take a little longer.
 //! Accuracy: 4e-15 relative to the formulas, times 1 plus the size of the result's logarithm; a test measures it.
+//! Limits: of the time of the two-sided test there are the mean and the Laplace transform only, its law being a series
+//! without end; the one-sided tests have the whole law of theirs, a first passage.
 //! Source: Wald 1947, "Sequential analysis".
 
 use crate::FirstPassage;
 use crate::error::{self, Error};
+use std::f64::consts::SQRT_2;
 
 /// Name of the test in errors.
 const NAME: &str = "sequential probability ratio test";
@@ -20,7 +23,8 @@ const SERIES_TERMS: u32 = 18;
 /// The sequential test of the mean `θ0` against `θ1`, of independent normal observations with known deviation.
 ///
 /// It adds [`Self::increment`] of each observation, and stops when the sum leaves the range from [`Self::lower`] to
-/// [`Self::upper`]. Below, sample sizes are real numbers and `mean` is the true mean, whatever the hypotheses are.
+/// [`Self::upper`]. Below, sample sizes are real numbers and `mean` is the true mean, whatever the hypotheses are. An
+/// infinite `mean` gives the limit: the test stops at once, at the boundary on that side. NaN gives NaN.
 ///
 /// # Examples
 /// ```
@@ -188,14 +192,20 @@ impl Sprt {
         self.corridor(mean).time() / self.step() / self.step()
     }
 
-    /// Gives the Laplace transform `E exp(-u N)` of the number of observations for `u >= 0`; NaN for `u < 0`.
+    /// Gives the Laplace transform `E exp(-u N)` of the number of observations for `u >= 0`, 0 at ∞ for a finite mean; NaN
+    /// for `u < 0` and NaN.
+    ///
+    /// With the upper boundary `a`, the lower one `-b` and, both divided by the squared volatility, the drift `θ` and `u`, it
+    /// is `(exp(θ a) sinh(κ b) + exp(-θ b) sinh(κ a)) / sinh(κ (a + b))`, `κ² = θ² + 2u`.
     ///
     /// # Source
     /// Darling and Siegert 1953, "The first passage problem for a continuous Markov process".
     #[must_use]
     pub fn laplace_transform(&self, mean: f64, u: f64) -> f64 {
         if u >= 0.0 {
-            self.corridor(mean).transform(u / self.step() / self.step())
+            // Beyond f64's range the transform has long been 0.
+            let scaled = (u / self.step() / self.step()).min(f64::MAX);
+            self.corridor(mean).transform(scaled)
         } else {
             f64::NAN
         }
@@ -316,10 +326,12 @@ impl Corridor {
     /// Gives the part of it that leaves above: `exp(tilt up/2) sinh(κ down)/sinh(κ width)`, `κ² = tilt²/4 + 2u`.
     fn transform_above(self, u: f64) -> f64 {
         let half = 0.5 * self.tilt;
-        let root = half.hypot((2.0 * u).sqrt());
+        // 2u itself may overflow.
+        let root_2u = SQRT_2 * u.sqrt();
+        let root = half.hypot(root_2u);
         // κ - tilt/2, without cancellation.
         let loss = if half > 0.0 {
-            2.0 * u / (root + half)
+            root_2u * (root_2u / (root + half))
         } else {
             root - half
         };

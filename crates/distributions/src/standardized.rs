@@ -20,7 +20,13 @@ const MENDING_STEPS: u32 = 2;
 
 /// The law of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on `y > -k`.
 ///
-/// Density `f(y) = (2π)^(-1/2) (1 + y/k)^(-3/2) exp(-y² / (2 (1 + y/k)))`. It tends to the normal law as `k` grows.
+/// Density `f(y) = (2π)^(-1/2) (1 + y/k)^(-3/2) exp(-y² / (2 (1 + y/k)))`. Distribution function
+/// `F(y) = Φ(w) + exp(2k²) Φ(-v)` with `w = y/sqrt(1 + y/k)` and `v = (2k + y)/sqrt(1 + y/k)`, computed as that of
+/// [`InverseGaussian`]. It tends to the normal law as `k` grows.
+///
+/// Every function is accurate to 4e-15, relative to its size, and `ln_pdf` to the larger of that and 1. For `k` up to 1e12 a
+/// quantile leads back to the logarithm of its probability to 40 epsilons, of the size of that and of what an epsilon of the
+/// quantile changes. The tests measure both.
 ///
 /// # Examples
 /// ```
@@ -33,6 +39,9 @@ const MENDING_STEPS: u32 = 2;
 /// assert!((law.inverse_cdf(law.cdf(-2.0)) + 2.0).abs() < 1e-14);
 /// # Ok::<(), distributions::Error>(())
 /// ```
+///
+/// # Source
+/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications", moved and scaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameter"))]
@@ -75,13 +84,13 @@ impl Standardized {
         self.k
     }
 
-    /// Gives the skewness `3/k`.
+    /// Gives the skewness `3/k`, rounded once.
     #[must_use]
     pub fn skewness(&self) -> f64 {
         3.0 / self.k
     }
 
-    /// Gives the excess kurtosis `15/k²`.
+    /// Gives the excess kurtosis `15/k²`, rounded twice.
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
         15.0 / self.k / self.k
@@ -93,7 +102,7 @@ impl Standardized {
         self.unmoved().entropy() + self.k.ln()
     }
 
-    /// Gives the median, between -1/2 and 0.
+    /// Gives the median, between -0.344 and 0.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)

@@ -290,11 +290,12 @@ fn unbiased_estimates_are_right_on_average() {
     // Variances: 2 λ²/(n - 5) and 2/(λ² (n - 1)).
     let count = f64::from(N_SAMPLES);
     let allowed = DEVIATIONS * SHAPE * (2.0 / 4.0 / count).sqrt();
-    assert!((shapes - SHAPE).abs() < allowed, "{shapes} {allowed}");
+    assert_close([shapes], [SHAPE], Bound::exact().or_absolute(allowed));
     let allowed = DEVIATIONS / SHAPE * (2.0 / 8.0 / count).sqrt();
-    assert!(
-        (inverses - 1.0 / SHAPE).abs() < allowed,
-        "{inverses} {allowed}"
+    assert_close(
+        [inverses],
+        [1.0 / SHAPE],
+        Bound::exact().or_absolute(allowed),
     );
     // The biased one would fail here: n/(n - 3) = 1.5.
 }

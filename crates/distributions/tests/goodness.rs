@@ -92,10 +92,8 @@ fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite(
         .statistic(&law, &[0.5, 1.0, 1e6])
         .unwrap();
     // Its term alone, -ln P(X > x)/n, is about λ x/(2 μ² n).
-    assert!(
-        (statistic / (1e6 / 2.0 / 3.0) - 1.0).abs() < 1e-3,
-        "{statistic}"
-    );
+    let term = 1e6 / 2.0 / 3.0;
+    assert_close([statistic], [term], Bound::exact().or_absolute(1e-3 * term));
 }
 
 #[test]

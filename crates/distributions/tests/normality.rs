@@ -47,6 +47,19 @@ fn distances_are_those_of_the_golden_tables() {
 }
 
 #[test]
+fn bounds_of_kolmogorov_hold_to_a_rounding_for_large_k() {
+    for k in [1e5, 1e7, 1e9, 3e12] {
+        let found = normality::kolmogorov(k).unwrap();
+        let [low, high] = normality::kolmogorov_bounds(k).unwrap();
+        assert_close(
+            [found, found],
+            [low, high],
+            Bound::relative(2).or_absolute(high - low),
+        );
+    }
+}
+
+#[test]
 fn the_constants_are_the_limits() {
     let limits = [
         constants::KOLMOGOROV,

@@ -10,6 +10,7 @@ use statrs::distribution::{Continuous, ContinuousCDF};
 use statrs::statistics::{Distribution, Median, Mode};
 use std::collections::HashMap;
 use support::gate::{GATE, golden, worst};
+use support::kolmogorov;
 use tensor_core::compare::{Bound, assert_close, compare};
 
 type Row = HashMap<String, String>;
@@ -339,21 +340,59 @@ fn modes_are_peaks_and_medians_are_halves() {
 }
 
 #[test]
-fn entropies_are_the_expected_negative_log_densities() {
-    // Midpoints of 4000 equal parts of the probability; the tails cut off the rest.
-    let entropy = |law: &dyn Functions| {
-        let n = 4000;
-        let sum: f64 = (0..n)
-            .map(|i| law.function("inverse_cdf", (f64::from(i) + 0.5) / f64::from(n)))
-            .map(|x| -law.function("ln_pdf", x))
-            .sum();
-        sum / f64::from(n)
-    };
-    let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
-    assert!((reciprocal.entropy() - entropy(&reciprocal)).abs() < 1e-3);
-    let levy = Levy::new(2.0).unwrap();
-    assert!((levy.entropy() - entropy(&levy)).abs() < 2e-3);
-    assert_eq!(Distribution::entropy(&levy), Some(levy.entropy()));
+fn entropies_meet_their_golden_values() {
+    // mpmath 1.3.0, 60 digits: log(2 pi e/(mean shape))/2 + exp(x) e1(x)/2 at x = 2 shape/mean, the first checked by
+    // quadrature; (1 + 3 euler + log(16 pi scale^2))/2.
+    let reciprocal = [
+        (2.0, 3.0, 0.6541006687183045),
+        (1e-3, 1e5, -0.883646557289373),
+        (1e5, 1e-3, 7.691512570959251_f64),
+    ];
+    for (mean, shape, truth) in reciprocal {
+        let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
+        let scale: f64 = 1.0 + mean.ln().abs() + shape.ln().abs();
+        let bound = Bound::relative(4).scaled_by([scale]);
+        assert_close([law.entropy()], [truth], bound);
+    }
+    let levy = [
+        (2.0, 4.017629981956835),
+        (1e-120, -272.9857283578886),
+        (3e7, 20.541190741023318_f64),
+    ];
+    for (scale, truth) in levy {
+        let law = Levy::new(scale).unwrap();
+        let bound = Bound::relative(4).scaled_by([1.0 + f64::ln(scale).abs()]);
+        assert_close([law.entropy()], [truth], bound);
+        assert_eq!(Distribution::entropy(&law), Some(law.entropy()));
+    }
+}
+
+#[test]
+fn a_first_passage_has_the_moments_and_the_mode_of_its_law() {
+    let law = FirstPassage::new(2.0, 0.5, 0.5).unwrap();
+    let same = InverseGaussian::new(4.0, 16.0).unwrap();
+    assert_close(
+        [law.mean(), law.variance(), law.std_dev(), law.mode()],
+        [same.mean(), same.variance(), same.std_dev(), same.mode()],
+        Bound::relative(4),
+    );
+    assert_eq!(Distribution::mean(&law), Some(law.mean()));
+    assert_eq!(Distribution::variance(&law), Some(law.variance()));
+    assert_eq!(Distribution::std_dev(&law), Some(law.std_dev()));
+    assert_eq!(Mode::mode(&law), Some(law.mode()));
+    let away = FirstPassage::new(2.0, -0.5, 0.5).unwrap();
+    assert_eq!(away.mode(), law.mode());
+    for law in [away, FirstPassage::new(2.0, 0.0, 0.5).unwrap()] {
+        assert_eq!(
+            [law.mean(), law.variance(), law.std_dev()],
+            [f64::INFINITY; 3]
+        );
+        assert_eq!(Distribution::std_dev(&law), Some(f64::INFINITY));
+        assert_eq!((law.entropy(), law.skewness()), (None, None));
+    }
+    let without = FirstPassage::new(2.0, 0.0, 0.5).unwrap();
+    let levy = Levy::new(16.0).unwrap();
+    assert_close([without.mode()], [levy.mode()], Bound::relative(6));
 }
 
 #[test]
@@ -378,7 +417,12 @@ fn the_traits_of_statrs_give_the_same_numbers() {
         statrs::distribution::Levy::new(0.0, 2.0).unwrap(),
     );
     for x in [0.1, 1.0, 10.0] {
-        assert!((ours.cdf(x) / ContinuousCDF::cdf(&theirs, x) - 1.0).abs() < 1e-9);
+        let theirs = ContinuousCDF::cdf(&theirs, x);
+        assert_close(
+            [theirs],
+            [ours.cdf(x)],
+            Bound::exact().or_absolute(1e-9 * theirs),
+        );
     }
 }
 
@@ -424,17 +468,6 @@ fn laws_are_written_as_their_parameters_and_checked_when_read() {
     assert!(serde_json::from_str::<Levy>(r#"{"scale":-1.0}"#).is_err());
 }
 
-/// The largest distance of the distribution function of draws from that of the law, times the root of their number.
-fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
-    draws.sort_by(f64::total_cmp);
-    let n = draws.len() as f64;
-    let distances = draws.iter().enumerate().map(|(i, &x)| {
-        let below = i as f64 / n;
-        (cdf(x) - below).abs().max((below + 1.0 / n - cdf(x)).abs())
-    });
-    distances.fold(0.0, f64::max) * n.sqrt()
-}
-
 #[test]
 fn draws_follow_the_laws() {
     // P(distance > 2.2) = 2 exp(-2 · 2.2²) = 1.3e-4.
@@ -455,7 +488,8 @@ fn draws_follow_the_laws() {
         let draws = draw(&|rng| law.sample(rng));
         let share = draws.iter().filter(|t| t.is_finite()).count() as f64 / 20_000.0;
         // Four deviations of a binomial share.
-        assert!((share - law.hitting_probability()).abs() < 4.0 * (0.25 / 20_000.0_f64).sqrt());
+        let deviations = Bound::exact().or_absolute(4.0 * (0.25 / 20_000.0_f64).sqrt());
+        assert_close([share], [law.hitting_probability()], deviations);
         assert!(draws.iter().all(|t| *t > 0.0));
         let finite = draws.into_iter().filter(|t| t.is_finite()).collect();
         assert!(kolmogorov(finite, |t| law.given_hit().cdf(t)) < FAR);
@@ -497,13 +531,17 @@ proptest! {
         if p < law.hitting_probability() * (1.0 - 1e-9) {
             // How much an epsilon of t changes.
             let steepness = t * law.pdf(t) / p;
-            prop_assert!((law.cdf(t) / p - 1.0).abs() <= 1e-14 * (1.0 + steepness));
-            prop_assert!((law.cdf(t) + law.sf(t) - 1.0).abs() < 1e-15);
+            let bound = Bound::exact().or_absolute(1e-14 * p * (1.0 + steepness));
+            prop_assert!(compare([law.cdf(t)], [p], &bound).is_ok());
+            prop_assert!(compare([law.cdf(t) + law.sf(t)], [1.0], &Bound::relative(4)).is_ok());
         } else {
             prop_assert!(t > 0.0);
         }
         let q = 1.0 - p;
         let u = law.inverse_sf(q);
-        prop_assert!(u == f64::INFINITY || (law.sf(u) - q).abs() <= 1e-13 * (1.0 + u * law.pdf(u)));
+        if u < f64::INFINITY {
+            let bound = Bound::exact().or_absolute(1e-13 * (1.0 + u * law.pdf(u)));
+            prop_assert!(compare([law.sf(u)], [q], &bound).is_ok());
+        }
     }
 }

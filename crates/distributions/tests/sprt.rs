@@ -69,9 +69,49 @@ fn expected_sizes_are_slopes_of_the_transform() {
         );
         let (size, u) = (test.expected_sample_size(mean), 1e-7);
         let slope = (1.0 - test.laplace_transform(mean, u)) / u;
-        assert!((slope / size - 1.0).abs() < 1e-4, "{mean}: {slope}, {size}");
+        assert_close([slope], [size], Bound::exact().or_absolute(1e-4 * size));
     }
     assert!(test.laplace_transform(0.0, -1.0).is_nan());
+}
+
+#[test]
+fn the_transform_is_defined_for_every_size_of_its_argument() {
+    for scale in [1e-150, 1.0, 1e150] {
+        let test = Sprt::new(0.0, 0.5 * scale, scale, 0.05, 0.1).unwrap();
+        for mean in [-1.0, 0.0, 0.25, 0.5, 2.0] {
+            for u in [f64::INFINITY, 1e308] {
+                assert_eq!(test.laplace_transform(mean * scale, u), 0.0);
+            }
+        }
+    }
+    // Where one observation is worth 1e160 deviations, the squared step is beyond f64's range.
+    let steep = Sprt::new(0.0, 1e160, 1.0, 0.05, 0.1).unwrap();
+    let plain = Sprt::new(0.0, 1.0, 1.0, 0.05, 0.1).unwrap();
+    assert_close(
+        [steep.laplace_transform(0.0, 1e308)],
+        [plain.laplace_transform(0.0, 1e-12)],
+        Bound::relative(4),
+    );
+}
+
+#[test]
+fn infinite_means_decide_at_once_and_nan_stays() {
+    let test = Sprt::new(0.0, 0.5, 1.0, 0.05, 0.1).unwrap();
+    for (mean, power) in [(f64::INFINITY, 1.0), (f64::NEG_INFINITY, 0.0)] {
+        assert_eq!(test.power(mean), power);
+        assert_eq!(test.acceptance_probability(mean), 1.0 - power);
+        assert_eq!(test.expected_sample_size(mean), 0.0);
+        assert_eq!(test.laplace_transform(mean, 1.0), 1.0);
+    }
+    let at_nan = [
+        test.power(f64::NAN),
+        test.acceptance_probability(f64::NAN),
+        test.expected_sample_size(f64::NAN),
+        test.laplace_transform(f64::NAN, 1.0),
+        test.laplace_transform(f64::NAN, f64::INFINITY),
+        test.laplace_transform(0.0, f64::NAN),
+    ];
+    assert_close(at_nan, [f64::NAN; 6], Bound::exact());
 }
 
 #[test]
@@ -83,8 +123,10 @@ fn without_drift_nothing_jumps() {
             Sprt::acceptance_probability,
             Sprt::expected_sample_size,
         ] {
-            let relative = figure(&test, tiny) / figure(&test, 0.0) - 1.0;
-            assert!(relative.abs() < 20.0 * tiny + 4.0 * f64::EPSILON);
+            let (found, limit) = (figure(&test, tiny), figure(&test, 0.0));
+            // The figures change by less than 20 times the mean.
+            let allowed = limit * (20.0 * tiny + 4.0 * f64::EPSILON);
+            assert_close([found], [limit], Bound::exact().or_absolute(allowed));
         }
     }
     let squared = test.volatility() * test.volatility();

@@ -12,6 +12,7 @@ use super::quantiles::{chi_squared, student};
 use super::sufficient::SufficientStatistic;
 use crate::InverseGaussian;
 use crate::error::{self, Error};
+use crate::inverse_gaussian::NAME;
 
 /// The inverse Gaussian that fits a sample best, and what else the sample says about its parameters.
 ///
@@ -159,7 +160,7 @@ impl Fit {
     /// - [`Error::ShapeInvalid`]: `shape` is zero, negative, infinite or NaN.
     pub fn mean_interval_given_shape(&self, level: f64, shape: f64) -> Result<Interval, Error> {
         let outside = 1.0 - error::probability("mean_interval_given_shape", level)?;
-        let shape = error::shape("mean_interval_given_shape", shape)?;
+        let shape = error::shape(NAME, shape)?;
         let z = chi_squared(1.0, outside, true).sqrt();
         Ok(self.around_mean(z / self.statistic.weight().sqrt(), shape))
     }

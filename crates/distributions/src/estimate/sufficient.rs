@@ -201,12 +201,11 @@ impl SufficientStatistic {
     /// Gives the statistic back if observations can have it, and f64 hold it.
     fn checked(self, operation: &'static str) -> Result<Self, Error> {
         let (weight, mean, dispersion) = (self.weight(), self.mean(), self.dispersion());
-        let is_positive = |x: f64| x > 0.0 && x <= f64::MAX;
         let mut sums = [self.weight, self.mean, self.dispersion].into_iter();
         let is_sound = self.count > 0
             && sums.all(Sum::is_sound)
-            && is_positive(weight)
-            && is_positive(mean)
+            && error::is_positive(weight)
+            && error::is_positive(mean)
             && (0.0..=f64::MAX).contains(&dispersion);
         if is_sound {
             Ok(self)

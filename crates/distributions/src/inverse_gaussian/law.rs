@@ -11,6 +11,12 @@ use crate::quantile::{Target, normal_quantile};
 use crate::special::elementary::{ln, two_sum};
 use std::f64::consts::LN_2;
 
+/// Normal scores nearer to 0 than this start from the limit of the correction, whose formula is 0/0 there.
+const NEAR_MEDIAN: f64 = 1e-3;
+/// Upper quantiles for large `μ/λ` start at this signed root or beyond. Found by trial: the test of `quantile` that counts
+/// evaluations holds with it.
+const LEAST_ROOT: f64 = 0.5;
+
 impl Law for InverseGaussian {
     #[inline(always)]
     fn point(&self, x: f64) -> Point {
@@ -42,7 +48,7 @@ impl Law for InverseGaussian {
             let z = if target.is_upper { -normal } else { normal };
             let half = 0.5 * root_phi;
             // r* : the law's signed root w and its normal score z differ by ln((1 + r)/2)/w.
-            let w = if z.abs() > 1e-3 {
+            let w = if z.abs() > NEAR_MEDIAN {
                 z - ln(0.5 * (1.0 + ratio(z * half))) / z
             } else {
                 z - half
@@ -50,7 +56,7 @@ impl Law for InverseGaussian {
             return self.mean * ratio(w * half);
         }
         if target.is_upper {
-            self.mean * ratio(0.5 * root_phi * (-normal).max(0.5))
+            self.mean * ratio(0.5 * root_phi * (-normal).max(LEAST_ROOT))
         } else {
             // The Lévy law: P = 2 Φ(-sqrt(λ/x)).
             let z = normal_quantile(target.ln_p - LN_2);

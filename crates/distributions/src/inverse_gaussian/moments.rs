@@ -4,6 +4,7 @@
 //! of positive terms or says where it is not.
 
 use super::InverseGaussian;
+use crate::special::elementary::{Scaled, binade};
 use crate::special::exponential_integral::scaled_e1;
 use std::f64::consts::{E, PI};
 
@@ -15,24 +16,30 @@ impl InverseGaussian {
     }
 
     /// Gives the variance `μ³/λ`.
+    ///
+    /// Accuracy: 6 epsilons.
     #[must_use]
     pub fn variance(&self) -> f64 {
         self.cumulant(2)
     }
 
     /// Gives the standard deviation `μ sqrt(μ/λ)`.
+    ///
+    /// Accuracy: 4 epsilons.
     #[must_use]
     pub fn std_dev(&self) -> f64 {
         self.mean * self.phi().sqrt()
     }
 
     /// Gives the skewness `3 sqrt(μ/λ)`.
+    ///
+    /// Accuracy: 4 epsilons.
     #[must_use]
     pub fn skewness(&self) -> f64 {
         3.0 * self.phi().sqrt()
     }
 
-    /// Gives the excess kurtosis `15 μ/λ`.
+    /// Gives the excess kurtosis `15 μ/λ`, rounded twice.
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
         15.0 * self.phi()
@@ -40,7 +47,7 @@ impl InverseGaussian {
 
     /// Gives the differential entropy in nats, `ln(2πe μ³/λ)/2 - (3/2) exp(2λ/μ) E1(2λ/μ)`.
     ///
-    /// Accuracy: 1e-15 relative to the larger of 1 and the logarithms of mean and shape.
+    /// Accuracy: 4 epsilons of `1 + |ln μ| + |ln λ|`.
     ///
     /// # Source
     /// From `E ln X = ln μ - exp(2λ/μ) E1(2λ/μ)` and `E λ(X - μ)²/(μ² X) = 1`.
@@ -57,6 +64,8 @@ impl InverseGaussian {
     }
 
     /// Gives the mode `μ / (sqrt(1 + κ²) + κ)` with `κ = 3μ/(2λ)`.
+    ///
+    /// Accuracy: 6 epsilons.
     #[must_use]
     pub fn mode(&self) -> f64 {
         let kappa = 1.5 * self.phi();
@@ -64,6 +73,8 @@ impl InverseGaussian {
     }
 
     /// Gives the cumulant of order `n`, `(2n - 3)!! μ^n (μ/λ)^(n-1)`; 0 for `n = 0`.
+    ///
+    /// Accuracy: `4n` epsilons. Cost: `n` steps.
     #[must_use]
     pub fn cumulant(&self, n: u32) -> f64 {
         let orders = 1..n;
@@ -75,10 +86,15 @@ impl InverseGaussian {
 
     /// Gives `E X^n`, of a negative order as well.
     ///
-    /// `E X^n = μ^n Σ_j (n-1+j)! / (j! (n-1-j)!) (μ/(2λ))^j` for `n >= 1`, and `E X^-n = E X^(n+1) / μ^(2n+1)`.
+    /// `E X^n = μ^n Σ_j (n-1+j)! / (j! (n-1-j)!) (μ/(2λ))^j` for `n >= 1`, and `E X^-n = E X^(n+1) / μ^(2n+1)`. It is
+    /// the product of the ratios `ρ_j` of neighbouring moments, `ρ_j = (2j - 1) μ²/λ + μ²/ρ_(j-1)` with `ρ_0 = μ`; 0 or ∞
+    /// only where the moment is below or beyond f64's range.
+    ///
+    /// Accuracy: `4 |n|` epsilons. Cost: `|n|` steps of a division, fewer where the result is 0 or ∞.
     ///
     /// # Source
-    /// Tweedie 1957, "Statistical properties of inverse Gaussian distributions I".
+    /// Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the ratios: from the recursion of the
+    /// Bessel functions `K`, of which the moments are multiples.
     ///
     /// # Examples
     /// ```
@@ -92,29 +108,51 @@ impl InverseGaussian {
     /// ```
     #[must_use]
     pub fn raw_moment(&self, n: i32) -> f64 {
-        let order = if n > 0 { n } else { 1 - n };
-        let half_phi = 0.5 * self.phi();
-        let (mut term, mut sum) = (1.0, 1.0);
-        for j in 1..order {
-            // Factors of the quotient of two neighbouring coefficients, exact in f64.
-            let (j, m) = (f64::from(j), f64::from(order));
-            term *= (m - 1.0 + j) * (m - j) / j * half_phi;
-            sum += term;
-        }
-        self.mean.powi(n) * sum
+        self.raw_moment_of(n.unsigned_abs(), n > 0)
     }
 
-    /// Gives `E (X - μ)^n`, from the cumulants by a recursion without cancellation.
+    /// Gives the moment of a positive order, or of the negative of an order.
+    pub(crate) fn raw_moment_of(&self, order: u32, is_positive: bool) -> f64 {
+        /// Beyond this in size a binary exponent is outside f64's range, in its subnormal part too.
+        const RANGE: f64 = 1100.0;
+        // Moments of a negative order have the same ratios, of 1/μ and 1/λ, and no first one.
+        let (base, growth, first, n_ratios) = if is_positive {
+            (self.mean, self.mean * self.phi(), self.mean, order - 1)
+        } else {
+            (1.0 / self.mean, 1.0 / self.shape, 1.0, order)
+        };
+        let n_ratios = f64::from(n_ratios);
+        let (mut ratio, mut significand, mut exponent, mut j) = (base, first, 0.0, 0.0);
+        while j < n_ratios {
+            j += 1.0;
+            ratio = (2.0 * j - 1.0) * growth + base * (base / ratio);
+            let (scaled, shift) = binade(significand * ratio);
+            (significand, exponent) = (scaled, exponent + shift);
+            // Ratios grow, by at most `2 growth` a step: from here the product does not return.
+            let last_ratio = ratio + 2.0 * (n_ratios - j) * growth;
+            if (exponent > RANGE && ratio >= 1.0) || (exponent < -RANGE && last_ratio <= 1.0) {
+                break;
+            }
+        }
+        Scaled::of(significand, exponent.clamp(-RANGE, RANGE)).value()
+    }
+
+    /// Gives `E (X - μ)^n`, from the cumulants by a recursion without cancellation:
+    /// `E (X - μ)^n = Σ_j C(n-1, j-1) κ_j E (X - μ)^(n-j)` over `j` from 2 to `n`.
+    ///
+    /// Accuracy: `4n` epsilons. Cost: of order `n²` steps, and memory for `2n` numbers.
     #[must_use]
     pub fn central_moment(&self, n: u32) -> f64 {
         let cumulants: Vec<f64> = (0..=n).map(|order| self.cumulant(order)).collect();
         let mut moments = vec![1.0, 0.0];
         for order in 2..=n as usize {
-            // m_n = Σ_j C(n-1, j-1) κ_j m_(n-j) over j from 2 on, since the first cumulant of X - μ is 0.
+            // From j = 2 on, since the first cumulant of X - μ is 0.
             let (mut binomial, mut sum) = (1.0, 0.0);
             for j in 2..=order {
                 binomial *= (order - j + 1) as f64 / (j - 1) as f64;
-                sum += binomial * cumulants[j] * moments[order - j];
+                let term = cumulants[j] * moments[order - j];
+                // A cumulant beyond f64's range is NaN times the first moment, which is 0.
+                sum += if term > 0.0 { binomial * term } else { 0.0 };
             }
             moments.push(sum);
         }

@@ -7,6 +7,7 @@
 //! Source: Michael, Schucany and Haas 1976, "Generating random variates using transformations with multiple roots".
 
 use super::InverseGaussian;
+use crate::error::is_positive;
 use crate::lanes;
 use crate::law::Law;
 use crate::special::erfcx::{erfcx, slope};
@@ -14,10 +15,13 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use std::f64::consts::PI;
 
+/// Beyond this `t²` may overflow, and 1 beside it has long been lost.
+const FAR: f64 = 1e100;
+
 impl InverseGaussian {
     /// Draws a number: positive and finite, whatever the parameters.
     ///
-    /// Cost: a normal number, a uniform one and two square roots.
+    /// Cost: a normal number, a uniform one and three square roots.
     ///
     /// # Examples
     /// ```
@@ -46,8 +50,7 @@ impl InverseGaussian {
         // Roots before quotients: μ/λ may overflow where the draw does not.
         let root_mean = self.mean.sqrt();
         let t = 0.5 * z.abs() * (root_mean / self.shape.sqrt());
-        // Beyond this t² may overflow, and the 1 has long been lost.
-        let root_q = t + if t < 1e100 { (1.0 + t * t).sqrt() } else { t };
+        let root_q = t + if t < FAR { (1.0 + t * t).sqrt() } else { t };
         let small = root_mean / root_q;
         // P(smaller) = q/(1 + q).
         let x = if u * (1.0 + root_q * root_q) < 1.0 {
@@ -80,7 +83,7 @@ impl InverseGaussian {
     /// ```
     #[must_use]
     pub fn sample_gradient(&self, x: f64) -> [f64; 2] {
-        if x > 0.0 && x <= f64::MAX {
+        if is_positive(x) {
             lanes::run(Gradient { law: *self, x })
         } else {
             [f64::NAN; 2]

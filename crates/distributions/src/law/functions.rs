@@ -8,14 +8,15 @@ macro_rules! functions {
     ($law:ident, at infinity: $cdf:literal, $sf:literal, $hazard:literal) => {
         crate::law::functions! {$law,
             pdf, pdf_into, par_pdf_into: Pdf,
-                "Gives the density at `x`: 0 outside the support, NaN for NaN.";
+                "Gives the density `f(x)`, whose formula the law's description has: 0 outside the support, NaN for NaN.";
             ln_pdf, ln_pdf_into, par_ln_pdf_into: LnPdf,
-                "Gives the logarithm of the density at `x`: -∞ outside the support, NaN for NaN.";
+                "Gives `ln f(x)` with the density `f`, finite where `pdf` is below f64's range: -∞ outside the support, NaN for NaN.";
             cdf, cdf_into, par_cdf_into: Cdf,
-                concat!("Gives `P(X <= x)`: 0 up to the support, ", $cdf, " at ∞, NaN for NaN.");
+                concat!("Gives `P(X <= x)`, the integral of the density up to `x`, by the form that the law's description ",
+                    "has: 0 up to the support, ", $cdf, " at ∞, NaN for NaN.");
             sf, sf_into, par_sf_into: Sf,
-                concat!("Gives the survival function `P(X > x)`, accurate where it is small: 1 up to the support, ", $sf,
-                    " at ∞, NaN for NaN.");
+                concat!("Gives the survival function `P(X > x) = 1 - P(X <= x)`, accurate where it is small: 1 up to the ",
+                    "support, ", $sf, " at ∞, NaN for NaN.");
             ln_cdf, ln_cdf_into, par_ln_cdf_into: LnCdf,
                 "Gives `ln P(X <= x)`, finite where `cdf` is below f64's range: the logarithm of its limits, NaN for NaN.";
             ln_sf, ln_sf_into, par_ln_sf_into: LnSf,
@@ -29,6 +30,8 @@ macro_rules! functions {
     ($law:ident, $($one:ident, $into:ident, $par_into:ident: $lane:ident, $doc:expr;)+) => {
         impl $law {$(
             #[doc = $doc]
+            ///
+            /// Accuracy: the law's description and the [front page](crate) say it.
             #[must_use]
             pub fn $one(&self, x: f64) -> f64 {
                 crate::lanes::one(crate::law::$lane(*self), x)

@@ -27,7 +27,10 @@ macro_rules! quantiles {
         impl $law {$(
             #[doc = $doc]
             ///
-            /// Cost: one to four evaluations of the tail, never more than 8 on the plane that is promised.
+            /// The root of the distribution function: the lower end of the support at probability 0, the upper one at 1.
+            ///
+            /// Accuracy: the law's description and the [front page](crate) say it. Cost: two evaluations of the tail as a rule,
+            /// never more than 8 on the plane that is promised; for [`crate::Standardized`] up to two more.
             ///
             /// # Panics
             #[doc = concat!("If `", $input, "` ", $fault, " or NaN, as statrs does; [`Self::", stringify!($try_one), "`] does not.")]

@@ -2,10 +2,8 @@
 //!
 //! Role: the entropy of an inverse Gaussian and its divergence from the normal are multiples of it.
 
-use std::f64::consts::LN_2;
+use std::f64::consts::{EULER_GAMMA, LN_2};
 
-/// Euler's constant. Source: OEIS A001620.
-const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 /// Up to here the power series is used, beyond it the continued fraction.
 const SERIES_END: f64 = 1.0;
 /// Terms of the fraction: enough at its beginning, where it converges slowest.
@@ -13,7 +11,7 @@ const FRACTION_TERMS: u32 = 120;
 
 /// Gives `exp(x) E1(x)` for `x > 0`, with `E1(x) = ∫_x^∞ exp(-t)/t dt`; 0 at ∞.
 ///
-/// Accuracy: 1e-15 relative; the tests measure it.
+/// Accuracy: 5 epsilons; the tests measure it.
 ///
 /// # Source
 /// Abramowitz and Stegun 1964, 5.1.11 and 5.1.22.

@@ -60,7 +60,7 @@ pub(crate) fn worst<'a>(rows: impl Iterator<Item = (&'a str, [f64; 3])>) -> Wors
 /// Compares a generated file with the one in the crate, or writes it under `BLESS=1`.
 pub(crate) fn golden(path: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
         std::fs::write(&file, text).expect("the crate can be written");
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();

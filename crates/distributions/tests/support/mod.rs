@@ -57,3 +57,14 @@ pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
     };
     lines.map(row).collect()
 }
+
+/// Gives Kolmogorov's statistic of draws from a law with this distribution function, times the root of their number.
+pub(crate) fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
+    draws.sort_by(f64::total_cmp);
+    let n = draws.len() as f64;
+    let steps = draws.iter().zip(0_u32..).map(|(&x, rank)| {
+        let (cdf, rank) = (cdf(x), f64::from(rank));
+        (cdf - rank / n).max((rank + 1.0) / n - cdf)
+    });
+    n.sqrt() * steps.fold(0.0, f64::max)
+}
