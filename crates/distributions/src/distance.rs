@@ -1,16 +1,16 @@
 //! Distances between any two laws of one real variable, with error estimates.
 //!
 //! Role: for laws of statrs, of this crate, or of a user's own; [`crate::normality`] has closed forms for one pair.
-//! Method: quantiles of both laws, points beyond the outermost and the ends of their supports cut the line into pieces. In these, sign changes of the
+//! Method: quantiles of both laws, points beyond the outermost and the ends of their supports cut the line into pieces, which are
+//! halved until densities and distribution functions agree on what they hold. In these, sign changes of the
 //! difference (of densities or of distribution functions) are searched on ever finer grids until two in a row agree on
 //! their number; they end pieces as well, so that every integrand is smooth inside. Then adaptive quadrature, beyond
 //! the outermost quantiles on a transformed line. Integrands are written for laws that are close to each other: the
 //! divergence integrates `f ln(f/g) - f + g`, which is never negative.
 //! Accuracy: an error estimate comes with each number and is below 1e-10 of it, or below 1e-13 of the size of the distance
 //! (1, and the width of both laws for Wasserstein's); else an error says that it is not. It covers quadrature and rounding, also of
-//! numbers far from 0 beside the width of a law; faults of the laws' own functions (statrs' normal distribution function is good to 1e-10) and a
-//! difference that changes its sign twice within a cell of the finest grid, such as a very narrow component of a mixture, are not
-//! seen. Laws are taken to be proper: what [`crate::FirstPassage`] leaves at ∞ does not count.
+//! numbers far from 0 beside the width of a law; faults of the laws' own functions (statrs' normal distribution function is good to 1e-10) and parts
+//! of a law that hold less than 1e-8 of it and are very narrow are not seen. Laws are taken to be proper: what [`crate::FirstPassage`] leaves at ∞ does not count.
 //!
 //! # Examples
 //! ```
@@ -49,6 +49,11 @@ const COARSEST: usize = 8;
 const FINEST: usize = 512;
 /// Densities below this count as none in the divergence.
 const NEGLIGIBLE: f64 = 1e-300;
+
+/// Halves of a piece may be halved so often, until a density's integral over it is what the distribution function says.
+const MOST_HALVINGS: u32 = 60;
+/// Probability by which these may differ: distribution functions are not exact either.
+const UNSEEN: f64 = 1e-8;
 
 /// A law with a density and a distribution function, as statrs describes it.
 pub trait Law: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
@@ -219,6 +224,30 @@ impl Span {
     }
 }
 
+/// Gives the points, and more where the law has a part so narrow that pieces between them would not see it.
+fn resolved(law: &impl Law, points: Vec<f64>) -> Vec<f64> {
+    let mut finer = Vec::new();
+    let mut open: Vec<([f64; 2], u32)> = points
+        .windows(2)
+        .map(|ends| ([ends[0], ends[1]], 0))
+        .collect();
+    while let Some(([low, high], n_halvings)) = open.pop() {
+        let seen = integrate(|x| law.pdf(x), &[low, high], UNSEEN).value;
+        let middle = low + 0.5 * (high - low);
+        let is_missing = (seen - (law.cdf(high) - law.cdf(low))).abs() > UNSEEN;
+        if is_missing && n_halvings < MOST_HALVINGS && low < middle && middle < high {
+            finer.push(middle);
+            open.extend([
+                ([low, middle], n_halvings + 1),
+                ([middle, high], n_halvings + 1),
+            ]);
+        }
+    }
+    finer.extend(points);
+    finer.sort_by(f64::total_cmp);
+    finer
+}
+
 impl<'a, P: Law, Q: Law> Pair<'a, P, Q> {
     fn of(operation: &'static str, p: &'a P, q: &'a Q) -> Result<Self, Error> {
         let spans = [Span::of(p), Span::of(q)];
@@ -233,6 +262,7 @@ impl<'a, P: Law, Q: Law> Pair<'a, P, Q> {
         landmarks.retain(|x| x.is_finite());
         landmarks.sort_by(f64::total_cmp);
         landmarks.dedup();
+        let landmarks = resolved(q, resolved(p, landmarks));
         // Numbers far from 0 are rounded by a share of a narrow law's width.
         let remote = |span: &Span| span.median.abs() / (span.bulk[1] - span.bulk[0]);
         let remoteness = spans.iter().map(remote).fold(0.0, f64::max);

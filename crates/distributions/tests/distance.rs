@@ -143,6 +143,71 @@ fn laws_far_apart_and_heavy_tails_keep_their_promise() {
     check(distance::kolmogorov(&levy[0], &levy[1]), truth);
 }
 
+/// A normal law with a narrow part.
+struct Bumpy {
+    wide: Normal,
+    narrow: Normal,
+    share: f64,
+}
+
+impl Bumpy {
+    fn mixed(&self, of: impl Fn(&Normal) -> f64) -> f64 {
+        (1.0 - self.share) * of(&self.wide) + self.share * of(&self.narrow)
+    }
+}
+
+impl Min<f64> for Bumpy {
+    fn min(&self) -> f64 {
+        f64::NEG_INFINITY
+    }
+}
+
+impl Max<f64> for Bumpy {
+    fn max(&self) -> f64 {
+        f64::INFINITY
+    }
+}
+
+impl Continuous<f64, f64> for Bumpy {
+    fn pdf(&self, x: f64) -> f64 {
+        self.mixed(|law| law.pdf(x))
+    }
+
+    fn ln_pdf(&self, x: f64) -> f64 {
+        self.pdf(x).ln()
+    }
+}
+
+impl ContinuousCDF<f64, f64> for Bumpy {
+    fn cdf(&self, x: f64) -> f64 {
+        self.mixed(|law| law.cdf(x))
+    }
+
+    fn sf(&self, x: f64) -> f64 {
+        self.mixed(|law| law.sf(x))
+    }
+}
+
+#[test]
+fn narrow_parts_of_a_law_are_seen() {
+    let wide = Normal::new(0.0, 1.0).unwrap();
+    for (std, share) in [(1e-3, 0.05), (1e-6, 1e-3)] {
+        let narrow = Normal::new(0.3, std).unwrap();
+        let bumpy = Bumpy {
+            wide,
+            narrow,
+            share,
+        };
+        // The narrow part as a whole, less what the wide one has within its few widths.
+        let found = distance::total_variation(&bumpy, &wide).unwrap().value;
+        let apart = distance::total_variation(&narrow, &wide).unwrap().value;
+        assert_close([found], [share * apart], Bound::exact().or_absolute(1e-9));
+        let kl = distance::kl(&bumpy, &wide).unwrap().value;
+        // About share ln(share/std), and more than half of it.
+        assert!(kl > 0.5 * share * (share / std).ln(), "{kl}");
+    }
+}
+
 /// A law whose distribution function is NaN.
 struct Broken(Normal);
 
