@@ -35,30 +35,22 @@ impl InverseGaussian {
     /// ```
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
-        let z: f64 = rng.sample(StandardNormal);
-        let u: f64 = rng.random();
-        self.draw(z, u)
+        self.roots().sample(rng)
     }
 
     /// Fills a slice with independent draws, the same as so many calls of [`Self::sample`].
     pub fn sample_into<R: Rng + ?Sized>(&self, rng: &mut R, out: &mut [f64]) {
-        out.fill_with(|| self.sample(rng));
+        let roots = self.roots();
+        out.fill_with(|| roots.sample(rng));
     }
 
-    /// Gives the draw that a normal number and one in [0, 1) make.
-    fn draw(&self, z: f64, u: f64) -> f64 {
-        // Roots before quotients: μ/λ may overflow where the draw does not.
-        let root_mean = self.mean.sqrt();
-        let t = 0.5 * z.abs() * (root_mean / self.shape.sqrt());
-        let root_q = t + if t < FAR { (1.0 + t * t).sqrt() } else { t };
-        let small = root_mean / root_q;
-        // P(smaller) = q/(1 + q).
-        let x = if u * (1.0 + root_q * root_q) < 1.0 {
-            (root_mean * root_q) * (root_mean * root_q)
-        } else {
-            small * small
-        };
-        x.clamp(f64::MIN_POSITIVE, f64::MAX)
+    fn roots(&self) -> Roots {
+        // Roots before quotients: μ/λ may overflow where a draw does not.
+        let of_mean = self.mean.sqrt();
+        Roots {
+            of_mean,
+            of_phi: of_mean / self.shape.sqrt(),
+        }
     }
 
     /// Gives `[∂x/∂μ, ∂x/∂λ]` of the quantile `x` at a fixed probability, hence of a draw `x`.
@@ -88,6 +80,30 @@ impl InverseGaussian {
         } else {
             [f64::NAN; 2]
         }
+    }
+}
+
+/// What all draws of a law share: the roots of `μ` and of `μ/λ`.
+#[derive(Clone, Copy)]
+struct Roots {
+    of_mean: f64,
+    of_phi: f64,
+}
+
+impl Roots {
+    #[inline]
+    fn sample<R: Rng + ?Sized>(self, rng: &mut R) -> f64 {
+        let z: f64 = rng.sample(StandardNormal);
+        let u: f64 = rng.random();
+        let t = 0.5 * z.abs() * self.of_phi;
+        let root_q = t + if t < FAR { (1.0 + t * t).sqrt() } else { t };
+        // P(smaller) = q/(1 + q).
+        let root = if u * (1.0 + root_q * root_q) < 1.0 {
+            self.of_mean * root_q
+        } else {
+            self.of_mean / root_q
+        };
+        (root * root).clamp(f64::MIN_POSITIVE, f64::MAX)
     }
 }
 
