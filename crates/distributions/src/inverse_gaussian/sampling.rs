@@ -14,6 +14,7 @@ use crate::special::erfcx::{erfcx, slope};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use std::f64::consts::PI;
+use std::hint::select_unpredictable;
 
 /// Beyond this `t²` may overflow, and 1 beside it has long been lost.
 const FAR: f64 = 1e100;
@@ -97,12 +98,10 @@ impl Roots {
         let u: f64 = rng.random();
         let t = 0.5 * z.abs() * self.of_phi;
         let root_q = t + if t < FAR { (1.0 + t * t).sqrt() } else { t };
-        // P(smaller) = q/(1 + q).
-        let root = if u * (1.0 + root_q * root_q) < 1.0 {
-            self.of_mean * root_q
-        } else {
-            self.of_mean / root_q
-        };
+        // P(smaller) = q/(1 + q): no branch could be predicted.
+        let is_larger = u * (1.0 + root_q * root_q) < 1.0;
+        let (larger, smaller) = (self.of_mean * root_q, self.of_mean / root_q);
+        let root = select_unpredictable(is_larger, larger, smaller);
         (root * root).clamp(f64::MIN_POSITIVE, f64::MAX)
     }
 }
