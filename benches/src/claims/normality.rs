@@ -4,10 +4,11 @@
 //! A claim `O(k^p)` or `Θ(k^p)` claims the exponent `p`; what is measured is the slope between two values of `k` on logarithmic scales.
 
 use super::{Claim, Correction, Reading, Verdict};
-use crate::numerics::{normal_pdf, simpson};
+use crate::quadrature::simpson;
 use anyhow::Result;
 use distributions::{FirstPassage, InverseGaussian, Standardized, normality};
 use num_complex::Complex64;
+use statrs::distribution::{Continuous, Normal};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -534,4 +535,8 @@ fn walk(level: f64) -> Result<f64> {
         n += 1.0;
     }
     Ok(worst)
+}
+
+fn normal_pdf(x: f64) -> f64 {
+    Normal::standard().pdf(x)
 }

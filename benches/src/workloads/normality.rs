@@ -9,13 +9,13 @@
 //! Source: S0, "Normality of Inverse Gaussian".
 
 use crate::figure::{Figure, Line, Panel};
-use crate::numerics::{bisected, normal_pdf, simpson};
+use crate::quadrature::simpson;
 use crate::rivals::{Job, script};
 use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
 use anyhow::Result;
 use distributions::{Standardized, distance, normality};
 use gpu_wgsl::Gpu;
-use statrs::distribution::Normal;
+use statrs::distribution::{Continuous, Normal};
 use tensor_core::compare::{Bound, compare};
 
 /// Name of the workload.
@@ -98,6 +98,7 @@ impl Distances {
         const POINTS: u32 = 240;
         let places =
             || (0..=POINTS).map(|i| WIDTH * (2.0 * f64::from(i) / f64::from(POINTS) - 1.0));
+        let normal = Normal::standard();
         let mut densities = Vec::new();
         for phi in SHOWN {
             let law = Standardized::new(phi.recip().sqrt())?;
@@ -107,7 +108,7 @@ impl Distances {
                 |y| law.pdf(y),
             ));
         }
-        densities.push(Line::of("normal", places(), normal_pdf).as_reference());
+        densities.push(Line::of("normal", places(), |y| normal.pdf(y)).as_reference());
         let ratios = || self.ratios.iter().map(|&ratio| f64::from(ratio));
         let measured = ratios().zip(distances.iter().copied());
         let asymptote = |ratio: f64| normality::constants::TOTAL_VARIATION / ratio.sqrt();
@@ -161,11 +162,26 @@ fn integrated(k: f64) -> f64 {
     0.5 * (total / (2.0 * std::f64::consts::PI).sqrt() + beyond)
 }
 
+/// Gives where `f` changes its sign between two points, by bisection to the last bit.
+fn bisected(mut one: f64, mut other: f64, f: impl Fn(f64) -> f64) -> f64 {
+    const HALVINGS: u32 = 100;
+    let is_above = f(other) > 0.0;
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (one + other);
+        if (f(middle) > 0.0) == is_above {
+            other = middle;
+        } else {
+            one = middle;
+        }
+    }
+    one
+}
+
 impl Problem for Distances {
     fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
         let by_quadrature = |k: f64| {
-            let normal = Normal::new(0.0, 1.0)?;
-            Ok(distance::total_variation(&Standardized::new(k)?, &normal)?.value)
+            let found = distance::total_variation(&Standardized::new(k)?, &Normal::standard())?;
+            Ok(found.value)
         };
         Workload {
             name: NAME,

@@ -56,15 +56,15 @@ const MOST_HALVINGS: u32 = 60;
 const UNSEEN: f64 = 1e-8;
 
 /// A law with a density and a distribution function, as statrs describes it.
-pub trait Law: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
+pub trait ContinuousLaw: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
 
-impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> Law for L {}
+impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousLaw for L {}
 
 /// Gives the Kolmogorov distance `sup |F - G|`.
 ///
 /// # Errors
 /// [`Error::NotConverged`]: the promised error was not reached, or a law gives NaN.
-pub fn kolmogorov(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
+pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     const OPERATION: &str = "distance::kolmogorov";
     let pair = Pair::of(OPERATION, p, q)?;
     // F - G is extreme where the densities are equal, or where one of them begins.
@@ -83,7 +83,7 @@ pub fn kolmogorov(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
 ///
 /// # Errors
 /// As [`kolmogorov`].
-pub fn total_variation(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
+pub fn total_variation(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::of("distance::total_variation", p, q)?;
     let points = pair.cut(|x| p.pdf(x) - q.pdf(x))?;
     let found = pair.integral(|x| 0.5 * (p.pdf(x) - q.pdf(x)).abs(), &points);
@@ -94,7 +94,7 @@ pub fn total_variation(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
 ///
 /// # Errors
 /// As [`kolmogorov`].
-pub fn hellinger(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
+pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::of("distance::hellinger", p, q)?;
     let square = |x: f64| 0.5 * (p.pdf(x).sqrt() - q.pdf(x).sqrt()).powi(2);
     let Estimate { value, error } = pair.integral(square, &pair.landmarks);
@@ -118,7 +118,7 @@ pub fn hellinger(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
 ///
 /// # Errors
 /// As [`kolmogorov`]; an integral that diverges in the tails is [`Error::NotConverged`].
-pub fn kl(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
+pub fn kl(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::of("distance::kl", p, q)?;
     let is_missing = std::cell::Cell::new(false);
     let integrand = |x: f64| {
@@ -146,7 +146,7 @@ pub fn kl(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
 ///
 /// # Errors
 /// As [`kolmogorov`]; laws without a mean are as a rule infinitely far apart, which is [`Error::NotConverged`].
-pub fn wasserstein1(p: &impl Law, q: &impl Law) -> Result<Estimate, Error> {
+pub fn wasserstein1(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::of("distance::wasserstein1", p, q)?;
     let points = pair.cut(|x| pair.cdf_difference(x))?;
     let found = pair.integral(|x| pair.cdf_difference(x).abs(), &points);
@@ -201,7 +201,7 @@ struct Span {
 }
 
 impl Span {
-    fn of(law: &impl Law) -> Self {
+    fn of(law: &impl ContinuousLaw) -> Self {
         let median = law.inverse_cdf(0.5);
         let bulk = [BULK, 1.0 - BULK].map(|p| law.inverse_cdf(p));
         let mut points = vec![law.min(), law.max(), median];
@@ -225,7 +225,7 @@ impl Span {
 }
 
 /// Gives the points, and more where the law has a part so narrow that pieces between them would not see it.
-fn resolved(law: &impl Law, points: Vec<f64>) -> Vec<f64> {
+fn resolved(law: &impl ContinuousLaw, points: Vec<f64>) -> Vec<f64> {
     let mut finer = Vec::new();
     let mut open: Vec<([f64; 2], u32)> = points
         .windows(2)
@@ -248,7 +248,7 @@ fn resolved(law: &impl Law, points: Vec<f64>) -> Vec<f64> {
     finer
 }
 
-impl<'a, P: Law, Q: Law> Pair<'a, P, Q> {
+impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     fn of(operation: &'static str, p: &'a P, q: &'a Q) -> Result<Self, Error> {
         let spans = [Span::of(p), Span::of(q)];
         let mut landmarks: Vec<f64> = spans

@@ -9,9 +9,8 @@ mod sampling;
 mod transforms;
 
 use crate::error::{self, Error};
-use crate::law::{functions, quantiles, traits};
+use crate::law::{functions, moments, quantiles, traits};
 use crate::{ReciprocalInverseGaussian, Standardized};
-use statrs::statistics::{Distribution, Mode};
 
 /// Name of the law in errors.
 pub(crate) const NAME: &str = "inverse Gaussian";
@@ -25,8 +24,8 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 ///
 /// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales from 1e-140 to 1e140,
 /// in both tails, down to probabilities whose logarithm is -1e25; the [front page](crate) has the measured errors.
-/// Beyond that plane results stay inside their range and are never NaN, but no accuracy is promised. A single number
-/// and a slice give the same bits.
+/// Beyond that plane functions at an `x`, quantiles and draws stay inside their range and are never NaN, but no accuracy
+/// is promised. A single number and a slice give the same bits.
 ///
 /// # Examples
 /// ```
@@ -125,31 +124,4 @@ impl InverseGaussian {
 functions!(InverseGaussian, at infinity: "1", "0", "`λ/(2μ²)`");
 quantiles!(InverseGaussian);
 traits!(InverseGaussian);
-
-impl Distribution<f64> for InverseGaussian {
-    fn mean(&self) -> Option<f64> {
-        Some(self.mean())
-    }
-
-    fn variance(&self) -> Option<f64> {
-        Some(self.variance())
-    }
-
-    fn std_dev(&self) -> Option<f64> {
-        Some(self.std_dev())
-    }
-
-    fn entropy(&self) -> Option<f64> {
-        Some(self.entropy())
-    }
-
-    fn skewness(&self) -> Option<f64> {
-        Some(self.skewness())
-    }
-}
-
-impl Mode<Option<f64>> for InverseGaussian {
-    fn mode(&self) -> Option<f64> {
-        Some(self.mode())
-    }
-}
+moments!(InverseGaussian);

@@ -13,7 +13,7 @@ use crate::point::Point;
 use crate::quantile::{Asked, Target, solve};
 pub(crate) use functions::functions;
 pub(crate) use quantiles::{expect, quantiles, quantiles_into};
-pub(crate) use traits::traits;
+pub(crate) use traits::{moments, traits};
 
 /// A law of numbers above an end, which is 0 for all but one.
 ///
@@ -125,4 +125,31 @@ lanes! {
         at low f64::NEG_INFINITY, at infinity law.ln_probability_at_infinity(false);
     LnSf: |law, x| law.ln_probability(x, true), at low 0.0, at infinity law.ln_probability_at_infinity(true);
     Hazard: |law, x| law.hazard(x), at low 0.0, at infinity law.hazard_at_infinity();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{InverseGaussian, lanes};
+
+    #[test]
+    fn bits_do_not_depend_on_the_instructions_that_the_cpu_has() {
+        // Called here, a lane is compiled for the least CPU of the target, whose fused multiplications are calls.
+        fn check(name: &str, lane: impl Lane, x: f64) {
+            let (plain, dispatched) = (lane.at(x), lanes::one(lane, x));
+            assert_eq!(plain.to_bits(), dispatched.to_bits(), "{name} at {x}");
+        }
+        for phi in [1e-12, 1e-3, 0.5, 1e3, 1e7] {
+            let law = InverseGaussian::new(1.0, 1.0 / phi).expect("a law");
+            for x in (-40..=40).map(|i| (f64::from(i) / 10.0).exp()) {
+                check("pdf", Pdf(law), x);
+                check("ln_pdf", LnPdf(law), x);
+                check("cdf", Cdf(law), x);
+                check("sf", Sf(law), x);
+                check("ln_cdf", LnCdf(law), x);
+                check("ln_sf", LnSf(law), x);
+                check("hazard", Hazard(law), x);
+            }
+        }
+    }
 }

@@ -5,13 +5,12 @@
 
 use crate::InverseGaussian;
 use crate::error::Error;
-use crate::law::{Law, functions, quantiles, traits};
+use crate::law::{Law, functions, moments, quantiles, traits};
 use crate::point::{Point, Ratios, product, quotient};
 use crate::quantile::Target;
 use crate::special::elementary::two_sum;
 use crate::special::exponential_integral::scaled_e1;
 use rand::Rng;
-use statrs::statistics::{Distribution, Mode};
 use std::f64::consts::{E, PI};
 
 /// The reciprocal inverse Gaussian law: that of `1/X` for an inverse Gaussian `X` of mean `μ` and shape `λ`.
@@ -193,31 +192,4 @@ impl Law for ReciprocalInverseGaussian {
 functions!(ReciprocalInverseGaussian, at infinity: "1", "0", "`λ/2`");
 quantiles!(ReciprocalInverseGaussian);
 traits!(ReciprocalInverseGaussian);
-
-impl Distribution<f64> for ReciprocalInverseGaussian {
-    fn mean(&self) -> Option<f64> {
-        Some(self.mean())
-    }
-
-    fn variance(&self) -> Option<f64> {
-        Some(self.variance())
-    }
-
-    fn std_dev(&self) -> Option<f64> {
-        Some(self.std_dev())
-    }
-
-    fn entropy(&self) -> Option<f64> {
-        Some(self.entropy())
-    }
-
-    fn skewness(&self) -> Option<f64> {
-        Some(self.skewness())
-    }
-}
-
-impl Mode<Option<f64>> for ReciprocalInverseGaussian {
-    fn mode(&self) -> Option<f64> {
-        Some(self.mode())
-    }
-}
+moments!(ReciprocalInverseGaussian);

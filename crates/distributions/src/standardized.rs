@@ -7,13 +7,12 @@
 
 use crate::InverseGaussian;
 use crate::error::{self, Error};
-use crate::law::{Law, functions, quantiles, traits};
+use crate::law::{Law, functions, moments, quantiles, traits};
 use crate::point::{Point, Ratios, product, quotient};
 use crate::quantile::{Asked, Target};
 use crate::special::elementary::two_sum;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use statrs::statistics::{Distribution, Mode};
 
 /// Newton steps after which no rounding is left to mend, up to `k` of 1e12.
 const MENDING_STEPS: u32 = 2;
@@ -82,6 +81,24 @@ impl Standardized {
     #[must_use]
     pub fn k(&self) -> f64 {
         self.k
+    }
+
+    /// Gives the mean, 0.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        0.0
+    }
+
+    /// Gives the variance, 1.
+    #[must_use]
+    pub fn variance(&self) -> f64 {
+        1.0
+    }
+
+    /// Gives the standard deviation, 1.
+    #[must_use]
+    pub fn std_dev(&self) -> f64 {
+        1.0
     }
 
     /// Gives the skewness `3/k`, rounded once.
@@ -214,27 +231,4 @@ impl Standardized {
 functions!(Standardized, at infinity: "1", "0", "`k/2`");
 quantiles!(Standardized);
 traits!(Standardized);
-
-impl Distribution<f64> for Standardized {
-    fn mean(&self) -> Option<f64> {
-        Some(0.0)
-    }
-
-    fn variance(&self) -> Option<f64> {
-        Some(1.0)
-    }
-
-    fn entropy(&self) -> Option<f64> {
-        Some(self.entropy())
-    }
-
-    fn skewness(&self) -> Option<f64> {
-        Some(self.skewness())
-    }
-}
-
-impl Mode<Option<f64>> for Standardized {
-    fn mode(&self) -> Option<f64> {
-        Some(self.mode())
-    }
-}
+moments!(Standardized);

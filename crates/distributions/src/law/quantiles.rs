@@ -78,10 +78,8 @@ macro_rules! quantiles {
                     crate::error::$check(stringify!($par_into), p.widened())?;
                 }
                 let pieces = ps.par_chunks(crate::lanes::PIECE).zip(out.par_chunks_mut(crate::lanes::PIECE));
-                pieces.for_each(|(ps, out)| {
-                    let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
-                crate::law::quantiles_into(self, ps, out, asked);
-                });
+                let asked = crate::quantile::Asked { is_upper: $is_upper, is_log: $is_log };
+                pieces.for_each(|(ps, out)| crate::law::quantiles_into(self, ps, out, asked));
                 Ok(())
             }
         )+}

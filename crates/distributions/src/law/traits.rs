@@ -1,6 +1,6 @@
 //! The laws as statrs' and rand's users know laws.
 
-/// Writes the traits that are the same for every law; `Distribution` and `Mode` of statrs are each law's own.
+/// Writes the traits that are the same for every law; `moments` those of laws with all moments.
 macro_rules! traits {
     ($law:ident) => {
         impl statrs::distribution::Continuous<f64, f64> for $law {
@@ -61,4 +61,37 @@ macro_rules! traits {
     };
 }
 
-pub(crate) use traits;
+/// Writes statrs' `Distribution` and `Mode` of a law that has a mean, a variance, an entropy, a skewness and a mode.
+macro_rules! moments {
+    ($law:ident) => {
+        impl statrs::statistics::Distribution<f64> for $law {
+            fn mean(&self) -> Option<f64> {
+                Some(self.mean())
+            }
+
+            fn variance(&self) -> Option<f64> {
+                Some(self.variance())
+            }
+
+            fn std_dev(&self) -> Option<f64> {
+                Some(self.std_dev())
+            }
+
+            fn entropy(&self) -> Option<f64> {
+                Some(self.entropy())
+            }
+
+            fn skewness(&self) -> Option<f64> {
+                Some(self.skewness())
+            }
+        }
+
+        impl statrs::statistics::Mode<Option<f64>> for $law {
+            fn mode(&self) -> Option<f64> {
+                Some(self.mode())
+            }
+        }
+    };
+}
+
+pub(crate) use {moments, traits};
