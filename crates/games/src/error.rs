@@ -1,0 +1,106 @@
+//! What can be wrong with what a caller gives.
+
+use thiserror::Error;
+
+/// Input that has no answer.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A player has no actions, or there are no players.
+    #[error("{operation}: the game is empty, its shape is {shape:?}")]
+    EmptyGame {
+        /// What was to be made.
+        operation: &'static str,
+        /// Actions of each player.
+        shape: Vec<usize>,
+    },
+    /// Arrays that belong together differ in shape.
+    #[error("{operation}: shape is {actual:?}, it must be {expected:?}")]
+    ShapeMismatch {
+        /// The function that was called.
+        operation: &'static str,
+        /// The shape that the rest of the input asks for.
+        expected: Vec<usize>,
+        /// The shape given.
+        actual: Vec<usize>,
+    },
+    /// A payoff is NaN, infinite, or so large that sums of it would overflow.
+    #[error(
+        "{operation}: payoff of player {player} at {cell:?} is not finite, or its size is above {limit:e}"
+    )]
+    PayoffInvalid {
+        /// What was to be made.
+        operation: &'static str,
+        /// Whose payoff it is.
+        player: usize,
+        /// The actions that lead there, or the outcome's number.
+        cell: Vec<usize>,
+        /// The largest size.
+        limit: f64,
+    },
+    /// The payoffs of two players do not sum to zero where they must.
+    #[error("{operation}: payoffs at {cell:?} do not sum to zero")]
+    NotZeroSum {
+        /// The function that was called.
+        operation: &'static str,
+        /// The actions that lead there, or the outcome's number.
+        cell: Vec<usize>,
+    },
+    /// A number is out of its range.
+    #[error("{operation}: {parameter} is {value}, it must be {must}")]
+    ParameterInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// The parameter's name.
+        parameter: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        must: &'static str,
+    },
+    /// The number of players is not one that the operation is made for.
+    #[error("{operation}: the game has {n_players} players, it must have {must}")]
+    PlayersUnsupported {
+        /// The function that was called.
+        operation: &'static str,
+        /// Players of the game.
+        n_players: usize,
+        /// What it must be.
+        must: &'static str,
+    },
+    /// A profile is not one strategy for each player, or a strategy is no distribution.
+    #[error("{operation}: strategy of player {player} is {fault}")]
+    ProfileInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// Whose strategy it is.
+        player: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The game is larger than the operation can hold.
+    #[error("{operation}: {what} would be {needed}, the limit is {limit}")]
+    TooLarge {
+        /// The function that was called.
+        operation: &'static str,
+        /// What is too many.
+        what: &'static str,
+        /// How many there would be.
+        needed: u128,
+        /// How many there may be.
+        limit: u128,
+    },
+    /// A tree breaks the rules of a game: a chance node's probabilities, an information set, recall.
+    #[error("{operation}: node {node}: {fault}")]
+    TreeInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// The node's number, in the order in which nodes are made.
+        node: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+}
+
+/// What the crate's functions give.
+pub type Result<T> = std::result::Result<T, Error>;

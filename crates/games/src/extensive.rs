@@ -1,0 +1,103 @@
+//! Games with moves in turn, chance and hidden information.
+//!
+//! Role: how a game is told ([`ExtensiveGame`]), what it is told into ([`Tree`], then [`Sequences`]), and three games that
+//! everybody measures by. Solvers never ask the game itself: it is walked once.
+
+mod kuhn;
+mod leduc;
+mod liars_dice;
+mod sequences;
+mod tree;
+
+pub use kuhn::Kuhn;
+pub use leduc::{Leduc, LeducState};
+pub use liars_dice::{LiarsDice, LiarsDiceState};
+pub use sequences::{Decision, Leaf, Sequences};
+pub use tree::{Chance, InformationSet, Node, Tree, TreeBuilder};
+
+/// What happens next in a state of a game.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// Chance moves: a weight, not negative, for each of its outcomes. Weights need not sum to 1.
+    Chance(Vec<f64>),
+    /// A player chooses.
+    Player {
+        /// Who, from 0.
+        player: usize,
+        /// All that the player knows; states with the same text are the same to it, and have the same actions.
+        information: String,
+        /// How many actions there are, at least one.
+        n_actions: usize,
+    },
+    /// The game is over: what each player gets.
+    End(Vec<f64>),
+}
+
+/// A game with moves in turn, told by its rules.
+///
+/// A game must end, and every player must remember what it knew and did (perfect recall).
+///
+/// # Examples
+/// A game of one's own: a coin that only the first player sees, and a guess.
+/// ```
+/// use games::extensive::{ExtensiveGame, Tree, Turn};
+///
+/// struct Coin;
+///
+/// impl ExtensiveGame for Coin {
+///     type State = Vec<usize>;
+///
+///     fn title(&self) -> String {
+///         "coin".into()
+///     }
+///
+///     fn root(&self) -> Vec<usize> {
+///         vec![]
+///     }
+///
+///     fn turn(&self, moves: &Vec<usize>) -> Turn {
+///         let player = |player, information| Turn::Player { player, information, n_actions: 2 };
+///         match moves[..] {
+///             [] => Turn::Chance(vec![1.0, 1.0]),
+///             [coin] => player(0, format!("I see {coin}")),
+///             [_, said] => player(1, format!("I hear {said}")),
+///             [coin, _, guess] => if coin == guess { Turn::End(vec![-1.0, 1.0]) } else { Turn::End(vec![1.0, -1.0]) },
+///             _ => unreachable!("the game is over after three moves"),
+///         }
+///     }
+///
+///     fn play(&self, moves: &Vec<usize>, action: usize) -> Vec<usize> {
+///         [&moves[..], &[action]].concat()
+///     }
+/// }
+///
+/// let tree = Tree::of(&Coin)?;
+/// assert_eq!(tree.information_sets().len(), 4);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub trait ExtensiveGame {
+    /// Where the game stands.
+    type State;
+
+    /// Gives the game's title.
+    fn title(&self) -> String;
+
+    /// Gives the number of players; 2 unless told.
+    fn n_players(&self) -> usize {
+        2
+    }
+
+    /// Gives the state in which the game starts.
+    fn root(&self) -> Self::State;
+
+    /// Tells what happens next.
+    fn turn(&self, state: &Self::State) -> Turn;
+
+    /// Gives the state after an action or an outcome of chance, both numbered from 0.
+    fn play(&self, state: &Self::State, action: usize) -> Self::State;
+
+    /// Gives the name of an action or an outcome of chance; its number, from 1, unless told.
+    fn action_name(&self, _state: &Self::State, action: usize) -> String {
+        (action + 1).to_string()
+    }
+}

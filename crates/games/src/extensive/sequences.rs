@@ -1,0 +1,210 @@
+//! The sequence form of a game: what a tree is to players with perfect recall.
+//!
+//! Role: what solvers start from. A player's sequence is all it did on the way to a node; it is named by the last of it,
+//! an action of an information set. Sequence 0 is having done nothing yet.
+//! Method: one walk over the tree, in its order; so a set comes after the set that its parent sequence belongs to.
+//! Limits: perfect recall; games of imperfect recall are refused.
+//! Source: von Stengel 1996, "Efficient computation of behavior strategies".
+
+use super::{Node, Tree};
+use crate::number::nearest;
+use crate::{Error, Rational, Result};
+use num_traits::One;
+use std::collections::HashMap;
+
+/// An information set, seen from its player.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Its number among [`Tree::information_sets`].
+    pub set: u32,
+    /// The sequence that leads to it.
+    pub parent: u32,
+    /// The sequence that ends with its first action; those of its other actions follow.
+    pub first: u32,
+    /// How many actions it has.
+    pub n_actions: u32,
+}
+
+/// An end that chance can lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// The product of the probabilities on the way, by its number among [`Sequences::reaches`].
+    pub reach: u32,
+    /// What the players get, by its number among [`Sequences::outcomes`].
+    pub outcome: u32,
+}
+
+/// The sequence form of a game.
+#[derive(Clone, Debug)]
+pub struct Sequences {
+    decisions: Vec<Vec<Decision>>,
+    n_sequences: Vec<usize>,
+    leaves: Vec<Leaf>,
+    /// `n_players` numbers for each leaf.
+    leaf_sequences: Vec<u32>,
+    reaches: Vec<Rational>,
+    outcomes: Vec<Vec<Rational>>,
+}
+
+/// What a walk carries to a node.
+struct Visit {
+    node: u32,
+    reach: u32,
+    sequences: Vec<u32>,
+}
+
+impl Sequences {
+    /// Reads a tree.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by different sequences.
+    pub fn of(tree: &Tree) -> Result<Self> {
+        let n_players = tree.n_players();
+        let mut form = Self {
+            decisions: vec![vec![]; n_players],
+            n_sequences: vec![1; n_players],
+            leaves: vec![],
+            leaf_sequences: vec![],
+            reaches: vec![Rational::one()],
+            outcomes: tree.outcomes().to_vec(),
+        };
+        let mut known_reaches = HashMap::from([(Rational::one(), 0)]);
+        let mut known_sets: Vec<Option<Decision>> = vec![None; tree.information_sets().len()];
+        let mut open = vec![Visit {
+            node: 0,
+            reach: 0,
+            sequences: vec![0; n_players],
+        }];
+        while let Some(visit) = open.pop() {
+            let node = visit.node as usize;
+            match tree.nodes()[node] {
+                Node::End(outcome) => form.push_leaf(&visit, outcome),
+                Node::Chance(chance) => {
+                    let probabilities = &tree.chances()[chance as usize].probabilities;
+                    let outcomes = tree.children(node).iter().zip(probabilities).rev();
+                    for (&child, probability) in outcomes {
+                        let reach = &form.reaches[visit.reach as usize] * probability;
+                        let reaches = &mut form.reaches;
+                        let reach = *known_reaches.entry(reach).or_insert_with_key(|reach| {
+                            reaches.push(reach.clone());
+                            (reaches.len() - 1) as u32
+                        });
+                        open.push(Visit {
+                            node: child,
+                            reach,
+                            sequences: visit.sequences.clone(),
+                        });
+                    }
+                }
+                Node::Decision(set) => {
+                    let player = tree.information_sets()[set as usize].player;
+                    let n_actions = tree.children(node).len() as u32;
+                    let parent = visit.sequences[player];
+                    let decision = *known_sets[set as usize]
+                        .get_or_insert_with(|| form.push_decision(player, set, parent, n_actions));
+                    if decision.parent != parent {
+                        let name = &tree.information_sets()[set as usize].name;
+                        return Err(Error::TreeInvalid {
+                            operation: "extensive::Sequences",
+                            node,
+                            fault: format!(
+                                "player {player} came to information set {set} \"{name}\" by other actions elsewhere: no perfect recall"
+                            ),
+                        });
+                    }
+                    for (action, &child) in (0..n_actions).zip(tree.children(node)).rev() {
+                        let mut sequences = visit.sequences.clone();
+                        sequences[player] = decision.first + action;
+                        open.push(Visit {
+                            node: child,
+                            reach: visit.reach,
+                            sequences,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(form)
+    }
+
+    /// Gives the number of players.
+    #[must_use]
+    pub fn n_players(&self) -> usize {
+        self.decisions.len()
+    }
+
+    /// Gives a player's information sets, each after the one that leads to it.
+    ///
+    /// # Panics
+    /// If there is no such player.
+    #[must_use]
+    pub fn decisions(&self, player: usize) -> &[Decision] {
+        &self.decisions[player]
+    }
+
+    /// Gives the number of a player's sequences, the empty one included.
+    ///
+    /// # Panics
+    /// If there is no such player.
+    #[must_use]
+    pub fn n_sequences(&self, player: usize) -> usize {
+        self.n_sequences[player]
+    }
+
+    /// Gives the ends.
+    #[must_use]
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// Gives each player's sequence at an end.
+    ///
+    /// # Panics
+    /// If there is no such end.
+    #[must_use]
+    pub fn leaf_sequences(&self, leaf: usize) -> &[u32] {
+        &self.leaf_sequences[leaf * self.n_players()..][..self.n_players()]
+    }
+
+    /// Gives the distinct probabilities with which chance lets ends happen.
+    #[must_use]
+    pub fn reaches(&self) -> &[Rational] {
+        &self.reaches
+    }
+
+    /// Gives the distinct payoffs, one number for each player.
+    #[must_use]
+    pub fn outcomes(&self) -> &[Vec<Rational>] {
+        &self.outcomes
+    }
+
+    /// Gives what a player gets at each end, times the probability that chance lets it happen.
+    #[must_use]
+    pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
+        let reaches: Vec<f64> = self.reaches.iter().map(nearest).collect();
+        let payoff = |outcome: &Vec<Rational>| nearest(&outcome[player]);
+        let payoffs: Vec<f64> = self.outcomes.iter().map(payoff).collect();
+        let weighted = |leaf: &Leaf| reaches[leaf.reach as usize] * payoffs[leaf.outcome as usize];
+        self.leaves.iter().map(weighted).collect()
+    }
+
+    fn push_decision(&mut self, player: usize, set: u32, parent: u32, n_actions: u32) -> Decision {
+        let decision = Decision {
+            set,
+            parent,
+            first: self.n_sequences[player] as u32,
+            n_actions,
+        };
+        self.decisions[player].push(decision);
+        self.n_sequences[player] += n_actions as usize;
+        decision
+    }
+
+    fn push_leaf(&mut self, visit: &Visit, outcome: u32) {
+        self.leaves.push(Leaf {
+            reach: visit.reach,
+            outcome,
+        });
+        self.leaf_sequences.extend(&visit.sequences);
+    }
+}

@@ -1,0 +1,400 @@
+//! A game tree, held as it is.
+//!
+//! Role: what a game's rules, a file and a solver have in common. All numbers are fractions.
+//! Method: nodes are made in the order in which a walk meets them, a node before its children and a child's whole
+//! subtree before the next child; equal payoffs and equal chance moves are held once.
+//! Limits: 2^27 nodes.
+
+use super::{ExtensiveGame, Turn};
+use crate::strategic::table::MAX_PAYOFF;
+use crate::{Error, Labels, Number, Rational, Result};
+use num_traits::{Signed, Zero};
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Most nodes of a tree.
+const MAX_NODES: usize = 1 << 27;
+
+/// What a node of a tree is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A move of chance, by its number among [`Tree::chances`].
+    Chance(u32),
+    /// A choice, by the number of its information set among [`Tree::information_sets`].
+    Decision(u32),
+    /// An end, by the number of its payoffs among [`Tree::outcomes`].
+    End(u32),
+}
+
+/// The nodes that a player can't tell from one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InformationSet {
+    /// Whose it is, from 0.
+    pub player: usize,
+    /// Its name, maybe empty.
+    pub name: String,
+    /// The names of its actions.
+    pub actions: Vec<String>,
+}
+
+/// A move of chance: outcomes and their probabilities, which sum to 1.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chance {
+    /// The names of the outcomes.
+    pub actions: Vec<String>,
+    /// Their probabilities.
+    pub probabilities: Vec<Rational>,
+}
+
+/// A game tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    labels: Labels,
+    nodes: Vec<Node>,
+    /// Where the children of each node start among `children`.
+    first_child: Vec<u32>,
+    children: Vec<u32>,
+    information_sets: Vec<InformationSet>,
+    chances: Vec<Chance>,
+    outcomes: Vec<Vec<Rational>>,
+}
+
+impl Tree {
+    /// Walks a game, once.
+    ///
+    /// Cost: one call of the game's functions for each of its states, and some 50 bytes for each.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if the rules contradict themselves, [`Error::TooLarge`] above 2^27 states.
+    pub fn of<G: ExtensiveGame>(game: &G) -> Result<Self> {
+        let players = (1..=game.n_players()).map(|number| number.to_string());
+        let mut builder = TreeBuilder::new(game.title(), players.collect());
+        let mut known: HashMap<(usize, String), u32> = HashMap::new();
+        let mut open = vec![game.root()];
+        while let Some(state) = open.pop() {
+            let name = |action| game.action_name(&state, action);
+            let n_children = match game.turn(&state) {
+                Turn::Chance(weights) => {
+                    builder.chance(&weights, || (0..weights.len()).map(name).collect())?;
+                    weights.len()
+                }
+                Turn::Player {
+                    player,
+                    information,
+                    n_actions,
+                } => {
+                    let set = match known.get(&(player, information.clone())) {
+                        Some(&set) => set,
+                        None => {
+                            let actions = (0..n_actions).map(name).collect();
+                            let set = builder.information_set(player, &information, actions)?;
+                            known.insert((player, information), set);
+                            set
+                        }
+                    };
+                    builder.decision(set, n_actions)?;
+                    n_actions
+                }
+                Turn::End(payoffs) => {
+                    builder.end(&payoffs)?;
+                    0
+                }
+            };
+            open.extend(
+                (0..n_children)
+                    .rev()
+                    .map(|action| game.play(&state, action)),
+            );
+        }
+        builder.finish()
+    }
+
+    /// Gives title and names of the players.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Gives the number of players.
+    #[must_use]
+    pub fn n_players(&self) -> usize {
+        self.labels.players.len()
+    }
+
+    /// Gives the nodes, each before its children; the first is the root.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Gives the children of a node, in the order of its actions.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[must_use]
+    pub fn children(&self, node: usize) -> &[u32] {
+        let first = self.first_child[node] as usize;
+        &self.children[first..first + self.n_children(self.nodes[node])]
+    }
+
+    /// Gives the information sets, in the order in which a walk meets them.
+    #[must_use]
+    pub fn information_sets(&self) -> &[InformationSet] {
+        &self.information_sets
+    }
+
+    /// Gives the distinct moves of chance.
+    #[must_use]
+    pub fn chances(&self) -> &[Chance] {
+        &self.chances
+    }
+
+    /// Gives the distinct payoffs of ends, one number for each player.
+    #[must_use]
+    pub fn outcomes(&self) -> &[Vec<Rational>] {
+        &self.outcomes
+    }
+
+    fn n_children(&self, node: Node) -> usize {
+        match node {
+            Node::Chance(chance) => self.chances[chance as usize].actions.len(),
+            Node::Decision(set) => self.information_sets[set as usize].actions.len(),
+            Node::End(_) => 0,
+        }
+    }
+}
+
+/// Makes a [`Tree`] node by node: each becomes the next child that is still open, in the order of the actions and with the
+/// deepest first.
+///
+/// # Examples
+/// ```
+/// use games::extensive::TreeBuilder;
+///
+/// let mut builder = TreeBuilder::new("take it or leave it".into(), vec!["Ann".into(), "Bob".into()]);
+/// let choice = builder.information_set(0, "start", vec!["take".into(), "leave".into()])?;
+/// builder.decision(choice, 2)?;
+/// builder.end(&[1, -1])?;
+/// builder.end(&[0, 0])?;
+/// assert_eq!(builder.finish()?.nodes().len(), 3);
+/// # Ok::<(), games::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TreeBuilder {
+    tree: Tree,
+    /// Places among the tree's children that have no node yet; the next is the last.
+    open: Vec<usize>,
+    known_chances: HashMap<Chance, u32>,
+    known_outcomes: HashMap<Vec<Rational>, u32>,
+}
+
+const OPERATION: &str = "extensive::TreeBuilder";
+
+impl TreeBuilder {
+    /// Starts a tree with a title and one name, maybe empty, for each player.
+    #[must_use]
+    pub fn new(title: String, players: Vec<String>) -> Self {
+        let labels = Labels {
+            title,
+            players,
+            actions: vec![],
+        };
+        Self {
+            tree: Tree {
+                labels,
+                nodes: vec![],
+                first_child: vec![],
+                children: vec![],
+                information_sets: vec![],
+                chances: vec![],
+                outcomes: vec![],
+            },
+            open: vec![],
+            known_chances: HashMap::new(),
+            known_outcomes: HashMap::new(),
+        }
+    }
+
+    /// Makes an information set, for any number of decisions, and gives its number.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if there is no such player or no action.
+    pub fn information_set(
+        &mut self,
+        player: usize,
+        name: &str,
+        actions: Vec<String>,
+    ) -> Result<u32> {
+        if player >= self.tree.n_players() {
+            let n_players = self.tree.n_players();
+            return Err(self.fault(format!("player {player} chooses, there are {n_players}")));
+        }
+        if actions.is_empty() {
+            return Err(self.fault(format!("information set \"{name}\" has no action")));
+        }
+        self.tree.information_sets.push(InformationSet {
+            player,
+            name: name.to_owned(),
+            actions,
+        });
+        Ok(number(self.tree.information_sets.len() - 1))
+    }
+
+    /// Adds a move of chance: weights, not negative, which need not sum to 1, and names of the outcomes.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if a weight is negative or not finite, if all are 0, or if names are not as many;
+    /// [`Error::TooLarge`] above 2^27 nodes.
+    pub fn chance<T: Number>(
+        &mut self,
+        weights: &[T],
+        actions: impl FnOnce() -> Vec<String>,
+    ) -> Result<()> {
+        let weights: Option<Vec<Rational>> = weights.iter().map(Number::exact).collect();
+        let weights =
+            weights.ok_or_else(|| self.fault("a weight of chance is not finite".into()))?;
+        let total: Rational = weights.iter().sum();
+        let actions = actions();
+        if weights.iter().any(Signed::is_negative) || total.is_zero() {
+            return Err(self.fault("weights of chance are negative or all 0".into()));
+        }
+        if actions.len() != weights.len() {
+            let fault = format!(
+                "{} weights of chance have {} names",
+                weights.len(),
+                actions.len()
+            );
+            return Err(self.fault(fault));
+        }
+        let n_children = weights.len();
+        let probabilities = weights.into_iter().map(|weight| weight / &total).collect();
+        let chance = Chance {
+            actions,
+            probabilities,
+        };
+        let chance = intern(&mut self.known_chances, &mut self.tree.chances, chance);
+        self.push(Node::Chance(chance), n_children)
+    }
+
+    /// Adds a choice of the player whose information set it is.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if there is no such set, or if it has another number of actions; [`Error::TooLarge`] above
+    /// 2^27 nodes.
+    pub fn decision(&mut self, set: u32, n_actions: usize) -> Result<()> {
+        let Some(known) = self.tree.information_sets.get(set as usize) else {
+            return Err(self.fault(format!("there is no information set {set}")));
+        };
+        let expected = known.actions.len();
+        if expected != n_actions {
+            let name = &known.name;
+            let fault = format!(
+                "information set \"{name}\" has {n_actions} actions here and {expected} elsewhere"
+            );
+            return Err(self.fault(fault));
+        }
+        self.push(Node::Decision(set), n_actions)
+    }
+
+    /// Adds an end, with what each player gets.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if there is not one payoff for each player; [`Error::PayoffInvalid`] if one is not finite or
+    /// its size above 1e150; [`Error::TooLarge`] above 2^27 nodes.
+    pub fn end<T: Number>(&mut self, payoffs: &[T]) -> Result<()> {
+        if payoffs.len() != self.tree.n_players() {
+            let fault = format!(
+                "{} payoffs for {} players",
+                payoffs.len(),
+                self.tree.n_players()
+            );
+            return Err(self.fault(fault));
+        }
+        let fits = |payoff: &T| payoff.nearest().abs() <= MAX_PAYOFF;
+        if let Some(player) = payoffs.iter().position(|payoff| !fits(payoff)) {
+            return Err(Error::PayoffInvalid {
+                operation: OPERATION,
+                player,
+                cell: vec![self.tree.nodes.len()],
+                limit: MAX_PAYOFF,
+            });
+        }
+        let outcome = payoffs.iter().filter_map(Number::exact).collect();
+        let outcome = intern(&mut self.known_outcomes, &mut self.tree.outcomes, outcome);
+        self.push(Node::End(outcome), 0)
+    }
+
+    /// Gives the finished tree.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if it is empty, or a child is missing.
+    pub fn finish(self) -> Result<Tree> {
+        if self.tree.nodes.is_empty() {
+            return Err(self.fault("the tree has no node".into()));
+        }
+        if !self.open.is_empty() {
+            return Err(self.fault(format!("{} more nodes are missing", self.open.len())));
+        }
+        Ok(self.tree)
+    }
+
+    /// Gives how many nodes are still missing.
+    #[must_use]
+    pub fn n_missing(&self) -> usize {
+        if self.tree.nodes.is_empty() {
+            1
+        } else {
+            self.open.len()
+        }
+    }
+
+    fn push(&mut self, node: Node, n_children: usize) -> Result<()> {
+        let tree = &mut self.tree;
+        let needed = tree.nodes.len() + 1;
+        if needed.max(tree.children.len() + n_children) > MAX_NODES {
+            return Err(Error::TooLarge {
+                operation: OPERATION,
+                what: "number of nodes",
+                needed: needed.max(tree.children.len() + n_children) as u128,
+                limit: MAX_NODES as u128,
+            });
+        }
+        match self.open.pop() {
+            Some(place) => tree.children[place] = number(tree.nodes.len()),
+            None if tree.nodes.is_empty() => {}
+            None => {
+                return Err(self.fault("the tree is complete, there is no place for a node".into()));
+            }
+        }
+        let first = tree.children.len();
+        tree.nodes.push(node);
+        tree.first_child.push(number(first));
+        tree.children.resize(first + n_children, 0);
+        self.open.extend((first..first + n_children).rev());
+        Ok(())
+    }
+
+    fn fault(&self, fault: String) -> Error {
+        Error::TreeInvalid {
+            operation: OPERATION,
+            node: self.tree.nodes.len(),
+            fault,
+        }
+    }
+}
+
+/// Gives the number of a thing, which is added if it is new.
+fn intern<T: Clone + Eq + Hash>(known: &mut HashMap<T, u32>, all: &mut Vec<T>, thing: T) -> u32 {
+    if let Some(&number) = known.get(&thing) {
+        return number;
+    }
+    let new = number(all.len());
+    known.insert(thing.clone(), new);
+    all.push(thing);
+    new
+}
+
+/// Gives a count below [`MAX_NODES`] in 32 bits.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("a tree has fewer than 2^27 nodes")
+}

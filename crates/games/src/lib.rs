@@ -1,0 +1,14 @@
+//! Equilibria of games: by regret, as fast as the machine allows, and exactly, with a certificate.
+//!
+//! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
+//! equilibrium. What a solver claims is always measured by a best response that shares nothing with it.
+
+mod error;
+pub mod extensive;
+mod number;
+mod strategic;
+
+pub use error::{Error, Result};
+pub use ndarray;
+pub use number::{Number, Rational};
+pub use strategic::{Bimatrix, Labels, MatrixGame, NormalForm, StrategicGame};

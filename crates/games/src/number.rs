@@ -1,0 +1,87 @@
+//! Numbers that games are given in: fractions of any size, and what converts to them without loss.
+//!
+//! Role: lets one game serve two readers. Dynamics compute in f64, proofs in fractions; both see the number that was
+//! meant, since every finite float is a fraction, and an integer or a fraction is rounded for the dynamics only.
+
+use num_bigint::BigInt;
+use num_traits::{ToPrimitive, Zero};
+
+/// A fraction of integers of any size, in lowest terms.
+pub type Rational = num_rational::BigRational;
+
+/// A number that a payoff or a probability may be given as: a float, an integer or a [`Rational`].
+pub trait Number: Clone {
+    /// Gives the nearest f64; infinite if the number is too large, NaN if it is none.
+    fn nearest(&self) -> f64;
+
+    /// Tells whether [`Self::nearest`] is the number itself.
+    fn is_float(&self) -> bool;
+
+    /// Gives the number as a fraction; `None` if it is NaN or infinite.
+    fn exact(&self) -> Option<Rational>;
+}
+
+macro_rules! floats {
+    ($($float:ty)+) => {$(
+        impl Number for $float {
+            fn nearest(&self) -> f64 {
+                f64::from(*self)
+            }
+
+            fn is_float(&self) -> bool {
+                true
+            }
+
+            fn exact(&self) -> Option<Rational> {
+                Rational::from_float(*self)
+            }
+        }
+    )+};
+}
+
+macro_rules! integers {
+    ($($integer:ty)+) => {$(
+        impl Number for $integer {
+            fn nearest(&self) -> f64 {
+                *self as f64
+            }
+
+            fn is_float(&self) -> bool {
+                // Beyond i128 nothing is compared: the largest i128 rounds up, and so does not count as a float.
+                let back = *self as f64 as i128;
+                i128::from(*self) == back && back != i128::MAX
+            }
+
+            fn exact(&self) -> Option<Rational> {
+                Some(BigInt::from(*self).into())
+            }
+        }
+    )+};
+}
+
+floats!(f32 f64);
+integers!(i8 i16 i32 i64 i128 u8 u16 u32 u64);
+
+impl Number for Rational {
+    fn nearest(&self) -> f64 {
+        nearest(self)
+    }
+
+    fn is_float(&self) -> bool {
+        Self::from_float(nearest(self)).is_some_and(|same| same == *self)
+    }
+
+    fn exact(&self) -> Option<Rational> {
+        Some(self.clone())
+    }
+}
+
+/// Gives the f64 nearest to a fraction; infinite if it is too large.
+pub(crate) fn nearest(fraction: &Rational) -> f64 {
+    fraction.to_f64().unwrap_or(f64::NAN)
+}
+
+/// Gives the fraction that a finite float is.
+pub(crate) fn exact_float(float: f64) -> Rational {
+    Rational::from_float(float).unwrap_or_else(Rational::zero)
+}

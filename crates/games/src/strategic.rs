@@ -1,0 +1,67 @@
+//! Games in which every player chooses one action, once and at the same time.
+//!
+//! Role: three types, one for each shape of game, that answer one question: what is each of my actions worth against
+//! what the others do? Dynamics, best responses and NashConv need no more.
+
+mod bimatrix;
+mod labels;
+mod matrix;
+mod normal_form;
+mod product;
+pub(crate) mod table;
+
+pub use bimatrix::Bimatrix;
+pub use labels::Labels;
+pub use matrix::MatrixGame;
+pub use normal_form::NormalForm;
+
+use crate::Rational;
+
+/// A game in strategic form: [`MatrixGame`], [`Bimatrix`] or [`NormalForm`].
+///
+/// Players and actions are numbered from 0. A profile is one strategy for each player, a strategy one probability for
+/// each action.
+pub trait StrategicGame: Sync + sealed::Sealed {
+    /// Gives the number of actions of each player.
+    fn shape(&self) -> &[usize];
+
+    /// Gives the names of the game, its players and their actions.
+    fn labels(&self) -> &Labels;
+
+    /// Gives a player's payoff where each player chooses one action, as it was given.
+    ///
+    /// # Panics
+    /// If `cell` is not one action of each player.
+    fn payoff(&self, player: usize, cell: &[usize]) -> Rational;
+
+    /// Gives a player's largest payoff less the smallest.
+    fn payoff_range(&self, player: usize) -> f64;
+
+    /// Writes what each action of a player is worth against the strategies of the others: its expected payoff.
+    ///
+    /// Strategies need not sum to 1; the result is linear in each of them. The order of sums is fixed.
+    ///
+    /// # Panics
+    /// If the profile or `values` do not fit the shape.
+    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]);
+
+    /// Writes what [`Self::action_values`] writes, for all players, in one pass over the payoffs where that can be.
+    ///
+    /// # Panics
+    /// If the profile or `values` do not fit the shape.
+    fn all_action_values(&self, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
+        for (player, values) in values.iter_mut().enumerate() {
+            self.action_values(player, profile, values);
+        }
+    }
+
+    /// Tells whether there are two players whose payoffs sum to zero everywhere.
+    fn is_zero_sum(&self) -> bool;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::MatrixGame {}
+    impl Sealed for super::Bimatrix {}
+    impl Sealed for super::NormalForm {}
+}

@@ -1,0 +1,137 @@
+//! Two-player games of any payoffs.
+
+use super::matrix::check_not_empty;
+use super::table::{self, Table};
+use super::{Labels, MatrixGame, StrategicGame, product};
+use crate::{Error, Number, Rational, Result};
+use ndarray::Array2;
+
+/// A two-player game: a payoff for either player in each cell.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, MatrixGame, ndarray::array};
+///
+/// let chicken = Bimatrix::new(array![[6, 2], [7, 0]], array![[6, 7], [2, 0]])?;
+/// assert!(MatrixGame::try_from(chicken).is_err());
+/// # Ok::<(), games::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bimatrix {
+    shape: [usize; 2],
+    payoffs: [Table; 2],
+    labels: Labels,
+}
+
+impl Bimatrix {
+    /// Takes the row player's and the column player's payoffs, both `[rows, cols]`.
+    ///
+    /// # Errors
+    /// [`Error::EmptyGame`] without rows or columns; [`Error::ShapeMismatch`] if the shapes differ;
+    /// [`Error::PayoffInvalid`] if a payoff is not finite or its size above 1e150.
+    pub fn new<T: Number, U: Number>(rows: Array2<T>, cols: Array2<U>) -> Result<Self> {
+        const OPERATION: &str = "Bimatrix::new";
+        let shape = [rows.nrows(), rows.ncols()];
+        check_not_empty(OPERATION, &shape)?;
+        if cols.shape() != shape {
+            return Err(Error::ShapeMismatch {
+                operation: OPERATION,
+                expected: shape.to_vec(),
+                actual: cols.shape().to_vec(),
+            });
+        }
+        Ok(Self {
+            shape,
+            payoffs: [
+                Table::new(OPERATION, 0, &shape, rows.iter())?,
+                Table::new(OPERATION, 1, &shape, cols.iter())?,
+            ],
+            labels: Labels::default(),
+        })
+    }
+
+    /// Gives the same game with names.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
+    pub fn with_labels(self, labels: Labels) -> Result<Self> {
+        labels.check("Bimatrix::with_labels", &self.shape)?;
+        Ok(Self { labels, ..self })
+    }
+
+    /// Gives a player's payoffs, `[rows, cols]`, row-major, each rounded to the nearest f64.
+    ///
+    /// # Panics
+    /// If `player` is neither 0 nor 1.
+    #[must_use]
+    pub fn payoffs(&self, player: usize) -> &[f64] {
+        self.payoffs[player].floats()
+    }
+
+    /// Makes a game of both players' payoffs.
+    pub(super) fn of_parts(shape: [usize; 2], payoffs: [Table; 2], labels: Labels) -> Self {
+        Self {
+            shape,
+            payoffs,
+            labels,
+        }
+    }
+
+    /// Gives both players' payoffs.
+    pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
+        (self.shape, self.payoffs, self.labels)
+    }
+}
+
+impl From<MatrixGame> for Bimatrix {
+    fn from(game: MatrixGame) -> Self {
+        let (shape, payoffs, labels) = game.into_parts();
+        Self::of_parts(shape, payoffs, labels)
+    }
+}
+
+impl TryFrom<Bimatrix> for MatrixGame {
+    type Error = Error;
+
+    /// Takes a game whose payoffs sum to zero, exactly and in every cell.
+    fn try_from(game: Bimatrix) -> Result<Self> {
+        if let Some(at) = game.payoffs[0].first_surplus(&game.payoffs[1]) {
+            return Err(Error::NotZeroSum {
+                operation: "MatrixGame::try_from",
+                cell: table::cell(&game.shape, at),
+            });
+        }
+        let [gains, _] = game.payoffs;
+        Ok(Self::of_parts(game.shape, gains, game.labels))
+    }
+}
+
+impl StrategicGame for Bimatrix {
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
+        self.payoffs[player].fraction(cell[0] * self.shape[1] + cell[1])
+    }
+
+    fn payoff_range(&self, player: usize) -> f64 {
+        self.payoffs[player].range()
+    }
+
+    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        if player == 0 {
+            product::right(self.payoffs(0), &profile[1], values);
+        } else {
+            product::left(self.payoffs(1), &profile[0], values);
+        }
+    }
+
+    fn is_zero_sum(&self) -> bool {
+        self.payoffs[0].first_surplus(&self.payoffs[1]).is_none()
+    }
+}

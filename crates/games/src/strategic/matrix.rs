@@ -1,0 +1,143 @@
+//! Two-player zero-sum games.
+
+use super::table::Table;
+use super::{Labels, StrategicGame, product};
+use crate::{Error, Number, Rational, Result};
+use ndarray::Array2;
+
+/// A two-player zero-sum game: the row player gains what the column player loses.
+///
+/// # Examples
+/// ```
+/// use games::{MatrixGame, ndarray::array};
+///
+/// let game = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
+/// assert_eq!(game.n_rows(), 3);
+/// # Ok::<(), games::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct MatrixGame {
+    shape: [usize; 2],
+    gains: Table,
+    labels: Labels,
+}
+
+impl MatrixGame {
+    /// Takes the row player's gains, `[rows, cols]`: floats, integers or fractions.
+    ///
+    /// # Errors
+    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not finite or above 1e150.
+    pub fn zero_sum<T: Number>(gains: Array2<T>) -> Result<Self> {
+        const OPERATION: &str = "MatrixGame::zero_sum";
+        let shape = [gains.nrows(), gains.ncols()];
+        check_not_empty(OPERATION, &shape)?;
+        Ok(Self {
+            shape,
+            gains: Table::new(OPERATION, 0, &shape, gains.iter())?,
+            labels: Labels::default(),
+        })
+    }
+
+    /// Gives the same game with names.
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
+    pub fn with_labels(self, labels: Labels) -> Result<Self> {
+        labels.check("MatrixGame::with_labels", &self.shape)?;
+        Ok(Self { labels, ..self })
+    }
+
+    /// Gives the number of actions of the row player.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.shape[0]
+    }
+
+    /// Gives the number of actions of the column player.
+    #[must_use]
+    pub fn n_cols(&self) -> usize {
+        self.shape[1]
+    }
+
+    /// Gives the row player's gains, `[rows, cols]`, row-major, each rounded to the nearest f64.
+    #[must_use]
+    pub fn gains(&self) -> &[f64] {
+        self.gains.floats()
+    }
+
+    /// Makes a game of the first player's payoffs, whose negatives are the second's.
+    pub(super) fn of_parts(shape: [usize; 2], gains: Table, labels: Labels) -> Self {
+        Self {
+            shape,
+            gains,
+            labels,
+        }
+    }
+
+    /// Gives both players' payoffs.
+    pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
+        let losses = self.gains.negated();
+        (self.shape, [self.gains, losses], self.labels)
+    }
+}
+
+impl StrategicGame for MatrixGame {
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
+        let gain = self.gains.fraction(cell[0] * self.shape[1] + cell[1]);
+        if player == 0 { gain } else { -gain }
+    }
+
+    fn payoff_range(&self, _player: usize) -> f64 {
+        self.gains.range()
+    }
+
+    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        if player == 0 {
+            product::right(self.gains(), &profile[1], values);
+        } else {
+            product::left(self.gains(), &profile[0], values);
+            negate(values);
+        }
+    }
+
+    fn all_action_values(&self, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
+        let (rows, cols) = values.split_at_mut(1);
+        product::both(
+            self.gains(),
+            &profile[0],
+            &profile[1],
+            &mut rows[0],
+            &mut cols[0],
+        );
+        negate(&mut cols[0]);
+    }
+
+    fn is_zero_sum(&self) -> bool {
+        true
+    }
+}
+
+/// Refuses a game in which somebody has nothing to choose from.
+pub(super) fn check_not_empty(operation: &'static str, shape: &[usize]) -> Result<()> {
+    if shape.is_empty() || shape.contains(&0) {
+        return Err(Error::EmptyGame {
+            operation,
+            shape: shape.to_vec(),
+        });
+    }
+    Ok(())
+}
+
+fn negate(values: &mut [f64]) {
+    for value in values {
+        *value = -*value;
+    }
+}

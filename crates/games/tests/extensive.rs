@@ -1,0 +1,51 @@
+//! Sizes of the built-in games, with the arithmetic beside them.
+
+use games::extensive::{ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree};
+
+/// Ends, decision nodes, chance nodes, and each player's information sets and sequences.
+fn sizes(game: &impl ExtensiveGame) -> (usize, usize, usize, Vec<usize>, Vec<usize>) {
+    let tree = Tree::of(game).unwrap();
+    let form = Sequences::of(&tree).unwrap();
+    let count = |kind: fn(&Node) -> bool| tree.nodes().iter().filter(|node| kind(node)).count();
+    let ends = count(|node| matches!(node, Node::End(_)));
+    assert_eq!(ends, form.leaves().len());
+    (
+        ends,
+        count(|node| matches!(node, Node::Decision(_))),
+        count(|node| matches!(node, Node::Chance(_))),
+        (0..2).map(|player| form.decisions(player).len()).collect(),
+        (0..2).map(|player| form.n_sequences(player)).collect(),
+    )
+}
+
+#[test]
+fn kuhn_has_six_deals_of_five_ends() {
+    assert_eq!(
+        sizes(&Kuhn),
+        (6 * 5, 6 * 4, 1 + 3, vec![6, 6], vec![13, 13])
+    );
+}
+
+#[test]
+fn leduc_has_as_many_ends_as_counted_by_hand() {
+    let ends = 30 * 4 + 120 * 5 * 9;
+    assert_eq!(
+        sizes(&Leduc::new()),
+        (ends, 3780, 1 + 6 + 30 * 5, vec![468, 468], vec![1093, 1093])
+    );
+    let (ends, _, _, sets, sequences) = sizes(&Leduc::isomorphic());
+    assert_eq!(
+        (ends, sets, sequences),
+        (1116, vec![144, 144], vec![337, 337])
+    );
+}
+
+#[test]
+fn liars_dice_has_two_to_the_number_of_bids_histories() {
+    assert_eq!(
+        sizes(&LiarsDice::new(3, 1).unwrap()),
+        (9 * 63, 9 * 64, 4, vec![96, 96], vec![190, 190])
+    );
+    let (ends, _, _, sets, _) = sizes(&LiarsDice::new(6, 1).unwrap());
+    assert_eq!((ends, sets), (36 * 4095, vec![6 * 2048, 6 * 2048]));
+}
