@@ -100,6 +100,18 @@ pub enum Error {
         /// What is wrong with it.
         fault: String,
     },
+    /// A rule of learning is not made for games of this form.
+    #[error("solve: {rule:?} is for strategic games, this game is extensive")]
+    RuleUnsupported {
+        /// The rule.
+        rule: crate::Rule,
+    },
+    /// A state is not of this game.
+    #[error("Run::resume: the state does not fit the game: {fault}")]
+    StateInvalid {
+        /// What is wrong with it.
+        fault: String,
+    },
 }
 
 /// What the crate's functions give.

@@ -3,12 +3,14 @@
 //! Role: how a game is told ([`ExtensiveGame`]), what it is told into ([`Tree`], then [`Sequences`]), and three games that
 //! everybody measures by. Solvers never ask the game itself: it is walked once.
 
+mod arena;
 mod kuhn;
 mod leduc;
 mod liars_dice;
 mod sequences;
 mod tree;
 
+pub use arena::Arena;
 pub use kuhn::Kuhn;
 pub use leduc::{Leduc, LeducState};
 pub use liars_dice::{LiarsDice, LiarsDiceState};

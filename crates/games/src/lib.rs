@@ -3,12 +3,19 @@
 //! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
 //! equilibrium. What a solver claims is always measured by a best response that shares nothing with it.
 
+mod dynamics;
 mod error;
 pub mod extensive;
 mod number;
+mod profile;
+mod regret;
+mod run;
 mod strategic;
 
+pub use dynamics::{Discount, Dynamics, Rule, Stop, Updates};
 pub use error::{Error, Result};
 pub use ndarray;
 pub use number::{Number, Rational};
+pub use profile::{BestResponses, Game, Profile, best_response, exploitability, nash_conv};
+pub use run::{Checkpoint, Run, Solution, State, Stopped, solve, solve_with};
 pub use strategic::{Bimatrix, Labels, MatrixGame, NormalForm, StrategicGame};

@@ -46,6 +46,10 @@ macro_rules! integers {
                 *self as f64
             }
 
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the cast back is of a whole number, and saturates beyond i128"
+            )]
             fn is_float(&self) -> bool {
                 // Beyond i128 nothing is compared: the largest i128 rounds up, and so does not count as a float.
                 let back = *self as f64 as i128;

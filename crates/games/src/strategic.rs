@@ -5,6 +5,7 @@
 
 mod bimatrix;
 mod labels;
+mod learning;
 mod matrix;
 mod normal_form;
 mod product;

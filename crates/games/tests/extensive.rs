@@ -1,5 +1,10 @@
 //! Sizes of the built-in games, with the arithmetic beside them.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
 use games::extensive::{ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree};
 
 /// Ends, decision nodes, chance nodes, and each player's information sets and sequences.

@@ -67,9 +67,17 @@ impl LiarsDice {
     fn rolls(self) -> (Vec<Vec<usize>>, Vec<f64>) {
         let mut rolls: Vec<Vec<usize>> = vec![];
         let mut counts: Vec<f64> = vec![];
-        for throw in 0..self.n_faces.pow(self.n_dice as u32) {
-            let face = |die: usize| throw / self.n_faces.pow(die as u32) % self.n_faces;
-            let mut roll: Vec<usize> = (0..self.n_dice).map(face).collect();
+        let places: Vec<usize> = (0..self.n_dice)
+            .scan(1, |place, _| {
+                Some(std::mem::replace(place, *place * self.n_faces))
+            })
+            .collect();
+        let n_throws = places.iter().fold(1, |n_throws, _| n_throws * self.n_faces);
+        for throw in 0..n_throws {
+            let mut roll: Vec<usize> = places
+                .iter()
+                .map(|place| throw / place % self.n_faces)
+                .collect();
             roll.sort_unstable();
             match rolls.iter().position(|known| *known == roll) {
                 Some(at) => counts[at] += 1.0,

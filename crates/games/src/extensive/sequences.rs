@@ -6,6 +6,11 @@
 //! Limits: perfect recall; games of imperfect recall are refused.
 //! Source: von Stengel 1996, "Efficient computation of behavior strategies".
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a tree has fewer than 2^27 nodes, so all counts fit 32 bits"
+)]
+
 use super::{Node, Tree};
 use crate::number::nearest;
 use crate::{Error, Rational, Result};

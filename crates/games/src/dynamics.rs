@@ -1,0 +1,368 @@
+//! How players learn: a rule, an order of updates, an average, and when to stop.
+//!
+//! Role: one description for matrix games and extensive games. The names that papers give to combinations are
+//! constructors here; every combination can be had by changing their fields.
+//! Method: in iteration `t`, from 1, a player learns what each of its actions was worth, updates, and its average takes
+//! up the strategy that it played (the one before the update) with weight `t^average`.
+
+use crate::regret::Step;
+use crate::{Error, Result};
+use std::time::Duration;
+
+/// How a player's next strategy follows from what its actions were worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Rule {
+    /// Probabilities in proportion to positive regrets.
+    RegretMatching {
+        /// What happens to sums of regrets after each iteration.
+        discount: Discount,
+        /// Whether the last regret is counted once more, as a guess of the next.
+        predictive: bool,
+    },
+    /// Probabilities in proportion to `exp(rate * regret)`, exponential weights.
+    Hedge {
+        /// The rate, in one over a payoff; without one `sqrt(8 ln n / t)` over the range of payoffs, for `n` actions.
+        rate: Option<f64>,
+    },
+    /// The best answer to all that was played so far, the first of equals; strategic games only.
+    FictitiousPlay,
+    /// The discrete replicator equation: `x ← x (1 + step (value - mean value))`; strategic games only.
+    Replicator {
+        /// The step, in one over a payoff: above 0, and at most 1 over the range of payoffs.
+        step: f64,
+    },
+}
+
+/// What happens to sums of regrets after each iteration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Discount {
+    /// Nothing.
+    None,
+    /// Negative sums are forgotten: the `+` of CFR+.
+    Clip,
+    /// Positive sums are multiplied by `t^α / (t^α + 1)`, negative ones by `t^β / (t^β + 1)`.
+    Powers {
+        /// The exponent for positive sums.
+        alpha: f64,
+        /// The exponent for negative sums.
+        beta: f64,
+    },
+}
+
+/// Whose updates see whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Updates {
+    /// All players learn against the same profile, then all update.
+    Simultaneous,
+    /// Player 0 learns and updates, then player 1 against the updated player 0, and so on.
+    Alternating,
+}
+
+/// When a run stops: at the first of these that comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Stop {
+    /// The iterations.
+    pub iterations: u64,
+    /// The average profile's NashConv, in payoffs; looked at at checkpoints. 0 never stops a run.
+    pub nash_conv: f64,
+    /// The time; looked at at checkpoints and at least every few milliseconds.
+    pub time: Option<Duration>,
+}
+
+/// A way to learn.
+///
+/// # Examples
+/// ```
+/// use games::{Dynamics, MatrixGame, Updates, ndarray::array, solve};
+///
+/// let game = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
+/// let best = solve(&game, &Dynamics::default().iterations(500))?;
+/// assert!(best.nash_conv < 1e-6);
+/// let textbook = Dynamics::regret_matching().updates(Updates::Simultaneous).iterations(500);
+/// assert!(solve(&game, &textbook)?.nash_conv > 0.06);
+/// # Ok::<(), games::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Dynamics {
+    /// How strategies follow from values.
+    pub rule: Rule,
+    /// Whose updates see whose.
+    pub updates: Updates,
+    /// The average takes a strategy up with weight `t` to this power.
+    pub average: f64,
+    /// When to stop.
+    pub stop: Stop,
+}
+
+/// Largest power of weights, so that their sums stay finite.
+const MAX_POWER: f64 = 16.0;
+/// Iterations of a run that is not told when to stop.
+const DEFAULT_ITERATIONS: u64 = 1000;
+
+impl Default for Dynamics {
+    /// Gives [`Self::predictive_regret_matching_plus`], the fastest of those here on most games.
+    fn default() -> Self {
+        Self::predictive_regret_matching_plus()
+    }
+}
+
+impl Dynamics {
+    /// Regret matching, alternating, uniform average; in extensive games CFR.
+    ///
+    /// # Source
+    /// Hart and Mas-Colell 2000; Zinkevich et al. 2007, "Regret minimization in games with incomplete information".
+    #[must_use]
+    pub fn regret_matching() -> Self {
+        Self::matching(Discount::None, false, 0.0)
+    }
+
+    /// Regret matching with clipped regrets, alternating, weights `t`; in extensive games CFR+.
+    ///
+    /// # Source
+    /// Tammelin 2014, "Solving large imperfect information games using CFR+".
+    #[must_use]
+    pub fn regret_matching_plus() -> Self {
+        Self::matching(Discount::Clip, false, 1.0)
+    }
+
+    /// Predictive regret matching without clipping, alternating, weights `t²`.
+    #[must_use]
+    pub fn predictive_regret_matching() -> Self {
+        Self::matching(Discount::None, true, 2.0)
+    }
+
+    /// Predictive regret matching with clipped regrets, alternating, weights `t²`; in extensive games PCFR+.
+    ///
+    /// # Source
+    /// Farina, Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell approachability".
+    #[must_use]
+    pub fn predictive_regret_matching_plus() -> Self {
+        Self::matching(Discount::Clip, true, 2.0)
+    }
+
+    /// Discounted regrets, alternating, weights `t^γ`; in extensive games DCFR, usually with 1.5, 0 and 2.
+    ///
+    /// # Source
+    /// Brown and Sandholm 2019, "Solving imperfect-information games via discounted regret minimization".
+    #[must_use]
+    pub fn discounted(alpha: f64, beta: f64, gamma: f64) -> Self {
+        Self::matching(Discount::Powers { alpha, beta }, false, gamma)
+    }
+
+    /// Linear discounts, which are [`Self::discounted`] with 1, 1 and 1: in extensive games LCFR.
+    #[must_use]
+    pub fn linear() -> Self {
+        Self::discounted(1.0, 1.0, 1.0)
+    }
+
+    /// Exponential weights with a falling rate, simultaneous, uniform average.
+    ///
+    /// # Source
+    /// Freund and Schapire 1999, "Adaptive game playing using multiplicative weights".
+    #[must_use]
+    pub fn hedge() -> Self {
+        Self::of(Rule::Hedge { rate: None }, Updates::Simultaneous, 0.0)
+    }
+
+    /// Fictitious play, simultaneous: the average is the frequency of actions, the first of which is each player's first.
+    ///
+    /// # Source
+    /// Brown 1951, "Iterative solution of games by fictitious play". With three players or more, each answers what the
+    /// others played together, not the product of their frequencies.
+    #[must_use]
+    pub fn fictitious_play() -> Self {
+        Self::of(Rule::FictitiousPlay, Updates::Simultaneous, 0.0)
+    }
+
+    /// The replicator equation in steps of time, simultaneous, uniform average.
+    ///
+    /// # Source
+    /// Taylor and Jonker 1978, "Evolutionarily stable strategies and game dynamics".
+    #[must_use]
+    pub fn replicator(step: f64) -> Self {
+        Self::of(Rule::Replicator { step }, Updates::Simultaneous, 0.0)
+    }
+
+    /// Gives the same with another order of updates.
+    #[must_use]
+    pub fn updates(self, updates: Updates) -> Self {
+        Self { updates, ..self }
+    }
+
+    /// Gives the same with weights `t` to this power.
+    #[must_use]
+    pub fn average(self, power: f64) -> Self {
+        Self {
+            average: power,
+            ..self
+        }
+    }
+
+    /// Gives the same that stops after this many iterations.
+    #[must_use]
+    pub fn iterations(mut self, iterations: u64) -> Self {
+        self.stop.iterations = iterations;
+        self
+    }
+
+    /// Gives the same that stops at this NashConv, too.
+    #[must_use]
+    pub fn until(mut self, nash_conv: f64) -> Self {
+        self.stop.nash_conv = nash_conv;
+        self
+    }
+
+    /// Gives the same that stops after this time, too.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Self {
+        self.stop.time = Some(time);
+        self
+    }
+
+    /// Refuses numbers without a meaning; `range` is the largest range of a player's payoffs.
+    pub(crate) fn check(&self, range: f64) -> Result<()> {
+        let check = |parameter, value: f64, is_good: bool, must| {
+            if is_good {
+                return Ok(());
+            }
+            Err(Error::ParameterInvalid {
+                operation: "Dynamics",
+                parameter,
+                value,
+                must,
+            })
+        };
+        const FINITE: &str = "at least 0 and finite";
+        let average = self.average;
+        check(
+            "average",
+            average,
+            (0.0..=MAX_POWER).contains(&average),
+            "from 0 to 16",
+        )?;
+        let target = self.stop.nash_conv;
+        check(
+            "stop.nash_conv",
+            target,
+            target >= 0.0 && target.is_finite(),
+            FINITE,
+        )?;
+        match self.rule {
+            Rule::RegretMatching {
+                discount: Discount::Powers { alpha, beta },
+                ..
+            } => {
+                check("alpha", alpha, !alpha.is_nan(), "a number")?;
+                check("beta", beta, !beta.is_nan(), "a number")
+            }
+            Rule::Hedge { rate: Some(rate) } => {
+                check("rate", rate, rate >= 0.0 && rate.is_finite(), FINITE)
+            }
+            Rule::Replicator { step } => {
+                const SMALL: &str = "above 0, and at most 1 over the range of payoffs";
+                check("step", step, step > 0.0 && step * range <= 1.0, SMALL)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the weight of iteration `t` in the average.
+    pub(crate) fn weight(&self, t: u64) -> f64 {
+        power(t, self.average)
+    }
+
+    /// Gives what the rule does in iteration `t`, for a player with this range of payoffs.
+    pub(crate) fn step(&self, t: u64, range: f64) -> Step {
+        match self.rule {
+            Rule::RegretMatching {
+                discount,
+                predictive,
+            } => {
+                let (positive, negative) = match discount {
+                    Discount::None => (1.0, 1.0),
+                    Discount::Clip => (1.0, 0.0),
+                    Discount::Powers { alpha, beta } => (kept(t, alpha), kept(t, beta)),
+                };
+                Step::Match {
+                    positive,
+                    negative,
+                    predictive,
+                }
+            }
+            Rule::Hedge { rate: Some(rate) } => Step::Hedge {
+                rate,
+                by_actions: false,
+            },
+            // The strategy that follows is played in iteration t + 1. Without a range there are no regrets.
+            Rule::Hedge { rate: None } => Step::Hedge {
+                rate: if range > 0.0 {
+                    (8.0 / (t + 1) as f64).sqrt() / range
+                } else {
+                    0.0
+                },
+                by_actions: true,
+            },
+            Rule::FictitiousPlay => Step::Follow,
+            Rule::Replicator { step } => Step::Replicate { step },
+        }
+    }
+
+    /// Tells whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
+    ///
+    /// It is with simultaneous updates, a uniform average and regrets that are sums of all; else it bounds nothing.
+    pub(crate) fn regrets_are_nash_conv(&self) -> bool {
+        let plain = !matches!(
+            self.rule,
+            Rule::RegretMatching {
+                discount: Discount::Clip | Discount::Powers { .. },
+                ..
+            }
+        );
+        plain && self.updates == Updates::Simultaneous && self.average == 0.0
+    }
+
+    fn matching(discount: Discount, predictive: bool, average: f64) -> Self {
+        let rule = Rule::RegretMatching {
+            discount,
+            predictive,
+        };
+        Self::of(rule, Updates::Alternating, average)
+    }
+
+    fn of(rule: Rule, updates: Updates, average: f64) -> Self {
+        Self {
+            rule,
+            updates,
+            average,
+            stop: Stop {
+                iterations: DEFAULT_ITERATIONS,
+                nash_conv: 0.0,
+                time: None,
+            },
+        }
+    }
+}
+
+/// Gives `t^k`, the common powers without a call.
+fn power(t: u64, k: f64) -> f64 {
+    let t = t as f64;
+    if k == 0.0 {
+        1.0
+    } else if k == 1.0 {
+        t
+    } else if k == 2.0 {
+        t * t
+    } else {
+        t.powf(k)
+    }
+}
+
+/// Gives `t^k / (t^k + 1)`, with its limits for infinite `k`.
+fn kept(t: u64, k: f64) -> f64 {
+    1.0 / (1.0 + (t as f64).powf(-k))
+}

@@ -1,0 +1,187 @@
+//! Where a player's information sets stand.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a tree has fewer than 2^27 nodes, so slots are below 2^32"
+)]
+
+use super::{LANES, Vector};
+use crate::extensive::Sequences;
+
+/// The slot of the empty sequence.
+const ROOT: u32 = 0;
+/// The slot that lanes without a set hang on: its probability and its value are 0.
+const NOWHERE: u32 = LANES as u32 - 1;
+/// The component of a sequence that ends nowhere.
+const NO_COMPONENT: usize = usize::MAX;
+/// Public states keep to chunks of their own where that makes at most so many times the chunks.
+const MAX_CHUNK_GROWTH: usize = 2;
+
+/// Sets abreast: one vector an action, from `first` on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) first: u32,
+    pub(super) n_actions: u32,
+    /// The slot of the sequence that leads to each lane's set.
+    pub(super) parents: [u32; LANES],
+}
+
+/// A player's chunks, each behind those that lead to it, and the slot of each sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) chunks: Vec<Chunk>,
+    pub(super) slots: Vec<u32>,
+    pub(super) n_vectors: usize,
+}
+
+/// What decides the place of a set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    depth: u32,
+    n_actions: u32,
+    public: usize,
+    decision: usize,
+}
+
+/// Lays out both players' sets.
+pub(super) fn of(sequences: &Sequences) -> [Layout; 2] {
+    let components = components(sequences);
+    [0, 1].map(|player| {
+        let mut places = places(sequences, player, &components[player]);
+        places.sort_unstable();
+        Layout::of(sequences, player, &places)
+    })
+}
+
+impl Layout {
+    fn of(sequences: &Sequences, player: usize, places: &[Place]) -> Self {
+        let mut layout = Self {
+            chunks: vec![],
+            slots: vec![ROOT; sequences.n_sequences(player)],
+            n_vectors: 1,
+        };
+        for level in places.chunk_by(|a, b| (a.depth, a.n_actions) == (b.depth, b.n_actions)) {
+            let states = || level.chunk_by(|a, b| a.public == b.public);
+            let n_apart: usize = states().map(|state| state.len().div_ceil(LANES)).sum();
+            if n_apart <= MAX_CHUNK_GROWTH * level.len().div_ceil(LANES) {
+                states().for_each(|state| layout.push(sequences, player, state));
+            } else {
+                layout.push(sequences, player, level);
+            }
+        }
+        layout
+    }
+
+    /// Adds sets of equally many actions, in as few chunks as they need.
+    fn push(&mut self, sequences: &Sequences, player: usize, places: &[Place]) {
+        for places in places.chunks(LANES) {
+            let mut chunk = Chunk {
+                first: self.n_vectors as u32,
+                n_actions: places[0].n_actions,
+                parents: [NOWHERE; LANES],
+            };
+            for (lane, place) in places.iter().enumerate() {
+                let decision = sequences.decisions(player)[place.decision];
+                chunk.parents[lane] = self.slots[decision.parent as usize];
+                for action in 0..decision.n_actions {
+                    let slot = (chunk.first + action) * LANES as u32 + lane as u32;
+                    self.slots[(decision.first + action) as usize] = slot;
+                }
+            }
+            self.n_vectors += chunk.n_actions as usize;
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// Gives vectors of zeros, but 1 for the empty sequence.
+    pub(super) fn plan(&self) -> Vec<Vector> {
+        let mut plan = vec![[0.0; LANES]; self.n_vectors];
+        plan[0][ROOT as usize] = 1.0;
+        plan
+    }
+}
+
+/// Gives for each of a player's sets where it belongs.
+fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<Place> {
+    let decisions = sequences.decisions(player);
+    let mut depth_after = vec![0; sequences.n_sequences(player)];
+    // Ends of its own tell the public state of a set; without them those of the sets behind it do.
+    let mut behind = vec![NO_COMPONENT; sequences.n_sequences(player)];
+    let mut places = Vec::with_capacity(decisions.len());
+    for (index, decision) in decisions.iter().enumerate() {
+        let depth = depth_after[decision.parent as usize];
+        let own = decision.first as usize..(decision.first + decision.n_actions) as usize;
+        depth_after[own].fill(depth + 1);
+        places.push(Place {
+            depth,
+            n_actions: decision.n_actions,
+            public: NO_COMPONENT,
+            decision: index,
+        });
+    }
+    for (place, decision) in places.iter_mut().zip(decisions).rev() {
+        let own = decision.first as usize..(decision.first + decision.n_actions) as usize;
+        let least = |all: &[usize]| all[own.clone()].iter().copied().min();
+        let direct = least(components).unwrap_or(NO_COMPONENT);
+        place.public = if direct == NO_COMPONENT {
+            least(&behind).unwrap_or(NO_COMPONENT)
+        } else {
+            direct
+        };
+        let parent = &mut behind[decision.parent as usize];
+        *parent = place.public.min(*parent);
+    }
+    places
+}
+
+/// Gives for each sequence of each player the first end that it is connected with, through ends that sequences share.
+fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
+    let second = sequences.n_sequences(0);
+    let mut links: Vec<usize> = (0..second + sequences.n_sequences(1)).collect();
+    for leaf in 0..sequences.leaves().len() {
+        let &[row, col] = sequences.leaf_sequences(leaf) else {
+            continue;
+        };
+        // The empty sequence meets everybody and so tells nothing.
+        if row != ROOT && col != ROOT {
+            let (a, b) = (
+                representative(&mut links, row as usize),
+                representative(&mut links, second + col as usize),
+            );
+            links[a.max(b)] = a.min(b);
+        }
+    }
+    let mut first_end = vec![NO_COMPONENT; links.len()];
+    for leaf in (0..sequences.leaves().len()).rev() {
+        for (offset, &sequence) in [0, second].iter().zip(sequences.leaf_sequences(leaf)) {
+            let root = representative(&mut links, offset + sequence as usize);
+            first_end[root] = leaf;
+        }
+    }
+    let mut has_end = vec![false; links.len()];
+    for leaf in 0..sequences.leaves().len() {
+        for (offset, &sequence) in [0, second].iter().zip(sequences.leaf_sequences(leaf)) {
+            has_end[offset + sequence as usize] = true;
+        }
+    }
+    let mut component = |sequence: usize| {
+        let root = representative(&mut links, sequence);
+        if has_end[sequence] {
+            first_end[root]
+        } else {
+            NO_COMPONENT
+        }
+    };
+    let all: Vec<usize> = (0..has_end.len()).map(&mut component).collect();
+    let (rows, cols) = all.split_at(second);
+    [rows.to_vec(), cols.to_vec()]
+}
+
+/// Finds the representative of a class, and halves the way to it.
+fn representative(links: &mut [usize], mut member: usize) -> usize {
+    while links[member] != member {
+        links[member] = links[links[member]];
+        member = links[member];
+    }
+    member
+}

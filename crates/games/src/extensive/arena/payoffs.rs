@@ -1,0 +1,111 @@
+//! A player's payoffs, as tiles between vectors and one by one.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a tree has fewer than 2^27 nodes, so slots are below 2^32"
+)]
+
+use super::layout::Layout;
+use super::{LANES, Vector};
+use crate::extensive::Sequences;
+use std::collections::{BTreeMap, HashMap};
+
+/// From so many payoffs on, all between two vectors are held as a tile.
+const MIN_TILE: usize = LANES;
+
+/// What a vector of the other player's probabilities is multiplied by: one row of lanes for each of its lanes.
+type Matrix = [Vector; LANES];
+
+/// A tile's other vector and its matrix.
+#[derive(Clone, Copy, Debug)]
+struct Tile {
+    other: u32,
+    matrix: u32,
+}
+
+/// A payoff outside tiles: slots of both players.
+#[derive(Clone, Copy, Debug)]
+struct Single {
+    own: u32,
+    other: u32,
+    payoff: f64,
+}
+
+/// One player's payoffs, times the probabilities of chance.
+#[derive(Clone, Debug)]
+pub(super) struct Payoffs {
+    /// Where the tiles of each vector of the player start, and where they end.
+    starts: Vec<u32>,
+    tiles: Vec<Tile>,
+    matrices: Vec<Matrix>,
+    singles: Vec<Single>,
+}
+
+impl Payoffs {
+    /// Collects a player's payoffs.
+    pub(super) fn of(sequences: &Sequences, layouts: &[Layout; 2], player: usize) -> Self {
+        let (own, other) = (&layouts[player], &layouts[1 - player]);
+        let mut between: BTreeMap<(u32, u32), Vec<Single>> = BTreeMap::new();
+        for (leaf, payoff) in sequences.weighted_payoffs(player).into_iter().enumerate() {
+            let ends = sequences.leaf_sequences(leaf);
+            let single = Single {
+                own: own.slots[ends[player] as usize],
+                other: other.slots[ends[1 - player] as usize],
+                payoff,
+            };
+            let vectors = (single.own / LANES as u32, single.other / LANES as u32);
+            between.entry(vectors).or_default().push(single);
+        }
+        let mut payoffs = Self {
+            starts: vec![0; own.n_vectors + 1],
+            tiles: vec![],
+            matrices: vec![],
+            singles: vec![],
+        };
+        let mut known = HashMap::new();
+        for ((vector, other), singles) in between {
+            if singles.len() < MIN_TILE {
+                payoffs.singles.extend(singles);
+                continue;
+            }
+            let mut matrix = [[0.0; LANES]; LANES];
+            for single in singles {
+                let lane = |slot: u32| slot as usize % LANES;
+                matrix[lane(single.other)][lane(single.own)] += single.payoff;
+            }
+            let bits = matrix.as_flattened().iter().map(|payoff| payoff.to_bits());
+            let matrices = &mut payoffs.matrices;
+            let matrix = *known.entry(bits.collect::<Vec<u64>>()).or_insert_with(|| {
+                matrices.push(matrix);
+                matrices.len() as u32 - 1
+            });
+            payoffs.tiles.push(Tile { other, matrix });
+            payoffs.starts[vector as usize + 1] += 1;
+        }
+        for vector in 0..own.n_vectors {
+            payoffs.starts[vector + 1] += payoffs.starts[vector];
+        }
+        payoffs
+    }
+
+    /// Writes what each sequence's own ends are worth against the other player's probabilities of sequences.
+    #[inline(always)]
+    pub(super) fn values(&self, plan: &[Vector], values: &mut [Vector]) {
+        for (ends, values) in self.starts.windows(2).zip(&mut *values) {
+            let mut sums = [0.0; LANES];
+            for tile in &self.tiles[ends[0] as usize..ends[1] as usize] {
+                let plan = &plan[tile.other as usize];
+                for (p, row) in plan.iter().zip(&self.matrices[tile.matrix as usize]) {
+                    for lane in 0..LANES {
+                        sums[lane] += p * row[lane];
+                    }
+                }
+            }
+            *values = sums;
+        }
+        let (plan, values) = (plan.as_flattened(), values.as_flattened_mut());
+        for single in &self.singles {
+            values[single.own as usize] += single.payoff * plan[single.other as usize];
+        }
+    }
+}

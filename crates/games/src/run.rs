@@ -1,0 +1,369 @@
+//! Learning, from the first iteration to a judged solution.
+//!
+//! Role: the one loop that all games and all dynamics share: iterations, checkpoints, stopping, resuming.
+//! Method: at checkpoints, ever further apart, the average profile is judged by best responses.
+
+use crate::profile::{Game, Profile};
+use crate::{Dynamics, Error, Result, Rule, Updates};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// Up to this iteration every one is a checkpoint; later the next is a 32nd further on.
+const CHECKPOINT_SHARE: u64 = 32;
+/// How long a run goes on without a look at the clock.
+const CLOCK_EVERY: Duration = Duration::from_millis(2);
+
+/// What a learner knows: all that is needed to go on.
+///
+/// It is data for serde with the feature `serde`; [`Run::resume`] checks it.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct State {
+    /// Iterations done.
+    pub iteration: u64,
+    pub(crate) players: Vec<Learner>,
+}
+
+/// One player's part of a state, in the order of the game's own arrays.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Learner {
+    /// Sums of regrets.
+    pub(crate) regrets: Vec<f64>,
+    /// What is played next.
+    pub(crate) strategy: Vec<f64>,
+    /// The sum of weighted strategies (in extensive games, of the probabilities of sequences).
+    pub(crate) sum: Vec<f64>,
+}
+
+/// What a game does with a state: the crate's own part of [`Game`].
+#[doc(hidden)]
+pub trait Play {
+    /// Memory of an iteration that need not be kept.
+    type Scratch;
+
+    /// Gives the state before the first iteration.
+    fn start(&self, dynamics: &Dynamics) -> State;
+
+    /// Gives memory for iterations from a state on.
+    fn scratch(&self, state: &State) -> Self::Scratch;
+
+    /// Does iterations that end with these numbers.
+    fn iterate(
+        &self,
+        state: &mut State,
+        scratch: &mut Self::Scratch,
+        dynamics: &Dynamics,
+        until: u64,
+    );
+
+    /// Gives the average profile.
+    fn average(&self, state: &State) -> Profile;
+
+    /// Gives the largest range of a player's payoffs.
+    fn range(&self) -> f64;
+
+    /// Tells whether the rule can be used in this game.
+    fn supports(&self, rule: &Rule) -> bool;
+
+    /// Gives what regrets say of NashConv, in games where they do, if the dynamics let them.
+    fn regret_nash_conv(&self, state: &State) -> Option<f64>;
+}
+
+/// Why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Stopped {
+    /// NashConv is at most what was asked for.
+    AtTarget,
+    /// All iterations are done.
+    AfterIterations,
+    /// The time is over.
+    AfterTime,
+    /// The caller's progress function broke off.
+    ByCaller,
+}
+
+/// A look at a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Checkpoint {
+    /// Iterations done.
+    pub iteration: u64,
+    /// Time since the run began, without looks like this, in seconds.
+    pub seconds: f64,
+    /// NashConv of the average profile, in payoffs.
+    pub nash_conv: f64,
+}
+
+/// A profile and how good it is.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Solution {
+    /// The average profile.
+    pub strategies: Profile,
+    /// Player 0's expected payoff under it; in a zero-sum game within NashConv of the game's value.
+    pub value: f64,
+    /// Each player's expected payoff under it.
+    pub values: Vec<f64>,
+    /// The sum over players of what a best response gains, by best responses.
+    pub nash_conv: f64,
+    /// NashConv over the number of players.
+    pub exploitability: f64,
+    /// `(max R₁ + max R₂) / N` where that is NashConv (simultaneous updates, uniform average, plain sums of regrets, a
+    /// zero-sum strategic game), else nothing: elsewhere it bounds nothing.
+    pub regret_nash_conv: Option<f64>,
+    /// Iterations done.
+    pub iterations: u64,
+    /// Why the run stopped.
+    pub stopped: Stopped,
+    /// NashConv on the way.
+    pub trace: Vec<Checkpoint>,
+}
+
+/// Learns until the dynamics' stop, and gives the average profile with its distance from an equilibrium.
+///
+/// The same game and dynamics give the same bits, whatever else the machine does, unless a time stops the run.
+///
+/// # Errors
+/// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning, [`Error::RuleUnsupported`] if the rule is not
+/// made for games of this form.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, Dynamics, extensive::{Arena, Kuhn}, ndarray::array, solve};
+///
+/// let chicken = Bimatrix::new(array![[6, 2], [7, 0]], array![[6, 7], [2, 0]])?;
+/// assert!(solve(&chicken, &Dynamics::default())?.nash_conv < 1e-3);
+/// let poker = solve(&Arena::of(&Kuhn)?, &Dynamics::default().until(1e-6))?;
+/// assert!((poker.value + 1.0 / 18.0).abs() <= poker.nash_conv);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn solve<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
+    solve_with(game, dynamics, |_| ControlFlow::Continue(()))
+}
+
+/// Does what [`solve`] does, and shows every checkpoint to `progress`, which may break off.
+///
+/// # Errors
+/// As [`solve`].
+pub fn solve_with<G: Game>(
+    game: &G,
+    dynamics: &Dynamics,
+    progress: impl FnMut(&Checkpoint) -> ControlFlow<()>,
+) -> Result<Solution> {
+    Ok(Run::new(game, dynamics)?.finish(progress))
+}
+
+/// Learning that can be looked at, stopped and taken up again.
+///
+/// # Examples
+/// ```
+/// use games::{Dynamics, MatrixGame, Run, ndarray::array};
+///
+/// let game = MatrixGame::zero_sum(array![[1, -1], [-1, 1]])?;
+/// let dynamics = Dynamics::default().iterations(100);
+/// let mut run = Run::new(&game, &dynamics)?;
+/// run.advance(40);
+/// let kept = run.state().clone();
+/// let whole = Run::new(&game, &dynamics)?.finish(|_| std::ops::ControlFlow::Continue(()));
+/// let resumed = Run::resume(&game, &dynamics, kept)?.finish(|_| std::ops::ControlFlow::Continue(()));
+/// assert_eq!(whole.strategies, resumed.strategies);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub struct Run<'g, G: Game> {
+    game: &'g G,
+    dynamics: Dynamics,
+    state: State,
+    scratch: G::Scratch,
+    busy: Duration,
+    trace: Vec<Checkpoint>,
+}
+
+impl<G: Game> std::fmt::Debug for Run<'_, G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Run");
+        shown
+            .field("dynamics", &self.dynamics)
+            .field("iteration", &self.state.iteration);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl<'g, G: Game> Run<'g, G> {
+    /// Starts: all strategies are uniform, but for fictitious play.
+    ///
+    /// # Errors
+    /// As [`solve`].
+    pub fn new(game: &'g G, dynamics: &Dynamics) -> Result<Self> {
+        Self::from_state(game, dynamics, game.start(dynamics))
+    }
+
+    /// Goes on from a state of another run of the same game.
+    ///
+    /// # Errors
+    /// Beside those of [`solve`], [`Error::StateInvalid`] if the state is not of a game of this shape, or holds numbers
+    /// that no run makes.
+    pub fn resume(game: &'g G, dynamics: &Dynamics, state: State) -> Result<Self> {
+        check_state(&state, &game.start(dynamics))?;
+        Self::from_state(game, dynamics, state)
+    }
+
+    fn from_state(game: &'g G, dynamics: &Dynamics, state: State) -> Result<Self> {
+        dynamics.check(game.range())?;
+        if !game.supports(&dynamics.rule) {
+            return Err(Error::RuleUnsupported {
+                rule: dynamics.rule,
+            });
+        }
+        Ok(Self {
+            game,
+            dynamics: *dynamics,
+            scratch: game.scratch(&state),
+            state,
+            busy: Duration::ZERO,
+            trace: vec![],
+        })
+    }
+
+    /// Does so many iterations, whatever the dynamics' stop says.
+    pub fn advance(&mut self, iterations: u64) {
+        let begin = Instant::now();
+        let until = self.state.iteration.saturating_add(iterations);
+        self.game
+            .iterate(&mut self.state, &mut self.scratch, &self.dynamics, until);
+        self.busy += begin.elapsed();
+    }
+
+    /// Gives what is needed to go on.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Gives the average profile.
+    pub fn average(&self) -> Profile {
+        self.game.average(&self.state)
+    }
+
+    /// Learns until the dynamics' stop.
+    pub fn finish(mut self, mut progress: impl FnMut(&Checkpoint) -> ControlFlow<()>) -> Solution {
+        let stop = self.dynamics.stop;
+        loop {
+            let done = self.state.iteration;
+            let next = (done + 1 + done / CHECKPOINT_SHARE).min(stop.iterations);
+            let in_time = self.advance_in_time(next, stop.time);
+            let look = self.look();
+            let stopped = if look.nash_conv <= stop.nash_conv && stop.nash_conv > 0.0 {
+                Some(Stopped::AtTarget)
+            } else if self.state.iteration >= stop.iterations {
+                Some(Stopped::AfterIterations)
+            } else if !in_time {
+                Some(Stopped::AfterTime)
+            } else {
+                progress(&look).is_break().then_some(Stopped::ByCaller)
+            };
+            if let Some(stopped) = stopped {
+                return self.solution(stopped);
+            }
+        }
+    }
+
+    /// Does iterations up to a number, or until the time is over; tells whether it is not.
+    fn advance_in_time(&mut self, until: u64, time: Option<Duration>) -> bool {
+        let Some(time) = time else {
+            self.advance(until.saturating_sub(self.state.iteration));
+            return true;
+        };
+        let mut stride = 1;
+        while self.state.iteration < until && self.busy < time {
+            let before = self.busy;
+            self.advance(stride.min(until - self.state.iteration));
+            if self.busy - before < CLOCK_EVERY {
+                stride *= 2;
+            }
+        }
+        self.busy < time
+    }
+
+    fn look(&mut self) -> Checkpoint {
+        let nash_conv = self.game.responses(&self.average()).nash_conv();
+        let look = Checkpoint {
+            iteration: self.state.iteration,
+            seconds: self.busy.as_secs_f64(),
+            nash_conv,
+        };
+        self.trace.push(look);
+        look
+    }
+
+    fn solution(self, stopped: Stopped) -> Solution {
+        let strategies = self.average();
+        let answers = self.game.responses(&strategies);
+        let nash_conv = answers.nash_conv();
+        let counts = self.dynamics.regrets_are_nash_conv() && self.state.iteration > 0;
+        Solution {
+            value: answers.values[0],
+            values: answers.values,
+            nash_conv,
+            exploitability: nash_conv / self.game.n_players() as f64,
+            regret_nash_conv: if counts {
+                self.game.regret_nash_conv(&self.state)
+            } else {
+                None
+            },
+            iterations: self.state.iteration,
+            stopped,
+            trace: self.trace,
+            strategies,
+        }
+    }
+}
+
+/// Refuses a state that is not of the shape of a game's first one.
+fn check_state(state: &State, first: &State) -> Result<()> {
+    let invalid = |fault: String| Err(Error::StateInvalid { fault });
+    if state.players.len() != first.players.len() {
+        return invalid(format!(
+            "it has {} players, the game {}",
+            state.players.len(),
+            first.players.len()
+        ));
+    }
+    for (player, (given, first)) in state.players.iter().zip(&first.players).enumerate() {
+        let arrays = [
+            ("regrets", &given.regrets, &first.regrets, f64::MIN),
+            ("strategy", &given.strategy, &first.strategy, 0.0),
+            ("sum", &given.sum, &first.sum, 0.0),
+        ];
+        for (name, given, first, least) in arrays {
+            if given.len() != first.len() {
+                let fault = format!(
+                    "player {player}'s {name} has {} numbers, it must have {}",
+                    given.len(),
+                    first.len()
+                );
+                return invalid(fault);
+            }
+            if !given
+                .iter()
+                .all(|&number| number >= least && number.is_finite())
+            {
+                return invalid(format!(
+                    "player {player}'s {name} holds a number out of range"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives the players' numbers, in the order of updates.
+pub(crate) fn in_turn(
+    updates: Updates,
+    n_players: usize,
+) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let together = updates == Updates::Simultaneous;
+    let n_groups = if together { 1 } else { n_players };
+    let width = n_players / n_groups.max(1);
+    (0..n_groups).map(move |group| group * width..(group + 1) * width)
+}

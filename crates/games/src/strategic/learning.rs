@@ -1,0 +1,170 @@
+//! Strategic games as games to learn in.
+
+use super::StrategicGame;
+use crate::profile::{BestResponses, Game, Profile};
+use crate::regret;
+use crate::run::{Learner, Play, State, in_turn};
+use crate::{Dynamics, Rule};
+
+impl<G: StrategicGame> Game for G {
+    fn n_players(&self) -> usize {
+        self.shape().len()
+    }
+
+    fn choices(&self, player: usize) -> Vec<usize> {
+        vec![self.shape()[player]]
+    }
+
+    fn responses(&self, profile: &[Vec<f64>]) -> BestResponses {
+        let mut all: Vec<Vec<f64>> = self
+            .shape()
+            .iter()
+            .map(|&n_actions| vec![0.0; n_actions])
+            .collect();
+        self.all_action_values(profile, &mut all);
+        let mut answers = BestResponses {
+            values: vec![],
+            best_values: vec![],
+            strategies: vec![],
+        };
+        for (values, strategy) in all.iter().zip(profile) {
+            let value = values
+                .iter()
+                .zip(strategy)
+                .map(|(value, p)| value * p)
+                .sum();
+            let mut best = 0;
+            for (action, value) in values.iter().enumerate() {
+                if *value > values[best] {
+                    best = action;
+                }
+            }
+            let mut pure = vec![0.0; values.len()];
+            pure[best] = 1.0;
+            answers.values.push(value);
+            answers.best_values.push(values[best]);
+            answers.strategies.push(pure);
+        }
+        answers
+    }
+}
+
+/// What actions were worth in an iteration, and each player's range of payoffs.
+#[derive(Debug)]
+pub struct Scratch {
+    values: Vec<Vec<f64>>,
+    ranges: Vec<f64>,
+    strategies: Vec<Vec<f64>>,
+}
+
+impl<G: StrategicGame> Play for G {
+    type Scratch = Scratch;
+
+    fn start(&self, dynamics: &Dynamics) -> State {
+        let learner = |&n_actions: &usize| {
+            let mut strategy = vec![1.0 / n_actions as f64; n_actions];
+            if dynamics.rule == Rule::FictitiousPlay {
+                strategy.fill(0.0);
+                strategy[0] = 1.0;
+            }
+            Learner {
+                regrets: vec![0.0; n_actions],
+                strategy,
+                sum: vec![0.0; n_actions],
+            }
+        };
+        State {
+            iteration: 0,
+            players: self.shape().iter().map(learner).collect(),
+        }
+    }
+
+    fn scratch(&self, state: &State) -> Scratch {
+        let strategies: Vec<Vec<f64>> = state
+            .players
+            .iter()
+            .map(|player| player.strategy.clone())
+            .collect();
+        Scratch {
+            values: strategies.clone(),
+            ranges: (0..strategies.len())
+                .map(|player| self.payoff_range(player))
+                .collect(),
+            strategies,
+        }
+    }
+
+    fn iterate(&self, state: &mut State, scratch: &mut Scratch, dynamics: &Dynamics, until: u64) {
+        let Scratch {
+            values,
+            ranges,
+            strategies,
+        } = scratch;
+        while state.iteration < until {
+            state.iteration += 1;
+            let weight = dynamics.weight(state.iteration);
+            for players in in_turn(dynamics.updates, ranges.len()) {
+                if players.len() == 1 {
+                    self.action_values(players.start, strategies, &mut values[players.start]);
+                } else {
+                    self.all_action_values(strategies, values);
+                }
+                for player in players {
+                    let learner = &mut state.players[player];
+                    for (sum, p) in learner.sum.iter_mut().zip(&learner.strategy) {
+                        *sum += weight * p;
+                    }
+                    regret::step(
+                        dynamics.step(state.iteration, ranges[player]),
+                        lanes(&values[player]),
+                        lanes_mut(&mut learner.regrets),
+                        lanes_mut(&mut learner.strategy),
+                    );
+                    strategies[player].copy_from_slice(&learner.strategy);
+                }
+            }
+        }
+    }
+
+    fn average(&self, state: &State) -> Profile {
+        let average = |learner: &Learner| {
+            let total: f64 = learner.sum.iter().sum();
+            if total > 0.0 {
+                learner.sum.iter().map(|sum| sum / total).collect()
+            } else {
+                learner.strategy.clone()
+            }
+        };
+        state.players.iter().map(average).collect()
+    }
+
+    fn range(&self) -> f64 {
+        let ranges = (0..self.shape().len()).map(|player| self.payoff_range(player));
+        ranges.fold(0.0, f64::max)
+    }
+
+    fn supports(&self, _rule: &Rule) -> bool {
+        true
+    }
+
+    fn regret_nash_conv(&self, state: &State) -> Option<f64> {
+        let largest = |learner: &Learner| {
+            learner
+                .regrets
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, f64::max)
+        };
+        let sum: f64 = state.players.iter().map(largest).sum();
+        self.is_zero_sum().then(|| sum / state.iteration as f64)
+    }
+}
+
+/// Sees numbers as one lane.
+fn lanes(numbers: &[f64]) -> &[[f64; 1]] {
+    numbers.as_chunks().0
+}
+
+fn lanes_mut(numbers: &mut [f64]) -> &mut [[f64; 1]] {
+    numbers.as_chunks_mut().0
+}

@@ -1,0 +1,127 @@
+//! Every variant of CFR against the reference's 80-bit traces.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
+mod support;
+
+use games::extensive::{Arena, Kuhn, Leduc, LiarsDice};
+use games::{Dynamics, Profile, Run, Updates, nash_conv};
+use serde_json::Value;
+use tensor_core::compare::{Bound, assert_close};
+
+/// A row of the reference may be compared this closely where rounding decides no ties up to there.
+const GATE: f64 = 1e-9;
+
+fn dynamics(name: &str) -> Dynamics {
+    let (algorithm, updates) = name.split_once('/').unwrap();
+    let dynamics = match algorithm {
+        "cfr" => Dynamics::regret_matching(),
+        "cfr+" => Dynamics::regret_matching_plus(),
+        "lcfr" => Dynamics::linear(),
+        "dcfr" => Dynamics::discounted(1.5, 0.0, 2.0),
+        "pcfr+" => Dynamics::predictive_regret_matching_plus(),
+        other => panic!("the reference has an algorithm {other}"),
+    };
+    dynamics.updates(match updates {
+        "alternating" => Updates::Alternating,
+        "simultaneous" => Updates::Simultaneous,
+        other => panic!("the reference has updates {other}"),
+    })
+}
+
+fn arena(name: &str) -> Arena {
+    match name {
+        "kuhn_poker" => Arena::of(&Kuhn),
+        "leduc_poker" => Arena::of(&Leduc::new()),
+        "liars_dice(dice_sides=3)" => Arena::of(&LiarsDice::new(3, 1).unwrap()),
+        "liars_dice(dice_sides=4)" => Arena::of(&LiarsDice::new(4, 1).unwrap()),
+        other => panic!("the reference has a game {other}"),
+    }
+    .unwrap()
+}
+
+/// Compares NashConv with the reference at all rows of a variant; gives how many were compared.
+fn check(game: &Arena, name: &str, rows: &[Value]) -> usize {
+    let dynamics = dynamics(name);
+    let mut run = Run::new(game, &dynamics).unwrap();
+    let (mut ours, mut theirs) = (vec![], vec![]);
+    for row in rows {
+        let iteration = row["iteration"].as_u64().unwrap();
+        run.advance(iteration - run.state().iteration);
+        let found = nash_conv(game, &run.average()).unwrap();
+        let expected = row["nash_conv"].as_f64().unwrap();
+        if row["gate_1e9"] == true {
+            ours.push(found);
+            theirs.push(expected);
+        } else {
+            // Ties at zero regret are decided by rounding: the order of magnitude is what remains.
+            assert!(
+                (0.5..2.0).contains(&(found / expected)),
+                "{name} {iteration}: {found} {expected}"
+            );
+        }
+    }
+    assert_close(&ours, &theirs, Bound::exact().or_absolute(GATE));
+    ours.len()
+}
+
+#[test]
+fn every_variant_follows_the_reference() {
+    let reference = support::reference();
+    let mut n_gated = 0;
+    for entry in reference["extensive_games"].as_array().unwrap() {
+        let game = arena(entry["game"].as_str().unwrap());
+        for (name, rows) in entry["convergence"].as_object().unwrap() {
+            n_gated += check(&game, name, rows.as_array().unwrap());
+        }
+    }
+    assert_eq!(n_gated, 297);
+}
+
+fn uniform(game: &Arena) -> Profile {
+    Run::new(game, &Dynamics::default()).unwrap().average()
+}
+
+#[test]
+fn uniform_profiles_have_the_published_nash_conv() {
+    for entry in support::reference()["extensive_games"].as_array().unwrap() {
+        let game = arena(entry["game"].as_str().unwrap());
+        let found = nash_conv(&game, &uniform(&game)).unwrap();
+        let expected = entry["uniform_nash_conv"].as_f64().unwrap();
+        assert_close(&[found], &[expected], Bound::exact().or_absolute(1e-14));
+    }
+}
+
+#[test]
+fn liars_dice_of_four_faces_follows_cfr_plus_as_published() {
+    // 12 digits, the last of which was not rounded.
+    let game = arena("liars_dice(dice_sides=4)");
+    let dynamics = Dynamics::regret_matching_plus();
+    let mut run = Run::new(&game, &dynamics).unwrap();
+    let published = [
+        (1, 1.310119047619),
+        (10, 0.213123610117),
+        (100, 0.004590428127),
+        (1000, 0.000090664054),
+    ];
+    for (iteration, expected) in published {
+        run.advance(iteration - run.state().iteration);
+        let found = nash_conv(&game, &run.average()).unwrap();
+        assert_close([found], [expected], Bound::exact().or_absolute(1e-12));
+    }
+}
+
+#[test]
+fn nash_conv_of_liars_dice_falls_as_one_over_the_iterations() {
+    let game = arena("liars_dice(dice_sides=3)");
+    let mut run = Run::new(&game, &Dynamics::regret_matching()).unwrap();
+    for iteration in [20, 50, 100, 200, 500, 1000] {
+        run.advance(iteration - run.state().iteration);
+        let found = nash_conv(&game, &run.average()).unwrap();
+        let expected = 1.692_485_180_050_863_4 / iteration as f64;
+        assert_close([found], [expected], Bound::exact().or_absolute(1e-14));
+    }
+}
