@@ -5,7 +5,7 @@
 //! Method: in iteration `t`, from 1, a player learns what each of its actions was worth, updates, and its average takes
 //! up the strategy that it played (the one before the update) with weight `t^average`.
 
-use crate::regret::Step;
+use crate::regret::{Keep, Step};
 use crate::{Error, Result};
 use std::time::Duration;
 
@@ -283,16 +283,15 @@ impl Dynamics {
                 discount,
                 predictive,
             } => {
-                let (positive, negative) = match discount {
-                    Discount::None => (1.0, 1.0),
-                    Discount::Clip => (1.0, 0.0),
-                    Discount::Powers { alpha, beta } => (kept(t, alpha), kept(t, beta)),
+                let keep = match discount {
+                    Discount::None => Keep::All,
+                    Discount::Clip => Keep::Positive,
+                    Discount::Powers { alpha, beta } => Keep::Shares {
+                        positive: kept(t, alpha),
+                        negative: kept(t, beta),
+                    },
                 };
-                Step::Match {
-                    positive,
-                    negative,
-                    predictive,
-                }
+                Step::Match { keep, predictive }
             }
             Rule::Hedge { rate: Some(rate) } => Step::Hedge {
                 rate,

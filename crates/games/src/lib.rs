@@ -3,6 +3,7 @@
 //! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
 //! equilibrium. What a solver claims is always measured by a best response that shares nothing with it.
 
+mod batch;
 mod dynamics;
 mod error;
 pub mod extensive;
@@ -10,8 +11,10 @@ mod number;
 mod profile;
 mod regret;
 mod run;
+mod simd;
 mod strategic;
 
+pub use batch::{Batch, BatchSolution};
 pub use dynamics::{Discount, Dynamics, Rule, Stop, Updates};
 pub use error::{Error, Result};
 pub use ndarray;

@@ -2,21 +2,20 @@
 //!
 //! Role: the only place where regrets become strategies, for a matrix game's player and for every information set of an
 //! extensive game alike.
-//! Method: `L` sets of equally many actions abreast, one a lane. The regret of action `a` grows by its value less the
+//! Method: sets of equally many actions abreast, one a lane of a CPU's vectors; a single set is one lane. The regret of action `a` grows by its value less the
 //! strategy's, is discounted by a factor for its sign, and what is positive of it, normalised, is the next strategy;
 //! a predictive rule counts the last regret twice. All choices of rules are these factors.
 //! Source: Hart and Mas-Colell 2000 (regret matching); Tammelin 2014 (clipping); Brown and Sandholm 2019 (discounts);
 //! Farina, Kroer and Sandholm 2021 (prediction); Freund and Schapire 1997 (Hedge); Brown 1951 (fictitious play).
 
+use crate::simd::{map, mul_then_add};
+use pulp::Simd;
+
 /// What a rule does in one iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Regret matching: factors of positive and of negative sums, and whether the last regret counts twice.
-    Match {
-        positive: f64,
-        negative: f64,
-        predictive: bool,
-    },
+    /// Regret matching; whether the last regret counts twice.
+    Match { keep: Keep, predictive: bool },
     /// Probabilities in proportion to `exp(rate * regret)`, where the rate may be by `sqrt(ln n)` larger for `n` actions.
     Hedge { rate: f64, by_actions: bool },
     /// The first of the best actions so far.
@@ -25,126 +24,206 @@ pub(crate) enum Step {
     Replicate { step: f64 },
 }
 
+/// What is kept of sums of regrets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Keep {
+    All,
+    Positive,
+    /// Positive and negative sums times these.
+    Shares {
+        positive: f64,
+        negative: f64,
+    },
+}
+
 /// Below this sum of positive regrets there are none: its reciprocal would overflow.
 const NOTHING: f64 = f64::MIN_POSITIVE;
 
+/// Which of several vectors side by side: the `at`-th of each `of`, one such group for each action.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) at: usize,
+    pub(crate) of: usize,
+}
+
+/// All there is.
+pub(crate) const WHOLE: Part = Part { at: 0, of: 1 };
+
+/// What a set of sets abreast knows.
+pub(crate) struct Sets<'a, S: Simd> {
+    pub(crate) values: &'a [S::f64s],
+    pub(crate) regrets: &'a mut [S::f64s],
+    pub(crate) strategy: &'a mut [S::f64s],
+}
+
 /// Takes what each action was worth, and gives what the strategy was worth, before it writes the next.
 ///
-/// Shapes: one item for each action. Ties and the lack of positive regrets give equal probabilities.
+/// Shapes: `part.of` vectors for each action. Without positive regrets all actions are equally likely.
 #[inline(always)]
-pub(crate) fn step<const L: usize>(
-    step: Step,
-    values: &[[f64; L]],
-    regrets: &mut [[f64; L]],
-    strategy: &mut [[f64; L]],
-) -> [f64; L] {
-    let mut worth = [0.0; L];
-    for (values, strategy) in values.iter().zip(&*strategy) {
-        for lane in 0..L {
-            worth[lane] += values[lane] * strategy[lane];
-        }
+pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Part) -> S::f64s {
+    let Part { at, of } = part;
+    let Sets {
+        values,
+        regrets,
+        strategy,
+    } = sets;
+    let zero = simd.splat_f64s(0.0);
+    let mut worth = zero;
+    for (values, strategy) in values.chunks_exact(of).zip(strategy.chunks_exact(of)) {
+        worth = mul_then_add(simd, values[at], strategy[at], worth);
     }
     match step {
-        Step::Match {
-            positive,
-            negative,
-            predictive,
-        } => {
-            let ahead = if predictive { 1.0 } else { 0.0 };
-            let mut total = [0.0; L];
-            let actions = values.iter().zip(&mut *regrets).zip(&mut *strategy);
-            for ((values, regrets), strategy) in actions {
-                for lane in 0..L {
-                    let last = values[lane] - worth[lane];
-                    let sum = regrets[lane] + last;
-                    let sum = sum * if sum > 0.0 { positive } else { negative };
-                    regrets[lane] = sum;
-                    let next = (sum + ahead * last).max(0.0);
-                    strategy[lane] = next;
-                    total[lane] += next;
+        Step::Match { keep, predictive } => {
+            let sets = Sets {
+                values,
+                regrets,
+                strategy,
+            };
+            let ahead = (worth, predictive);
+            match keep {
+                Keep::All => matching(simd, ahead, sets, part, |sum| sum),
+                Keep::Positive => matching(simd, ahead, sets, part, |sum| simd.max_f64s(sum, zero)),
+                Keep::Shares { positive, negative } => {
+                    let shares = (simd.splat_f64s(positive), simd.splat_f64s(negative));
+                    matching(simd, ahead, sets, part, |sum| {
+                        let is_positive = simd.greater_than_f64s(sum, zero);
+                        simd.mul_f64s(sum, simd.select_f64s(is_positive, shares.0, shares.1))
+                    });
                 }
             }
-            normalise(strategy, total);
         }
         Step::Hedge { rate, by_actions } => {
-            accumulate(values, &worth, regrets);
-            let n_actions = values.len() as f64;
-            let factor = if by_actions {
-                n_actions.ln().sqrt()
-            } else {
-                1.0
-            };
-            hedge(rate * factor, regrets, strategy);
+            let n_actions = (values.len() / of) as f64;
+            let rate = rate
+                * if by_actions {
+                    n_actions.ln().sqrt()
+                } else {
+                    1.0
+                };
+            let highest = accumulate(simd, worth, values, regrets, part);
+            let mut total = zero;
+            for (regrets, strategy) in regrets.chunks_exact(of).zip(strategy.chunks_exact_mut(of)) {
+                let behind = simd.sub_f64s(regrets[at], highest);
+                strategy[at] = map(simd, behind, |behind| (rate * behind).exp());
+                total = simd.add_f64s(total, strategy[at]);
+            }
+            normalise(simd, strategy, total, part);
         }
         Step::Follow => {
-            accumulate(values, &worth, regrets);
-            follow(regrets, strategy);
+            let highest = accumulate(simd, worth, values, regrets, part);
+            first(simd, highest, regrets, strategy, part);
         }
         Step::Replicate { step } => {
-            accumulate(values, &worth, regrets);
-            let mut total = [0.0; L];
-            for (values, strategy) in values.iter().zip(&mut *strategy) {
-                for lane in 0..L {
-                    strategy[lane] *= 1.0 + step * (values[lane] - worth[lane]);
-                    total[lane] += strategy[lane];
-                }
+            let (one, step) = (simd.splat_f64s(1.0), simd.splat_f64s(step));
+            let mut total = zero;
+            for (values, strategy) in values.chunks_exact(of).zip(strategy.chunks_exact_mut(of)) {
+                let growth = mul_then_add(simd, step, simd.sub_f64s(values[at], worth), one);
+                strategy[at] = simd.mul_f64s(strategy[at], growth);
+                total = simd.add_f64s(total, strategy[at]);
             }
-            normalise(strategy, total);
+            normalise(simd, strategy, total, part);
         }
     }
     worth
 }
 
+/// Regret matching, of whose sums `keep` leaves what is kept.
+#[inline(always)]
+fn matching<S: Simd>(
+    simd: S,
+    (worth, predictive): (S::f64s, bool),
+    sets: Sets<'_, S>,
+    part: Part,
+    keep: impl Fn(S::f64s) -> S::f64s,
+) {
+    let Part { at, of } = part;
+    let zero = simd.splat_f64s(0.0);
+    let mut total = zero;
+    let values = sets.values.chunks_exact(of);
+    let learnt = sets
+        .regrets
+        .chunks_exact_mut(of)
+        .zip(sets.strategy.chunks_exact_mut(of));
+    for (values, (regrets, strategy)) in values.zip(learnt) {
+        let last = simd.sub_f64s(values[at], worth);
+        let sum = keep(simd.add_f64s(regrets[at], last));
+        regrets[at] = sum;
+        let ahead = if predictive {
+            simd.add_f64s(sum, last)
+        } else {
+            sum
+        };
+        strategy[at] = simd.max_f64s(ahead, zero);
+        total = simd.add_f64s(total, strategy[at]);
+    }
+    normalise(simd, sets.strategy, total, part);
+}
+
+/// Writes 1 for the first of the highest values, and 0 for the others.
+#[inline(always)]
+pub(crate) fn first<S: Simd>(
+    simd: S,
+    highest: S::f64s,
+    values: &[S::f64s],
+    chosen: &mut [S::f64s],
+    part: Part,
+) {
+    let Part { at, of } = part;
+    let zero = simd.splat_f64s(0.0);
+    // What comes later finds nothing left.
+    let mut left = simd.splat_f64s(1.0);
+    for (values, chosen) in values.chunks_exact(of).zip(chosen.chunks_exact_mut(of)) {
+        let is_lower = simd.greater_than_f64s(highest, values[at]);
+        chosen[at] = simd.select_f64s(is_lower, zero, left);
+        left = simd.sub_f64s(left, chosen[at]);
+    }
+}
+
+/// Gives the highest value.
+#[inline(always)]
+pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Part) -> S::f64s {
+    let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
+    for values in values.chunks_exact(part.of) {
+        highest = greater(simd, values[part.at], highest);
+    }
+    highest
+}
+
+/// Adds regrets up, and gives the highest sum.
+#[inline(always)]
+fn accumulate<S: Simd>(
+    simd: S,
+    worth: S::f64s,
+    values: &[S::f64s],
+    regrets: &mut [S::f64s],
+    part: Part,
+) -> S::f64s {
+    let Part { at, of } = part;
+    let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
+    for (values, regrets) in values.chunks_exact(of).zip(regrets.chunks_exact_mut(of)) {
+        regrets[at] = simd.add_f64s(regrets[at], simd.sub_f64s(values[at], worth));
+        highest = greater(simd, regrets[at], highest);
+    }
+    highest
+}
+
+#[inline(always)]
+fn greater<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+    simd.max_f64s(a, b)
+}
+
 /// Divides by the sum; where there is none, all actions are equally likely.
 #[inline(always)]
-fn normalise<const L: usize>(strategy: &mut [[f64; L]], total: [f64; L]) {
-    let equal = 1.0 / strategy.len() as f64;
-    let is_some = total.map(|total| total >= NOTHING);
-    let inverse = total.map(|total| 1.0 / total.max(NOTHING));
-    for strategy in strategy {
-        for lane in 0..L {
-            let share = strategy[lane] * inverse[lane];
-            strategy[lane] = if is_some[lane] { share } else { equal };
-        }
-    }
-}
-
-#[inline(always)]
-fn accumulate<const L: usize>(values: &[[f64; L]], worth: &[f64; L], regrets: &mut [[f64; L]]) {
-    for (values, regrets) in values.iter().zip(regrets) {
-        for lane in 0..L {
-            regrets[lane] += values[lane] - worth[lane];
-        }
-    }
-}
-
-fn hedge<const L: usize>(rate: f64, regrets: &[[f64; L]], strategy: &mut [[f64; L]]) {
-    let mut highest = [f64::NEG_INFINITY; L];
-    for regrets in regrets {
-        for lane in 0..L {
-            highest[lane] = highest[lane].max(regrets[lane]);
-        }
-    }
-    let mut total = [0.0; L];
-    for (regrets, strategy) in regrets.iter().zip(&mut *strategy) {
-        for lane in 0..L {
-            strategy[lane] = (rate * (regrets[lane] - highest[lane])).exp();
-            total[lane] += strategy[lane];
-        }
-    }
-    normalise(strategy, total);
-}
-
-fn follow<const L: usize>(regrets: &[[f64; L]], strategy: &mut [[f64; L]]) {
-    for lane in 0..L {
-        let mut best = 0;
-        for (action, regrets_of) in regrets.iter().enumerate() {
-            if regrets_of[lane] > regrets[best][lane] {
-                best = action;
-            }
-        }
-        for (action, strategy) in strategy.iter_mut().enumerate() {
-            strategy[lane] = f64::from(u8::from(action == best));
-        }
+fn normalise<S: Simd>(simd: S, strategy: &mut [S::f64s], total: S::f64s, part: Part) {
+    let Part { at, of } = part;
+    let equal = simd.splat_f64s(1.0 / (strategy.len() / of) as f64);
+    let is_some = simd.greater_than_f64s(total, simd.splat_f64s(NOTHING));
+    let inverse = simd.div_f64s(
+        simd.splat_f64s(1.0),
+        simd.select_f64s(is_some, total, equal),
+    );
+    for strategy in strategy.chunks_exact_mut(of) {
+        let share = simd.mul_f64s(strategy[at], inverse);
+        strategy[at] = simd.select_f64s(is_some, share, equal);
     }
 }

@@ -4,6 +4,7 @@
 //! Method: at checkpoints, ever further apart, the average profile is judged by best responses.
 
 use crate::profile::{Game, Profile};
+use crate::simd::Numbers;
 use crate::{Dynamics, Error, Result, Rule, Updates};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -29,11 +30,11 @@ pub struct State {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Learner {
     /// Sums of regrets.
-    pub(crate) regrets: Vec<f64>,
+    pub(crate) regrets: Numbers,
     /// What is played next.
-    pub(crate) strategy: Vec<f64>,
+    pub(crate) strategy: Numbers,
     /// The sum of weighted strategies (in extensive games, of the probabilities of sequences).
-    pub(crate) sum: Vec<f64>,
+    pub(crate) sum: Numbers,
 }
 
 /// What a game does with a state: the crate's own part of [`Game`].

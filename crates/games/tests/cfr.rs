@@ -91,7 +91,7 @@ fn uniform_profiles_have_the_published_nash_conv() {
         let game = arena(entry["game"].as_str().unwrap());
         let found = nash_conv(&game, &uniform(&game)).unwrap();
         let expected = entry["uniform_nash_conv"].as_f64().unwrap();
-        assert_close(&[found], &[expected], Bound::exact().or_absolute(1e-14));
+        assert_close([found], [expected], Bound::exact().or_absolute(1e-14));
     }
 }
 

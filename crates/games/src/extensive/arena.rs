@@ -19,15 +19,6 @@ use crate::number::nearest;
 use crate::{Error, Labels, Result};
 use layout::Layout;
 use payoffs::Payoffs;
-use std::sync::LazyLock;
-
-static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
-
-/// Information sets abreast.
-const LANES: usize = 8;
-
-/// A number for each set of a chunk.
-type Vector = [f64; LANES];
 
 /// A two-player game, compiled.
 ///

@@ -2,9 +2,11 @@
 
 use super::StrategicGame;
 use crate::profile::{BestResponses, Game, Profile};
-use crate::regret;
+use crate::regret::{self, Sets, WHOLE};
 use crate::run::{Learner, Play, State, in_turn};
+use crate::simd::Numbers;
 use crate::{Dynamics, Rule};
+use pulp::Scalar;
 
 impl<G: StrategicGame> Game for G {
     fn n_players(&self) -> usize {
@@ -62,15 +64,16 @@ impl<G: StrategicGame> Play for G {
 
     fn start(&self, dynamics: &Dynamics) -> State {
         let learner = |&n_actions: &usize| {
-            let mut strategy = vec![1.0 / n_actions as f64; n_actions];
+            let mut strategy = Numbers::zeros(n_actions);
+            strategy.fill(1.0 / n_actions as f64);
             if dynamics.rule == Rule::FictitiousPlay {
                 strategy.fill(0.0);
                 strategy[0] = 1.0;
             }
             Learner {
-                regrets: vec![0.0; n_actions],
+                regrets: Numbers::zeros(n_actions),
                 strategy,
-                sum: vec![0.0; n_actions],
+                sum: Numbers::zeros(n_actions),
             }
         };
         State {
@@ -83,7 +86,7 @@ impl<G: StrategicGame> Play for G {
         let strategies: Vec<Vec<f64>> = state
             .players
             .iter()
-            .map(|player| player.strategy.clone())
+            .map(|player| player.strategy.to_vec())
             .collect();
         Scratch {
             values: strategies.clone(),
@@ -111,15 +114,16 @@ impl<G: StrategicGame> Play for G {
                 }
                 for player in players {
                     let learner = &mut state.players[player];
-                    for (sum, p) in learner.sum.iter_mut().zip(&learner.strategy) {
+                    for (sum, p) in learner.sum.iter_mut().zip(&*learner.strategy) {
                         *sum += weight * p;
                     }
-                    regret::step(
-                        dynamics.step(state.iteration, ranges[player]),
-                        lanes(&values[player]),
-                        lanes_mut(&mut learner.regrets),
-                        lanes_mut(&mut learner.strategy),
-                    );
+                    let step = dynamics.step(state.iteration, ranges[player]);
+                    let sets = Sets::<Scalar> {
+                        values: &values[player],
+                        regrets: &mut learner.regrets,
+                        strategy: &mut learner.strategy,
+                    };
+                    regret::step(Scalar, step, sets, WHOLE);
                     strategies[player].copy_from_slice(&learner.strategy);
                 }
             }
@@ -132,7 +136,7 @@ impl<G: StrategicGame> Play for G {
             if total > 0.0 {
                 learner.sum.iter().map(|sum| sum / total).collect()
             } else {
-                learner.strategy.clone()
+                learner.strategy.to_vec()
             }
         };
         state.players.iter().map(average).collect()
@@ -158,13 +162,4 @@ impl<G: StrategicGame> Play for G {
         let sum: f64 = state.players.iter().map(largest).sum();
         self.is_zero_sum().then(|| sum / state.iteration as f64)
     }
-}
-
-/// Sees numbers as one lane.
-fn lanes(numbers: &[f64]) -> &[[f64; 1]] {
-    numbers.as_chunks().0
-}
-
-fn lanes_mut(numbers: &mut [f64]) -> &mut [[f64; 1]] {
-    numbers.as_chunks_mut().0
 }

@@ -4,9 +4,7 @@
 //! sums are in an order that depends on the shape alone, so every CPU gives the same bits.
 //! Shapes: `a` is `[rows, cols]`, row-major; `x` has `rows` numbers and `y` has `cols`.
 
-use std::sync::LazyLock;
-
-static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
+use crate::simd::simd;
 
 /// Numbers that are summed side by side.
 const LANES: usize = 8;
@@ -15,66 +13,36 @@ const SUMS: usize = 4;
 /// Rows that [`left`] adds in one pass over its result.
 const ROWS: usize = 4;
 
-/// Writes `a y`, the worth of each row.
-pub(crate) fn right(a: &[f64], y: &[f64], out: &mut [f64]) {
-    assert_eq!(a.len(), y.len() * out.len(), "shapes of a product");
-    ARCH.dispatch(
-        #[inline(always)]
-        || {
-            for (row, out) in a.chunks_exact(y.len()).zip(out) {
-                *out = dot(row, y);
-            }
-        },
-    );
-}
+simd! {
+    /// Writes `a y`, the worth of each row.
+    pub(super) fn right<'a, S>(_simd; a: &'a [f64], y: &'a [f64], out: &'a mut [f64]) {
+        assert_eq!(a.len(), y.len() * out.len(), "shapes of a product");
+        for (row, out) in a.chunks_exact(y.len()).zip(out) {
+            *out = dot(row, y);
+        }
+    }
 
-/// Writes `aᵀ x`, the worth of each column.
-pub(crate) fn left(a: &[f64], x: &[f64], out: &mut [f64]) {
-    assert_eq!(a.len(), x.len() * out.len(), "shapes of a product");
-    let cols = out.len();
-    ARCH.dispatch(
-        #[inline(always)]
-        || {
-            out.fill(0.0);
-            let whole = x.len() / ROWS * ROWS;
-            let blocks = a.chunks_exact(ROWS * cols);
-            for (block, x) in blocks.zip(x.chunks_exact(ROWS)) {
-                add_rows(block, x, out);
-            }
-            for (row, &x) in a[whole * cols..].chunks_exact(cols).zip(&x[whole..]) {
-                for (out, &a) in out.iter_mut().zip(row) {
-                    *out += x * a;
-                }
-            }
-        },
-    );
-}
+    /// Writes `aᵀ x`, the worth of each column.
+    pub(super) fn left<'a, S>(_simd; a: &'a [f64], x: &'a [f64], out: &'a mut [f64]) {
+        assert_eq!(a.len(), x.len() * out.len(), "shapes of a product");
+        out.fill(0.0);
+        for (rows, x) in a.chunks(ROWS * out.len()).zip(x.chunks(ROWS)) {
+            add_rows(rows, x, out);
+        }
+    }
 
-/// Writes `a y` and `aᵀ x` in one pass over the matrix; the same bits as [`right`] and [`left`].
-pub(crate) fn both(a: &[f64], x: &[f64], y: &[f64], right: &mut [f64], left: &mut [f64]) {
-    assert_eq!(a.len(), x.len() * y.len(), "shapes of a product");
-    let cols = y.len();
-    ARCH.dispatch(
-        #[inline(always)]
-        || {
-            left.fill(0.0);
-            let blocks = a.chunks(ROWS * cols);
-            for ((block, x), right) in blocks.zip(x.chunks(ROWS)).zip(right.chunks_mut(ROWS)) {
-                for (row, right) in block.chunks_exact(cols).zip(right) {
-                    *right = dot(row, y);
-                }
-                if x.len() == ROWS {
-                    add_rows(block, x, left);
-                } else {
-                    for (row, &x) in block.chunks_exact(cols).zip(x) {
-                        for (left, &a) in left.iter_mut().zip(row) {
-                            *left += x * a;
-                        }
-                    }
-                }
+    /// Writes `a y` and `aᵀ x` in one pass over the matrix; the same bits as [`right`] and [`left`].
+    pub(super) fn both<'a, S>(_simd; a: &'a [f64], x: &'a [f64], y: &'a [f64], right: &'a mut [f64], left: &'a mut [f64]) {
+        assert_eq!(a.len(), x.len() * y.len(), "shapes of a product");
+        left.fill(0.0);
+        let blocks = a.chunks(ROWS * y.len()).zip(x.chunks(ROWS));
+        for ((rows, x), right) in blocks.zip(right.chunks_mut(ROWS)) {
+            for (row, right) in rows.chunks_exact(y.len()).zip(right) {
+                *right = dot(row, y);
             }
-        },
-    );
+            add_rows(rows, x, left);
+        }
+    }
 }
 
 #[inline(always)]
@@ -100,17 +68,22 @@ fn dot(row: &[f64], y: &[f64]) -> f64 {
     sums[0]
 }
 
+/// Adds rows times numbers, four at a time where there are four.
 #[inline(always)]
-fn add_rows(block: &[f64], x: &[f64], out: &mut [f64]) {
-    let cols = out.len();
-    let (first, rest) = block.split_at(cols);
-    let (second, rest) = rest.split_at(cols);
-    let (third, fourth) = rest.split_at(cols);
-    for col in 0..cols {
-        out[col] = out[col]
-            + x[0] * first[col]
-            + x[1] * second[col]
-            + x[2] * third[col]
-            + x[3] * fourth[col];
+fn add_rows(rows: &[f64], x: &[f64], out: &mut [f64]) {
+    let n = out.len();
+    if let &[x0, x1, x2, x3] = x {
+        let (r0, rest) = rows.split_at(n);
+        let (r1, rest) = rest.split_at(n);
+        let (r2, r3) = rest.split_at(n);
+        for ((((out, r0), r1), r2), r3) in out.iter_mut().zip(r0).zip(r1).zip(r2).zip(r3) {
+            *out = *out + x0 * r0 + x1 * r1 + x2 * r2 + x3 * r3;
+        }
+        return;
+    }
+    for (row, x) in rows.chunks_exact(n).zip(x) {
+        for (out, a) in out.iter_mut().zip(row) {
+            *out += x * a;
+        }
     }
 }

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 /// Reads `testdata/games-reference.json`.
-pub fn reference() -> Value {
+pub(crate) fn reference() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/games-reference.json");
     let text = std::fs::read_to_string(path).unwrap();
     serde_json::from_str(&text).unwrap()

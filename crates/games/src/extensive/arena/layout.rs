@@ -5,8 +5,8 @@
     reason = "a tree has fewer than 2^27 nodes, so slots are below 2^32"
 )]
 
-use super::{LANES, Vector};
 use crate::extensive::Sequences;
+use crate::simd::{LANES, Vector};
 
 /// The slot of the empty sequence.
 const ROOT: u32 = 0;
@@ -95,8 +95,8 @@ impl Layout {
 
     /// Gives vectors of zeros, but 1 for the empty sequence.
     pub(super) fn plan(&self) -> Vec<Vector> {
-        let mut plan = vec![[0.0; LANES]; self.n_vectors];
-        plan[0][ROOT as usize] = 1.0;
+        let mut plan = vec![Vector::default(); self.n_vectors];
+        plan[0].0[ROOT as usize] = 1.0;
         plan
     }
 }

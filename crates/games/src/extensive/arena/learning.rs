@@ -7,12 +7,14 @@
 //! 1996.
 
 use super::layout::Chunk;
-use super::{ARCH, Arena, LANES, Side, Vector};
+use super::{Arena, Side};
 use crate::extensive::Decision;
 use crate::profile::{BestResponses, Game, Profile};
-use crate::regret;
+use crate::regret::{self, Part, Sets};
 use crate::run::{Learner, Play, State, in_turn};
+use crate::simd::{LANES, Numbers, Vector, flat, flat_mut, parts, simd, split, split_mut};
 use crate::{Dynamics, Rule};
+use pulp::Simd;
 
 /// Probabilities of both players' sequences, and what sequences are worth.
 #[derive(Debug)]
@@ -35,15 +37,7 @@ impl Game for Arena {
 
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses {
         let strategies = [0, 1].map(|player| self.vectors(player, &profile[player]));
-        let plans = [0, 1].map(|player| {
-            let layout = &self.sides[player].layout;
-            let mut plan = layout.plan();
-            ARCH.dispatch(
-                #[inline(always)]
-                || extend(&layout.chunks, &strategies[player], &mut plan),
-            );
-            plan
-        });
+        let plans = [0, 1].map(|player| self.plan(player, &strategies[player]));
         let mut answers = BestResponses {
             values: vec![],
             best_values: vec![],
@@ -52,19 +46,11 @@ impl Game for Arena {
         for (player, side) in self.sides.iter().enumerate() {
             let mut values = plans[player].clone();
             let mut best = strategies[player].clone();
-            ARCH.dispatch(
-                #[inline(always)]
-                || side.payoffs.values(&plans[1 - player], &mut values),
-            );
+            value_ends(side, &plans[1 - player], &mut values);
             answers.values.push(inner(&plans[player], &values));
-            ARCH.dispatch(
-                #[inline(always)]
-                || respond(&side.layout.chunks, &mut values, &mut best),
-            );
-            answers.best_values.push(values[0][0]);
-            answers
-                .strategies
-                .push(self.numbers(player, best.as_flattened()));
+            respond(&side.layout.chunks, &mut values, &mut best);
+            answers.best_values.push(values[0].0[0]);
+            answers.strategies.push(self.numbers(player, flat(&best)));
         }
         answers
     }
@@ -76,16 +62,16 @@ impl Play for Arena {
     fn start(&self, _dynamics: &Dynamics) -> State {
         let learner = |side: &Side| {
             let n_slots = side.layout.n_vectors * LANES;
-            let mut strategy = vec![0.0; n_slots];
+            let mut strategy = Numbers::zeros(n_slots);
             for chunk in &side.layout.chunks {
                 let first = chunk.first as usize * LANES;
                 let n_slots = chunk.n_actions as usize * LANES;
                 strategy[first..first + n_slots].fill(1.0 / f64::from(chunk.n_actions));
             }
             Learner {
-                regrets: vec![0.0; n_slots],
+                regrets: Numbers::zeros(n_slots),
                 strategy,
-                sum: vec![0.0; n_slots],
+                sum: Numbers::zeros(n_slots),
             }
         };
         State {
@@ -95,16 +81,8 @@ impl Play for Arena {
     }
 
     fn scratch(&self, state: &State) -> Scratch {
-        let plans = [0, 1].map(|player| {
-            let layout = &self.sides[player].layout;
-            let mut plan = layout.plan();
-            extend(
-                &layout.chunks,
-                vectors(&state.players[player].strategy),
-                &mut plan,
-            );
-            plan
-        });
+        let plans =
+            [0, 1].map(|player| self.plan(player, state.players[player].strategy.vectors()));
         Scratch {
             values: plans.clone(),
             plans,
@@ -112,24 +90,7 @@ impl Play for Arena {
     }
 
     fn iterate(&self, state: &mut State, scratch: &mut Scratch, dynamics: &Dynamics, until: u64) {
-        ARCH.dispatch(
-            #[inline(always)]
-            || {
-                while state.iteration < until {
-                    state.iteration += 1;
-                    for players in in_turn(dynamics.updates, 2) {
-                        for player in players.clone() {
-                            let (payoffs, plan) =
-                                (&self.sides[player].payoffs, &scratch.plans[1 - player]);
-                            payoffs.values(plan, &mut scratch.values[player]);
-                        }
-                        for player in players {
-                            self.update(state, scratch, dynamics, player);
-                        }
-                    }
-                }
-            },
-        );
+        learn(self, state, scratch, dynamics, until);
     }
 
     fn average(&self, state: &State) -> Profile {
@@ -163,39 +124,107 @@ impl Play for Arena {
     }
 }
 
+simd! {
+    fn learn<'a, S>(simd; arena: &'a Arena, state: &'a mut State, scratch: &'a mut Scratch, dynamics: &'a Dynamics, until: u64) {
+        while state.iteration < until {
+            state.iteration += 1;
+            for players in in_turn(dynamics.updates, 2) {
+                for player in players.clone() {
+                    let payoffs = &arena.sides[player].payoffs;
+                    payoffs.values(simd, &scratch.plans[1 - player], &mut scratch.values[player]);
+                }
+                for player in players {
+                    arena.update(simd, state, scratch, dynamics, player);
+                }
+            }
+        }
+    }
+
+    /// Writes what each sequence's own ends are worth.
+    fn value_ends<'a, S>(simd; side: &'a Side, plan: &'a [Vector], values: &'a mut [Vector]) {
+        side.payoffs.values(simd, plan, values);
+    }
+
+    /// Writes a best response to values of ends, and hands its worth up to the empty sequence.
+    fn respond<'a, S>(simd; chunks: &'a [Chunk], values: &'a mut [Vector], best: &'a mut [Vector]) {
+        for chunk in chunks.iter().rev() {
+            let own = chunk.vectors();
+            let mut worth = Vector::default();
+            for (at, worth) in split_mut::<S>(std::slice::from_mut(&mut worth)).iter_mut().enumerate() {
+                let part = Part { at, of: parts::<S>() };
+                let values = split::<S>(&values[own.clone()]);
+                let highest = regret::highest(simd, values, part);
+                regret::first(simd, highest, values, split_mut::<S>(&mut best[own.clone()]), part);
+                *worth = highest;
+            }
+            hand_up(chunk, worth, values);
+        }
+    }
+
+    /// Writes the probabilities of sequences that a strategy gives.
+    fn extend_plan<'a, S>(simd; chunks: &'a [Chunk], strategy: &'a [Vector], plan: &'a mut [Vector]) {
+        extend(simd, chunks, strategy, plan);
+    }
+}
+
 impl Arena {
+    /// Gives the probabilities of sequences that a strategy gives.
+    fn plan(&self, player: usize, strategy: &[Vector]) -> Vec<Vector> {
+        let layout = &self.sides[player].layout;
+        let mut plan = layout.plan();
+        extend_plan(&layout.chunks, strategy, &mut plan);
+        plan
+    }
+
     /// Takes up what a player played, and updates it by the values of its ends.
     #[inline(always)]
-    fn update(&self, state: &mut State, scratch: &mut Scratch, dynamics: &Dynamics, player: usize) {
+    fn update<S: Simd>(
+        &self,
+        simd: S,
+        state: &mut State,
+        scratch: &mut Scratch,
+        dynamics: &Dynamics,
+        player: usize,
+    ) {
         let t = state.iteration;
         let (weight, step) = (dynamics.weight(t), dynamics.step(t, self.ranges[player]));
         let learner = &mut state.players[player];
         let (plan, values) = (&mut scratch.plans[player], &mut scratch.values[player]);
-        for (sum, p) in learner.sum.iter_mut().zip(plan.as_flattened()) {
+        for (sum, p) in learner.sum.iter_mut().zip(flat(plan)) {
             *sum += weight * p;
         }
-        let regrets = learner.regrets.as_chunks_mut().0;
-        let strategy = learner.strategy.as_chunks_mut().0;
+        let regrets = learner.regrets.vectors_mut();
+        let strategy = learner.strategy.vectors_mut();
         let chunks = &self.sides[player].layout.chunks;
         for chunk in chunks.iter().rev() {
             let own = chunk.vectors();
-            let worth = regret::step(
-                step,
-                &values[own.clone()],
-                &mut regrets[own.clone()],
-                &mut strategy[own],
-            );
+            let mut worth = Vector::default();
+            for (at, worth) in split_mut::<S>(std::slice::from_mut(&mut worth))
+                .iter_mut()
+                .enumerate()
+            {
+                let sets = Sets::<S> {
+                    values: split::<S>(&values[own.clone()]),
+                    regrets: split_mut::<S>(&mut regrets[own.clone()]),
+                    strategy: split_mut::<S>(&mut strategy[own.clone()]),
+                };
+                let part = Part {
+                    at,
+                    of: parts::<S>(),
+                };
+                *worth = regret::step(simd, step, sets, part);
+            }
             hand_up(chunk, worth, values);
         }
-        extend(chunks, strategy, plan);
+        extend(simd, chunks, strategy, plan);
     }
 
     /// Brings a strategy's numbers into the arena's order.
     fn vectors(&self, player: usize, strategy: &[f64]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
-        let mut vectors = vec![[0.0; LANES]; layout.n_vectors];
+        let mut vectors = vec![Vector::default(); layout.n_vectors];
         for (&slot, &p) in layout.slots[1..].iter().zip(strategy) {
-            vectors.as_flattened_mut()[slot as usize] = p;
+            flat_mut(&mut vectors)[slot as usize] = p;
         }
         vectors
     }
@@ -216,13 +245,20 @@ impl Chunk {
 
 /// Writes the probabilities of sequences that a strategy gives.
 #[inline(always)]
-fn extend(chunks: &[Chunk], strategy: &[Vector], plan: &mut [Vector]) {
+fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [Vector]) {
     for chunk in chunks {
-        let reach = chunk.parents.map(|slot| plan.as_flattened()[slot as usize]);
+        let reach = chunk.parents.map(|slot| flat(plan)[slot as usize]);
+        let reach = Vector(reach);
+        let reach = split::<S>(std::slice::from_ref(&reach));
         let own = chunk.vectors();
-        for (plan, strategy) in plan[own.clone()].iter_mut().zip(&strategy[own]) {
-            for lane in 0..LANES {
-                plan[lane] = reach[lane] * strategy[lane];
+        let actions = plan[own.clone()].iter_mut().zip(&strategy[own]);
+        for (plan, strategy) in actions {
+            let (plan, strategy) = (
+                split_mut::<S>(std::slice::from_mut(plan)),
+                split::<S>(std::slice::from_ref(strategy)),
+            );
+            for ((plan, &reach), &p) in plan.iter_mut().zip(reach).zip(strategy) {
+                *plan = simd.mul_f64s(reach, p);
             }
         }
     }
@@ -231,41 +267,14 @@ fn extend(chunks: &[Chunk], strategy: &[Vector], plan: &mut [Vector]) {
 /// Adds what sets are worth to the sequences that lead to them.
 #[inline(always)]
 fn hand_up(chunk: &Chunk, worth: Vector, values: &mut [Vector]) {
-    let values = values.as_flattened_mut();
-    for (&slot, worth) in chunk.parents.iter().zip(worth) {
+    let values = flat_mut(values);
+    for (&slot, worth) in chunk.parents.iter().zip(worth.0) {
         values[slot as usize] += worth;
     }
 }
 
-/// Writes a best response to values of ends, and hands its worth up to the empty sequence.
-#[inline(always)]
-fn respond(chunks: &[Chunk], values: &mut [Vector], best: &mut [Vector]) {
-    for chunk in chunks.iter().rev() {
-        let own = chunk.vectors();
-        let mut highest = [f64::NEG_INFINITY; LANES];
-        for values in &values[own.clone()] {
-            for lane in 0..LANES {
-                highest[lane] = highest[lane].max(values[lane]);
-            }
-        }
-        // The first of equals is chosen: what comes later finds nothing left.
-        let mut left = [1.0; LANES];
-        for (best, values) in best[own.clone()].iter_mut().zip(&values[own]) {
-            for lane in 0..LANES {
-                best[lane] = if values[lane] >= highest[lane] {
-                    left[lane]
-                } else {
-                    0.0
-                };
-                left[lane] -= best[lane];
-            }
-        }
-        hand_up(chunk, highest, values);
-    }
-}
-
 fn inner(plan: &[Vector], values: &[Vector]) -> f64 {
-    let pairs = plan.as_flattened().iter().zip(values.as_flattened());
+    let pairs = flat(plan).iter().zip(flat(values));
     pairs.map(|(p, value)| p * value).sum()
 }
 
@@ -276,8 +285,4 @@ fn normalise(sums: &mut [f64]) {
     for sum in sums {
         *sum = if total > 0.0 { *sum / total } else { equal };
     }
-}
-
-fn vectors(numbers: &[f64]) -> &[Vector] {
-    numbers.as_chunks().0
 }

@@ -6,8 +6,9 @@
 )]
 
 use super::layout::Layout;
-use super::{LANES, Vector};
 use crate::extensive::Sequences;
+use crate::simd::{LANES, Vector, flat, flat_mut, mul_then_add, parts, split, split_mut};
+use pulp::Simd;
 use std::collections::{BTreeMap, HashMap};
 
 /// From so many payoffs on, all between two vectors are held as a tile.
@@ -68,12 +69,12 @@ impl Payoffs {
                 payoffs.singles.extend(singles);
                 continue;
             }
-            let mut matrix = [[0.0; LANES]; LANES];
+            let mut matrix = [Vector::default(); LANES];
             for single in singles {
                 let lane = |slot: u32| slot as usize % LANES;
-                matrix[lane(single.other)][lane(single.own)] += single.payoff;
+                matrix[lane(single.other)].0[lane(single.own)] += single.payoff;
             }
-            let bits = matrix.as_flattened().iter().map(|payoff| payoff.to_bits());
+            let bits = flat(&matrix).iter().map(|payoff| payoff.to_bits());
             let matrices = &mut payoffs.matrices;
             let matrix = *known.entry(bits.collect::<Vec<u64>>()).or_insert_with(|| {
                 matrices.push(matrix);
@@ -90,20 +91,26 @@ impl Payoffs {
 
     /// Writes what each sequence's own ends are worth against the other player's probabilities of sequences.
     #[inline(always)]
-    pub(super) fn values(&self, plan: &[Vector], values: &mut [Vector]) {
-        for (ends, values) in self.starts.windows(2).zip(&mut *values) {
-            let mut sums = [0.0; LANES];
+    pub(super) fn values<S: Simd>(&self, simd: S, plan: &[Vector], values: &mut [Vector]) {
+        let n_parts = parts::<S>();
+        for (ends, values) in self
+            .starts
+            .windows(2)
+            .zip(split_mut::<S>(values).chunks_exact_mut(n_parts))
+        {
+            values.fill(simd.splat_f64s(0.0));
             for tile in &self.tiles[ends[0] as usize..ends[1] as usize] {
-                let plan = &plan[tile.other as usize];
-                for (p, row) in plan.iter().zip(&self.matrices[tile.matrix as usize]) {
-                    for lane in 0..LANES {
-                        sums[lane] += p * row[lane];
+                let Vector(plan) = &plan[tile.other as usize];
+                let rows = split::<S>(&self.matrices[tile.matrix as usize]).chunks_exact(n_parts);
+                for (&p, row) in plan.iter().zip(rows) {
+                    let p = simd.splat_f64s(p);
+                    for (value, &payoff) in values.iter_mut().zip(row) {
+                        *value = mul_then_add(simd, p, payoff, *value);
                     }
                 }
             }
-            *values = sums;
         }
-        let (plan, values) = (plan.as_flattened(), values.as_flattened_mut());
+        let (plan, values) = (flat(plan), flat_mut(values));
         for single in &self.singles {
             values[single.own as usize] += single.payoff * plan[single.other as usize];
         }

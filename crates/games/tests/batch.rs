@@ -1,0 +1,57 @@
+//! Batches against games that are solved one by one.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
+use games::ndarray::{Array3, Axis};
+use games::{Batch, Dynamics, MatrixGame, Updates, solve};
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::rng::Philox;
+
+/// Games with gains between -1 and 1.
+fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
+    let mut uniform = vec![0.0; shape.iter().product()];
+    Philox::new(key).fill_uniform_f64(0, &mut uniform);
+    Array3::from_shape_vec(shape, uniform)
+        .unwrap()
+        .mapv(|u| 2.0 * u - 1.0)
+}
+
+#[test]
+fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
+    let rules = [
+        Dynamics::default(),
+        Dynamics::regret_matching().updates(Updates::Simultaneous),
+        Dynamics::discounted(1.5, 0.0, 2.0),
+    ];
+    for (key, shape) in [[1, 1, 1], [9, 3, 3], [8, 2, 4], [17, 5, 3], [3, 1, 6]]
+        .into_iter()
+        .enumerate()
+    {
+        let gains = random(shape, key as u64);
+        let batch = Batch::zero_sum(gains.clone()).unwrap();
+        for dynamics in rules.map(|rule| rule.iterations(30)) {
+            let together = batch.solve(&dynamics).unwrap();
+            for (game, gains) in gains.axis_iter(Axis(0)).enumerate() {
+                let alone =
+                    solve(&MatrixGame::zero_sum(gains.to_owned()).unwrap(), &dynamics).unwrap();
+                let bound = Bound::exact().or_absolute(1e-10);
+                assert_close(together.rows.row(game), &alone.strategies[0], bound.clone());
+                assert_close(together.cols.row(game), &alone.strategies[1], bound.clone());
+                assert_close([together.values[game]], [alone.value], bound.clone());
+                assert_close([together.nash_conv[game]], [alone.nash_conv], bound);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_games_are_a_batch_and_empty_games_are_not() {
+    let none = Batch::zero_sum(Array3::<f64>::zeros((0, 3, 3))).unwrap();
+    assert_eq!(none.solve(&Dynamics::default()).unwrap().rows.dim(), (0, 3));
+    assert!(Batch::zero_sum(Array3::<f64>::zeros((2, 0, 3))).is_err());
+    assert!(Batch::zero_sum(Array3::from_elem((1, 2, 2), f64::NAN)).is_err());
+    assert!(none.solve(&Dynamics::hedge()).is_err());
+}
