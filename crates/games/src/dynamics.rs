@@ -97,6 +97,9 @@ pub struct Dynamics {
     pub average: f64,
     /// When to stop.
     pub stop: Stop,
+    /// Whether a run with a NashConv to reach may end by linear algebra, where the game has it: in a [`crate::MatrixGame`],
+    /// whose equilibrium is found from a profile near to it. Else only averages count.
+    pub polish: bool,
 }
 
 /// Largest power of weights, so that their sums stay finite.
@@ -224,6 +227,15 @@ impl Dynamics {
         self
     }
 
+    /// Gives the same that gives averages only, not what linear algebra makes of them.
+    #[must_use]
+    pub fn unpolished(self) -> Self {
+        Self {
+            polish: false,
+            ..self
+        }
+    }
+
     /// Refuses numbers without a meaning; `range` is the largest range of a player's payoffs.
     pub(crate) fn check(&self, range: f64) -> Result<()> {
         let check = |parameter, value: f64, is_good: bool, must| {
@@ -343,6 +355,7 @@ impl Dynamics {
                 nash_conv: 0.0,
                 time: None,
             },
+            polish: true,
         }
     }
 }

@@ -7,6 +7,7 @@ mod arena;
 mod kuhn;
 mod leduc;
 mod liars_dice;
+mod sampling;
 mod sequences;
 mod tree;
 
@@ -14,6 +15,7 @@ pub use arena::Arena;
 pub use kuhn::Kuhn;
 pub use leduc::{Leduc, LeducState};
 pub use liars_dice::{LiarsDice, LiarsDiceState};
+pub use sampling::{Mccfr, Sampling};
 pub use sequences::{Decision, Leaf, Sequences};
 pub use tree::{Chance, InformationSet, Node, Tree, TreeBuilder};
 

@@ -4,6 +4,7 @@
 //! equilibrium. What a solver claims is always measured by a best response that shares nothing with it.
 
 mod batch;
+mod draw;
 mod dynamics;
 mod error;
 pub mod extensive;
@@ -12,6 +13,7 @@ mod profile;
 mod regret;
 mod run;
 mod simd;
+mod source_order;
 mod strategic;
 
 pub use batch::{Batch, BatchSolution};
@@ -21,4 +23,5 @@ pub use ndarray;
 pub use number::{Number, Rational};
 pub use profile::{BestResponses, Game, Profile, best_response, exploitability, nash_conv};
 pub use run::{Checkpoint, Run, Solution, State, Stopped, solve, solve_with};
+pub use source_order::SourceOrder;
 pub use strategic::{Bimatrix, Labels, MatrixGame, NormalForm, StrategicGame};

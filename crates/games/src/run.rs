@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Up to this iteration every one is a checkpoint; later the next is a 32nd further on.
 const CHECKPOINT_SHARE: u64 = 32;
+/// After a polish that failed, so many times the iterations pass before the next.
+const POLISH_GROWTH: u64 = 4;
 /// How long a run goes on without a look at the clock.
 const CLOCK_EVERY: Duration = Duration::from_millis(2);
 
@@ -61,6 +63,11 @@ pub trait Play {
     /// Gives the average profile.
     fn average(&self, state: &State) -> Profile;
 
+    /// Gives an equilibrium that a profile is near to, if it can be found.
+    fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
+        None
+    }
+
     /// Gives the largest range of a player's payoffs.
     fn range(&self) -> f64;
 
@@ -101,7 +108,7 @@ pub struct Checkpoint {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Solution {
-    /// The average profile.
+    /// The average profile, or what linear algebra made of it.
     pub strategies: Profile,
     /// Player 0's expected payoff under it; in a zero-sum game within NashConv of the game's value.
     pub value: f64,
@@ -116,6 +123,8 @@ pub struct Solution {
     pub regret_nash_conv: Option<f64>,
     /// Iterations done.
     pub iterations: u64,
+    /// Whether the strategies are an average that linear algebra brought to an equilibrium ([`Dynamics::polish`]).
+    pub polished: bool,
     /// Why the run stopped.
     pub stopped: Stopped,
     /// NashConv on the way.
@@ -179,6 +188,9 @@ pub struct Run<'g, G: Game> {
     scratch: G::Scratch,
     busy: Duration,
     trace: Vec<Checkpoint>,
+    /// From which iteration on the average is polished.
+    polish_from: u64,
+    polished: Option<Profile>,
 }
 
 impl<G: Game> std::fmt::Debug for Run<'_, G> {
@@ -224,6 +236,8 @@ impl<'g, G: Game> Run<'g, G> {
             state,
             busy: Duration::ZERO,
             trace: vec![],
+            polish_from: polish_from(game),
+            polished: None,
         })
     }
 
@@ -253,7 +267,10 @@ impl<'g, G: Game> Run<'g, G> {
             let done = self.state.iteration;
             let next = (done + 1 + done / CHECKPOINT_SHARE).min(stop.iterations);
             let in_time = self.advance_in_time(next, stop.time);
-            let look = self.look();
+            let mut look = self.look();
+            if let Some(polished) = self.polish(look.nash_conv) {
+                look = polished;
+            }
             let stopped = if look.nash_conv <= stop.nash_conv && stop.nash_conv > 0.0 {
                 Some(Stopped::AtTarget)
             } else if self.state.iteration >= stop.iterations {
@@ -286,8 +303,31 @@ impl<'g, G: Game> Run<'g, G> {
         self.busy < time
     }
 
+    /// Tries to end a run that has somewhere to get to, and gives the look at it if that is a gain.
+    fn polish(&mut self, average: f64) -> Option<Checkpoint> {
+        let target = self.dynamics.stop.nash_conv;
+        let wanted = self.dynamics.polish && target > 0.0 && average > target;
+        if !wanted || self.state.iteration < self.polish_from {
+            return None;
+        }
+        self.polish_from = self.state.iteration.saturating_mul(POLISH_GROWTH);
+        let begin = Instant::now();
+        let polished = self.game.polished(&self.average())?;
+        let nash_conv = self.game.responses(&polished).nash_conv();
+        self.busy += begin.elapsed();
+        // An average is better understood: it is given up for what reaches the target alone.
+        (nash_conv <= target).then(|| {
+            self.polished = Some(polished);
+            self.record(nash_conv)
+        })
+    }
+
     fn look(&mut self) -> Checkpoint {
         let nash_conv = self.game.responses(&self.average()).nash_conv();
+        self.record(nash_conv)
+    }
+
+    fn record(&mut self, nash_conv: f64) -> Checkpoint {
         let look = Checkpoint {
             iteration: self.state.iteration,
             seconds: self.busy.as_secs_f64(),
@@ -298,10 +338,11 @@ impl<'g, G: Game> Run<'g, G> {
     }
 
     fn solution(self, stopped: Stopped) -> Solution {
-        let strategies = self.average();
+        let polished = self.polished.is_some();
+        let strategies = self.polished.clone().unwrap_or_else(|| self.average());
         let answers = self.game.responses(&strategies);
         let nash_conv = answers.nash_conv();
-        let counts = self.dynamics.regrets_are_nash_conv() && self.state.iteration > 0;
+        let counts = !polished && self.dynamics.regrets_are_nash_conv() && self.state.iteration > 0;
         Solution {
             value: answers.values[0],
             values: answers.values,
@@ -313,11 +354,20 @@ impl<'g, G: Game> Run<'g, G> {
                 None
             },
             iterations: self.state.iteration,
+            polished,
             stopped,
             trace: self.trace,
             strategies,
         }
     }
+}
+
+/// Gives the iteration at which polishing may pay: learning so far costs about what a polish costs.
+fn polish_from<G: Game>(game: &G) -> u64 {
+    let n_numbers: usize = (0..game.n_players())
+        .flat_map(|player| game.choices(player))
+        .sum();
+    n_numbers as u64 / 4
 }
 
 /// Refuses a state that is not of the shape of a game's first one.

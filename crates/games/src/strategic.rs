@@ -8,6 +8,7 @@ mod labels;
 mod learning;
 mod matrix;
 mod normal_form;
+mod polish;
 mod product;
 pub(crate) mod table;
 
@@ -16,7 +17,7 @@ pub use labels::Labels;
 pub use matrix::MatrixGame;
 pub use normal_form::NormalForm;
 
-use crate::Rational;
+use crate::{Profile, Rational};
 
 /// A game in strategic form: [`MatrixGame`], [`Bimatrix`] or [`NormalForm`].
 ///
@@ -54,6 +55,12 @@ pub trait StrategicGame: Sync + sealed::Sealed {
         for (player, values) in values.iter_mut().enumerate() {
             self.action_values(player, profile, values);
         }
+    }
+
+    /// Gives an equilibrium that a profile is near to, where linear algebra can find it; it is to be judged.
+    #[doc(hidden)]
+    fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
+        None
     }
 
     /// Tells whether there are two players whose payoffs sum to zero everywhere.

@@ -142,6 +142,10 @@ impl<G: StrategicGame> Play for G {
         state.players.iter().map(average).collect()
     }
 
+    fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
+        StrategicGame::polished(self, profile)
+    }
+
     fn range(&self) -> f64 {
         let ranges = (0..self.shape().len()).map(|player| self.payoff_range(player));
         ranges.fold(0.0, f64::max)

@@ -1,8 +1,8 @@
 //! Two-player zero-sum games.
 
 use super::table::Table;
-use super::{Labels, StrategicGame, product};
-use crate::{Error, Number, Rational, Result};
+use super::{Labels, StrategicGame, polish, product};
+use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 
 /// A two-player zero-sum game: the row player gains what the column player loses.
@@ -118,6 +118,10 @@ impl StrategicGame for MatrixGame {
             &mut cols[0],
         );
         negate(&mut cols[0]);
+    }
+
+    fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
+        polish::polished(self.gains(), profile)
     }
 
     fn is_zero_sum(&self) -> bool {

@@ -1,0 +1,420 @@
+//! Counterfactual regret minimisation on samples of a game (MCCFR).
+//!
+//! Role: for trees that are too large to be walked in every iteration, and with any number of players.
+//! Method: in each iteration every player, in turn, walks once. External sampling follows all actions of that player and
+//! draws those of chance and of the others; outcome sampling draws one path, own actions too, with a share of exploration,
+//! and divides what it finds by the probability of the draws. Both estimate the regrets of CFR without bias. The average
+//! takes up a player's strategy where another one's external walk meets it, or, by outcome, on its own walks and by reach.
+//! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret minimization in extensive games".
+//! Limits: trees at most [`MAX_DEPTH`] moves deep. Cost of an iteration: the nodes that it meets.
+
+use super::{Node, Sequences, Tree};
+use crate::draw::draw;
+use crate::number::nearest;
+use crate::{Error, Profile, Result};
+use rand::Rng;
+
+/// Most moves from the root to an end, since walks recurse.
+const MAX_DEPTH: usize = 4096;
+
+/// What a walk draws.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sampling {
+    /// The moves of chance and of the other players.
+    External,
+    /// All moves.
+    Outcome {
+        /// The share of uniform draws in the player's own, above 0 and at most 1; 0.6 is the usual one.
+        exploration: f64,
+    },
+}
+
+/// Learning on samples.
+///
+/// # Examples
+/// ```
+/// use games::extensive::{Arena, Kuhn, Mccfr, Sampling, Tree};
+/// use games::nash_conv;
+/// use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+///
+/// let tree = Tree::of(&Kuhn)?;
+/// let mut run = Mccfr::new(&tree, Sampling::External)?;
+/// run.advance(20_000, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+/// assert!(nash_conv(&Arena::from_tree(&tree)?, &run.average())? < 0.05);
+/// # Ok::<(), games::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mccfr<'t> {
+    tree: &'t Tree,
+    sampling: Sampling,
+    sequences: Sequences,
+    chances: Vec<Vec<f64>>,
+    payoffs: Vec<Vec<f64>>,
+    /// Where each information set's numbers start.
+    first: Vec<usize>,
+    regrets: Vec<f64>,
+    sums: Vec<f64>,
+    iterations: u64,
+}
+
+/// Probabilities on a path: of the walking player's own moves, of all others, and of the path being drawn.
+#[derive(Clone, Copy)]
+struct Reach {
+    own: f64,
+    others: f64,
+    drawn: f64,
+}
+
+impl<'t> Mccfr<'t> {
+    /// Starts with uniform strategies.
+    ///
+    /// # Errors
+    /// [`Error::TreeInvalid`] if a player forgets, [`Error::TooLarge`] if the tree is more than 4096 moves deep,
+    /// [`Error::ParameterInvalid`] for an exploration that is not above 0 and at most 1.
+    pub fn new(tree: &'t Tree, sampling: Sampling) -> Result<Self> {
+        if let Sampling::Outcome { exploration } = sampling
+            && !(exploration > 0.0 && exploration <= 1.0)
+        {
+            return Err(Error::ParameterInvalid {
+                operation: "Mccfr::new",
+                parameter: "exploration",
+                value: exploration,
+                must: "above 0 and at most 1",
+            });
+        }
+        check_depth(tree)?;
+        let mut first = vec![0; tree.information_sets().len()];
+        let sequences = Sequences::of(tree)?;
+        let mut n_numbers = 0;
+        for player in 0..tree.n_players() {
+            for decision in sequences.decisions(player) {
+                first[decision.set as usize] = n_numbers;
+                n_numbers += decision.n_actions as usize;
+            }
+        }
+        let floats = |numbers: &Vec<_>| numbers.iter().map(nearest).collect();
+        Ok(Self {
+            tree,
+            sampling,
+            sequences,
+            chances: tree
+                .chances()
+                .iter()
+                .map(|chance| floats(&chance.probabilities))
+                .collect(),
+            payoffs: tree.outcomes().iter().map(floats).collect(),
+            first,
+            regrets: vec![0.0; n_numbers],
+            sums: vec![0.0; n_numbers],
+            iterations: 0,
+        })
+    }
+
+    /// Does iterations: one walk of each player in each.
+    pub fn advance(&mut self, iterations: u64, rng: &mut impl Rng) {
+        for _ in 0..iterations {
+            self.iterations += 1;
+            for player in 0..self.tree.n_players() {
+                match self.sampling {
+                    Sampling::External => {
+                        self.walk_external(0, player, rng);
+                    }
+                    Sampling::Outcome { exploration } => {
+                        let reach = Reach {
+                            own: 1.0,
+                            others: 1.0,
+                            drawn: 1.0,
+                        };
+                        self.walk_outcome(0, player, reach, exploration, rng);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the iterations done.
+    #[must_use]
+    pub fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    /// Gives the average profile; uniform where no walk has been.
+    #[must_use]
+    pub fn average(&self) -> Profile {
+        let strategy = |player: usize| {
+            let decisions = self.sequences.decisions(player).iter();
+            let set = |decision: &super::Decision| {
+                let first = self.first[decision.set as usize];
+                matched(&self.sums[first..first + decision.n_actions as usize])
+            };
+            decisions.flat_map(set).collect()
+        };
+        (0..self.tree.n_players()).map(strategy).collect()
+    }
+
+    /// Gives what a node is worth to a player, by draws of what others do.
+    fn walk_external(&mut self, node: usize, player: usize, rng: &mut impl Rng) -> f64 {
+        let tree = self.tree;
+        let children = tree.children(node);
+        match tree.nodes()[node] {
+            Node::End(outcome) => self.payoffs[outcome as usize][player],
+            Node::Chance(chance) => {
+                let action = draw(&self.chances[chance as usize], rng);
+                self.walk_external(children[action] as usize, player, rng)
+            }
+            Node::Decision(set) => {
+                let own = self.own(set);
+                let strategy = matched(&self.regrets[own.clone()]);
+                if tree.information_sets()[set as usize].player != player {
+                    for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {
+                        *sum += p;
+                    }
+                    let action = draw(&strategy, rng);
+                    return self.walk_external(children[action] as usize, player, rng);
+                }
+                let walk = |&child: &u32| self.walk_external(child as usize, player, rng);
+                let values: Vec<f64> = children.iter().map(walk).collect();
+                let value = values
+                    .iter()
+                    .zip(&strategy)
+                    .map(|(value, p)| value * p)
+                    .sum();
+                for (regret, action) in self.regrets[own].iter_mut().zip(values) {
+                    *regret += action - value;
+                }
+                value
+            }
+        }
+    }
+
+    /// Gives an estimate of what a node is worth to a player, by the draw of one path.
+    fn walk_outcome(
+        &mut self,
+        node: usize,
+        player: usize,
+        reach: Reach,
+        exploration: f64,
+        rng: &mut impl Rng,
+    ) -> f64 {
+        let tree = self.tree;
+        let children = tree.children(node);
+        let set = match tree.nodes()[node] {
+            Node::End(outcome) => return self.payoffs[outcome as usize][player],
+            Node::Chance(chance) => {
+                let probabilities = &self.chances[chance as usize];
+                let action = draw(probabilities, rng);
+                let p = probabilities[action];
+                let reach = Reach {
+                    others: reach.others * p,
+                    drawn: reach.drawn * p,
+                    ..reach
+                };
+                return self.walk_outcome(
+                    children[action] as usize,
+                    player,
+                    reach,
+                    exploration,
+                    rng,
+                );
+            }
+            Node::Decision(set) => set,
+        };
+        let own = self.own(set);
+        let strategy = matched(&self.regrets[own.clone()]);
+        let is_own = tree.information_sets()[set as usize].player == player;
+        let equal = 1.0 / strategy.len() as f64;
+        let share = if is_own { exploration } else { 0.0 };
+        let drawn_by: Vec<f64> = strategy
+            .iter()
+            .map(|p| share * equal + (1.0 - share) * p)
+            .collect();
+        let action = draw(&drawn_by, rng);
+        let (p, drawn) = (strategy[action], drawn_by[action]);
+        let next = Reach {
+            own: if is_own { reach.own * p } else { reach.own },
+            others: if is_own {
+                reach.others
+            } else {
+                reach.others * p
+            },
+            drawn: reach.drawn * drawn,
+        };
+        // What was not drawn is estimated by 0, what was by its worth over the probability of the draw.
+        let worth =
+            self.walk_outcome(children[action] as usize, player, next, exploration, rng) / drawn;
+        let value = p * worth;
+        if is_own {
+            let scale = reach.others / reach.drawn;
+            for (other, regret) in self.regrets[own.clone()].iter_mut().enumerate() {
+                let estimate = if other == action { worth } else { 0.0 };
+                *regret += scale * (estimate - value);
+            }
+            for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {
+                *sum += reach.own / reach.drawn * p;
+            }
+        }
+        value
+    }
+
+    /// Gives where an information set's numbers stand.
+    fn own(&self, set: u32) -> std::ops::Range<usize> {
+        let first = self.first[set as usize];
+        first..first + self.tree.information_sets()[set as usize].actions.len()
+    }
+}
+
+/// Gives probabilities in proportion to what is positive, equal ones if nothing is.
+fn matched(numbers: &[f64]) -> Vec<f64> {
+    let total: f64 = numbers.iter().map(|number| number.max(0.0)).sum();
+    let equal = 1.0 / numbers.len() as f64;
+    let share = |number: &f64| {
+        if total > 0.0 {
+            number.max(0.0) / total
+        } else {
+            equal
+        }
+    };
+    numbers.iter().map(share).collect()
+}
+
+/// Refuses trees in which a walk might run out of stack.
+fn check_depth(tree: &Tree) -> Result<()> {
+    let mut depth = vec![0; tree.nodes().len()];
+    let mut deepest = 0;
+    for node in 0..depth.len() {
+        deepest = deepest.max(depth[node]);
+        for &child in tree.children(node) {
+            depth[child as usize] = depth[node] + 1;
+        }
+    }
+    if deepest > MAX_DEPTH {
+        return Err(Error::TooLarge {
+            operation: "Mccfr::new",
+            what: "depth of the tree",
+            needed: deepest as u128,
+            limit: MAX_DEPTH as u128,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extensive::{Kuhn, Leduc};
+    use rand::SeedableRng;
+    use rand::rngs::Xoshiro256PlusPlus;
+
+    /// Adds the regrets that CFR finds for a player under uniform strategies, node by node; gives the node's worth.
+    fn add_regrets(
+        run: &Mccfr<'_>,
+        node: usize,
+        player: usize,
+        others: f64,
+        regrets: &mut [f64],
+    ) -> f64 {
+        let children = run.tree.children(node);
+        let mut visit =
+            |child: &u32, others| add_regrets(run, *child as usize, player, others, regrets);
+        match run.tree.nodes()[node] {
+            Node::End(outcome) => run.payoffs[outcome as usize][player],
+            Node::Chance(chance) => {
+                let outcomes = children.iter().zip(&run.chances[chance as usize]);
+                outcomes
+                    .map(|(child, p)| p * visit(child, others * p))
+                    .sum()
+            }
+            Node::Decision(set) => {
+                let p = 1.0 / children.len() as f64;
+                let is_own = run.tree.information_sets()[set as usize].player == player;
+                let below = if is_own { others } else { others * p };
+                let values: Vec<f64> = children.iter().map(|child| visit(child, below)).collect();
+                let value = values.iter().sum::<f64>() * p;
+                if is_own {
+                    for (regret, action) in regrets[run.own(set)].iter_mut().zip(values) {
+                        *regret += others * (action - value);
+                    }
+                }
+                value
+            }
+        }
+    }
+
+    /// The first player's first walk is against uniform strategies, like CFR's.
+    #[test]
+    fn sampled_regrets_are_those_of_cfr_on_average() {
+        const N_WALKS: usize = 20_000;
+        let tree = Tree::of(&Kuhn).unwrap();
+        for sampling in [Sampling::External, Sampling::Outcome { exploration: 0.6 }] {
+            let start = Mccfr::new(&tree, sampling).unwrap();
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+            let n_numbers = start.regrets.len();
+            let (mut sums, mut squares) = (vec![0.0; n_numbers], vec![0.0; n_numbers]);
+            for _ in 0..N_WALKS {
+                let mut run = start.clone();
+                run.advance(1, &mut rng);
+                for (at, regret) in run.regrets.iter().enumerate() {
+                    sums[at] += regret;
+                    squares[at] += regret * regret;
+                }
+            }
+            let mut exact = vec![0.0; n_numbers];
+            add_regrets(&start, 0, 0, 1.0, &mut exact);
+            let n = N_WALKS as f64;
+            for set in 0..tree.information_sets().len() {
+                if tree.information_sets()[set].player != 0 {
+                    continue;
+                }
+                for at in start.own(u32::try_from(set).unwrap()) {
+                    let (mean, spread) = (sums[at] / n, (squares[at] / n / n).sqrt());
+                    assert!(
+                        (mean - exact[at]).abs() < 5.0 * spread,
+                        "{sampling:?} {at}: {mean} {}",
+                        exact[at]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn samples_learn_leduc() {
+        let tree = Tree::of(&Leduc::new()).unwrap();
+        let arena = crate::extensive::Arena::from_tree(&tree).unwrap();
+        // Uniform play has 4.75.
+        let sure = [
+            (Sampling::External, 1.0),
+            (Sampling::Outcome { exploration: 0.6 }, 3.2),
+        ];
+        for (sampling, bound) in sure {
+            let mut run = Mccfr::new(&tree, sampling).unwrap();
+            run.advance(10_000, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+            let found = crate::nash_conv(&arena, &run.average()).unwrap();
+            assert!(found < bound, "{sampling:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_strategies_forever() {
+        let tree = Tree::of(&Kuhn).unwrap();
+        let first = |sampling| {
+            let mut run = Mccfr::new(&tree, sampling).unwrap();
+            run.advance(1000, &mut Xoshiro256PlusPlus::seed_from_u64(1));
+            run.average()[0][..2].to_vec()
+        };
+        assert_eq!(
+            first(Sampling::External),
+            [0.807_284_263_820_131_6, 0.192_715_736_179_868_4]
+        );
+        let outcome = first(Sampling::Outcome { exploration: 0.6 });
+        assert_eq!(outcome, [0.743_723_625_390_766_2, 0.256_276_374_609_233_8]);
+    }
+
+    #[test]
+    fn an_exploration_of_nothing_is_refused() {
+        let tree = Tree::of(&Kuhn).unwrap();
+        for exploration in [0.0, -1.0, 1.5, f64::NAN] {
+            assert!(Mccfr::new(&tree, Sampling::Outcome { exploration }).is_err());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Learning in matrix games against the reference's traces of rock-paper-scissors with crash.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
+mod support;
+
+use games::{Dynamics, MatrixGame, Profile, Run, SourceOrder, Updates, nash_conv, ndarray::array};
+use serde_json::Value;
+use tensor_core::compare::{Bound, assert_close};
+
+fn game() -> MatrixGame {
+    MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]]).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
+}
+
+/// Compares a profile and its NashConv with a row of a trace.
+fn check(game: &MatrixGame, profile: &Profile, row: &Value) {
+    let bound = Bound::exact().or_absolute(1e-13);
+    assert_close(&profile[0], numbers(&row["row"]), bound.clone());
+    assert_close(&profile[1], numbers(&row["col"]), bound.clone());
+    let found = nash_conv(game, profile).unwrap();
+    assert_close([found], [row["nash_conv"].as_f64().unwrap()], bound);
+}
+
+#[test]
+fn every_trace_of_the_reference_is_followed() {
+    let (reference, game) = (support::reference(), game());
+    let uniform = |dynamics: Dynamics| dynamics.average(0.0);
+    for trace in reference["rps_crash_traces"].as_array().unwrap() {
+        let rows = trace["trace"].as_array().unwrap();
+        let dynamics = match trace["variant"].as_str().unwrap() {
+            "seed_order_rm_uniform_average" => None,
+            "textbook_rm_simultaneous_uniform" => {
+                Some(Dynamics::regret_matching().updates(Updates::Simultaneous))
+            }
+            "rm_alternating_uniform" => Some(uniform(Dynamics::regret_matching())),
+            "rm+_alternating_linear" => Some(Dynamics::regret_matching_plus()),
+            "predictive_rm+_alternating_quadratic" => Some(Dynamics::default()),
+            "predictive_rm_alternating_quadratic" => Some(Dynamics::predictive_regret_matching()),
+            other => panic!("the reference has a variant {other}"),
+        };
+        for row in rows {
+            let iteration = row["iteration"].as_u64().unwrap();
+            let profile = if let Some(dynamics) = &dynamics {
+                let mut run = Run::new(&game, dynamics).unwrap();
+                run.advance(iteration);
+                run.average()
+            } else {
+                let mut run = SourceOrder::new(&game);
+                run.advance(iteration);
+                let estimate = row["eps_2max_over_N"].as_f64().unwrap();
+                assert_close(
+                    [run.estimate()],
+                    [estimate],
+                    Bound::exact().or_absolute(1e-13),
+                );
+                run.average()
+            };
+            check(&game, &profile, row);
+        }
+    }
+}
+
+#[test]
+fn a_target_in_a_matrix_game_is_reached_by_linear_algebra() {
+    let game = game();
+    let solution = games::solve(&game, &Dynamics::default().until(1e-14)).unwrap();
+    assert!(solution.polished && solution.nash_conv <= 1e-14 && solution.iterations < 10);
+    assert_close(
+        &solution.strategies[0],
+        [0.25, 0.5, 0.25],
+        Bound::relative(8),
+    );
+    let average = games::solve(&game, &Dynamics::default().until(1e-6).unpolished()).unwrap();
+    // The first iteration with at most 1e-6 is 354; checkpoints are a 32nd apart.
+    assert!(!average.polished && (354..=365).contains(&average.iterations));
+}
+
+#[test]
+fn regrets_are_nash_conv_in_the_textbook_order_alone() {
+    let game = game();
+    let textbook = Dynamics::regret_matching()
+        .updates(Updates::Simultaneous)
+        .iterations(500);
+    let solution = games::solve(&game, &textbook).unwrap();
+    assert_close(
+        [solution.regret_nash_conv.unwrap()],
+        [solution.nash_conv],
+        Bound::exact().or_absolute(1e-14),
+    );
+    assert_close(
+        [solution.nash_conv],
+        [0.067_650_054_381_51],
+        Bound::exact().or_absolute(1e-14),
+    );
+    let alternating = games::solve(&game, &Dynamics::regret_matching()).unwrap();
+    assert_eq!(alternating.regret_nash_conv, None);
+}
