@@ -78,6 +78,18 @@ pub enum Error {
         /// What is wrong with it.
         fault: String,
     },
+    /// A profile is no equilibrium of the payoffs stated with it.
+    #[error(
+        "{operation}: action {action} of player {player} is worth more than the payoff stated, or is played and worth less"
+    )]
+    NotEquilibrium {
+        /// The function that was called.
+        operation: &'static str,
+        /// Whose action it is.
+        player: usize,
+        /// The first such action.
+        action: usize,
+    },
     /// The game is larger than the operation can hold.
     #[error("{operation}: {what} would be {needed}, the limit is {limit}")]
     TooLarge {

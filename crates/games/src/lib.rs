@@ -7,6 +7,7 @@ mod batch;
 mod draw;
 mod dynamics;
 mod error;
+pub mod exact;
 pub mod extensive;
 mod number;
 mod profile;

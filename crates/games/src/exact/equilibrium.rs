@@ -1,0 +1,167 @@
+//! Equilibria of bimatrix games in fractions, and what proves them.
+//!
+//! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of polytopes or pivots.
+//! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of integers.
+
+use super::integer::over_common_denominator;
+use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
+use num_bigint::BigInt;
+use num_traits::{Signed, Zero};
+
+/// A strategy for each player of a bimatrix game, none of whom can gain by another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Equilibrium {
+    /// The row player's and the column player's strategy: a probability for each action.
+    pub strategies: [Vec<Rational>; 2],
+    /// What either player expects.
+    pub payoffs: [Rational; 2],
+}
+
+impl Equilibrium {
+    /// Sorts by the row player's strategy, then the column player's; those that play early actions more come first.
+    pub(super) fn sort(equilibria: &mut [Self]) {
+        equilibria.sort_by(|a, b| b.strategies.cmp(&a.strategies));
+    }
+}
+
+/// Proves an equilibrium: every action that is played is worth the payoff stated, and no action is worth more.
+///
+/// All is computed in fractions from the payoffs as they were given; nothing is rounded.
+///
+/// # Errors
+/// [`Error::ProfileInvalid`] if a strategy does not have a probability for each action, has a negative one, or does not
+/// sum to 1; [`Error::NotEquilibrium`] if an action is worth more than the payoff stated, or is played and worth less.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact, ndarray::array};
+///
+/// let game = Bimatrix::new(array![[3, 0], [0, 2]], array![[2, 0], [0, 3]])?;
+/// let mut equilibrium = exact::lemke_howson(&game, 0)?;
+/// exact::verify(&game, &equilibrium)?;
+/// equilibrium.strategies[0].reverse();
+/// assert!(exact::verify(&game, &equilibrium).is_err());
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn verify(game: &Bimatrix, equilibrium: &Equilibrium) -> Result<()> {
+    Payoffs::of(game).verify("exact::verify", equilibrium)
+}
+
+/// The payoffs of a bimatrix game as integers over one denominator for each player.
+#[derive(Clone, Debug)]
+pub(super) struct Payoffs {
+    pub(super) shape: [usize; 2],
+    numerators: [Vec<BigInt>; 2],
+    denominators: [BigInt; 2],
+}
+
+impl Payoffs {
+    pub(super) fn of(game: &Bimatrix) -> Self {
+        let [n_rows, n_cols] = [game.shape()[0], game.shape()[1]];
+        let integers = |player| {
+            let cells = (0..n_rows).flat_map(|row| (0..n_cols).map(move |col| [row, col]));
+            let payoffs: Vec<Rational> = cells.map(|cell| game.payoff(player, &cell)).collect();
+            over_common_denominator(&payoffs)
+        };
+        let [(rows, row_scale), (cols, col_scale)] = [integers(0), integers(1)];
+        Self {
+            shape: [n_rows, n_cols],
+            numerators: [rows, cols],
+            denominators: [row_scale, col_scale],
+        }
+    }
+
+    /// Gives the integer of a player's payoff where it takes one action and the opponent another.
+    pub(super) fn numerator(&self, player: usize, action: usize, other: usize) -> &BigInt {
+        let (row, col) = if player == 0 {
+            (action, other)
+        } else {
+            (other, action)
+        };
+        &self.numerators[player][row * self.shape[1] + col]
+    }
+
+    /// Gives the profile with what it pays, if it is an equilibrium.
+    pub(super) fn prove(
+        &self,
+        operation: &'static str,
+        strategies: [Vec<Rational>; 2],
+    ) -> Result<Equilibrium> {
+        let best = |player: usize| {
+            let worths = self.worths(player, &strategies[1 - player]);
+            worths.into_iter().max().unwrap_or_default()
+        };
+        let equilibrium = Equilibrium {
+            payoffs: [best(0), best(1)],
+            strategies,
+        };
+        self.verify(operation, &equilibrium)?;
+        Ok(equilibrium)
+    }
+
+    fn verify(&self, operation: &'static str, equilibrium: &Equilibrium) -> Result<()> {
+        for (player, strategy) in equilibrium.strategies.iter().enumerate() {
+            check_strategy(operation, player, self.shape[player], strategy)?;
+        }
+        for (player, strategy) in equilibrium.strategies.iter().enumerate() {
+            let payoff = &equilibrium.payoffs[player];
+            let worths = self.worths(player, &equilibrium.strategies[1 - player]);
+            let fault = worths
+                .iter()
+                .zip(strategy)
+                .position(|(worth, probability)| {
+                    worth > payoff || (worth < payoff && !probability.is_zero())
+                });
+            if let Some(action) = fault {
+                return Err(Error::NotEquilibrium {
+                    operation,
+                    player,
+                    action,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what each action of a player is worth against a strategy of the opponent.
+    fn worths(&self, player: usize, opponent: &[Rational]) -> Vec<Rational> {
+        let (weights, scale) = over_common_denominator(opponent);
+        let scale = scale * &self.denominators[player];
+        let worth = |action| {
+            let played = weights.iter().enumerate();
+            let played = played.filter(|(_, weight)| !weight.is_zero());
+            let terms =
+                played.map(|(other, weight)| weight * self.numerator(player, action, other));
+            Rational::new(terms.sum(), scale.clone())
+        };
+        (0..self.shape[player]).map(worth).collect()
+    }
+}
+
+fn check_strategy(
+    operation: &'static str,
+    player: usize,
+    n_actions: usize,
+    strategy: &[Rational],
+) -> Result<()> {
+    let fault = if strategy.len() != n_actions {
+        format!("{} probabilities, not {n_actions}", strategy.len())
+    } else if let Some(action) = strategy.iter().position(Rational::is_negative) {
+        format!("negative at action {action}")
+    } else if !sums_to_one(strategy) {
+        "not of sum 1".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::ProfileInvalid {
+        operation,
+        player,
+        fault,
+    })
+}
+
+fn sums_to_one(strategy: &[Rational]) -> bool {
+    let (weights, scale) = over_common_denominator(strategy);
+    weights.iter().sum::<BigInt>() == scale
+}

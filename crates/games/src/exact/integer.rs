@@ -1,0 +1,146 @@
+//! Integers that a tableau may be kept in: machine words while they last, then of any size.
+//!
+//! Role: [`Entry`] is all that pivoting asks of a number. Every operation may answer "these numbers are not enough": a
+//! word overflows, a [`super::ball::Ball`] does not know its sign. The caller then turns to the next kind of number.
+//! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968, "Sylvester's identity
+//! and multistep integer-preserving Gaussian elimination".
+
+use crate::Rational;
+use num_bigint::BigInt;
+use num_traits::{Signed, ToPrimitive, Zero};
+use std::cmp::Ordering;
+
+/// A number of a tableau. `None` and `false` always mean: this kind of number cannot tell.
+pub(super) trait Entry: Clone {
+    /// Takes an integer of the game; no integer of it has more than `bits` bits.
+    fn of(integer: &BigInt, bits: u64) -> Option<Self>;
+
+    /// Gives 1.
+    fn one() -> Self;
+
+    /// Gives the other sign.
+    fn negated(&self) -> Option<Self>;
+
+    /// Compares the number with 0.
+    fn sign(&self) -> Option<Ordering>;
+
+    /// Compares `a b` with `c d`.
+    fn compare_products(a: &Self, b: &Self, c: &Self, d: &Self) -> Option<Ordering>;
+
+    /// Makes `(row pivot − factor pivot_row) / divisor` of each number of a row; in integers the division is exact.
+    fn eliminate(
+        row: &mut [Self],
+        pivot_row: &[Self],
+        pivot: &Self,
+        factor: &Self,
+        divisor: &Self,
+    ) -> bool;
+
+    /// Gives a rough size, 0 for none but 0, by which a pivot is preferred.
+    fn size(&self) -> f64;
+}
+
+impl Entry for i128 {
+    fn of(integer: &BigInt, _bits: u64) -> Option<Self> {
+        integer.to_i128()
+    }
+
+    fn one() -> Self {
+        1
+    }
+
+    fn negated(&self) -> Option<Self> {
+        self.checked_neg()
+    }
+
+    fn sign(&self) -> Option<Ordering> {
+        Some(self.cmp(&0))
+    }
+
+    fn compare_products(a: &Self, b: &Self, c: &Self, d: &Self) -> Option<Ordering> {
+        Some(a.checked_mul(*b)?.cmp(&c.checked_mul(*d)?))
+    }
+
+    fn eliminate(
+        row: &mut [Self],
+        pivot_row: &[Self],
+        pivot: &Self,
+        factor: &Self,
+        divisor: &Self,
+    ) -> bool {
+        row.iter_mut().zip(pivot_row).all(|(entry, across)| {
+            let product = entry.checked_mul(*pivot);
+            let other = factor.checked_mul(*across);
+            let difference = product.zip(other).and_then(|(a, b)| a.checked_sub(b));
+            let quotient = difference.and_then(|difference| difference.checked_div(*divisor));
+            quotient.inspect(|&quotient| *entry = quotient).is_some()
+        })
+    }
+
+    fn size(&self) -> f64 {
+        (*self as f64).abs()
+    }
+}
+
+impl Entry for BigInt {
+    fn of(integer: &BigInt, _bits: u64) -> Option<Self> {
+        Some(integer.clone())
+    }
+
+    fn one() -> Self {
+        Self::from(1)
+    }
+
+    fn negated(&self) -> Option<Self> {
+        Some(-self)
+    }
+
+    fn sign(&self) -> Option<Ordering> {
+        Some(self.cmp(&Self::ZERO))
+    }
+
+    fn compare_products(a: &Self, b: &Self, c: &Self, d: &Self) -> Option<Ordering> {
+        Some((a * b).cmp(&(c * d)))
+    }
+
+    fn eliminate(
+        row: &mut [Self],
+        pivot_row: &[Self],
+        pivot: &Self,
+        factor: &Self,
+        divisor: &Self,
+    ) -> bool {
+        for (entry, across) in row.iter_mut().zip(pivot_row) {
+            *entry = (&*entry * pivot - factor * across) / divisor;
+        }
+        true
+    }
+
+    fn size(&self) -> f64 {
+        self.bits() as f64
+    }
+}
+
+/// Gives fractions as integers over their least common denominator.
+pub(super) fn over_common_denominator(fractions: &[Rational]) -> (Vec<BigInt>, BigInt) {
+    let common = fractions.iter().fold(BigInt::from(1), |common, fraction| {
+        // a b / gcd(a, b), the gcd being what the fraction a / b is reduced by.
+        let reduced = Rational::new(fraction.denom().clone(), common);
+        fraction.denom() * reduced.denom()
+    });
+    let numerators = fractions.iter();
+    let numerators = numerators.map(|fraction| fraction.numer() * (&common / fraction.denom()));
+    (numerators.collect(), common)
+}
+
+/// Gives the greatest common divisor, 0 if all are 0.
+pub(super) fn greatest_common_divisor<'a>(integers: impl Iterator<Item = &'a BigInt>) -> BigInt {
+    integers.fold(BigInt::ZERO, |divisor, integer| {
+        if divisor.is_zero() {
+            integer.abs()
+        } else {
+            let reduced = Rational::new(integer.clone(), divisor.clone());
+            divisor / reduced.denom()
+        }
+    })
+}

@@ -1,0 +1,128 @@
+//! One equilibrium of a bimatrix game, by the path of Lemke and Howson.
+//!
+//! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable of the label that is
+//! dropped enters; whichever leaves has a label that its twin in the other polytope now has too, and so the twin enters
+//! there, until the dropped label is back. The perturbation of the ratio test makes every game nondegenerate: no basis
+//! comes twice, so every path ends, from every label and in every game.
+//! Accuracy: exact; computed in 128-bit integers, and once more in integers of any size if these overflow.
+//! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002, "Computing equilibria for
+//! two-person games".
+//! Limits: paths are short in games that were not built to make them long; the worst are exponential (Savani and von
+//! Stengel 2006).
+
+use super::equilibrium::{Equilibrium, Payoffs};
+use super::integer::Entry;
+use super::polytope::Polytope;
+use super::tableau::Tableau;
+use crate::{Bimatrix, Error, Rational, Result};
+use num_bigint::BigInt;
+
+/// Gives the equilibrium at the end of the path that drops a label.
+///
+/// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium is proved by
+/// [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different labels may lead to the same.
+///
+/// # Errors
+/// [`Error::ParameterInvalid`] if there is no such label.
+///
+/// # Source
+/// Lemke and Howson 1964, "Equilibrium points of bimatrix games".
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact, ndarray::array};
+///
+/// let inspection = Bimatrix::new(array![[2, -1], [0, 0]], array![[-4, 0], [-1, -3]])?;
+/// let equilibrium = exact::lemke_howson(&inspection, 0)?;
+/// assert_eq!(equilibrium.strategies[0][0].to_string(), "1/3");
+/// assert_eq!(equilibrium.payoffs[1].to_string(), "-2");
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
+    const OPERATION: &str = "exact::lemke_howson";
+    let payoffs = Payoffs::of(game);
+    let n_labels = payoffs.shape.iter().sum();
+    if label >= n_labels {
+        return Err(Error::ParameterInvalid {
+            operation: OPERATION,
+            parameter: "label",
+            value: label as f64,
+            must: "the number of an action, rows before columns",
+        });
+    }
+    Paths::of(&payoffs).end(OPERATION, &payoffs, label)
+}
+
+/// Gives the distinct equilibria at the ends of the paths of all labels, sorted as [`super::all_equilibria`] does.
+///
+/// These are not all equilibria in general.
+///
+/// # Errors
+/// None that input could cause.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact, ndarray::array};
+///
+/// let coordination = array![[1, 0], [0, 1]];
+/// let game = Bimatrix::new(coordination.clone(), coordination)?;
+/// assert_eq!(exact::lemke_howson_all(&game)?.len(), 2);
+/// assert_eq!(exact::all_equilibria(&game)?.len(), 3);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn lemke_howson_all(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
+    let payoffs = Payoffs::of(game);
+    let paths = Paths::of(&payoffs);
+    let labels = 0..payoffs.shape.iter().sum();
+    let ends = labels.map(|label| paths.end("exact::lemke_howson_all", &payoffs, label));
+    let mut ends = ends.collect::<Result<Vec<_>>>()?;
+    Equilibrium::sort(&mut ends);
+    ends.dedup();
+    Ok(ends)
+}
+
+/// The two tableaux that every path begins with.
+struct Paths {
+    words: Option<[Tableau<i128>; 2]>,
+    integers: Option<[Tableau<BigInt>; 2]>,
+}
+
+impl Paths {
+    fn of(payoffs: &Payoffs) -> Self {
+        let polytopes = Polytope::both(payoffs);
+        Self {
+            words: origins(&polytopes),
+            integers: origins(&polytopes),
+        }
+    }
+
+    fn end(&self, operation: &'static str, payoffs: &Payoffs, label: usize) -> Result<Equilibrium> {
+        let in_words = self.words.clone().and_then(|start| follow(start, label));
+        let in_integers = || self.integers.clone().and_then(|start| follow(start, label));
+        let strategies = in_words
+            .or_else(in_integers)
+            .expect("integers of any size do not overflow, and a bounded polytope has a ratio");
+        payoffs.prove(operation, strategies)
+    }
+}
+
+fn origins<T: Entry>(polytopes: &[Polytope; 2]) -> Option<[Tableau<T>; 2]> {
+    let [rows, cols] = polytopes;
+    Some([Tableau::of(rows)?, Tableau::of(cols)?])
+}
+
+fn follow<T: Entry + Into<BigInt>>(
+    mut tableaux: [Tableau<T>; 2],
+    dropped: usize,
+) -> Option<[Vec<Rational>; 2]> {
+    let mut player = usize::from(!tableaux[0].owns(dropped));
+    let mut entering = dropped;
+    loop {
+        let leaving = tableaux[player].enter(entering)?;
+        if leaving == dropped {
+            return Some(tableaux.map(|tableau| tableau.strategy()));
+        }
+        entering = leaving;
+        player = 1 - player;
+    }
+}

@@ -1,0 +1,66 @@
+//! The best-response polytope of a player, in integers.
+//!
+//! Method: each player's payoffs are made integers as small as a shift and a scale allow, all at least 1; neither changes
+//! what is a best response. A point z of `{z ≥ 0, C z ≤ 1}` but the origin stands for the strategy `z / Σ z` and the payoff
+//! `1 / Σ z` that it leaves the opponent at most. C is positive, so the polytope is bounded.
+//! Shapes: `C` is `[actions of the opponent, own actions]`, row-major. Labels number the actions of both players, rows
+//! before columns. An own label is tight where `z` is 0, the opponent's where the action is a best response.
+//! Source: von Stengel 2002, "Computing equilibria for two-person games", section 2.
+
+use super::equilibrium::Payoffs;
+use super::integer::greatest_common_divisor;
+use num_bigint::BigInt;
+use num_traits::Zero;
+use std::ops::Range;
+
+/// The polytope of one player's strategies.
+#[derive(Clone, Debug)]
+pub(super) struct Polytope {
+    /// Labels of the player's actions, which bound the polytope by `z ≥ 0`.
+    pub(super) own: Range<usize>,
+    /// Labels of the opponent's actions, which bound it by `C z ≤ 1`.
+    pub(super) others: Range<usize>,
+    /// The integers C.
+    pub(super) entries: Vec<BigInt>,
+}
+
+impl Polytope {
+    /// Makes the polytope of a player's strategies from the payoffs of the opponent.
+    pub(super) fn of(payoffs: &Payoffs, player: usize) -> Self {
+        let [n_rows, n_cols] = payoffs.shape;
+        let (rows, cols) = (0..n_rows, n_rows..n_rows + n_cols);
+        let (own, others) = if player == 0 {
+            (rows, cols)
+        } else {
+            (cols, rows)
+        };
+        let opponent = 1 - player;
+        let mut entries = Vec::with_capacity(n_rows * n_cols);
+        for other in 0..others.len() {
+            for action in 0..own.len() {
+                entries.push(payoffs.numerator(opponent, other, action).clone());
+            }
+        }
+        let least = entries.iter().min().cloned().unwrap_or_default();
+        for entry in &mut entries {
+            *entry -= &least;
+        }
+        let divisor = greatest_common_divisor(entries.iter());
+        for entry in &mut entries {
+            if !divisor.is_zero() {
+                *entry /= &divisor;
+            }
+            *entry += 1;
+        }
+        Self {
+            own,
+            others,
+            entries,
+        }
+    }
+
+    /// Gives both players' polytopes.
+    pub(super) fn both(payoffs: &Payoffs) -> [Self; 2] {
+        [Self::of(payoffs, 0), Self::of(payoffs, 1)]
+    }
+}

@@ -1,0 +1,324 @@
+//! All equilibria of a bimatrix game, from the vertices of both best-response polytopes.
+//!
+//! Method: a walk over all bases of each perturbed polytope, which is simple and bounded, so that its graph is connected
+//! and every vertex of the polytope itself is one of its bases at least. At each basis the tableau is computed afresh in
+//! [`Ball`]s; where these leave a sign open (at a vertex that is degenerate, or nearly so), in 128-bit integers, and where
+//! these overflow, in integers of any size. Labels name the constraints that are tight at the vertex, whatever the basis.
+//! Vertices of both sides that have all labels between them are joined by halving the lists label by label.
+//! Accuracy: exact; every decision is proved, and each equilibrium is proved once more by its best responses.
+//! Source: von Stengel 2002, "Computing equilibria for two-person games"; Avis, Rosenberg, Savani and von Stengel 2010,
+//! "Enumeration of Nash equilibria for two-player games"; Winkels 1979 (bicliques of vertices).
+//! Limits: [`MAX_LABELS`] actions, [`MAX_BASES`] bases of a polytope and [`MAX_EQUILIBRIA`] equilibria; the
+//! number of bases grows exponentially with that of actions.
+
+use super::ball::Ball;
+use super::equilibrium::{Equilibrium, Payoffs};
+use super::integer::Entry;
+use super::polytope::Polytope;
+use super::tableau::Tableau;
+use crate::{Bimatrix, Error, Rational, Result};
+use num_bigint::BigInt;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Largest number of actions of both players together that [`all_equilibria`] takes: sets of them are bits of a word.
+pub const MAX_LABELS: usize = 128;
+
+/// Largest number of bases of a best-response polytope that [`all_equilibria`] walks over.
+pub const MAX_BASES: usize = 1 << 20;
+
+/// Largest number of extreme equilibria that [`all_equilibria`] gives.
+pub const MAX_EQUILIBRIA: usize = 1 << 16;
+
+const OPERATION: &str = "exact::all_equilibria";
+
+/// A set of labels, a bit each.
+type LabelSet = u128;
+
+/// Gives all extreme equilibria, sorted: those that play the row player's early actions more come first.
+///
+/// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of the player against
+/// which the opponent has all the best responses that it has against the strategy. A nondegenerate game has an odd number
+/// of equilibria, all of them extreme. In any game the set of equilibria is a union of products of two polytopes, whose
+/// vertices are the extreme equilibria; [`components`] tells which of them hang together.
+///
+/// # Errors
+/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`].
+///
+/// # Source
+/// Avis, Rosenberg, Savani and von Stengel 2010, "Enumeration of Nash equilibria for two-player games".
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact, ndarray::array};
+///
+/// let game = Bimatrix::new(array![[3, 0], [0, 2]], array![[2, 0], [0, 3]])?;
+/// let equilibria = exact::all_equilibria(&game)?;
+/// assert_eq!(equilibria.len(), 3);
+/// assert_eq!(equilibria[1].strategies[0][0].to_string(), "3/5");
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn all_equilibria(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
+    let payoffs = Payoffs::of(game);
+    let n_labels = payoffs.shape.iter().sum();
+    within("actions of both players", n_labels, MAX_LABELS)?;
+    let bases = Polytope::both(&payoffs).map(|polytope| Bases::of(&polytope));
+    let vertices = [bases[0].vertices()?, bases[1].vertices()?];
+    let pairs = complementary(&vertices, n_labels)?;
+    let mut strategies: [HashMap<LabelSet, Vec<Rational>>; 2] = Default::default();
+    let mut equilibria = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        let profile = [0, 1].map(|player| {
+            let labels = pair[player];
+            let known = strategies[player].entry(labels);
+            let compute = || bases[player].strategy(vertices[player][&labels]);
+            known.or_insert_with(compute).clone()
+        });
+        equilibria.push(payoffs.prove(OPERATION, profile)?);
+    }
+    Equilibrium::sort(&mut equilibria);
+    Ok(equilibria)
+}
+
+/// Gives the connected components of a game's equilibria, as numbers into the list of all extreme ones.
+///
+/// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is all that such lines
+/// reach. An isolated equilibrium is a component of its own. Both the components and the numbers in each are in order.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact, ndarray::array};
+///
+/// // The column player never minds, so that equilibria fill lines.
+/// let game = Bimatrix::new(array![[1, 0], [0, 1]], array![[0, 0], [0, 0]])?;
+/// let equilibria = exact::all_equilibria(&game)?;
+/// assert_eq!(exact::components(&equilibria), [(0..equilibria.len()).collect::<Vec<_>>()]);
+/// # Ok::<(), games::Error>(())
+/// ```
+#[must_use]
+pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
+    let mut sharing: [HashMap<&[Rational], Vec<usize>>; 2] = Default::default();
+    for (at, equilibrium) in equilibria.iter().enumerate() {
+        for (player, strategy) in equilibrium.strategies.iter().enumerate() {
+            sharing[player].entry(strategy).or_default().push(at);
+        }
+    }
+    let mut is_seen = vec![false; equilibria.len()];
+    let mut components = Vec::new();
+    for first in 0..equilibria.len() {
+        let mut component = Vec::new();
+        let mut open = vec![first];
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut is_seen[at], true) {
+                continue;
+            }
+            component.push(at);
+            for (player, strategy) in equilibria[at].strategies.iter().enumerate() {
+                open.extend(sharing[player].remove(&strategy[..]).unwrap_or_default());
+            }
+        }
+        if !component.is_empty() {
+            component.sort_unstable();
+            components.push(component);
+        }
+    }
+    components
+}
+
+/// What a basis tells: the labels of its vertex, and the bases at the other ends of its edges.
+#[derive(Debug, PartialEq)]
+struct Corner {
+    tight: LabelSet,
+    neighbours: Vec<LabelSet>,
+}
+
+/// The bases of a polytope, each the set of its basic variables.
+struct Bases {
+    origin: LabelSet,
+    balls: Option<Tableau<Ball>>,
+    words: Option<Tableau<i128>>,
+    integers: Option<Tableau<BigInt>>,
+}
+
+impl Bases {
+    fn of(polytope: &Polytope) -> Self {
+        Self {
+            origin: set(polytope.others.clone()),
+            balls: Tableau::of(polytope),
+            words: Tableau::of(polytope),
+            integers: Tableau::of(polytope),
+        }
+    }
+
+    /// Gives the labels of each vertex but the origin, with one of its bases.
+    fn vertices(&self) -> Result<BTreeMap<LabelSet, LabelSet>> {
+        let mut vertices = BTreeMap::new();
+        let mut seen = HashSet::from([self.origin]);
+        let mut open = vec![self.origin];
+        while let Some(basis) = open.pop() {
+            let corner = self.corner(basis);
+            if basis != self.origin {
+                vertices.entry(corner.tight).or_insert(basis);
+            }
+            let new = corner.neighbours.into_iter();
+            open.extend(new.filter(|&neighbour| seen.insert(neighbour)));
+            within("bases of a polytope", seen.len(), MAX_BASES)?;
+        }
+        Ok(vertices)
+    }
+
+    fn corner(&self, basis: LabelSet) -> Corner {
+        let in_words = || at(&self.words, basis, corner);
+        let in_integers = || at(&self.integers, basis, corner);
+        at(&self.balls, basis, corner)
+            .or_else(in_words)
+            .or_else(in_integers)
+            .expect("integers of any size leave nothing open")
+    }
+
+    fn strategy(&self, basis: LabelSet) -> Vec<Rational> {
+        let in_integers = || at(&self.integers, basis, |tableau| Some(tableau.strategy()));
+        at(&self.words, basis, |tableau| Some(tableau.strategy()))
+            .or_else(in_integers)
+            .expect("integers of any size do not overflow")
+    }
+}
+
+/// Asks the tableau of a basis, computed from that of the origin.
+fn at<T: Entry, R>(
+    origin: &Option<Tableau<T>>,
+    basis: LabelSet,
+    ask: impl Fn(&Tableau<T>) -> Option<R>,
+) -> Option<R> {
+    let mut tableau = origin.clone()?;
+    tableau.go_to(|label| basis >> label & 1 == 1)?;
+    ask(&tableau)
+}
+
+fn corner<T: Entry>(tableau: &Tableau<T>) -> Option<Corner> {
+    let basis = set(tableau.basic().iter().copied());
+    let mut tight = set(tableau.nonbasic().iter().copied());
+    for (row, &label) in tableau.basic().iter().enumerate() {
+        if tableau.value(row).sign()? == Ordering::Equal {
+            tight |= 1 << label;
+        }
+    }
+    let across = |(col, &enters): (usize, &usize)| {
+        let leaves = tableau.basic()[tableau.leaving(col)?];
+        Some(basis ^ (1 << enters) ^ (1 << leaves))
+    };
+    let neighbours = tableau.nonbasic().iter().enumerate().map(across);
+    Some(Corner {
+        tight,
+        neighbours: neighbours.collect::<Option<_>>()?,
+    })
+}
+
+/// Gives the pairs of vertices that have all labels between them.
+fn complementary(
+    vertices: &[BTreeMap<LabelSet, LabelSet>; 2],
+    n_labels: usize,
+) -> Result<Vec<[LabelSet; 2]>> {
+    let lists = [0, 1].map(|player| vertices[player].keys().copied().collect::<Vec<_>>());
+    let mut pairs = Vec::new();
+    join(lists, n_labels, &mut pairs)?;
+    Ok(pairs)
+}
+
+/// Joins the sets of two lists that have the first labels, as many as are left, between them.
+fn join(lists: [Vec<LabelSet>; 2], n_left: usize, pairs: &mut Vec<[LabelSet; 2]>) -> Result<()> {
+    let [rows, cols] = lists;
+    if rows.is_empty() || cols.is_empty() {
+        return Ok(());
+    }
+    let Some(label) = n_left.checked_sub(1) else {
+        within(
+            "extreme equilibria",
+            pairs.len() + rows.len() * cols.len(),
+            MAX_EQUILIBRIA,
+        )?;
+        pairs.extend(
+            rows.iter()
+                .flat_map(|&row| cols.iter().map(move |&col| [row, col])),
+        );
+        return Ok(());
+    };
+    let has = |labels: &LabelSet| labels >> label & 1 == 1;
+    let cols_with: Vec<LabelSet> = cols.iter().copied().filter(has).collect();
+    let (rows_with, rows_without): (Vec<LabelSet>, Vec<LabelSet>) = rows.into_iter().partition(has);
+    join([rows_without, cols_with], label, pairs)?;
+    join([rows_with, cols], label, pairs)
+}
+
+fn set(labels: impl IntoIterator<Item = usize>) -> LabelSet {
+    labels.into_iter().fold(0, |set, label| set | 1 << label)
+}
+
+fn within(what: &'static str, needed: usize, limit: usize) -> Result<()> {
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge {
+        operation: OPERATION,
+        what,
+        needed: needed as u128,
+        limit: limit as u128,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::Array2;
+    use tensor_core::rng::Philox;
+
+    fn bases(n: usize, draw: impl Fn(&Philox, u64) -> f64) -> Bases {
+        let random = Philox::new(5);
+        let payoffs =
+            Array2::from_shape_fn((n, n), |(row, col)| draw(&random, (row * n + col) as u64));
+        let game = Bimatrix::new(payoffs.clone(), payoffs).unwrap();
+        Bases::of(&Polytope::of(&Payoffs::of(&game), 0))
+    }
+
+    /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases balls decide, and all.
+    fn compare_kinds(bases: &Bases) -> [usize; 2] {
+        let vertices: Vec<_> = bases.vertices().unwrap().into_values().collect();
+        let mut n_by_balls = 0;
+        for &basis in &vertices {
+            let exact = sorted(at(&bases.integers, basis, corner).unwrap());
+            let by_words = at(&bases.words, basis, corner).map(sorted);
+            assert!(by_words.is_none_or(|corner| corner == exact));
+            let by_balls = at(&bases.balls, basis, corner).map(sorted);
+            n_by_balls += usize::from(by_balls.is_some());
+            assert!(by_balls.is_none_or(|corner| corner == exact));
+        }
+        [n_by_balls, vertices.len()]
+    }
+
+    fn sorted(mut corner: Corner) -> Corner {
+        corner.neighbours.sort_unstable();
+        corner
+    }
+
+    #[test]
+    fn the_kinds_of_numbers_agree_at_every_basis() {
+        let [n_by_balls, n_bases] = compare_kinds(&bases(6, |random, at| random.normal(at)));
+        assert_eq!(n_by_balls, n_bases, "normal numbers tie nowhere");
+        let small = |random: &Philox, at| f64::from(random.word(at) % 20);
+        let [n_by_balls, n_bases] = compare_kinds(&bases(6, small));
+        assert!(
+            0 < n_by_balls && n_by_balls < n_bases,
+            "{n_by_balls} of {n_bases}"
+        );
+    }
+
+    #[test]
+    fn more_equilibria_than_the_limit_are_refused() {
+        let all_labels = || (0..300).map(|_| 3).collect();
+        let joined = join([all_labels(), all_labels()], 2, &mut Vec::new());
+        assert!(matches!(
+            joined,
+            Err(Error::TooLarge { needed: 90_000, .. })
+        ));
+    }
+}
