@@ -1,0 +1,303 @@
+//! Rules of learning in strategic games, odd games, and what is refused.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
+use games::ndarray::{Array2, ArrayD, array};
+use games::{
+    Bimatrix, Dynamics, Error, MatrixGame, NormalForm, Number, Rational, Run, StrategicGame,
+    Updates, best_response, exploitability, nash_conv, solve,
+};
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::rng::Philox;
+
+/// A game with gains between -1 and 1.
+fn random(n_rows: usize, n_cols: usize, key: u64) -> MatrixGame {
+    let mut uniform = vec![0.0; n_rows * n_cols];
+    Philox::new(key).fill_uniform_f64(0, &mut uniform);
+    let gains = Array2::from_shape_vec((n_rows, n_cols), uniform).unwrap();
+    MatrixGame::zero_sum(gains.mapv(|u| 2.0 * u - 1.0)).unwrap()
+}
+
+#[test]
+fn every_rule_learns_to_play() {
+    // NashConv after 4000 iterations, over the range of 2.
+    let sure = [
+        (Dynamics::regret_matching(), 0.03),
+        (Dynamics::regret_matching_plus(), 0.01),
+        (Dynamics::predictive_regret_matching(), 0.01),
+        (Dynamics::predictive_regret_matching_plus(), 0.01),
+        (Dynamics::discounted(1.5, 0.0, 2.0), 0.01),
+        (Dynamics::linear(), 0.02),
+        (Dynamics::hedge(), 0.06),
+        (Dynamics::fictitious_play(), 0.1),
+        (Dynamics::replicator(0.05), 0.05),
+    ];
+    for (key, (n_rows, n_cols)) in [(3, 3), (5, 8), (20, 7)].into_iter().enumerate() {
+        let game = random(n_rows, n_cols, key as u64);
+        for (dynamics, bound) in sure {
+            let solution = solve(&game, &dynamics.iterations(4000)).unwrap();
+            assert!(
+                solution.nash_conv <= bound,
+                "{dynamics:?}: {}",
+                solution.nash_conv
+            );
+            assert_eq!(
+                solution.nash_conv,
+                nash_conv(&game, &solution.strategies).unwrap()
+            );
+            assert_eq!(2.0 * solution.exploitability, solution.nash_conv);
+            let last = solution.trace.last().unwrap();
+            assert_eq!((last.iteration, last.nash_conv), (4000, solution.nash_conv));
+        }
+    }
+}
+
+#[test]
+fn hedge_plays_in_proportion_to_exponentials() {
+    let game = MatrixGame::zero_sum(array![[1.0, 0.0], [0.0, 0.0]]).unwrap();
+    let dynamics = Dynamics {
+        rule: games::Rule::Hedge { rate: Some(2.0) },
+        ..Dynamics::hedge()
+    };
+    let mut run = Run::new(&game, &dynamics).unwrap();
+    run.advance(2);
+    // The first action was worth 1/2 more to the row player; the average is of the uniform strategy and this.
+    let second = 1.0 / (1.0 + (-1.0_f64).exp());
+    assert_close(
+        [run.average()[0][0]],
+        [f64::midpoint(0.5, second)],
+        Bound::relative(4),
+    );
+}
+
+#[test]
+fn fictitious_play_counts_answers_to_counts() {
+    // Rock-paper-scissors from rock: paper answers rock until paper has lost its lead, then scissors.
+    let game = MatrixGame::zero_sum(array![[0, -1, 1], [1, 0, -1], [-1, 1, 0]]).unwrap();
+    let mut run = Run::new(&game, &Dynamics::fictitious_play()).unwrap();
+    run.advance(4);
+    assert_eq!(run.average()[0], [0.25, 0.75, 0.0]);
+}
+
+#[test]
+fn fictitious_play_cycles_in_the_game_of_shapley() {
+    let rows = array![[0, 1, 0], [0, 0, 1], [1, 0, 0]];
+    let cols = array![[0, 0, 1], [1, 0, 0], [0, 1, 0]];
+    let game = Bimatrix::new(rows, cols).unwrap();
+    // One after the other: together, from the same action, both would play alike for ever and average the equilibrium.
+    let dynamics = Dynamics::fictitious_play()
+        .updates(Updates::Alternating)
+        .iterations(20_000);
+    let solution = solve(&game, &dynamics).unwrap();
+    assert!(solution.nash_conv > 0.2, "{}", solution.nash_conv);
+}
+
+#[test]
+fn products_of_three_players_are_sums_over_all_cells() {
+    let shape = [2, 3, 4];
+    let mut uniform = vec![0.0; 3 * 24];
+    Philox::new(9).fill_uniform_f64(0, &mut uniform);
+    let payoffs: Vec<ArrayD<f64>> = uniform
+        .chunks(24)
+        .map(|payoffs| ArrayD::from_shape_vec(shape.to_vec(), payoffs.to_vec()).unwrap())
+        .collect();
+    let game = NormalForm::new(3, payoffs.clone()).unwrap();
+    let profile = vec![
+        vec![0.3, 0.7],
+        vec![0.2, 0.5, 0.3],
+        vec![0.1, 0.2, 0.3, 0.4],
+    ];
+    for (player, payoffs) in payoffs.iter().enumerate() {
+        let mut expected = vec![0.0; shape[player]];
+        for (cell, payoff) in payoffs.indexed_iter() {
+            let others = (0..3).filter(|&other| other != player);
+            let p: f64 = others.map(|other| profile[other][cell[other]]).product();
+            expected[cell[player]] += p * payoff;
+        }
+        let mut values = vec![0.0; shape[player]];
+        game.action_values(player, &profile, &mut values);
+        assert_close(values, expected, Bound::relative(64));
+    }
+    let solution = solve(&game, &Dynamics::regret_matching().iterations(2000)).unwrap();
+    assert_eq!(solution.values.len(), 3);
+    assert_eq!(
+        3.0 * exploitability(&game, &solution.strategies).unwrap(),
+        solution.nash_conv
+    );
+}
+
+#[test]
+fn one_pass_gives_the_bits_of_two() {
+    for (n_rows, n_cols) in [(1, 1), (3, 3), (4, 9), (5, 64), (33, 31), (70, 129)] {
+        let game = random(n_rows, n_cols, 4);
+        let strategy = |n: usize| vec![1.0 / n as f64; n];
+        let profile = vec![strategy(n_rows), strategy(n_cols)];
+        let mut together = profile.clone();
+        game.all_action_values(&profile, &mut together);
+        let mut apart = profile.clone();
+        for (player, values) in apart.iter_mut().enumerate() {
+            game.action_values(player, &profile, values);
+        }
+        assert_eq!(together, apart);
+        let by_hand: Vec<f64> = game
+            .gains()
+            .chunks(n_cols)
+            .map(|row| row.iter().sum::<f64>() / n_cols as f64)
+            .collect();
+        assert_close(&together[0], by_hand, Bound::exact().or_absolute(1e-14));
+    }
+}
+
+#[test]
+fn fractions_and_large_integers_are_kept_as_they_are() {
+    let third = Rational::new(1.into(), 3.into());
+    let game = MatrixGame::zero_sum(array![[third.clone(), -third.clone()]]).unwrap();
+    assert_eq!(game.payoff(0, &[0, 0]), third);
+    assert_eq!(game.payoff(1, &[0, 1]), third);
+    let large = (1_i64 << 60) + 1;
+    let game = MatrixGame::zero_sum(array![[large]]).unwrap();
+    assert_eq!(
+        game.payoff(0, &[0, 0]),
+        Rational::from_integer(large.into())
+    );
+    let bimatrix = Bimatrix::from(game.clone());
+    assert_eq!(MatrixGame::try_from(bimatrix).unwrap(), game);
+    for number in [i128::MAX, i128::MIN, i128::from(i64::MAX)] {
+        let kept = number.exact().unwrap();
+        assert_eq!(number.is_float(), kept.is_float(), "{number}");
+    }
+}
+
+#[test]
+fn odd_games_are_solved() {
+    let cases = [
+        (MatrixGame::zero_sum(array![[7.0]]).unwrap(), 7.0),
+        (MatrixGame::zero_sum(array![[1, 5, -2]]).unwrap(), -2.0),
+        (MatrixGame::zero_sum(array![[1], [5], [-2]]).unwrap(), 5.0),
+        (
+            MatrixGame::zero_sum(array![[0.0, 0.0], [0.0, 0.0]]).unwrap(),
+            0.0,
+        ),
+        (
+            MatrixGame::zero_sum(array![[1e150, -1e150], [-1e150, 1e150]]).unwrap(),
+            0.0,
+        ),
+        (
+            MatrixGame::zero_sum(array![[1e-300, -1e-300], [-1e-300, 1e-300]]).unwrap(),
+            0.0,
+        ),
+        (
+            MatrixGame::zero_sum(array![[2.0_f32, -1.0], [-1.0, 1.0]]).unwrap(),
+            0.2,
+        ),
+    ];
+    for (game, value) in cases {
+        for rule in [
+            Dynamics::default(),
+            Dynamics::hedge(),
+            Dynamics::regret_matching(),
+            Dynamics::fictitious_play(),
+        ] {
+            let range = game.payoff_range(0);
+            let solution = solve(&game, &rule.iterations(2000)).unwrap();
+            let error = (solution.value - value).abs();
+            assert!(
+                error <= solution.nash_conv * (1.0 + 1e-9)
+                    && error <= 0.05 * range.max(f64::MIN_POSITIVE),
+                "{rule:?} {game:?} {error}"
+            );
+        }
+        let target = 1e-9 * game.payoff_range(0).max(1e-300);
+        let exact = solve(&game, &Dynamics::default().until(target)).unwrap();
+        assert!(exact.nash_conv <= target, "{game:?} {}", exact.nash_conv);
+    }
+}
+
+#[test]
+fn bad_games_are_refused_by_name() {
+    let faults = [
+        MatrixGame::zero_sum(Array2::<f64>::zeros((0, 3))).unwrap_err(),
+        MatrixGame::zero_sum(array![[0.0, f64::NAN]]).unwrap_err(),
+        MatrixGame::zero_sum(array![[f64::INFINITY]]).unwrap_err(),
+        MatrixGame::zero_sum(array![[1e151]]).unwrap_err(),
+        Bimatrix::new(array![[1, 2]], array![[1], [2]]).unwrap_err(),
+        NormalForm::new(2, vec![ArrayD::<f64>::zeros(vec![2, 2])]).unwrap_err(),
+        NormalForm::new(1, vec![ArrayD::<f64>::zeros(vec![2, 2])]).unwrap_err(),
+        NormalForm::new::<f64>(0, vec![]).unwrap_err(),
+        MatrixGame::try_from(Bimatrix::new(array![[1]], array![[1]]).unwrap()).unwrap_err(),
+    ];
+    let cell = MatrixGame::zero_sum(array![[0.0, 1.0], [f64::NAN, 0.0]]).unwrap_err();
+    assert!(
+        matches!(&cell, Error::PayoffInvalid { cell, .. } if cell == &[1, 0]),
+        "{cell}"
+    );
+    for fault in faults {
+        assert!(fault.to_string().contains("::"), "{fault}");
+    }
+}
+
+#[test]
+fn bad_dynamics_and_profiles_are_refused() {
+    let game = random(3, 4, 1);
+    let bad = [
+        Dynamics::default().average(-1.0),
+        Dynamics::default().average(f64::NAN),
+        Dynamics::default().until(-1.0),
+        Dynamics::default().until(f64::NAN),
+        Dynamics::discounted(f64::NAN, 0.0, 2.0),
+        Dynamics::replicator(0.0),
+        Dynamics::replicator(10.0),
+    ];
+    for dynamics in bad {
+        assert!(
+            matches!(solve(&game, &dynamics), Err(Error::ParameterInvalid { .. })),
+            "{dynamics:?}"
+        );
+    }
+    let bad = [
+        vec![vec![0.5, 0.5, 0.0]],
+        vec![vec![0.5, 0.5, 0.0], vec![1.0; 3]],
+        vec![vec![0.5, 0.6, 0.0], vec![0.25; 4]],
+        vec![vec![1.5, -0.5, 0.0], vec![0.25; 4]],
+        vec![vec![f64::NAN, 0.5, 0.5], vec![0.25; 4]],
+        vec![vec![0.5, 0.5, 0.0], vec![0.25; 4], vec![1.0]],
+    ];
+    for profile in bad {
+        assert!(
+            matches!(
+                best_response(&game, &profile),
+                Err(Error::ProfileInvalid { .. })
+            ),
+            "{profile:?}"
+        );
+    }
+    let state = Run::new(&random(2, 4, 1), &Dynamics::default())
+        .unwrap()
+        .state()
+        .clone();
+    let fault = Run::resume(&game, &Dynamics::default(), state).unwrap_err();
+    assert!(matches!(fault, Error::StateInvalid { .. }), "{fault}");
+}
+
+#[test]
+fn time_and_callers_stop_a_run() {
+    let game = random(30, 30, 3);
+    let endless = Dynamics::regret_matching().iterations(u64::MAX);
+    let in_time = solve(&game, &endless.within(std::time::Duration::from_millis(20))).unwrap();
+    assert_eq!(in_time.stopped, games::Stopped::AfterTime);
+    let broken = games::solve_with(&game, &endless, |look| {
+        if look.iteration < 10 {
+            std::ops::ControlFlow::Continue(())
+        } else {
+            std::ops::ControlFlow::Break(())
+        }
+    });
+    let broken = broken.unwrap();
+    assert_eq!(
+        (broken.stopped, broken.iterations),
+        (games::Stopped::ByCaller, 10)
+    );
+}
