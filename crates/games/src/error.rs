@@ -1,5 +1,6 @@
 //! What can be wrong with what a caller gives.
 
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Input that has no answer.
@@ -122,6 +123,30 @@ pub enum Error {
     #[error("Run::resume: the state does not fit the game: {fault}")]
     StateInvalid {
         /// What is wrong with it.
+        fault: String,
+    },
+    /// A file's text is not what its format asks for.
+    #[error("{operation}: line {line}, column {column}: expected {expected}, found {found}")]
+    FileInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// The line, from 1.
+        line: usize,
+        /// The letter in that line, from 1.
+        column: usize,
+        /// What may stand there.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// The system can't read a file.
+    #[error("{operation}: {path}: {fault}", path = path.display())]
+    FileUnreadable {
+        /// The function that was called.
+        operation: &'static str,
+        /// Where the file was looked for.
+        path: PathBuf,
+        /// What the system says.
         fault: String,
     },
 }

@@ -9,6 +9,7 @@ mod dynamics;
 mod error;
 pub mod exact;
 pub mod extensive;
+pub mod files;
 mod number;
 mod profile;
 mod regret;

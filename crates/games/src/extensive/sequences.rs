@@ -11,11 +11,10 @@
     reason = "a tree has fewer than 2^27 nodes, so all counts fit 32 bits"
 )]
 
-use super::{Node, Tree};
+use super::{Chance, Node, Tree};
 use crate::number::nearest;
 use crate::{Error, Rational, Result};
 use num_traits::One;
-use std::collections::HashMap;
 
 /// An information set, seen from its player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub struct Decision {
 /// An end that chance can lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The product of the probabilities on the way, by its number among [`Sequences::reaches`].
+    /// The moves of chance on the way, by a number for [`Sequences::reach`] and [`Sequences::exact_reach`].
     pub reach: u32,
     /// What the players get, by its number among [`Sequences::outcomes`].
     pub outcome: u32,
@@ -47,9 +46,27 @@ pub struct Sequences {
     leaves: Vec<Leaf>,
     /// `n_players` numbers for each leaf.
     leaf_sequences: Vec<u32>,
-    reaches: Vec<Rational>,
+    reaches: Vec<Reach>,
+    chances: Vec<Chance>,
     outcomes: Vec<Vec<Rational>>,
 }
+
+/// The moves of chance on the way to a node: those before the last, and the last.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    before: u32,
+    chance: u32,
+    action: u32,
+    probability: f64,
+}
+
+/// Where no move of chance was made.
+const SURE: Reach = Reach {
+    before: 0,
+    chance: 0,
+    action: 0,
+    probability: 1.0,
+};
 
 /// What a walk carries to a node.
 struct Visit {
@@ -70,10 +87,10 @@ impl Sequences {
             n_sequences: vec![1; n_players],
             leaves: vec![],
             leaf_sequences: vec![],
-            reaches: vec![Rational::one()],
+            reaches: vec![SURE],
+            chances: tree.chances().to_vec(),
             outcomes: tree.outcomes().to_vec(),
         };
-        let mut known_reaches = HashMap::from([(Rational::one(), 0)]);
         let mut known_sets: Vec<Option<Decision>> = vec![None; tree.information_sets().len()];
         let mut open = vec![Visit {
             node: 0,
@@ -85,18 +102,10 @@ impl Sequences {
             match tree.nodes()[node] {
                 Node::End(outcome) => form.push_leaf(&visit, outcome),
                 Node::Chance(chance) => {
-                    let probabilities = &tree.chances()[chance as usize].probabilities;
-                    let outcomes = tree.children(node).iter().zip(probabilities).rev();
-                    for (&child, probability) in outcomes {
-                        let reach = &form.reaches[visit.reach as usize] * probability;
-                        let reaches = &mut form.reaches;
-                        let reach = *known_reaches.entry(reach).or_insert_with_key(|reach| {
-                            reaches.push(reach.clone());
-                            (reaches.len() - 1) as u32
-                        });
+                    for (action, &child) in tree.children(node).iter().enumerate().rev() {
                         open.push(Visit {
                             node: child,
-                            reach,
+                            reach: form.push_reach(visit.reach, chance, action),
                             sequences: visit.sequences.clone(),
                         });
                     }
@@ -171,10 +180,36 @@ impl Sequences {
         &self.leaf_sequences[leaf * self.n_players()..][..self.n_players()]
     }
 
-    /// Gives the distinct probabilities with which chance lets ends happen.
+    /// Gives the probability that chance makes the moves on the way to an end, a product of rounded factors.
+    ///
+    /// # Panics
+    /// If there is no such number.
     #[must_use]
-    pub fn reaches(&self) -> &[Rational] {
-        &self.reaches
+    pub fn reach(&self, reach: u32) -> f64 {
+        self.reaches[reach as usize].probability
+    }
+
+    /// Gives the probability that chance makes the moves on the way to an end, as a fraction.
+    ///
+    /// Cost: a product of as many fractions as there are such moves; its digits may be as many as theirs together.
+    ///
+    /// # Panics
+    /// If there is no such number.
+    #[must_use]
+    pub fn exact_reach(&self, reach: u32) -> Rational {
+        let mut product = Rational::one();
+        let mut at = reach;
+        while at != 0 {
+            let Reach {
+                before,
+                chance,
+                action,
+                ..
+            } = self.reaches[at as usize];
+            product *= &self.chances[chance as usize].probabilities[action as usize];
+            at = before;
+        }
+        product
     }
 
     /// Gives the distinct payoffs, one number for each player.
@@ -186,10 +221,9 @@ impl Sequences {
     /// Gives what a player gets at each end, times the probability that chance lets it happen.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
-        let reaches: Vec<f64> = self.reaches.iter().map(nearest).collect();
         let payoff = |outcome: &Vec<Rational>| nearest(&outcome[player]);
         let payoffs: Vec<f64> = self.outcomes.iter().map(payoff).collect();
-        let weighted = |leaf: &Leaf| reaches[leaf.reach as usize] * payoffs[leaf.outcome as usize];
+        let weighted = |leaf: &Leaf| self.reach(leaf.reach) * payoffs[leaf.outcome as usize];
         self.leaves.iter().map(weighted).collect()
     }
 
@@ -203,6 +237,17 @@ impl Sequences {
         self.decisions[player].push(decision);
         self.n_sequences[player] += n_actions as usize;
         decision
+    }
+
+    fn push_reach(&mut self, before: u32, chance: u32, action: usize) -> u32 {
+        let probability = nearest(&self.chances[chance as usize].probabilities[action]);
+        self.reaches.push(Reach {
+            before,
+            chance,
+            action: action as u32,
+            probability: self.reach(before) * probability,
+        });
+        self.reaches.len() as u32 - 1
     }
 
     fn push_leaf(&mut self, visit: &Visit, outcome: u32) {

@@ -8,6 +8,7 @@
 use super::{ExtensiveGame, Turn};
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Error, Labels, Number, Rational, Result};
+use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -38,7 +39,7 @@ pub struct InformationSet {
 }
 
 /// A move of chance: outcomes and their probabilities, which sum to 1.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chance {
     /// The names of the outcomes.
     pub actions: Vec<String>,
@@ -164,6 +165,9 @@ impl Tree {
     }
 }
 
+/// Numerator and denominator: a fraction's own hash recurses as deep as its continued fraction is long.
+type Parts = (BigInt, BigInt);
+
 /// Makes a [`Tree`] node by node: each becomes the next child that is still open, in the order of the actions and with the
 /// deepest first.
 ///
@@ -184,8 +188,8 @@ pub struct TreeBuilder {
     tree: Tree,
     /// Places among the tree's children that have no node yet; the next is the last.
     open: Vec<usize>,
-    known_chances: HashMap<Chance, u32>,
-    known_outcomes: HashMap<Vec<Rational>, u32>,
+    known_chances: HashMap<(Vec<String>, Vec<Parts>), u32>,
+    known_outcomes: HashMap<Vec<Parts>, u32>,
 }
 
 const OPERATION: &str = "extensive::TreeBuilder";
@@ -272,7 +276,8 @@ impl TreeBuilder {
             actions,
             probabilities,
         };
-        let chance = intern(&mut self.known_chances, &mut self.tree.chances, chance);
+        let key = (chance.actions.clone(), parts(&chance.probabilities));
+        let chance = intern(&mut self.known_chances, &mut self.tree.chances, key, chance);
         self.push(Node::Chance(chance), n_children)
     }
 
@@ -319,8 +324,9 @@ impl TreeBuilder {
                 limit: MAX_PAYOFF,
             });
         }
-        let outcome = payoffs.iter().filter_map(Number::exact).collect();
-        let outcome = intern(&mut self.known_outcomes, &mut self.tree.outcomes, outcome);
+        let outcome: Vec<Rational> = payoffs.iter().filter_map(Number::exact).collect();
+        let (known, outcomes) = (&mut self.known_outcomes, &mut self.tree.outcomes);
+        let outcome = intern(known, outcomes, parts(&outcome), outcome);
         self.push(Node::End(outcome), 0)
     }
 
@@ -346,6 +352,11 @@ impl TreeBuilder {
         } else {
             self.open.len()
         }
+    }
+
+    /// Gives the information sets made so far.
+    pub(crate) fn information_sets(&self) -> &[InformationSet] {
+        &self.tree.information_sets
     }
 
     fn push(&mut self, node: Node, n_children: usize) -> Result<()> {
@@ -383,15 +394,17 @@ impl TreeBuilder {
     }
 }
 
-/// Gives the number of a thing, which is added if it is new.
-fn intern<T: Clone + Eq + Hash>(known: &mut HashMap<T, u32>, all: &mut Vec<T>, thing: T) -> u32 {
-    if let Some(&number) = known.get(&thing) {
-        return number;
-    }
-    let new = number(all.len());
-    known.insert(thing.clone(), new);
-    all.push(thing);
-    new
+/// Gives the number of a thing, which is added if its key is new.
+fn intern<K: Eq + Hash, T>(known: &mut HashMap<K, u32>, all: &mut Vec<T>, key: K, thing: T) -> u32 {
+    *known.entry(key).or_insert_with(|| {
+        all.push(thing);
+        number(all.len() - 1)
+    })
+}
+
+fn parts(fractions: &[Rational]) -> Vec<Parts> {
+    let parts = |fraction: &Rational| (fraction.numer().clone(), fraction.denom().clone());
+    fractions.iter().map(parts).collect()
 }
 
 /// Gives a count below [`MAX_NODES`] in 32 bits.

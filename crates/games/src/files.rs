@@ -1,0 +1,177 @@
+//! Games in files: Gambit's formats for strategic games (`.nfg`) and for game trees (`.efg`).
+//!
+//! Role: what other programs wrote comes in, what they can read goes out.
+//! Method: one scanner for both formats; readers ask it for what must come next, so that a fault names line, column,
+//! what was expected and what was found. Nothing recurses, and nothing is set aside for what a file merely claims: there
+//! must be text enough for it. So time and memory grow with the text.
+//! Accuracy: numbers are fractions, read and written without rounding. Only chances that miss the sum 1 are changed.
+//! Source: Savani and Turocy, the manual of Gambit 16, "Game representation formats".
+//! Limits: files of 1 GiB, 64 players, 2^26 payoffs of a strategic game, 2^27 nodes of a tree, and numbers that have at
+//! most 700 digits in numerator and denominator when written out.
+//!
+//! # What is read beyond the formats' letter
+//! Commas are blanks. Names of nodes, of chance's outcomes and of payoffs may be left out, names of information sets too,
+//! and several sets of a player may have one name: their numbers tell them apart. A set that comes up again, a move of
+//! chance or an outcome, may be described again, in part or not at all, but never otherwise. Numbers may be decimals,
+//! with an exponent or without, or fractions of integers. Bytes that are not UTF-8 become the replacement character; a
+//! byte order mark is passed over. In a text `\"` is a quotation mark and `\\` a backslash; any other backslash is one.
+//!
+//! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those that miss it by at most
+//! 1e-9 are mended. A decimal of nine places or more then stands for the simplest fraction, not 0, within one unit of
+//! its last place or one part in 2^52. If these fractions sum to 1 they are the chances; if not, the written ones are
+//! divided by their sum.
+
+mod decimal;
+mod efg;
+mod nfg;
+mod probability;
+mod quote;
+mod scanner;
+
+use crate::extensive::Tree;
+use crate::{Error, NormalForm, Result, StrategicGame};
+use scanner::Scanner;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Longest file that [`read`] takes: 1 GiB.
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// Most players of a game in a file.
+pub const MAX_PLAYERS: usize = 64;
+
+/// Most payoffs of a strategic game in a file: cells times players.
+pub const MAX_PAYOFFS: usize = 1 << 26;
+
+/// Most digits that the numerator or the denominator of a number may have when it is written out.
+pub const MAX_DIGITS: usize = 700;
+
+/// A game of either format.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Game {
+    /// What a `.nfg` file holds.
+    Strategic(NormalForm),
+    /// What an `.efg` file holds.
+    Extensive(Tree),
+}
+
+/// Reads a game file, of either format: its first word tells which.
+///
+/// # Errors
+/// [`Error::FileUnreadable`] if the system can't read it; [`Error::TooLarge`] if it is longer than [`MAX_FILE_BYTES`];
+/// else as [`parse`].
+pub fn read(path: impl AsRef<Path>) -> Result<Game> {
+    const OPERATION: &str = "files::read";
+    let path = path.as_ref();
+    let unreadable = |error: io::Error| Error::FileUnreadable {
+        operation: OPERATION,
+        path: path.to_owned(),
+        fault: error.to_string(),
+    };
+    // The length is asked for first and watched while reading too: a pipe has none.
+    let file = File::open(path).map_err(unreadable)?;
+    let claimed = file.metadata().map_err(unreadable)?.len();
+    let mut text = vec![];
+    if claimed <= MAX_FILE_BYTES {
+        let mut start = file.take(MAX_FILE_BYTES + 1);
+        start.read_to_end(&mut text).map_err(unreadable)?;
+    }
+    let needed = claimed.max(text.len() as u64);
+    if needed > MAX_FILE_BYTES {
+        return Err(Error::TooLarge {
+            operation: OPERATION,
+            what: "length of the file in bytes",
+            needed: needed.into(),
+            limit: MAX_FILE_BYTES.into(),
+        });
+    }
+    parse(text)
+}
+
+/// Reads the text of a game file, of either format: its first word tells which.
+///
+/// # Errors
+/// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or [`read_efg`].
+pub fn parse(text: impl AsRef<[u8]>) -> Result<Game> {
+    let text = text.as_ref();
+    let mut scanner = Scanner::new("files::parse", text);
+    let at = scanner.position();
+    match scanner.word() {
+        b"NFG" => read_nfg(text).map(Game::Strategic),
+        b"EFG" => read_efg(text).map(Game::Extensive),
+        _ => Err(scanner.fault(at, "NFG or EFG")),
+    }
+}
+
+/// Reads the text of a `.nfg` file, of the version with payoffs or the one with outcomes.
+///
+/// Names that are all empty are no names.
+///
+/// # Errors
+/// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150; [`Error::TooLarge`] above
+/// [`MAX_PLAYERS`] or [`MAX_PAYOFFS`].
+///
+/// # Examples
+/// ```
+/// use games::{StrategicGame, files};
+///
+/// let game = files::read_nfg(r#"NFG 1 R "stag hunt" { "Ann" "Bob" } { 2 2 }  4 4  3 0  0 3  3 3"#)?;
+/// // The first player's action changes first.
+/// assert_eq!(game.payoff(0, &[1, 0]), game.payoff(1, &[0, 1]));
+/// assert_eq!(files::read_nfg(files::write_nfg(&game))?, game);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
+    nfg::read(Scanner::new("files::read_nfg", text.as_ref()))
+}
+
+/// Reads the text of an `.efg` file.
+///
+/// What is at inner nodes is added to what the ends behind them give. Names of nodes and outcomes, and the comment, are
+/// passed over.
+///
+/// # Errors
+/// [`Error::FileInvalid`] if it does not have the format, if chances do not sum to 1, or if a payoff's size is above
+/// 1e150; [`Error::PayoffInvalid`] if a sum of payoffs is; [`Error::TooLarge`] above [`MAX_PLAYERS`] or 2^27 nodes.
+///
+/// # Examples
+/// ```
+/// use games::files;
+///
+/// let text = r#"EFG 2 R "a coin, rounded" { "Ann" "Bob" }
+/// c "" 1 "" { "one" 0.3333333333 "two" 0.3333333333 "three" 0.3333333333 } 0
+/// t "" 1 "win" { 1, -1 }
+/// t "" 0
+/// t "" 2 "lose" { -1, 1 }"#;
+/// let tree = files::read_efg(text)?;
+/// assert_eq!(tree.chances()[0].probabilities[0].to_string(), "1/3");
+/// assert_eq!(files::read_efg(files::write_efg(&tree))?, tree);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn read_efg(text: impl AsRef<[u8]>) -> Result<Tree> {
+    efg::read(Scanner::new("files::read_efg", text.as_ref()))
+}
+
+/// Writes a game in the `.nfg` format, the version with payoffs.
+///
+/// [`read_nfg`] gives the same game back as long as the file is within the limits above. Players without names get
+/// empty ones, and actions without names are counted. Names are written as they are, though some programs refuse names
+/// with line breaks.
+#[must_use]
+pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
+    nfg::write(game)
+}
+
+/// Writes a game tree in the `.efg` format.
+///
+/// Chances are fractions that sum to exactly 1; a player's information sets are numbered from 1 in their order in the
+/// tree; each is described wherever it comes up, since not every program remembers.
+///
+/// [`read_efg`] gives the same tree back as long as the file is within the limits above and the tree's information
+/// sets are in the order in which a walk meets them. Names are written as they are, though some programs refuse names
+/// with line breaks or two sets of a player with one name.
+#[must_use]
+pub fn write_efg(tree: &Tree) -> String {
+    efg::write(tree)
+}

@@ -1,0 +1,210 @@
+//! Chances that sum to exactly 1, from numbers that were rounded when they were written.
+
+use super::decimal::{self, Decimal};
+use crate::Rational;
+use num_bigint::BigInt;
+use num_traits::{One, Signed, Zero};
+
+/// The decimal places that a number has at least if it was rounded: with fewer, a sum could hardly come so near to 1.
+const ROUNDED_PLACES: usize = 9;
+
+/// Bits of a double's precision: a number that went through one is off by a part in 2^52 or less.
+const DOUBLE_BITS: u32 = 52;
+
+/// Gives the chances that were meant: they sum to exactly 1.
+///
+/// # Errors
+/// What the numbers are instead, if they miss the sum 1 by more than 1e-9, or if a fraction becomes too long.
+pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
+    let total = sum(written.iter().map(|number| &number.value))?;
+    let miss = (&total - Rational::one()).abs();
+    if miss.is_zero() {
+        return Ok(written.iter().map(|number| number.value.clone()).collect());
+    }
+    if miss > decimal::unit(ROUNDED_PLACES) {
+        return Err(format!("a sum of {}", crate::number::nearest(&total)));
+    }
+    let meant: Vec<Rational> = written.iter().map(meant).collect();
+    if sum(meant.iter()).is_ok_and(|total| total.is_one()) {
+        return Ok(meant);
+    }
+    let share = |number: &Decimal| &number.value / &total;
+    let shares: Vec<Rational> = written.iter().map(share).collect();
+    if shares.iter().all(decimal::fits) {
+        Ok(shares)
+    } else {
+        Err(too_long())
+    }
+}
+
+fn sum<'a>(mut numbers: impl Iterator<Item = &'a Rational>) -> Result<Rational, String> {
+    // Sums that grow without bound would make time grow with the square of the text.
+    let add = |total: Rational, number| Some(total + number).filter(decimal::fits);
+    numbers.try_fold(Rational::zero(), add).ok_or_else(too_long)
+}
+
+fn too_long() -> String {
+    format!("fractions of more than {} digits", super::MAX_DIGITS)
+}
+
+/// Gives the simplest fraction that a number can be the rounding of.
+fn meant(written: &Decimal) -> Rational {
+    let value = &written.value;
+    if written.places < ROUNDED_PLACES || !value.is_positive() {
+        return value.clone();
+    }
+    let in_double = value / BigInt::from(1_u64 << DOUBLE_BITS);
+    let tolerance = decimal::unit(written.places).max(in_double);
+    let low = (value - &tolerance).max(Rational::zero());
+    simplest_between(low, value + tolerance)
+}
+
+/// Gives the fraction with the least denominator strictly between two others that are not negative; of several the
+/// least.
+///
+/// Both ends have the same continued fraction up to some place; there the least integer that is above one and below the
+/// other ends the answer's.
+fn simplest_between(mut low: Rational, high: Rational) -> Rational {
+    let mut high = Some(high);
+    let mut shared = vec![];
+    let last = loop {
+        let whole = low.floor();
+        let next = &whole + BigInt::one();
+        let Some(bound) = high.filter(|high| next >= *high) else {
+            break next;
+        };
+        let rest = &low - &whole;
+        low = (bound - &whole).recip();
+        // Nothing bounds the reciprocals of numbers that go down to 0.
+        high = Some(rest)
+            .filter(|rest| !rest.is_zero())
+            .map(|rest| rest.recip());
+        shared.push(whole);
+    };
+    let attach = |tail: Rational, whole: Rational| whole + tail.recip();
+    shared.into_iter().rev().fold(last, attach)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mended(written: &[&str]) -> Result<Vec<String>, String> {
+        let read = |word: &&str| decimal::read(word).unwrap();
+        let written: Vec<Decimal> = written.iter().map(read).collect();
+        let chances = mend(&written)?;
+        assert!(chances.iter().sum::<Rational>().is_one());
+        Ok(chances.iter().map(Rational::to_string).collect())
+    }
+
+    #[test]
+    fn no_fraction_between_two_is_simpler_than_the_simplest() {
+        let fraction = |top: i64, bottom: i64| Rational::new(top.into(), bottom.into());
+        let all = || (1..=12).flat_map(|bottom| (0..=2 * bottom).map(move |top| (top, bottom)));
+        for (low, high) in all().flat_map(|low| all().map(move |high| (low, high))) {
+            let (low, high) = (fraction(low.0, low.1), fraction(high.0, high.1));
+            if low >= high {
+                continue;
+            }
+            // Between two fractions with denominators up to 12 there is one with a denominator up to 24.
+            let inside = |bottom| {
+                (0..)
+                    .map(move |top| fraction(top, bottom))
+                    .find(|it| *it > low)
+            };
+            let least = (1..=24).filter_map(inside).find(|it| *it < high);
+            assert_eq!(Some(simplest_between(low.clone(), high)), least);
+        }
+    }
+
+    #[test]
+    fn rounded_thirds_sixths_and_sevenths_are_mended() {
+        assert_eq!(mended(&["0.3333333333333333"; 3]).unwrap(), ["1/3"; 3]);
+        assert_eq!(mended(&["0.1666666666666667"; 6]).unwrap(), ["1/6"; 6]);
+        assert_eq!(mended(&["0.14285714285714285"; 7]).unwrap(), ["1/7"; 7]);
+        assert_eq!(
+            mended(&["0.5", "1.6666666666666666e-1", "0.333333333"]).unwrap(),
+            ["1/2", "1/6", "1/3"]
+        );
+        assert_eq!(
+            mended(&["3.333333333333333e-01", "6.666666666666666e-01"]).unwrap(),
+            ["1/3", "2/3"]
+        );
+    }
+
+    #[test]
+    fn doubles_are_mended_whatever_their_size() {
+        // The doubles nearest to n in 132600, the deals of three cards, with 17 digits that matter.
+        let n_deals = 52 * 51 * 50;
+        let mut n_mended = 0;
+        for n in 1..200 {
+            let counts = [n, 7 * n, n_deals - 8 * n];
+            let written =
+                counts.map(|count| format!("{:.16e}", f64::from(count) / f64::from(n_deals)));
+            let exact = written
+                .each_ref()
+                .map(|word| decimal::read(word).unwrap().value);
+            if exact.iter().sum::<Rational>().is_one() {
+                continue;
+            }
+            let meant = counts.map(|count| Rational::new(count.into(), n_deals.into()).to_string());
+            assert_eq!(
+                mended(&written.each_ref().map(String::as_str)).unwrap(),
+                meant
+            );
+            n_mended += 1;
+        }
+        assert!(n_mended > 100, "{n_mended}");
+    }
+
+    #[test]
+    fn chances_that_sum_to_one_stay_as_they_are() {
+        assert_eq!(
+            mended(&["0.3333333333333333", "0.6666666666666667"]).unwrap(),
+            [
+                "3333333333333333/10000000000000000",
+                "6666666666666667/10000000000000000"
+            ]
+        );
+        assert_eq!(
+            mended(&["1/3", "0.25", "5/12"]).unwrap(),
+            ["1/3", "1/4", "5/12"]
+        );
+        assert_eq!(mended(&["0", "1"]).unwrap(), ["0", "1"]);
+    }
+
+    #[test]
+    fn chances_that_fit_no_fractions_are_divided_by_their_sum() {
+        assert_eq!(
+            mended(&["0.7000001", "0.2999998995"]).unwrap(),
+            ["1400000200/1999999999", "599999799/1999999999"]
+        );
+        let tiny = mended(&["1e-12", "0.9999999999"]).unwrap();
+        assert_eq!(tiny, ["1/999999999901", "999999999900/999999999901"]);
+    }
+
+    #[test]
+    fn many_chances_need_no_common_fraction() {
+        let sizes: Vec<f64> = (1..=300).map(|at| f64::from(at).sqrt()).collect();
+        let total: f64 = sizes.iter().sum();
+        let written: Vec<String> = sizes
+            .iter()
+            .map(|size| format!("{:.11}", size / total))
+            .collect();
+        let written: Vec<&str> = written.iter().map(String::as_str).collect();
+        let first = mended(&written).unwrap().swap_remove(0);
+        assert_eq!(first, "28797229/99999999999");
+    }
+
+    #[test]
+    fn sums_far_from_one_are_refused() {
+        assert_eq!(mended(&["0.333"; 3]), Err("a sum of 0.999".into()));
+        assert_eq!(
+            mended(&["0.5", "0.500000002"]),
+            Err("a sum of 1.000000002".into())
+        );
+        let primes = [101, 103, 107, 109].map(|base| format!("1/{}", BigInt::from(base).pow(100)));
+        let long = mended(&primes.each_ref().map(String::as_str));
+        assert_eq!(long, Err("fractions of more than 700 digits".into()));
+    }
+}

@@ -1,0 +1,242 @@
+//! A text cut into braces, quoted texts and words.
+//!
+//! Role: the only place that knows what separates one thing in a file from the next, and how a fault is told.
+//! Method: one pass without a store of tokens; line and column are counted when there is a fault to report.
+
+use super::decimal::{self, Decimal};
+use super::{MAX_DIGITS, MAX_PLAYERS, quote};
+use crate::number::nearest;
+use crate::strategic::table::MAX_PAYOFF;
+use crate::{Error, Rational, Result};
+
+/// Most letters of a file that an error shows.
+const MAX_SHOWN: usize = 40;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A text, and how much of it has been read.
+pub(super) struct Scanner<'a> {
+    operation: &'static str,
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(operation: &'static str, text: &'a [u8]) -> Self {
+        Self {
+            operation,
+            text: text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
+            at: 0,
+        }
+    }
+
+    /// Gives the first byte of what comes next, nothing at the end.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        let rest = &self.text[self.at..];
+        self.at += length_while(rest, is_blank);
+        self.text.get(self.at).copied()
+    }
+
+    /// Gives the place of what comes next, for [`Self::fault`].
+    pub(super) fn position(&mut self) -> usize {
+        self.peek();
+        self.at
+    }
+
+    /// Passes a brace if it comes next, and tells whether it did.
+    pub(super) fn passes(&mut self, brace: u8) -> bool {
+        let found = self.peek() == Some(brace);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Passes the brace before a list.
+    pub(super) fn open(&mut self, list: &str) -> Result<()> {
+        let at = self.position();
+        if self.passes(b'{') {
+            return Ok(());
+        }
+        Err(self.fault(at, format!("{{ before {list}")))
+    }
+
+    /// Passes the brace after a list.
+    pub(super) fn close(&mut self, list: &str) -> Result<()> {
+        let at = self.position();
+        if self.passes(b'}') {
+            return Ok(());
+        }
+        Err(self.fault(at, format!("}} after {list}")))
+    }
+
+    /// Gives what comes next up to a blank, a brace or a quotation mark: nothing if one of the last two comes next.
+    pub(super) fn word(&mut self) -> &'a [u8] {
+        let start = self.position();
+        let rest = &self.text[start..];
+        let length = length_while(rest, is_of_word);
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// Passes one of the words that the format asks for here.
+    pub(super) fn keyword(&mut self, choice: &[&str]) -> Result<()> {
+        let at = self.position();
+        let word = self.word();
+        if choice.iter().any(|choice| choice.as_bytes() == word) {
+            return Ok(());
+        }
+        Err(self.fault(at, choice.join(" or ")))
+    }
+
+    /// Reads the text that comes next, if one does.
+    pub(super) fn optional_text(&mut self) -> Result<Option<String>> {
+        let at = self.position();
+        if !self.passes(b'"') {
+            return Ok(None);
+        }
+        let Some((text, length)) = quote::read(&self.text[self.at..]) else {
+            return Err(self.fault(at, "a text with a quotation mark at its end"));
+        };
+        self.at += length;
+        Ok(Some(text))
+    }
+
+    /// Reads a text.
+    pub(super) fn text(&mut self, what: &str) -> Result<String> {
+        let at = self.position();
+        self.optional_text()?
+            .ok_or_else(|| self.fault(at, format!("{what} in quotation marks")))
+    }
+
+    /// Reads texts in braces, at least one.
+    pub(super) fn texts(&mut self, what: &str) -> Result<Vec<String>> {
+        self.open(what)?;
+        let mut texts = vec![];
+        while texts.is_empty() || !self.passes(b'}') {
+            texts.push(self.text(what)?);
+        }
+        Ok(texts)
+    }
+
+    /// Reads the names of the players.
+    pub(super) fn players(&mut self) -> Result<Vec<String>> {
+        let names = self.texts("a player's name")?;
+        self.limit("number of players", names.len() as u128, MAX_PLAYERS)?;
+        Ok(names)
+    }
+
+    /// Reads an integer that is not negative.
+    pub(super) fn natural(&mut self, what: &str) -> Result<u64> {
+        let at = self.position();
+        let word = str::from_utf8(self.word()).unwrap_or_default();
+        // The standard library would take a sign.
+        let digits = Some(word).filter(|word| !word.starts_with('+'));
+        digits
+            .and_then(|digits| digits.parse().ok())
+            .ok_or_else(|| self.fault(at, what))
+    }
+
+    /// Reads a number.
+    pub(super) fn number(&mut self, what: &str) -> Result<Decimal> {
+        let at = self.position();
+        let word = str::from_utf8(self.word()).unwrap_or_default();
+        decimal::read(word).ok_or_else(|| {
+            let expected = format!("{what}, a number of at most {MAX_DIGITS} digits");
+            self.fault(at, expected)
+        })
+    }
+
+    /// Reads a payoff.
+    pub(super) fn payoff(&mut self) -> Result<Rational> {
+        let at = self.position();
+        let payoff = self.number("a payoff")?.value;
+        if nearest(&payoff).abs() <= MAX_PAYOFF {
+            return Ok(payoff);
+        }
+        Err(self.fault(at, format!("a payoff whose size is at most {MAX_PAYOFF:e}")))
+    }
+
+    /// Refuses what is left of the text, if anything is.
+    pub(super) fn end(&mut self) -> Result<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.fault(self.at, "the end of the file")),
+        }
+    }
+
+    /// Refuses more things than the rest of the text has room for, before memory is set aside for them.
+    ///
+    /// Each takes at least `n_bytes` with the blank before the next.
+    pub(super) fn check_room(&mut self, count: usize, n_bytes: usize, what: &str) -> Result<()> {
+        let at = self.position();
+        let n_left = self.text.len() - at;
+        if count <= n_left / n_bytes + 1 {
+            return Ok(());
+        }
+        let found = format!("the last {n_left} bytes of the file");
+        Err(self.fault_found(at, format!("{count} {what}"), found))
+    }
+
+    /// Refuses a count above a limit.
+    pub(super) fn limit(&self, what: &'static str, needed: u128, limit: usize) -> Result<()> {
+        let limit = limit as u128;
+        if needed <= limit {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            operation: self.operation,
+            what,
+            needed,
+            limit,
+        })
+    }
+
+    /// Tells that something else was expected at a place.
+    pub(super) fn fault(&self, at: usize, expected: impl Into<String>) -> Error {
+        self.fault_found(at, expected, self.shown(at))
+    }
+
+    /// Tells what was expected at a place, and what was found.
+    pub(super) fn fault_found(
+        &self,
+        at: usize,
+        expected: impl Into<String>,
+        found: String,
+    ) -> Error {
+        let before = String::from_utf8_lossy(&self.text[..at]);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Error::FileInvalid {
+            operation: self.operation,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            expected: expected.into(),
+            found,
+        }
+    }
+
+    /// Shows what is at a place.
+    fn shown(&self, at: usize) -> String {
+        let rest = &self.text[at..];
+        let length = match rest.first() {
+            None => return "the end of the file".into(),
+            Some(b'"') => 1 + quote::read(&rest[1..]).map_or(rest.len() - 1, |(_, length)| length),
+            Some(_) => length_while(rest, is_of_word).max(1),
+        };
+        // No letter of UTF-8 takes more than four bytes: what is cut here is not shown.
+        let piece = String::from_utf8_lossy(&rest[..length.min(4 * (MAX_SHOWN + 1))]);
+        let shown: String = piece.chars().take(MAX_SHOWN).collect();
+        let dots = if shown.len() < piece.len() { "…" } else { "" };
+        format!("{}{dots}", shown.escape_debug())
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == b',' || byte == b'\x0b'
+}
+
+fn is_of_word(byte: u8) -> bool {
+    !is_blank(byte) && !matches!(byte, b'{' | b'}' | b'"')
+}
+
+fn length_while(bytes: &[u8], holds: fn(u8) -> bool) -> usize {
+    bytes.iter().take_while(|&&byte| holds(byte)).count()
+}

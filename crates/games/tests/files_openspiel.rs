@@ -1,0 +1,112 @@
+//! Poker as OpenSpiel exports it is poker as we tell it.
+
+use games::Rational;
+use games::extensive::{ExtensiveGame, Kuhn, Leduc, Node, Sequences, Tree};
+use games::files::{self, Game};
+
+fn exported(name: &str) -> Tree {
+    let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
+    match files::read(path).expect("a readable file") {
+        Game::Extensive(tree) => tree,
+        Game::Strategic(game) => panic!("not a tree: {game:?}"),
+    }
+}
+
+/// The probability of each of a player's sequences if it always chooses evenly.
+fn even_reaches(form: &Sequences, player: usize) -> Vec<Rational> {
+    let one = || Rational::from_integer(1.into());
+    let mut reaches = vec![one(); form.n_sequences(player)];
+    for decision in form.decisions(player) {
+        let each =
+            &reaches[decision.parent as usize] / Rational::from_integer(decision.n_actions.into());
+        let first = decision.first as usize;
+        reaches[first..first + decision.n_actions as usize].fill(each);
+    }
+    reaches
+}
+
+/// What the first player gets if everybody always chooses evenly.
+fn even_value(form: &Sequences) -> Rational {
+    let reaches: Vec<_> = (0..form.n_players())
+        .map(|player| even_reaches(form, player))
+        .collect();
+    let worth = |(at, leaf): (usize, &games::extensive::Leaf)| {
+        let sequences = form.leaf_sequences(at).iter().zip(&reaches);
+        let reach: Rational = sequences
+            .map(|(&sequence, reaches)| reaches[sequence as usize].clone())
+            .product();
+        reach * form.exact_reach(leaf.reach) * &form.outcomes()[leaf.outcome as usize][0]
+    };
+    form.leaves().iter().enumerate().map(worth).sum()
+}
+
+/// What each end is worth to the first player with the probability that chance lets it happen.
+fn weighted_gains(form: &Sequences) -> Vec<Rational> {
+    let gain = |leaf: &games::extensive::Leaf| {
+        form.exact_reach(leaf.reach) * &form.outcomes()[leaf.outcome as usize][0]
+    };
+    form.leaves().iter().map(gain).collect()
+}
+
+/// Compares a game from a file with the same game by its rules: both deal and bet in one order, so all but names agrees.
+fn is_same_game(file: &str, rules: &impl ExtensiveGame, value: Rational) {
+    let file = Sequences::of(&exported(file)).expect("perfect recall");
+    let rules = Tree::of(rules).expect("a game");
+    let ours = Sequences::of(&rules).expect("perfect recall");
+    for player in 0..2 {
+        assert_eq!(file.decisions(player), ours.decisions(player));
+        assert_eq!(file.n_sequences(player), ours.n_sequences(player));
+    }
+    assert_eq!(file.leaves().len(), ours.leaves().len());
+    for leaf in 0..ours.leaves().len() {
+        assert_eq!(file.leaf_sequences(leaf), ours.leaf_sequences(leaf));
+    }
+    assert_eq!(weighted_gains(&file), weighted_gains(&ours));
+    assert_eq!(even_value(&file), value);
+    assert_eq!(even_value(&ours), value);
+}
+
+#[test]
+fn kuhn_from_openspiel_is_ours() {
+    is_same_game(
+        "openspiel-kuhn.efg",
+        &Kuhn,
+        Rational::new(1.into(), 8.into()),
+    );
+}
+
+#[test]
+fn isomorphic_leduc_from_openspiel_is_ours() {
+    let value = Rational::new((-5).into(), 64.into());
+    is_same_game(
+        "openspiel-leduc-isomorphic.efg",
+        &Leduc::isomorphic(),
+        value,
+    );
+}
+
+#[test]
+fn what_was_rounded_is_written_as_fractions() {
+    let tree = exported("openspiel-kuhn.efg");
+    let written = files::write_efg(&tree);
+    let first = r#"c "" 1 "" { "Deal:0" 1/3 "Deal:1" 1/3 "Deal:2" 1/3 } 0"#;
+    assert_eq!(written.lines().nth(3), Some(first));
+    assert_eq!(files::read_efg(&written).unwrap(), tree);
+}
+
+#[test]
+fn built_in_games_survive_their_files() {
+    let full = Tree::of(&Leduc::new()).unwrap();
+    let written = files::write_efg(&full);
+    assert!(written.len() > 300_000, "{}", written.len());
+    assert_eq!(files::read_efg(&written).unwrap(), full);
+    let n_ends = |tree: &Tree| {
+        tree.nodes()
+            .iter()
+            .filter(|node| matches!(node, Node::End(_)))
+            .count()
+    };
+    assert_eq!(n_ends(&full), 5520);
+    let kuhn = Tree::of(&Kuhn).unwrap();
+    assert_eq!(files::read_efg(files::write_efg(&kuhn)).unwrap(), kuhn);
+}
