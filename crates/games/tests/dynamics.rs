@@ -301,3 +301,31 @@ fn time_and_callers_stop_a_run() {
         (games::Stopped::ByCaller, 10)
     );
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
+    let game = random(9, 5, 6);
+    let dynamics = Dynamics::default().iterations(200);
+    let mut run = Run::new(&game, &dynamics).unwrap();
+    run.advance(77);
+    let text = serde_json::to_string(&(run.state(), dynamics)).unwrap();
+    let (state, read): (games::State, Dynamics) = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, dynamics);
+    let resumed = Run::resume(&game, &read, state)
+        .unwrap()
+        .finish(|_| std::ops::ControlFlow::Continue(()));
+    let text = serde_json::to_string(&resumed).unwrap();
+    assert_eq!(
+        serde_json::from_str::<games::Solution>(&text).unwrap(),
+        resumed
+    );
+    assert_eq!(
+        resumed.strategies,
+        solve(&game, &dynamics).unwrap().strategies
+    );
+    let mut broken = serde_json::to_value(run.state()).unwrap();
+    broken["players"][1]["strategy"][2] = (-0.5).into();
+    let broken: games::State = serde_json::from_value(broken).unwrap();
+    assert!(Run::resume(&game, &dynamics, broken).is_err());
+}
