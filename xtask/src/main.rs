@@ -25,6 +25,7 @@ mod process;
 mod program;
 mod report;
 mod rivals;
+mod solve;
 mod tune;
 mod verify;
 mod workspace;
@@ -39,7 +40,7 @@ struct Command {
     run: fn(Vec<OsString>) -> Result<ExitCode>,
 }
 
-const COMMANDS: [Command; 9] = [
+const COMMANDS: [Command; 10] = [
     Command {
         name: "bench",
         does: "run the workloads on every executor found, checked before they are timed",
@@ -69,6 +70,11 @@ const COMMANDS: [Command; 9] = [
         name: "rivals",
         does: "set up NumPy and PyTorch in a Python environment for the rival rows",
         run: rivals::run,
+    },
+    Command {
+        name: "solve",
+        does: "find the equilibrium of a game file (.nfg, .efg), with a proof where that can be",
+        run: solve::run,
     },
     Command {
         name: "explain",

@@ -2,6 +2,41 @@
 //!
 //! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
 //! equilibrium. What a solver claims is always measured by a best response that shares nothing with it.
+//!
+//! | a game is | type | equilibrium by learning | with a proof |
+//! |---|---|---|---|
+//! | two players, zero-sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
+//! | two players, one choice each | [`Bimatrix`] | [`solve`] | [`exact::all_equilibria`], [`exact::lemke_howson`] |
+//! | any number of players, one choice each | [`NormalForm`] | [`solve`] | [`exact::correlated_equilibrium`] |
+//! | moves in turn, chance, hidden information | [`extensive::Tree`], compiled [`extensive::Arena`] | [`solve`], [`extensive::Mccfr`] | [`exact`](fn@exact), [`exact::sequence_form_lp`] |
+//! | many small zero-sum games | [`Batch`] | [`Batch::solve`] | |
+//!
+//! # Learning
+//! [`Dynamics`] says how: a rule, an order of updates, an average. In an extensive game the rule works in every information
+//! set on counterfactual regrets, and the papers' names are these:
+//!
+//! | name | dynamics | updates | average |
+//! |---|---|---|---|
+//! | CFR | [`Dynamics::regret_matching`] | alternating | uniform |
+//! | CFR+ | [`Dynamics::regret_matching_plus`] | alternating | weight `t` |
+//! | LCFR | [`Dynamics::linear`] | alternating | weight `t` |
+//! | DCFR | [`Dynamics::discounted`]`(1.5, 0.0, 2.0)` | alternating | weight `t²` |
+//! | PCFR+ | [`Dynamics::predictive_regret_matching_plus`], the default | alternating | weight `t²` |
+//!
+//! Alternating: in iteration `t` player 0 learns and updates, then player 1 learns against the updated player 0; each
+//! average takes up the strategy that was played, the one before the update, by the player's own reach. That is what
+//! OpenSpiel's solvers in C++ do. Simultaneous ([`Updates::Simultaneous`]): both learn against the same pair.
+//!
+//! # What bounds what
+//! NashConv ([`nash_conv`]) is the sum over players of what a best response would gain; exploitability
+//! ([`exploitability`]) is that over the number of players. In a zero-sum game the value of a profile is within NashConv of
+//! the game's. The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are
+//! simultaneous, the average uniform and sums of regrets neither clipped nor discounted ([`Solution::regret_nash_conv`]).
+//! With any other scheme they bound nothing and are not given.
+//!
+//! # Source
+//! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete information"; each rule's
+//! own at its constructor.
 
 mod batch;
 mod draw;

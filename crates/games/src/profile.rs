@@ -42,6 +42,9 @@ pub trait Game: Sync + crate::run::Play {
     /// Gives the numbers of actions of the sets that a player chooses in; a strategic game has one set.
     fn choices(&self, player: usize) -> Vec<usize>;
 
+    /// Gives the largest range of a player's payoffs: the largest less the smallest.
+    fn range(&self) -> f64;
+
     /// Gives best responses to a profile that was checked.
     #[doc(hidden)]
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses;

@@ -68,9 +68,6 @@ pub trait Play {
         None
     }
 
-    /// Gives the largest range of a player's payoffs.
-    fn range(&self) -> f64;
-
     /// Tells whether the rule can be used in this game.
     fn supports(&self, rule: &Rule) -> bool;
 

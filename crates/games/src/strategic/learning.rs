@@ -17,6 +17,11 @@ impl<G: StrategicGame> Game for G {
         vec![self.shape()[player]]
     }
 
+    fn range(&self) -> f64 {
+        let ranges = (0..self.shape().len()).map(|player| self.payoff_range(player));
+        ranges.fold(0.0, f64::max)
+    }
+
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses {
         let mut all: Vec<Vec<f64>> = self
             .shape()
@@ -144,11 +149,6 @@ impl<G: StrategicGame> Play for G {
 
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
         StrategicGame::polished(self, profile)
-    }
-
-    fn range(&self) -> f64 {
-        let ranges = (0..self.shape().len()).map(|player| self.payoff_range(player));
-        ranges.fold(0.0, f64::max)
     }
 
     fn supports(&self, _rule: &Rule) -> bool {

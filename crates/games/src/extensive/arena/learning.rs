@@ -35,6 +35,10 @@ impl Game for Arena {
             .collect()
     }
 
+    fn range(&self) -> f64 {
+        self.ranges[0].max(self.ranges[1])
+    }
+
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses {
         let strategies = [0, 1].map(|player| self.vectors(player, &profile[player]));
         let plans = [0, 1].map(|player| self.plan(player, &strategies[player]));
@@ -108,10 +112,6 @@ impl Play for Arena {
             strategy
         };
         (0..2).map(normalised).collect()
-    }
-
-    fn range(&self) -> f64 {
-        self.ranges[0].max(self.ranges[1])
     }
 
     fn supports(&self, rule: &Rule) -> bool {

@@ -1,0 +1,439 @@
+//! `cargo xtask solve`: from a game file to its equilibrium.
+//!
+//! Role: the shortest way from Gambit's `.nfg` and `.efg` to numbers that are proved, or judged where they can't be.
+//! Method: zero-sum games of two players by linear programs with a proof in fractions; other strategic games of two players
+//! by enumeration of all extreme equilibria, proved too, or by Lemke-Howson where there would be too many; what is left
+//! learns by regret, and is judged by best responses.
+
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use games::exact::{self, Equilibrium};
+use games::extensive::{Arena, Sequences, Tree};
+use games::files::{self, Game as File};
+use games::{
+    Bimatrix, Checkpoint, Dynamics, Error, Game, MatrixGame, NormalForm, Rational, Solution,
+    StrategicGame,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use num_traits::ToPrimitive as _;
+
+const HELP: &str = "\
+solve: the equilibrium of a game file
+
+usage: cargo xtask solve FILE [--csv | --json] [--learn] [--iterations N] [--until X] [--within SECONDS]
+
+  FILE              a game in Gambit's format .nfg or .efg; the first word tells which
+  --csv             print equilibrium,player,set,action,probability,fraction; the last is empty unless proved
+  --json            print the same, and first how it was found, as one JSON object a line
+  --learn           learn by regret even where a proof could be had
+  --iterations N    at most so many iterations of learning (1000000)
+  --until X         learn until NashConv is at most X (1e-6 of the range of payoffs)
+  --within SECONDS  learn for at most so long (60)
+  --help            print this
+
+Exit: 0 where an equilibrium was found or NashConv reached; 1 where a game was left above it.
+";
+
+/// Iterations of learning, unless told.
+const ITERATIONS: u64 = 1_000_000;
+/// NashConv over the range of payoffs at which learning ends, unless told.
+const TARGET: f64 = 1e-6;
+/// Time for learning, unless told.
+const TIME: Duration = Duration::from_secs(60);
+
+/// What the command line asks for.
+struct Options {
+    file: PathBuf,
+    form: Form,
+    learn: bool,
+    iterations: u64,
+    until: Option<f64>,
+    within: Duration,
+}
+
+/// How the answer is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Text,
+    Csv,
+    Json,
+}
+
+/// One probability of one equilibrium.
+struct Row {
+    equilibrium: usize,
+    player: String,
+    set: String,
+    action: String,
+    probability: f64,
+    fraction: Option<Rational>,
+}
+
+/// What was found, and how.
+struct Answer {
+    title: String,
+    method: &'static str,
+    /// What is known of the value or of NashConv, a name and a number each.
+    facts: Vec<(&'static str, String)>,
+    rows: Vec<Row>,
+    is_reached: bool,
+}
+
+pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
+    let Some(options) = parse(args)? else {
+        print!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let answer = match files::read(&options.file)? {
+        File::Strategic(game) => strategic(game, &options)?,
+        File::Extensive(tree) => extensive(&tree, &options)?,
+    };
+    match options.form {
+        Form::Text => print!("{}", answer.text()),
+        Form::Csv => print!("{}", answer.csv()),
+        Form::Json => print!("{}", answer.json()?),
+    }
+    Ok(if answer.is_reached {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
+    use lexopt::prelude::*;
+    let mut file = None;
+    let mut options = Options {
+        file: PathBuf::new(),
+        form: Form::Text,
+        learn: false,
+        iterations: ITERATIONS,
+        until: None,
+        within: TIME,
+    };
+    let mut parser = lexopt::Parser::from_args(args);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("csv") => options.form = Form::Csv,
+            Long("json") => options.form = Form::Json,
+            Long("learn") => options.learn = true,
+            Long("iterations") => options.iterations = parser.value()?.parse()?,
+            Long("until") => options.until = Some(parser.value()?.parse()?),
+            Long("within") => {
+                let seconds = parser.value()?.parse()?;
+                options.within = Duration::try_from_secs_f64(seconds).context("--within")?;
+            }
+            Long("help") | Short('h') => return Ok(None),
+            Value(value) if file.is_none() => file = Some(PathBuf::from(value)),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let Some(file) = file else {
+        bail!(lexopt::Error::MissingValue {
+            option: Some("FILE".into())
+        });
+    };
+    Ok(Some(Options { file, ..options }))
+}
+
+fn strategic(game: NormalForm, options: &Options) -> Result<Answer> {
+    if options.learn || game.shape().len() != 2 {
+        return learn_strategic(&game, options);
+    }
+    let labels = game.labels().clone();
+    let equilibria = |method, proved: Vec<([Vec<Rational>; 2], Vec<(&'static str, String)>)>| {
+        let mut answer = Answer::new(&labels.title, method);
+        for (number, (strategies, facts)) in proved.into_iter().enumerate() {
+            answer.facts.extend(facts);
+            for (player, strategy) in strategies.into_iter().enumerate() {
+                for (action, fraction) in strategy.into_iter().enumerate() {
+                    let names = (
+                        labels.player(player),
+                        String::new(),
+                        labels.action(player, action),
+                    );
+                    answer.push_proved(number + 1, names, fraction);
+                }
+            }
+        }
+        answer
+    };
+    let bimatrix = Bimatrix::try_from(game)?;
+    if bimatrix.is_zero_sum() {
+        let found = games::exact(&MatrixGame::try_from(bimatrix)?)?;
+        let unique = found
+            .unique
+            .map(|unique| if unique { "unique" } else { "one of several" });
+        let facts = vec![
+            ("value", found.value.to_string()),
+            ("strategies", unique.join(", ")),
+        ];
+        return Ok(equilibria(
+            "linear program, proved",
+            vec![(found.strategies, facts)],
+        ));
+    }
+    let with_payoffs = |found: Vec<Equilibrium>| {
+        let facts = |found: &Equilibrium| {
+            vec![(
+                "payoffs",
+                found.payoffs.each_ref().map(ToString::to_string).join(", "),
+            )]
+        };
+        found
+            .into_iter()
+            .map(|found| (found.strategies.clone(), facts(&found)))
+            .collect()
+    };
+    match exact::all_equilibria(&bimatrix) {
+        Ok(all) => Ok(equilibria(
+            "all extreme equilibria, proved",
+            with_payoffs(all),
+        )),
+        Err(Error::TooLarge { .. }) => {
+            let one = exact::lemke_howson(&bimatrix, 0)?;
+            Ok(equilibria(
+                "one equilibrium by Lemke-Howson, proved",
+                with_payoffs(vec![one]),
+            ))
+        }
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
+    let form = Sequences::of(tree)?;
+    if !options.learn {
+        match games::exact(&form) {
+            Ok(found) => {
+                let mut answer =
+                    Answer::new(&tree.labels().title, "sequence-form linear program, proved");
+                answer.facts.push(("value", found.value.to_string()));
+                for (player, strategy) in found.strategies.into_iter().enumerate() {
+                    let names = names(tree, &form, player);
+                    for (names, fraction) in names.into_iter().zip(strategy) {
+                        answer.push_proved(1, names, fraction);
+                    }
+                }
+                return Ok(answer);
+            }
+            // What is too long to prove, or is no zero-sum game of two, is learnt.
+            Err(Error::TooLarge { .. } | Error::Unproved { .. } | Error::NotZeroSum { .. }) => {}
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    let (solution, mut answer) = learn(&Arena::from_tree(tree)?, &tree.labels().title, options)?;
+    for (player, strategy) in solution.strategies.into_iter().enumerate() {
+        for (names, p) in names(tree, &form, player).into_iter().zip(strategy) {
+            answer.push(1, names, p);
+        }
+    }
+    Ok(answer)
+}
+
+/// Gives names of player, information set and action for each number of a player's strategy.
+fn names(tree: &Tree, form: &Sequences, player: usize) -> Vec<(String, String, String)> {
+    let mut names = vec![];
+    for decision in form.decisions(player) {
+        let set = &tree.information_sets()[decision.set as usize];
+        let set_name = if set.name.is_empty() {
+            (decision.set + 1).to_string()
+        } else {
+            set.name.clone()
+        };
+        for (number, action) in set.actions.iter().enumerate() {
+            let action = if action.is_empty() {
+                (number + 1).to_string()
+            } else {
+                action.clone()
+            };
+            names.push((tree.labels().player(player), set_name.clone(), action));
+        }
+    }
+    names
+}
+
+fn learn_strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
+    let labels = game.labels();
+    let matrix = Bimatrix::try_from(game.clone()).and_then(MatrixGame::try_from);
+    let (solution, mut answer) = match &matrix {
+        Ok(matrix) => learn(matrix, &labels.title, options)?,
+        Err(_) => learn(game, &labels.title, options)?,
+    };
+    for (player, strategy) in solution.strategies.iter().enumerate() {
+        for (action, &p) in strategy.iter().enumerate() {
+            answer.push(
+                1,
+                (
+                    labels.player(player),
+                    String::new(),
+                    labels.action(player, action),
+                ),
+                p,
+            );
+        }
+    }
+    Ok(answer)
+}
+
+/// Learns, and shows how far it is where somebody looks.
+fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
+    let range = game.range();
+    let until = options.until.unwrap_or(TARGET * range);
+    let dynamics = Dynamics::default()
+        .iterations(options.iterations)
+        .until(until)
+        .within(options.within);
+    let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
+    let solution = games::solve_with(game, &dynamics, |look: &Checkpoint| {
+        bar.set_message(format!(
+            "iteration {}, NashConv {:.3e}",
+            look.iteration, look.nash_conv
+        ));
+        bar.tick();
+        ControlFlow::Continue(())
+    })?;
+    bar.finish_and_clear();
+    let mut answer = Answer::new(
+        title,
+        if solution.polished {
+            "linear algebra from an average of learning"
+        } else {
+            "average of learning by regret"
+        },
+    );
+    let values: Vec<String> = solution.values.iter().map(ToString::to_string).collect();
+    answer.facts = vec![
+        ("payoffs", values.join(", ")),
+        ("NashConv", format!("{:e}", solution.nash_conv)),
+        ("iterations", solution.iterations.to_string()),
+    ];
+    answer.is_reached = solution.nash_conv <= until;
+    Ok((solution, answer))
+}
+
+impl Answer {
+    fn new(title: &str, method: &'static str) -> Self {
+        Self {
+            title: title.to_owned(),
+            method,
+            facts: vec![],
+            rows: vec![],
+            is_reached: true,
+        }
+    }
+
+    fn push(
+        &mut self,
+        equilibrium: usize,
+        (player, set, action): (String, String, String),
+        probability: f64,
+    ) {
+        self.rows.push(Row {
+            equilibrium,
+            player,
+            set,
+            action,
+            probability,
+            fraction: None,
+        });
+    }
+
+    fn push_proved(
+        &mut self,
+        equilibrium: usize,
+        names: (String, String, String),
+        fraction: Rational,
+    ) {
+        self.push(equilibrium, names, fraction.to_f64().unwrap_or(f64::NAN));
+        if let Some(row) = self.rows.last_mut() {
+            row.fraction = Some(fraction);
+        }
+    }
+
+    /// One line for each choice of each player.
+    fn text(&self) -> String {
+        let mut text = format!("{}\n{}\n", self.title, self.method);
+        let one_each = self
+            .facts
+            .iter()
+            .filter(|(name, _)| *name == "payoffs")
+            .count()
+            > 1;
+        for (name, fact) in self.facts.iter().filter(|_| !one_each) {
+            text += &format!("{name} {fact}\n");
+        }
+        let mut facts = self.facts.iter();
+        for equilibrium in self.rows.chunk_by(|a, b| a.equilibrium == b.equilibrium) {
+            if one_each && let Some((name, fact)) = facts.next() {
+                text += &format!(
+                    "\nequilibrium {}: {name} {fact}\n",
+                    equilibrium[0].equilibrium
+                );
+            }
+            for choice in equilibrium.chunk_by(|a, b| (&a.player, &a.set) == (&b.player, &b.set)) {
+                let probability = |row: &Row| match &row.fraction {
+                    Some(fraction) => format!("{} {fraction}", row.action),
+                    None => format!("{} {:.6}", row.action, row.probability),
+                };
+                let all: Vec<String> = choice.iter().map(probability).collect();
+                let first = &choice[0];
+                let set = if first.set.is_empty() {
+                    String::new()
+                } else {
+                    format!(" at {}", first.set)
+                };
+                text += &format!("  player {}{set}: {}\n", first.player, all.join(", "));
+            }
+        }
+        text
+    }
+
+    fn csv(&self) -> String {
+        let mut text = String::from("equilibrium,player,set,action,probability,fraction\n");
+        for row in &self.rows {
+            let quoted = [&row.player, &row.set, &row.action]
+                .map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+            let fraction = row
+                .fraction
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            text += &format!(
+                "{},{},{},{fraction}\n",
+                row.equilibrium,
+                quoted.join(","),
+                row.probability
+            );
+        }
+        text
+    }
+
+    fn json(&self) -> Result<String> {
+        let facts: Vec<_> = self
+            .facts
+            .iter()
+            .map(|(name, fact)| serde_json::json!({ "name": name, "fact": fact }))
+            .collect();
+        let mut lines =
+            vec![serde_json::json!({ "game": self.title, "method": self.method, "facts": facts })];
+        lines.extend(self.rows.iter().map(|row| {
+            serde_json::json!({
+                "equilibrium": row.equilibrium,
+                "player": row.player,
+                "set": row.set,
+                "action": row.action,
+                "probability": row.probability,
+                "fraction": row.fraction.as_ref().map(ToString::to_string),
+            })
+        }));
+        let lines: serde_json::Result<Vec<String>> =
+            lines.iter().map(serde_json::to_string).collect();
+        Ok(lines?.join("\n") + "\n")
+    }
+}
