@@ -103,6 +103,22 @@ pub enum Error {
         /// How many there may be.
         limit: u128,
     },
+    /// There is an answer, but its proof is too long.
+    #[error("{operation}: no proof within {limit} steps of arithmetic")]
+    Unproved {
+        /// The function that was called.
+        operation: &'static str,
+        /// How many steps there may be.
+        limit: u64,
+    },
+    /// Numbers are no distribution over the cells of a game.
+    #[error("{operation}: the distribution over cells is invalid: {fault}")]
+    DistributionInvalid {
+        /// The function that was called.
+        operation: &'static str,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// A tree breaks the rules of a game: a chance node's probabilities, an information set, recall.
     #[error("{operation}: node {node}: {fault}")]
     TreeInvalid {

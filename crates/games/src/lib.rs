@@ -56,6 +56,7 @@ mod strategic;
 pub use batch::{Batch, BatchSolution};
 pub use dynamics::{Discount, Dynamics, Rule, Stop, Updates};
 pub use error::{Error, Result};
+pub use exact::exact;
 pub use ndarray;
 pub use number::{Number, Rational};
 pub use profile::{BestResponses, Game, Profile, best_response, exploitability, nash_conv};

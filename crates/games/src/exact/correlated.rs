@@ -1,0 +1,289 @@
+//! Correlated and coarse correlated equilibria, in fractions, and how far a distribution is from being one.
+//!
+//! Method: a linear program with a probability for each cell and, for each player, a row for each way to deviate. The
+//! regrets below it are computed from their definitions, in floats, and share nothing with the programs.
+//! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial 1978, "Strategically
+//! zero-sum games".
+
+use super::program::{Domain, Program};
+use super::simplex;
+use super::zero_sum::check_size;
+use crate::number::nearest;
+use crate::strategic::table::cell;
+use crate::{Error, Rational, Result, StrategicGame};
+use num_traits::{One, Zero};
+
+/// What an equilibrium is chosen for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// The largest sum of all players' payoffs.
+    #[default]
+    Welfare,
+    /// The largest sum of payoffs, each times the player's weight, which may be negative.
+    Weighted(Vec<Rational>),
+    /// Nothing: any equilibrium will do.
+    Any,
+}
+
+/// A distribution over the cells of a game from which no player gains by deviating.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct CorrelatedEquilibrium {
+    /// The probability of each cell, row-major.
+    pub distribution: Vec<Rational>,
+    /// What each player expects.
+    pub payoffs: Vec<Rational>,
+    /// The objective, which no equilibrium exceeds; 0 for [`Objective::Any`].
+    pub objective: Rational,
+}
+
+/// Gives the correlated equilibrium that is best for an objective, proved.
+///
+/// A cell is drawn and each player told its own action in it; none gains by another action than the one it was told.
+/// Every game has one. If several are best, an extreme point of them is given.
+///
+/// # Errors
+/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if cells times the sum of
+/// the players' other actions are above 2^20; [`Error::Unproved`] if the proof takes too many steps.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact::{Objective, correlated_equilibrium}, ndarray::array};
+///
+/// // Chicken: dare or swerve.
+/// let chicken = Bimatrix::new(array![[6, 2], [7, 0]], array![[6, 7], [2, 0]])?;
+/// let best = correlated_equilibrium(&chicken, &Objective::Welfare)?;
+/// let shares: Vec<String> = best.distribution.iter().map(ToString::to_string).collect();
+/// assert_eq!(shares, ["1/2", "1/4", "1/4", "0"]);
+/// assert_eq!(best.objective.to_string(), "21/2");
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn correlated_equilibrium(
+    game: &impl StrategicGame,
+    objective: &Objective,
+) -> Result<CorrelatedEquilibrium> {
+    solve(
+        "exact::correlated_equilibrium",
+        game,
+        objective,
+        Told::Action,
+    )
+}
+
+/// Gives the coarse correlated equilibrium that is best for an objective, proved.
+///
+/// A cell is drawn; none gains by an action fixed before anything is told. Correlated equilibria are among them, and what
+/// players with no regret play tends to them.
+///
+/// # Errors
+/// Those of [`correlated_equilibrium`].
+pub fn coarse_correlated_equilibrium(
+    game: &impl StrategicGame,
+    objective: &Objective,
+) -> Result<CorrelatedEquilibrium> {
+    solve(
+        "exact::coarse_correlated_equilibrium",
+        game,
+        objective,
+        Told::Nothing,
+    )
+}
+
+/// Gives the most that a player can gain by other actions than those it is told, in floats.
+///
+/// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated equilibria, up to
+/// the rounding of a sum over all cells.
+///
+/// # Errors
+/// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or not finite, or if they
+/// do not sum to 1 within 1e-9.
+pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Result<f64> {
+    regret("exact::correlated_regret", game, distribution, Told::Action)
+}
+
+/// Gives the most that a player can gain by one action fixed in advance, in floats.
+///
+/// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly at coarse correlated
+/// equilibria, up to the rounding of a sum over all cells.
+///
+/// # Errors
+/// Those of [`correlated_regret`].
+pub fn coarse_correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Result<f64> {
+    regret(
+        "exact::coarse_correlated_regret",
+        game,
+        distribution,
+        Told::Nothing,
+    )
+}
+
+/// What a player knows of the cell when it may deviate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Action,
+    Nothing,
+}
+
+impl Told {
+    /// Gives how many cases a player with so many actions can tell apart.
+    fn n_cases(self, n_actions: usize) -> usize {
+        match self {
+            Self::Action => n_actions,
+            Self::Nothing => 1,
+        }
+    }
+
+    fn case(self, action: usize) -> usize {
+        match self {
+            Self::Action => action,
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// How far sums of probabilities may lie from 1.
+const SUM_TOLERANCE: f64 = 1e-9;
+
+fn solve(
+    operation: &'static str,
+    game: &impl StrategicGame,
+    objective: &Objective,
+    told: Told,
+) -> Result<CorrelatedEquilibrium> {
+    let shape = game.shape();
+    let weights = weights(operation, shape.len(), objective)?;
+    let n_cells = shape
+        .iter()
+        .fold(1, |product: usize, &side| product.saturating_mul(side));
+    let n_others: usize = shape.iter().map(|side| side - 1).sum();
+    check_size(operation, n_cells.saturating_mul(n_others.max(1)))?;
+
+    let cells: Vec<Vec<usize>> = (0..n_cells).map(|at| cell(shape, at)).collect();
+    let share = |cell: &Vec<usize>| -> Rational {
+        let players = weights
+            .iter()
+            .enumerate()
+            .filter(|(_, weight)| !weight.is_zero());
+        players
+            .map(|(player, weight)| weight * game.payoff(player, cell))
+            .sum()
+    };
+    let variables = cells.iter().map(|cell| (Domain::NonNegative, share(cell)));
+    let mut program = Program::maximize(variables);
+    for player in 0..shape.len() {
+        for row in deviations(game, &cells, player, told) {
+            program.push_row(row, Domain::NonNegative, Rational::zero());
+        }
+    }
+    let all = (0..n_cells).map(|at| (at, Rational::one())).collect();
+    program.push_row(all, Domain::Zero, Rational::one());
+
+    let optimum = simplex::solve(&program).map_err(|fault| fault.of_game(operation))?;
+    let probability = |at| program.variable(&optimum, at);
+    let distribution: Vec<Rational> = (0..n_cells).map(probability).collect();
+    let expected = |player| {
+        let cells = cells
+            .iter()
+            .zip(&distribution)
+            .filter(|(_, share)| !share.is_zero());
+        cells
+            .map(|(cell, share)| game.payoff(player, cell) * share)
+            .sum()
+    };
+    Ok(CorrelatedEquilibrium {
+        payoffs: (0..shape.len()).map(expected).collect(),
+        objective: program.value(&optimum),
+        distribution,
+    })
+}
+
+/// Gives, for each way in which a player can deviate, what it gains by it in each cell.
+fn deviations(
+    game: &impl StrategicGame,
+    cells: &[Vec<usize>],
+    player: usize,
+    told: Told,
+) -> Vec<Vec<(usize, Rational)>> {
+    let n_actions = game.shape()[player];
+    let mut rows = vec![vec![]; told.n_cases(n_actions) * n_actions];
+    for (at, cell) in cells.iter().enumerate() {
+        let here = game.payoff(player, cell);
+        let mut elsewhere = cell.clone();
+        for other in (0..n_actions).filter(|&other| other != cell[player]) {
+            elsewhere[player] = other;
+            let gain = game.payoff(player, &elsewhere) - &here;
+            rows[told.case(cell[player]) * n_actions + other].push((at, gain));
+        }
+    }
+    rows.retain(|row| !row.is_empty());
+    rows
+}
+
+fn weights(
+    operation: &'static str,
+    n_players: usize,
+    objective: &Objective,
+) -> Result<Vec<Rational>> {
+    let weights = match objective {
+        Objective::Welfare => vec![Rational::one(); n_players],
+        Objective::Weighted(weights) => weights.clone(),
+        Objective::Any => vec![Rational::zero(); n_players],
+    };
+    if weights.len() != n_players {
+        return Err(Error::ShapeMismatch {
+            operation,
+            expected: vec![n_players],
+            actual: vec![weights.len()],
+        });
+    }
+    Ok(weights)
+}
+
+fn regret(
+    operation: &'static str,
+    game: &impl StrategicGame,
+    distribution: &[f64],
+    told: Told,
+) -> Result<f64> {
+    let shape = game.shape();
+    check_distribution(operation, shape.iter().product(), distribution)?;
+    let mut largest = 0.0_f64;
+    for player in 0..shape.len() {
+        let n_actions = shape[player];
+        let mut gains = vec![vec![0.0_f64; n_actions]; told.n_cases(n_actions)];
+        for (at, &share) in distribution
+            .iter()
+            .enumerate()
+            .filter(|(_, share)| **share > 0.0)
+        {
+            let mut cell = cell(shape, at);
+            let action = cell[player];
+            let here = game.payoff(player, &cell);
+            for (other, gain) in gains[told.case(action)].iter_mut().enumerate() {
+                cell[player] = other;
+                *gain += share * nearest(&(game.payoff(player, &cell) - &here));
+            }
+        }
+        let best = |gains: &Vec<f64>| gains.iter().fold(0.0_f64, |most, &gain| most.max(gain));
+        largest = largest.max(gains.iter().map(best).sum());
+    }
+    Ok(largest)
+}
+
+fn check_distribution(operation: &'static str, n_cells: usize, numbers: &[f64]) -> Result<()> {
+    let invalid = |fault| Err(Error::DistributionInvalid { operation, fault });
+    if numbers.len() != n_cells {
+        return invalid(format!("{} numbers for {n_cells} cells", numbers.len()));
+    }
+    if let Some(at) = numbers
+        .iter()
+        .position(|number| !(0.0..=f64::MAX).contains(number))
+    {
+        return invalid(format!("number {at} is {}", numbers[at]));
+    }
+    let sum: f64 = numbers.iter().sum();
+    if (sum - 1.0).abs() <= SUM_TOLERANCE {
+        return Ok(());
+    }
+    invalid(format!("the sum is {sum}"))
+}

@@ -1,0 +1,187 @@
+//! Elimination of dominated actions.
+//!
+//! Method: an action that no pure strategy dominates is dominated by a mixed one if and only if the zero-sum game of
+//! what the other actions gain over it, whatever the others do, has a positive value; its value is proved in fractions.
+//! An action that is best against some actions of the others needs no such proof.
+//! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa, Kalai and Zemel 1990,
+//! "On the order of eliminating dominated strategies".
+
+use super::zero_sum::{Solved, check_size};
+use crate::strategic::table::cell;
+use crate::{Rational, Result, StrategicGame};
+use num_traits::{One, Signed, Zero};
+
+/// Which actions are eliminated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Dominance {
+    /// Those that one other action is better than, whatever the others do.
+    StrictByPure,
+    /// Those that a mix of other actions is better than, whatever the others do.
+    #[default]
+    Strict,
+    /// Those that one other action is never worse than and sometimes better. What survives depends on the order.
+    WeakByPure,
+}
+
+/// An action that was eliminated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Dominated {
+    /// Whose action it is.
+    pub player: usize,
+    /// The action.
+    pub action: usize,
+    /// The strategy that dominates it, a probability for each of the player's actions; 0 for those eliminated before.
+    pub by: Vec<Rational>,
+}
+
+/// What elimination leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Elimination {
+    /// The actions of each player that survive, at least one, in rising order.
+    pub surviving: Vec<Vec<usize>>,
+    /// The eliminations, in their order; each holds against what survived those before it.
+    pub steps: Vec<Dominated>,
+}
+
+/// Eliminates dominated actions one by one, until none is left.
+///
+/// Players are visited in turn, their actions in rising order, and an action is gone as soon as it is dominated. What
+/// survives strict dominance does not depend on that order; what survives weak dominance does.
+///
+/// Cost: the cells that survive, times the actions of the player, for each action and round.
+///
+/// # Errors
+/// [`Error::TooLarge`](crate::Error::TooLarge) if the game has more than 2^20 cells;
+/// [`Error::Unproved`](crate::Error::Unproved) if a proof takes too many steps, for [`Dominance::Strict`] only.
+///
+/// # Examples
+/// ```
+/// use games::{Bimatrix, exact::{Dominance, eliminate_dominated}, ndarray::array};
+///
+/// // The prisoners' dilemma.
+/// let game = Bimatrix::new(array![[3, 0], [5, 1]], array![[3, 5], [0, 1]])?;
+/// assert_eq!(eliminate_dominated(&game, Dominance::Strict)?.surviving, [[1], [1]]);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn eliminate_dominated(game: &impl StrategicGame, dominance: Dominance) -> Result<Elimination> {
+    const OPERATION: &str = "exact::eliminate_dominated";
+    let shape = game.shape();
+    check_size(
+        OPERATION,
+        shape
+            .iter()
+            .fold(1, |product: usize, &side| product.saturating_mul(side)),
+    )?;
+    let mut surviving: Vec<Vec<usize>> = shape.iter().map(|&side| (0..side).collect()).collect();
+    let mut steps = vec![];
+    loop {
+        let n_before = steps.len();
+        for player in 0..shape.len() {
+            for action in surviving[player].clone() {
+                let payoffs = Rivals::of(game, &surviving, player, action);
+                if let Some(by) = payoffs.dominating(OPERATION, dominance)? {
+                    surviving[player].retain(|&other| other != action);
+                    let by = spread(shape[player], &payoffs.actions, by);
+                    steps.push(Dominated { player, action, by });
+                }
+            }
+        }
+        if steps.len() == n_before {
+            return Ok(Elimination { surviving, steps });
+        }
+    }
+}
+
+/// What the other actions of a player gain over one of them.
+struct Rivals {
+    actions: Vec<usize>,
+    /// For each of them, its gain for everything that the others may do.
+    gains: Vec<Vec<Rational>>,
+}
+
+impl Rivals {
+    fn of(
+        game: &impl StrategicGame,
+        surviving: &[Vec<usize>],
+        player: usize,
+        action: usize,
+    ) -> Self {
+        let mut sides: Vec<usize> = surviving.iter().map(Vec::len).collect();
+        sides[player] = 1;
+        let payoffs = |own: usize| {
+            (0..sides.iter().product()).map({
+                let sides = &sides;
+                move |at| {
+                    let indices = cell(sides, at);
+                    let choices = indices
+                        .iter()
+                        .zip(surviving)
+                        .map(|(&index, left)| left[index]);
+                    let mut choices: Vec<usize> = choices.collect();
+                    choices[player] = own;
+                    game.payoff(player, &choices)
+                }
+            })
+        };
+        let here: Vec<Rational> = payoffs(action).collect();
+        let others = surviving[player]
+            .iter()
+            .copied()
+            .filter(|&other| other != action);
+        let actions: Vec<usize> = others.collect();
+        let gains = |&other: &usize| {
+            payoffs(other)
+                .zip(&here)
+                .map(|(payoff, here)| payoff - here)
+                .collect()
+        };
+        Self {
+            gains: actions.iter().map(gains).collect(),
+            actions,
+        }
+    }
+
+    /// Gives a mix of the rivals that dominates.
+    fn dominating(
+        &self,
+        operation: &'static str,
+        dominance: Dominance,
+    ) -> Result<Option<Vec<Rational>>> {
+        let dominates = |gains: &Vec<Rational>| match dominance {
+            Dominance::Strict | Dominance::StrictByPure => gains.iter().all(Signed::is_positive),
+            Dominance::WeakByPure => {
+                let is_never_worse = !gains.iter().any(Signed::is_negative);
+                is_never_worse && gains.iter().any(Signed::is_positive)
+            }
+        };
+        if let Some(at) = self.gains.iter().position(dominates) {
+            let mut by = vec![Rational::zero(); self.actions.len()];
+            by[at] = Rational::one();
+            return Ok(Some(by));
+        }
+        if dominance != Dominance::Strict || self.is_best_somewhere() {
+            return Ok(None);
+        }
+        let solved = Solved::of(operation, &self.gains)?;
+        Ok(solved.value().is_positive().then(|| solved.row_strategy()))
+    }
+
+    /// Tells whether no rival gains against something that the others may do.
+    fn is_best_somewhere(&self) -> bool {
+        let n_cases = self.gains.first().map_or(0, Vec::len);
+        let no_gain = |case: usize| self.gains.iter().all(|gains| !gains[case].is_positive());
+        self.gains.is_empty() || (0..n_cases).any(no_gain)
+    }
+}
+
+/// Gives probabilities of some of a player's actions as a strategy.
+fn spread(n_actions: usize, actions: &[usize], probabilities: Vec<Rational>) -> Vec<Rational> {
+    let mut strategy = vec![Rational::zero(); n_actions];
+    for (&action, probability) in actions.iter().zip(probabilities) {
+        strategy[action] = probability;
+    }
+    strategy
+}

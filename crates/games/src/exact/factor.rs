@@ -1,0 +1,193 @@
+//! A sparse factorisation of a basis modulo a prime, which also chooses the basis.
+//!
+//! Role: columns are offered in an order of preference; those that depend on earlier ones are left out. What remains
+//! is a basis, in triangular factors that solve systems with it and with its transpose.
+//! Method: left-looking elimination, in which a column meets only the pivots that it has entries at; its own pivot is in
+//! the row in which the fewest columns have an entry, so that little is filled in. What is independent modulo a prime is
+//! independent.
+//! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic operations".
+
+use super::field::Field;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The factors of a basis, held by columns.
+#[derive(Debug)]
+pub(super) struct Factor {
+    field: Field,
+    /// The row of each pivot.
+    pivots: Vec<usize>,
+    /// The inverse of each pivot.
+    inverses: Vec<u64>,
+    /// Below the pivots: rows of the system and entries.
+    lower: Vec<Vec<(usize, u64)>>,
+    /// Above the pivots: numbers of earlier pivots and entries.
+    upper: Vec<Vec<(usize, u64)>>,
+    n_steps: u64,
+}
+
+/// What is left of a column during its elimination.
+struct Remainder {
+    /// An entry for each row.
+    entries: Vec<u64>,
+    /// The pivot in each row.
+    pivot_at: Vec<Option<usize>>,
+    /// Pivots to be eliminated, maybe more than once.
+    due: BinaryHeap<Reverse<usize>>,
+    /// Rows without pivot that have been met, maybe more than once.
+    met: Vec<usize>,
+}
+
+impl Factor {
+    /// Takes columns, in order of preference, until they span all rows, and gives the number of each that is taken.
+    ///
+    /// `counts` says for each row how many of the columns have an entry there.
+    pub(super) fn choose(
+        field: Field,
+        counts: &[usize],
+        columns: impl Iterator<Item = (usize, Vec<(usize, u64)>)>,
+    ) -> (Self, Vec<usize>) {
+        let mut factor = Self {
+            field,
+            pivots: vec![],
+            inverses: vec![],
+            lower: vec![],
+            upper: vec![],
+            n_steps: 0,
+        };
+        let mut remainder = Remainder {
+            entries: vec![0; counts.len()],
+            pivot_at: vec![None; counts.len()],
+            due: BinaryHeap::new(),
+            met: vec![],
+        };
+        let mut chosen = vec![];
+        for (number, column) in columns {
+            if chosen.len() == counts.len() {
+                break;
+            }
+            if factor.push(&column, &mut remainder, counts) {
+                chosen.push(number);
+            }
+        }
+        (factor, chosen)
+    }
+
+    /// Gives the number of entries of both factors.
+    pub(super) fn n_entries(&self) -> usize {
+        let off: usize = self.lower.iter().chain(&self.upper).map(Vec::len).sum();
+        off + self.pivots.len()
+    }
+
+    /// Gives how many steps of arithmetic it took.
+    pub(super) fn n_steps(&self) -> u64 {
+        self.n_steps
+    }
+
+    /// Solves `B x = right`; `x` has one number for each column, in the order in which they were chosen.
+    pub(super) fn solve(&self, mut right: Vec<u64>) -> Vec<u64> {
+        let field = self.field;
+        for (&pivot, lower) in self.pivots.iter().zip(&self.lower) {
+            let factor = right[pivot];
+            subtract_multiple(field, &mut right, factor, lower.iter().copied());
+        }
+        let mut x = vec![0; self.pivots.len()];
+        for at in (0..x.len()).rev() {
+            x[at] = field.multiply(right[self.pivots[at]], self.inverses[at]);
+            let upper = self.upper[at].iter();
+            let rows = upper.map(|&(above, entry)| (self.pivots[above], entry));
+            subtract_multiple(field, &mut right, x[at], rows);
+        }
+        x
+    }
+
+    /// Solves `Bᵀ y = right`; `right` has one number for each column, in the order in which they were chosen.
+    pub(super) fn solve_transposed(&self, right: &[u64]) -> Vec<u64> {
+        let field = self.field;
+        let mut t: Vec<u64> = Vec::with_capacity(right.len());
+        for ((upper, &inverse), &right) in self.upper.iter().zip(&self.inverses).zip(right) {
+            let left = subtract_products(field, right, &t, upper);
+            t.push(field.multiply(left, inverse));
+        }
+        let mut y = vec![0; right.len()];
+        for ((&pivot, lower), &t) in self.pivots.iter().zip(&self.lower).zip(&t).rev() {
+            y[pivot] = subtract_products(field, t, &y, lower);
+        }
+        y
+    }
+
+    /// Eliminates a column; gives false if nothing of it remains.
+    fn push(&mut self, column: &[(usize, u64)], left: &mut Remainder, counts: &[usize]) -> bool {
+        let field = self.field;
+        for &(row, entry) in column {
+            left.entries[row] = entry;
+            left.meet(row);
+        }
+        let mut upper = vec![];
+        while let Some(Reverse(at)) = left.due.pop() {
+            let factor = std::mem::take(&mut left.entries[self.pivots[at]]);
+            if factor == 0 {
+                continue;
+            }
+            upper.push((at, factor));
+            self.n_steps += self.lower[at].len() as u64;
+            for &(row, entry) in &self.lower[at] {
+                let less = field.multiply(entry, factor);
+                left.entries[row] = field.subtract(left.entries[row], less);
+                left.meet(row);
+            }
+        }
+        let remaining = left.take();
+        let Some(best) = (0..remaining.len()).min_by_key(|&at| counts[remaining[at].0]) else {
+            return false;
+        };
+        let (pivot, entry) = remaining[best];
+        let inverse = field.invert(entry);
+        let others = remaining.iter().filter(|&&(row, _)| row != pivot);
+        let scaled = others.map(|&(row, entry)| (row, field.multiply(entry, inverse)));
+        self.lower.push(scaled.collect());
+        self.upper.push(upper);
+        self.inverses.push(inverse);
+        left.pivot_at[pivot] = Some(self.pivots.len());
+        self.pivots.push(pivot);
+        true
+    }
+}
+
+impl Remainder {
+    fn meet(&mut self, row: usize) {
+        match self.pivot_at[row] {
+            Some(pivot) => self.due.push(Reverse(pivot)),
+            None => self.met.push(row),
+        }
+    }
+
+    /// Gives the entries that are left, by rows, and leaves zeros.
+    fn take(&mut self) -> Vec<(usize, u64)> {
+        let rows = self.met.drain(..);
+        let entries = rows.map(|row| (row, std::mem::take(&mut self.entries[row])));
+        entries.filter(|&(_, entry)| entry != 0).collect()
+    }
+}
+
+/// Subtracts a multiple of sparse entries.
+fn subtract_multiple(
+    field: Field,
+    vector: &mut [u64],
+    factor: u64,
+    entries: impl Iterator<Item = (usize, u64)>,
+) {
+    if factor == 0 {
+        return;
+    }
+    for (at, entry) in entries {
+        vector[at] = field.subtract(vector[at], field.multiply(entry, factor));
+    }
+}
+
+/// Gives `from` less the product of sparse entries and a vector.
+fn subtract_products(field: Field, from: u64, vector: &[u64], entries: &[(usize, u64)]) -> u64 {
+    let less =
+        |left, &(at, entry): &(usize, u64)| field.subtract(left, field.multiply(entry, vector[at]));
+    entries.iter().fold(from, less)
+}

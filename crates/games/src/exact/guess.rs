@@ -1,0 +1,197 @@
+//! A guess at the optimal basis of a linear program, in floats.
+//!
+//! Role: proofs start from here. A bad guess, or none, costs time and nothing else.
+//! Method: the program is solved, then its dual, in which only those prices are left that the first answer lets be
+//! positive. A basis that proves both optimal holds all columns that are not zero, and none that costs something. So
+//! columns are ordered by the first less the second, and whoever takes them in that order, leaving out what depends on
+//! earlier ones, gets such a basis if rounding allows.
+//! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
+
+use super::program::{Domain, Program};
+use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, Variable};
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+use std::time::Duration;
+
+/// Where a value or a reduced cost counts as positive: well above the solver's tolerance.
+const POSITIVE: f64 = 1e-8;
+/// By how much the solver's answer may break a row: the least that it takes.
+const TOLERANCE: f64 = 1e-10;
+/// A guess that takes longer is given up; no program that can be proved is known to need it.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Beyond, powers of two are 0 or infinite.
+const MAX_POWER: i64 = 2000;
+
+/// Gives all columns of a program, those first that an optimal basis should be made of.
+pub(super) fn preference(program: &Program) -> Vec<usize> {
+    let n_columns = program.n_columns();
+    let merits = merits(program).unwrap_or_else(|| vec![0.0; n_columns]);
+    // Among those that can't be missing, and among equals, short columns come before long ones, which fill in more.
+    let rank = |column: usize| {
+        let length = program.entries(column).len();
+        match program.domain(column) {
+            Domain::Zero => (2, 0.0, length),
+            _ if merits[column] > POSITIVE => (0, 0.0, length),
+            _ => (1, -merits[column], length),
+        }
+    };
+    let mut order: Vec<usize> = (0..n_columns).collect();
+    order.sort_by(|&a, &b| {
+        let ((a_class, a_key, a_length), (b_class, b_key, b_length)) = (rank(a), rank(b));
+        let by_key = a_class.cmp(&b_class).then(a_key.total_cmp(&b_key));
+        by_key.then(a_length.cmp(&b_length))
+    });
+    order
+}
+
+/// Gives the size of each column's value less that of its reduced cost; `None` if the solver fails.
+fn merits(program: &Program) -> Option<Vec<f64>> {
+    let rounded = Rounded::of(program);
+    let mut merits = rounded.solve()?;
+    // The dual has the rows as its variables and the variables as its rows.
+    let (n_variables, n_columns) = (program.n_variables(), program.n_columns());
+    let of_dual = |column: usize| (column + n_variables) % n_columns;
+    let dual = rounded.dual();
+    let mut face = dual.clone();
+    for (column, domain) in face.domains.iter_mut().enumerate() {
+        let column = of_dual(column);
+        if program.domain(column) == Domain::NonNegative && merits[column] > POSITIVE {
+            *domain = Domain::Zero;
+        }
+    }
+    let costs = face.solve().or_else(|| dual.solve());
+    let costs = costs.unwrap_or_else(|| vec![0.0; n_columns]);
+    for (column, cost) in costs.into_iter().enumerate() {
+        let merit = &mut merits[of_dual(column)];
+        *merit = merit.abs() - cost.abs();
+    }
+    Some(merits)
+}
+
+/// A program in floats, whose rows and columns are divided by powers of two so that their largest entries are near 1.
+#[derive(Clone, Debug)]
+struct Rounded {
+    /// Of the variables, then of the slacks.
+    domains: Vec<Domain>,
+    objective: Vec<f64>,
+    /// The terms of each row, by variables.
+    rows: Vec<Vec<(usize, f64)>>,
+    right: Vec<f64>,
+}
+
+impl Rounded {
+    fn of(program: &Program) -> Self {
+        let n_variables = program.n_variables();
+        let mut row_bits = vec![0; program.n_rows()];
+        for (row, entry) in (0..n_variables).flat_map(|column| program.entries(column)) {
+            row_bits[*row] = row_bits[*row].max(bits(entry));
+        }
+        let column_bits = |column| {
+            let entries = program.entries(column).iter();
+            let sizes = entries.map(|(row, entry)| bits(entry) - row_bits[*row]);
+            sizes.max().unwrap_or(0)
+        };
+        let column_bits: Vec<i64> = (0..n_variables).map(column_bits).collect();
+        let mut rows = vec![vec![]; program.n_rows()];
+        for (column, column_bits) in column_bits.iter().enumerate() {
+            for (row, entry) in program.entries(column) {
+                rows[*row].push((column, quotient(entry, row_bits[*row] + column_bits)));
+            }
+        }
+        let shares = (0..n_variables).map(|column| program.share(column));
+        let right = program.right();
+        Self {
+            domains: (0..program.n_columns())
+                .map(|column| program.domain(column))
+                .collect(),
+            objective: scaled(shares.zip(column_bits)),
+            rows,
+            right: scaled(right.into_iter().zip(row_bits)),
+        }
+    }
+
+    /// Gives the dual, as [`Program::dual`] does.
+    fn dual(&self) -> Self {
+        let mut rows = vec![vec![]; self.objective.len()];
+        for (row, terms) in self.rows.iter().enumerate() {
+            for &(variable, entry) in terms {
+                rows[variable].push((row, -entry));
+            }
+        }
+        let (variables, slacks) = self.domains.split_at(self.objective.len());
+        let domains = slacks.iter().chain(variables);
+        Self {
+            domains: domains.map(|domain| domain.dual()).collect(),
+            objective: self.right.iter().map(|right| -right).collect(),
+            rows,
+            right: self.objective.iter().map(|share| -share).collect(),
+        }
+    }
+
+    /// Gives variables and slacks of a solution; `None` if the solver fails.
+    fn solve(&self) -> Option<Vec<f64>> {
+        let mut problem = Problem::new(OptimizationDirection::Maximize);
+        let shares = self.objective.iter().zip(&self.domains);
+        let variables: Vec<Variable> = shares
+            .map(|(&share, &domain)| problem.add_var(share, bounds(domain)))
+            .collect();
+        let slacks = &self.domains[variables.len()..];
+        for ((terms, &right), slack) in self.rows.iter().zip(&self.right).zip(slacks) {
+            let terms = terms
+                .iter()
+                .map(|&(column, entry)| (variables[column], entry));
+            let terms: Vec<_> = terms.collect();
+            match slack {
+                Domain::Free => {}
+                Domain::NonNegative => problem.add_constraint(terms, ComparisonOp::Le, right),
+                Domain::Zero => problem.add_constraint(terms, ComparisonOp::Eq, right),
+            }
+        }
+        let mut options = SolveOptions::default();
+        options.time_limit = Some(TIME_LIMIT);
+        options.tolerances.feasibility = TOLERANCE;
+        let solution = problem.solve_with(options).ok()?.into_solution().ok()?;
+        let values = variables
+            .iter()
+            .map(|&variable| solution.var_value(variable));
+        let mut values: Vec<f64> = values.collect();
+        for (terms, right) in self.rows.iter().zip(&self.right) {
+            let activity = terms.iter().map(|&(column, entry)| entry * values[column]);
+            values.push(right - activity.sum::<f64>());
+        }
+        Some(values)
+    }
+}
+
+fn bounds(domain: Domain) -> (f64, f64) {
+    match domain {
+        Domain::Free => (f64::NEG_INFINITY, f64::INFINITY),
+        Domain::NonNegative => (0.0, f64::INFINITY),
+        Domain::Zero => (0.0, 0.0),
+    }
+}
+
+/// Gives integers, each divided by a power of two and all by one more, so that the largest is near 1.
+fn scaled(integers: impl Iterator<Item = (BigInt, i64)> + Clone) -> Vec<f64> {
+    let nonzero = integers.clone().filter(|(integer, _)| bits(integer) > 0);
+    let largest = nonzero
+        .map(|(integer, power)| bits(&integer) - power)
+        .max()
+        .unwrap_or(0);
+    integers
+        .map(|(integer, power)| quotient(&integer, power + largest))
+        .collect()
+}
+
+/// Gives the bits of an integer.
+fn bits(integer: &BigInt) -> i64 {
+    i64::try_from(integer.bits()).unwrap_or(i64::MAX)
+}
+
+/// Gives `integer / 2^power`, near enough; 0 where it underflows, infinite where it overflows.
+fn quotient(integer: &BigInt, power: i64) -> f64 {
+    let dropped = (bits(integer) - i64::from(u64::BITS)).max(0);
+    let mantissa = (integer >> dropped).to_f64().unwrap_or(f64::NAN);
+    let power = (dropped - power).clamp(-MAX_POWER, MAX_POWER);
+    mantissa * 2_f64.powi(i32::try_from(power).unwrap_or(0))
+}

@@ -1,0 +1,340 @@
+//! Linear programs with integer coefficients, and their certificates.
+//!
+//! Role: what every question of this part of the crate is put as: maximise `c·x` where `A x + s = b`, with a slack `s`
+//! for each row. Fractions are brought to a common denominator, row by row, when they come in.
+
+use super::lifting::Fractions;
+use crate::Rational;
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_traits::{One, Signed, Zero};
+use std::ops::Range;
+
+/// What a variable or a slack may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Domain {
+    /// Any number.
+    Free,
+    /// Zero or more; as a slack it makes a row an inequality.
+    NonNegative,
+    /// Zero; as a slack it makes a row an equation.
+    Zero,
+}
+
+/// A linear program.
+///
+/// Columns are numbered from 0, variables first and then the slack of each row.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    domains: Vec<Domain>,
+    objective: Vec<BigInt>,
+    /// What the given objective was multiplied by.
+    objective_scale: Rational,
+    /// Rows and entries of each variable.
+    columns: Vec<Vec<(usize, BigInt)>>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    slack: Domain,
+    /// The slack's column.
+    unit: [(usize, BigInt); 1],
+    right: BigInt,
+    /// What the given row was multiplied by.
+    scale: Rational,
+}
+
+/// A solution of a program and one of its dual, each a vertex, which prove each other optimal: `A x + s = b`, every
+/// variable in its domain, `Aᵀ y - c` at least 0 or, for free variables, 0, and `c·x = b·y`.
+#[derive(Clone, Debug)]
+pub(super) struct Optimum {
+    pub(super) primal: Fractions,
+    pub(super) dual: Fractions,
+}
+
+impl Program {
+    /// Starts a program of these variables, each with its share in the objective.
+    pub(super) fn maximize(variables: impl IntoIterator<Item = (Domain, Rational)>) -> Self {
+        let (domains, objective): (Vec<_>, Vec<_>) = variables.into_iter().unzip();
+        let objective_scale = integer_scale(objective.iter());
+        let objective: Vec<_> = objective
+            .iter()
+            .map(|share| scaled(share, &objective_scale))
+            .collect();
+        Self {
+            columns: vec![vec![]; domains.len()],
+            domains,
+            objective,
+            objective_scale,
+            rows: vec![],
+        }
+    }
+
+    /// Adds a row `terms · x + slack = right`; a variable may occur more than once.
+    pub(super) fn push_row(
+        &mut self,
+        mut terms: Vec<(usize, Rational)>,
+        slack: Domain,
+        right: Rational,
+    ) {
+        terms.sort_by_key(|term| term.0);
+        terms.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            if same {
+                first.1 += &later.1;
+            }
+            same
+        });
+        let all = terms.iter().map(|term| &term.1).chain([&right]);
+        let scale = integer_scale(all);
+        for (variable, entry) in terms {
+            if !entry.is_zero() {
+                self.columns[variable].push((self.rows.len(), scaled(&entry, &scale)));
+            }
+        }
+        self.rows.push(Row {
+            slack,
+            unit: [(self.rows.len(), BigInt::one())],
+            right: scaled(&right, &scale),
+            scale,
+        });
+    }
+
+    pub(super) fn n_variables(&self) -> usize {
+        self.domains.len()
+    }
+
+    pub(super) fn n_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn n_columns(&self) -> usize {
+        self.n_variables() + self.n_rows()
+    }
+
+    pub(super) fn domain(&self, column: usize) -> Domain {
+        match column.checked_sub(self.n_variables()) {
+            Some(row) => self.rows[row].slack,
+            None => self.domains[column],
+        }
+    }
+
+    /// Gives a column's share in the objective.
+    pub(super) fn share(&self, column: usize) -> BigInt {
+        self.objective.get(column).cloned().unwrap_or_default()
+    }
+
+    /// Gives the entries of a column, by rows.
+    pub(super) fn entries(&self, column: usize) -> &[(usize, BigInt)] {
+        match column.checked_sub(self.n_variables()) {
+            Some(row) => &self.rows[row].unit,
+            None => &self.columns[column],
+        }
+    }
+
+    /// Gives the number of coefficients of the rows that are not 0.
+    pub(super) fn n_entries(&self) -> usize {
+        self.columns.iter().map(Vec::len).sum()
+    }
+
+    pub(super) fn right(&self) -> Vec<BigInt> {
+        self.rows.iter().map(|row| row.right.clone()).collect()
+    }
+
+    /// Gives the dual: minimise `b·y` where `Aᵀ y - t = c`, as a program to maximise, in the units of the integers here.
+    pub(super) fn dual(&self) -> Self {
+        let mut columns = vec![vec![]; self.n_rows()];
+        for (variable, column) in self.columns.iter().enumerate() {
+            for (row, entry) in column {
+                columns[*row].push((variable, -entry));
+            }
+        }
+        let row = |variable: usize| Row {
+            slack: self.domains[variable].dual(),
+            unit: [(variable, BigInt::one())],
+            right: -&self.objective[variable],
+            scale: Rational::one(),
+        };
+        Self {
+            domains: self.rows.iter().map(|row| row.slack.dual()).collect(),
+            objective: self.rows.iter().map(|row| -&row.right).collect(),
+            objective_scale: Rational::one(),
+            columns,
+            rows: (0..self.n_variables()).map(row).collect(),
+        }
+    }
+
+    /// Gives the same program with some of its columns held at zero.
+    pub(super) fn restricted(&self, is_zero: impl Fn(usize) -> bool) -> Self {
+        let mut face = self.clone();
+        let slacks = face.rows.iter_mut().map(|row| &mut row.slack);
+        for (column, domain) in face.domains.iter_mut().chain(slacks).enumerate() {
+            if is_zero(column) {
+                *domain = Domain::Zero;
+            }
+        }
+        face
+    }
+
+    /// Gives the same rows with another objective: the sum of these columns, which stand in the units of the integers.
+    pub(super) fn maximizing_sum(mut self, columns: &[usize]) -> Self {
+        let n_variables = self.n_variables();
+        let slacks = columns
+            .iter()
+            .filter_map(|column| column.checked_sub(n_variables));
+        let mut is_counted = vec![false; self.n_rows()];
+        for row in slacks {
+            is_counted[row] = true;
+        }
+        // A slack is what its row leaves of the right-hand side.
+        let share = |entries: &Vec<(usize, BigInt)>| {
+            let counted = entries.iter().filter(|entry| is_counted[entry.0]);
+            -counted.map(|entry| &entry.1).sum::<BigInt>()
+        };
+        self.objective = self.columns.iter().map(share).collect();
+        for &variable in columns.iter().filter(|&&column| column < n_variables) {
+            self.objective[variable] += 1;
+        }
+        self.objective_scale = Rational::one();
+        self
+    }
+
+    /// Gives `A x` for numbers of the variables.
+    fn activities(&self, x: &[BigInt]) -> Vec<BigInt> {
+        let mut activities = vec![BigInt::zero(); self.n_rows()];
+        for (column, x) in self.columns.iter().zip(x) {
+            if !x.is_zero() {
+                for (row, entry) in column {
+                    activities[*row] += entry * x;
+                }
+            }
+        }
+        activities
+    }
+
+    /// Gives what a column costs at prices `y` above its share, times the prices' denominator: `Aᵀ y - c`, then `y`.
+    pub(super) fn reduced_cost(&self, column: usize, y: &Fractions) -> BigInt {
+        let price = |(row, entry): &(usize, BigInt)| entry * &y.numerators[*row];
+        let prices: BigInt = self.entries(column).iter().map(price).sum();
+        prices - self.share(column) * &y.denominator
+    }
+
+    /// Gives the first column whose value is not in its domain.
+    pub(super) fn first_wrong_value(&self, optimum: &Optimum) -> Option<usize> {
+        let values = &optimum.primal.numerators;
+        (0..self.n_columns()).find(|&column| !self.domain(column).holds(&values[column]))
+    }
+
+    /// Gives the first column whose reduced cost is not in the dual domain.
+    pub(super) fn first_wrong_cost(&self, optimum: &Optimum) -> Option<usize> {
+        let cost = |column| self.reduced_cost(column, &optimum.dual);
+        (0..self.n_columns()).find(|&column| !self.domain(column).dual().holds(&cost(column)))
+    }
+
+    /// Checks a proof from its definition, knowing nothing of bases.
+    pub(super) fn is_proof(&self, optimum: &Optimum) -> bool {
+        let Optimum { primal, dual } = optimum;
+        let (x, slacks) = primal.numerators.split_at(self.n_variables());
+        let rows = self.activities(x).into_iter().zip(slacks).zip(&self.rows);
+        let mut rows = rows
+            .map(|((activity, slack), row)| activity + slack == &row.right * &primal.denominator);
+        let are_feasible = rows.all(|holds| holds)
+            && primal.denominator.is_positive()
+            && dual.denominator.is_positive()
+            && self.first_wrong_value(optimum).is_none()
+            && self.first_wrong_cost(optimum).is_none();
+        let gain: BigInt = self.objective.iter().zip(x).map(|(c, x)| c * x).sum();
+        let prices = self.rows.iter().zip(&dual.numerators);
+        let cost: BigInt = prices.map(|(row, y)| &row.right * y).sum();
+        are_feasible && gain * &dual.denominator == cost * &primal.denominator
+    }
+
+    /// Gives the objective at an optimum, in the units in which it was given.
+    pub(super) fn value(&self, optimum: &Optimum) -> Rational {
+        let gains = self.objective.iter().zip(&optimum.primal.numerators);
+        let gain: BigInt = gains.map(|(share, x)| share * x).sum();
+        Rational::new(gain, optimum.primal.denominator.clone()) / &self.objective_scale
+    }
+
+    /// Gives a variable at an optimum.
+    pub(super) fn variable(&self, optimum: &Optimum, variable: usize) -> Rational {
+        let numerator = optimum.primal.numerators[variable].clone();
+        Rational::new(numerator, optimum.primal.denominator.clone())
+    }
+
+    /// Gives the price of a row at an optimum, in the units in which the row and the objective were given.
+    pub(super) fn price(&self, optimum: &Optimum, row: usize) -> Rational {
+        let numerator = optimum.dual.numerators[row].clone();
+        let price = Rational::new(numerator, optimum.dual.denominator.clone());
+        price * &self.rows[row].scale / &self.objective_scale
+    }
+
+    /// Gives the prices of some rows at an optimum over one denominator, which is left out.
+    pub(super) fn common_prices(&self, optimum: &Optimum, rows: Range<usize>) -> Vec<BigInt> {
+        let scales = self.rows[rows.clone()].iter().map(|row| &row.scale);
+        let common = scales
+            .clone()
+            .fold(BigInt::one(), |sum, scale| sum.lcm(scale.denom()));
+        let prices = optimum.dual.numerators[rows].iter().zip(scales);
+        prices
+            .map(|(price, scale)| price * scaled(scale, &common.clone().into()))
+            .collect()
+    }
+}
+
+impl Optimum {
+    /// Gives the same proof, seen from the dual of the program.
+    pub(super) fn swapped(self, program: &Program) -> Self {
+        let n_variables = program.n_variables();
+        let costs = (0..n_variables).map(|variable| program.reduced_cost(variable, &self.dual));
+        let costs: Vec<_> = costs.collect();
+        let Self {
+            mut primal,
+            mut dual,
+        } = self;
+        dual.numerators.extend(costs);
+        primal.numerators.truncate(n_variables);
+        Self {
+            primal: dual,
+            dual: primal,
+        }
+    }
+}
+
+impl Domain {
+    /// Gives what the price of a row may be whose slack is of this domain, and the reduced cost of such a variable.
+    pub(super) fn dual(self) -> Self {
+        match self {
+            Self::Free => Self::Zero,
+            Self::NonNegative => Self::NonNegative,
+            Self::Zero => Self::Free,
+        }
+    }
+
+    /// Tells whether a number, times anything positive, is in the domain.
+    pub(super) fn holds(self, number: &BigInt) -> bool {
+        match self {
+            Self::Free => true,
+            Self::NonNegative => !number.is_negative(),
+            Self::Zero => number.is_zero(),
+        }
+    }
+}
+
+/// Gives the number by which fractions become integers without a common divisor; 1 if all are 0.
+fn integer_scale<'a>(fractions: impl Iterator<Item = &'a Rational> + Clone) -> Rational {
+    let nonzero = fractions.filter(|fraction| !fraction.is_zero());
+    let denominator = nonzero
+        .clone()
+        .fold(BigInt::one(), |sum, fraction| sum.lcm(fraction.denom()));
+    let divisor = nonzero.fold(BigInt::zero(), |sum, fraction| sum.gcd(fraction.numer()));
+    if divisor.is_zero() {
+        return Rational::one();
+    }
+    Rational::new(denominator, divisor)
+}
+
+fn scaled(fraction: &Rational, scale: &Rational) -> BigInt {
+    (fraction * scale).to_integer()
+}

@@ -1,0 +1,249 @@
+//! Zero-sum game trees by one linear program over sequences.
+//!
+//! Method: the first player maximises `q_0` where `x` is a plan, a probability for each of its sequences that splits at
+//! its information sets, and `q` bounds what the second can hold it to from each of its sets on. The prices of the
+//! second player's sequences are its plan. So the program has one row for each sequence of the second player and one
+//! for each information set of the first, and grows with the tree, not with the number of strategies.
+//! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
+
+use super::program::{Domain, Optimum, Program};
+use super::simplex;
+use super::zero_sum::check_size;
+use crate::extensive::{Leaf, Sequences, Tree};
+use crate::number::nearest;
+use crate::{Error, Rational, Result};
+use num_bigint::BigInt;
+use num_traits::{One, Zero};
+use std::fmt;
+
+/// The value of a zero-sum tree and a strategy of either player that guarantees it.
+///
+/// A strategy holds a probability for each action of each of the player's information sets, in the order of
+/// [`Sequences::decisions`]: a sequence's number less 1 is its place. At sets that the player's own earlier choices
+/// exclude all actions have the same probability.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TreeSolution {
+    /// What the first player gains and the second loses.
+    pub value: Rational,
+    /// Either player's strategy.
+    pub strategies: Vec<Vec<Rational>>,
+}
+
+impl fmt::Display for TreeSolution {
+    /// Writes the value alone: strategies of trees are long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "value {}", self.value)
+    }
+}
+
+/// What [`TreeSolution`] says, in floats, and how good these are.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct FloatSolution {
+    /// What the first player gains and the second loses, rounded once.
+    pub value: f64,
+    /// Either player's strategy, as in [`TreeSolution::strategies`], each probability rounded once.
+    pub strategies: Vec<Vec<f64>>,
+    /// What both players could gain together by best responses to these very floats, computed from the tree.
+    pub nash_conv: f64,
+}
+
+/// Solves a zero-sum tree by its sequence form, in floats that come from a proof.
+///
+/// The same proof as that of [`exact`](fn@crate::exact), without the time that fractions take to be written in lowest
+/// terms; and, since floats prove nothing, what best responses to them gain, which know nothing of the program.
+///
+/// Accuracy: value and probabilities are those of one equilibrium, rounded to the nearest float.
+///
+/// # Errors
+/// Those of [`exact`](fn@crate::exact).
+///
+/// # Examples
+/// ```
+/// use games::{exact::sequence_form_lp, extensive::{Kuhn, Tree}};
+///
+/// let solution = sequence_form_lp(&Tree::of(&Kuhn)?)?;
+/// assert_eq!(solution.value, -1.0 / 18.0);
+/// assert!(solution.nash_conv < 1e-15);
+/// # Ok::<(), games::Error>(())
+/// ```
+pub fn sequence_form_lp(tree: &Tree) -> Result<FloatSolution> {
+    let form = Sequences::of(tree)?;
+    let solved = Solved::of("exact::sequence_form_lp", &form)?;
+    let ratio = |numerator: &BigInt, denominator: &BigInt| {
+        nearest(&Rational::new_raw(numerator.clone(), denominator.clone()))
+    };
+    let even = |n_actions: u32| 1.0 / f64::from(n_actions);
+    let strategies = solved.strategies(ratio, even);
+    Ok(FloatSolution {
+        value: nearest(&solved.value()),
+        nash_conv: (0..2)
+            .map(|player| best_response_value(&form, player, &strategies))
+            .sum(),
+        strategies,
+    })
+}
+
+/// Solves a game.
+pub(super) fn solve(form: &Sequences) -> Result<TreeSolution> {
+    let solved = Solved::of("exact", form)?;
+    let ratio = |numerator: &BigInt, denominator: &BigInt| {
+        Rational::new(numerator.clone(), denominator.clone())
+    };
+    let even = |n_actions: u32| Rational::new(1.into(), n_actions.into());
+    Ok(TreeSolution {
+        value: solved.value(),
+        strategies: solved.strategies(ratio, even),
+    })
+}
+
+/// A tree that has been solved.
+struct Solved<'a> {
+    form: &'a Sequences,
+    program: Program,
+    optimum: Optimum,
+}
+
+impl<'a> Solved<'a> {
+    fn of(operation: &'static str, form: &'a Sequences) -> Result<Self> {
+        check(operation, form)?;
+        let program = program(form);
+        let optimum = simplex::solve(&program).map_err(|fault| fault.of_game(operation))?;
+        Ok(Self {
+            form,
+            program,
+            optimum,
+        })
+    }
+
+    fn value(&self) -> Rational {
+        self.program.value(&self.optimum)
+    }
+
+    /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of sequences.
+    fn strategies<T: Clone>(
+        &self,
+        ratio: impl Fn(&BigInt, &BigInt) -> T,
+        even: impl Fn(u32) -> T,
+    ) -> Vec<Vec<T>> {
+        let behaviour = |player: usize| {
+            let plan = self.plan(player);
+            let mut behaviour = Vec::with_capacity(plan.len() - 1);
+            for decision in self.form.decisions(player) {
+                let whole = &plan[decision.parent as usize];
+                let range = decision.first as usize..(decision.first + decision.n_actions) as usize;
+                behaviour.extend(plan[range].iter().map(|share| {
+                    if whole.is_zero() {
+                        even(decision.n_actions)
+                    } else {
+                        ratio(share, whole)
+                    }
+                }));
+            }
+            behaviour
+        };
+        (0..2).map(behaviour).collect()
+    }
+
+    /// Gives the probabilities of a player's sequences over one denominator.
+    fn plan(&self, player: usize) -> Vec<BigInt> {
+        if player == 0 {
+            self.optimum.primal.numerators[..self.form.n_sequences(0)].to_vec()
+        } else {
+            let first = 1 + self.form.decisions(0).len();
+            let rows = first..self.program.n_rows();
+            self.program.common_prices(&self.optimum, rows)
+        }
+    }
+}
+
+fn check(operation: &'static str, form: &Sequences) -> Result<()> {
+    if form.n_players() != 2 {
+        return Err(Error::PlayersUnsupported {
+            operation,
+            n_players: form.n_players(),
+            must: "2",
+        });
+    }
+    let is_surplus = |outcome: &Vec<Rational>| !outcome.iter().sum::<Rational>().is_zero();
+    if let Some(at) = form.outcomes().iter().position(is_surplus) {
+        return Err(Error::NotZeroSum {
+            operation,
+            cell: vec![at],
+        });
+    }
+    // Of each sequence one entry for itself and one for its parent, at most.
+    let n_sequences = form.n_sequences(0) + form.n_sequences(1);
+    check_size(operation, form.leaves().len() + 2 * n_sequences)
+}
+
+/// Gives the program of the first player.
+///
+/// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the plan's, then one for each
+/// sequence of the second player.
+fn program(form: &Sequences) -> Program {
+    let n_plan = form.n_sequences(0);
+    let plan = vec![(Domain::NonNegative, Rational::zero()); n_plan];
+    let mut bounds = vec![(Domain::Free, Rational::zero()); 1 + form.decisions(1).len()];
+    bounds[0].1 = Rational::one();
+    let mut program = Program::maximize(plan.into_iter().chain(bounds));
+
+    program.push_row(vec![(0, Rational::one())], Domain::Zero, Rational::one());
+    for decision in form.decisions(0) {
+        let sequences = decision.first..decision.first + decision.n_actions;
+        let mut terms: Vec<_> = sequences.map(|at| (at as usize, Rational::one())).collect();
+        terms.push((decision.parent as usize, -Rational::one()));
+        program.push_row(terms, Domain::Zero, Rational::zero());
+    }
+    for terms in responses(form, n_plan) {
+        program.push_row(terms, Domain::NonNegative, Rational::zero());
+    }
+    program
+}
+
+/// Gives for each sequence of the second player what its set's `q` may not exceed: the first player's payoffs there, and
+/// the `q` of all sets that follow.
+fn responses(form: &Sequences, n_plan: usize) -> Vec<Vec<(usize, Rational)>> {
+    let mut rows = vec![vec![]; form.n_sequences(1)];
+    rows[0].push((n_plan, Rational::one()));
+    for (set, decision) in form.decisions(1).iter().enumerate() {
+        let bound = n_plan + 1 + set;
+        for sequence in decision.first..decision.first + decision.n_actions {
+            rows[sequence as usize].push((bound, Rational::one()));
+        }
+        rows[decision.parent as usize].push((bound, -Rational::one()));
+    }
+    for (at, Leaf { reach, outcome }) in form.leaves().iter().enumerate() {
+        let payoff = form.exact_reach(*reach) * &form.outcomes()[*outcome as usize][0];
+        if let [first, second] = form.leaf_sequences(at) {
+            rows[*second as usize].push((*first as usize, -payoff));
+        }
+    }
+    rows
+}
+
+/// Gives what a player can get against the other's strategy, by going up its information sets.
+fn best_response_value(form: &Sequences, player: usize, strategies: &[Vec<f64>]) -> f64 {
+    let other = 1 - player;
+    let mut reaches = vec![1.0; form.n_sequences(other)];
+    for decision in form.decisions(other) {
+        for sequence in decision.first..decision.first + decision.n_actions {
+            let probability = strategies[other][sequence as usize - 1];
+            reaches[sequence as usize] = reaches[decision.parent as usize] * probability;
+        }
+    }
+    let mut values = vec![0.0; form.n_sequences(player)];
+    for (at, payoff) in form.weighted_payoffs(player).into_iter().enumerate() {
+        let sequences = form.leaf_sequences(at);
+        values[sequences[player] as usize] += payoff * reaches[sequences[other] as usize];
+    }
+    for decision in form.decisions(player).iter().rev() {
+        let range = decision.first as usize..(decision.first + decision.n_actions) as usize;
+        let best = values[range]
+            .iter()
+            .fold(f64::NEG_INFINITY, |best, &value| best.max(value));
+        values[decision.parent as usize] += best;
+    }
+    values[0]
+}

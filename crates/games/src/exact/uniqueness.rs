@@ -1,0 +1,31 @@
+//! Whether an optimum is the only one.
+//!
+//! Method: columns of positive cost are zero at every optimum. If every other column that is zero has positive cost, the
+//! optimum, a vertex, is the only one. Otherwise those that are zero and cost nothing are made as large as optima
+//! allow: a second optimum would have one of them positive, or it and its mirror image about the vertex would both be.
+//! Source: Mangasarian 1979, "Uniqueness of solution in linear programming".
+//! Limits: variables that are not negative; a free one could move along a line that no zero shows.
+
+use super::program::{Domain, Optimum, Program};
+use super::simplex::{self, Fault};
+use num_traits::Zero;
+
+/// Tells whether a program has no other optimum than this one.
+pub(super) fn is_unique(program: &Program, optimum: &Optimum) -> Result<bool, Fault> {
+    let is_zero = |optimum: &Optimum, column: usize| optimum.primal.numerators[column].is_zero();
+    let costs_nothing = |column| program.reduced_cost(column, &optimum.dual).is_zero();
+    let can_grow = |&column: &usize| {
+        let is_bounded = program.domain(column) == Domain::NonNegative;
+        is_bounded && is_zero(optimum, column) && costs_nothing(column)
+    };
+    let idle: Vec<usize> = (0..program.n_columns()).filter(can_grow).collect();
+    if idle.is_empty() {
+        return Ok(true);
+    }
+    let face = program.restricted(|column| !costs_nothing(column));
+    match simplex::solve(&face.maximizing_sum(&idle)) {
+        Ok(farthest) => Ok(idle.into_iter().all(|column| is_zero(&farthest, column))),
+        Err(Fault::Unbounded) => Ok(false),
+        Err(fault) => Err(fault),
+    }
+}
