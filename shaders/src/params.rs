@@ -39,6 +39,8 @@ pub trait Params: Pod {
     fn loop_iterations(&self) -> u64;
 }
 
+/// Invocations over which `wgsl/shared/group_sum.wgsl` sums.
+const GROUP_SUM_LANES: u32 = 256;
 /// Rounds of Philox4x32-10, the one loop of its kernel.
 const PHILOX_ROUNDS: u32 = 10;
 
@@ -193,6 +195,127 @@ params! {
     domain(p) [u64::from(p.n), 1, 1];
     buffers [u64::from(p.n)];
     loops PHILOX_ROUNDS;
+
+    /// Parameters of the kernels `matrix_games_solve_…`.
+    struct MatrixGamesParams {
+        /// Games.
+        games: u32,
+        /// Actions of each game's first player.
+        rows: u32,
+        /// Actions of its second player.
+        cols: u32,
+        /// Iterations that earlier dispatches did.
+        done: u32,
+        /// Iterations to do.
+        iterations: u32,
+        /// Code of a [`MatchingKeep`].
+        keep: u32,
+        /// 1 if the second player sees what the first has just learnt, else 0.
+        alternating: u32,
+        /// How many times more the last regret counts: 1 or 0.
+        predictive: f32,
+    }
+    domain(p) [u64::from(p.games), 1, 1];
+    buffers {
+        let [games, cells] = [u64::from(p.games), area(p.rows, p.cols)];
+        let actions = games * (u64::from(p.rows) + u64::from(p.cols));
+        let ticks = 4 * (u64::from(p.done) + u64::from(p.iterations));
+        [ticks, games * cells, 2 * actions, actions]
+    };
+    loops p.iterations;
+
+    /// Parameters of `matrix_game_value`.
+    struct MatrixGameValueParams {
+        /// Actions of the player.
+        actions: u32,
+        /// Actions of the other.
+        others: u32,
+        /// Fills the struct to 16 bytes.
+        pad0: u32,
+        /// Fills the struct to 16 bytes.
+        pad1: u32,
+    }
+    domain(p) [u64::from(p.actions.div_ceil(4)), 1, 1];
+    buffers [area(p.actions, p.others), u64::from(p.others), u64::from(p.actions)];
+    loops p.others.div_ceil(GROUP_SUM_LANES);
+
+    /// Parameters of `matrix_game_update`.
+    struct MatrixGameUpdateParams {
+        /// Actions of the player.
+        actions: u32,
+        /// Code of a [`MatchingKeep`].
+        keep: u32,
+        /// How many times more the last regret counts: 1 or 0.
+        predictive: f32,
+        /// How far the average moves to the strategy, from 0 to 1.
+        share: f32,
+        /// What positive and negative sums of regrets are multiplied by.
+        kept: [f32; 2],
+        /// Fills the struct to 32 bytes.
+        pad0: u32,
+        /// Fills the struct to 32 bytes.
+        pad1: u32,
+    }
+    domain(p) [u64::from(p.actions.min(1)), 1, 1];
+    buffers [u64::from(p.actions); 4];
+    loops p.actions.div_ceil(GROUP_SUM_LANES);
+
+    /// Parameters of `extensive_games_solve`.
+    struct ExtensiveGamesParams {
+        /// Games.
+        games: u32,
+        /// Sequences of the first player.
+        first_sequences: u32,
+        /// Sequences of both players.
+        sequences: u32,
+        /// Decisions of both players.
+        decisions: u32,
+        /// Decisions of a player that may follow one another.
+        depths: u32,
+        /// Pairs of a sequence and one of the other player's that end a game.
+        pairs: u32,
+        /// Iterations that earlier dispatches did.
+        done: u32,
+        /// Iterations to do.
+        iterations: u32,
+        /// Code of a [`MatchingKeep`].
+        keep: u32,
+        /// 1 if the second player sees what the first has just learnt, else 0.
+        alternating: u32,
+        /// How many times more the last regret counts: 1 or 0.
+        predictive: f32,
+        /// Fills the struct to 48 bytes.
+        pad0: u32,
+    }
+    domain(p) [u64::from(p.games), 1, 1];
+    buffers {
+        let [games, sequences, decisions] =
+            [p.games, p.sequences, p.decisions].map(u64::from);
+        let ticks = 4 * (u64::from(p.done) + u64::from(p.iterations));
+        [
+            4 * sequences,
+            4 * decisions,
+            2 * u64::from(p.depths) + 1,
+            p.pairs.into(),
+            ticks,
+            area(p.games, p.pairs),
+            games * (4 * sequences + decisions),
+            games * sequences,
+        ]
+    };
+    loops p.iterations.max(p.sequences);
+}
+
+/// What kernels that match regrets keep of sums of regrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum MatchingKeep {
+    /// Everything.
+    All,
+    /// Positive ones.
+    Positive,
+    /// Shares of positive and of negative ones, which may differ from iteration to iteration.
+    Shares,
 }
 
 /// What `inverse_gaussian_eval` computes.

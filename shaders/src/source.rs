@@ -9,6 +9,9 @@ macro_rules! wgsl {
 
 /// `y = x`: the bandwidth peak.
 pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
+/// Counterfactual regret minimisation in many extensive games.
+pub const EXTENSIVE_GAMES_SOLVE: &str =
+    wgsl!("extensive_games_solve", "shared/matching", "shared/grid");
 /// Chains of fused multiply-adds: the arithmetic peak.
 pub const FMA_PEAK: &str = wgsl!("fma_peak", "shared/grid");
 /// A function of the inverse Gaussian law at many numbers.
@@ -27,6 +30,34 @@ pub const INVERSE_GAUSSIAN_SAMPLE: &str = wgsl!(
     "shared/float",
     "shared/grid"
 );
+/// Learning in many matrix games of at most 16 actions a player, one game a workgroup.
+pub const MATRIX_GAMES_SOLVE_16: &str = wgsl!(
+    "matrix_games_solve_16",
+    "shared/matrix_games",
+    "shared/matching",
+    "shared/grid"
+);
+/// Learning in many matrix games of at most 3 actions a player, one game an invocation.
+pub const MATRIX_GAMES_SOLVE_3: &str = wgsl!(
+    "matrix_games_solve_3",
+    "shared/tiny_games",
+    "shared/matrix_games",
+    "shared/matching",
+    "shared/grid"
+);
+/// Learning in many matrix games of at most 4 actions a player, one game an invocation.
+pub const MATRIX_GAMES_SOLVE_4: &str = wgsl!(
+    "matrix_games_solve_4",
+    "shared/tiny_games",
+    "shared/matrix_games",
+    "shared/matching",
+    "shared/grid"
+);
+/// One player's step of regret matching, in a game of any size.
+pub const MATRIX_GAME_UPDATE: &str =
+    wgsl!("matrix_game_update", "shared/matching", "shared/group_sum");
+/// What a player's actions bring against a strategy.
+pub const MATRIX_GAME_VALUE: &str = wgsl!("matrix_game_value", "shared/group_sum", "shared/grid");
 /// Matrix product, one invocation per element.
 pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/matmul", "shared/grid");
 /// Matrix product through 16 × 16 tiles in workgroup memory.
@@ -52,10 +83,16 @@ pub const MATMUL: &str = wgsl!("shared/matmul");
 /// Every fixed kernel: its stem and its text.
 pub const ALL: &[(&str, &str)] = &[
     ("buffer_copy", BUFFER_COPY),
+    ("extensive_games_solve", EXTENSIVE_GAMES_SOLVE),
     ("fma_peak", FMA_PEAK),
     ("inverse_gaussian_eval", INVERSE_GAUSSIAN_EVAL),
     ("inverse_gaussian_sample", INVERSE_GAUSSIAN_SAMPLE),
     ("matmul_naive", MATMUL_NAIVE),
     ("matmul_tile", MATMUL_TILE),
+    ("matrix_game_update", MATRIX_GAME_UPDATE),
+    ("matrix_game_value", MATRIX_GAME_VALUE),
+    ("matrix_games_solve_16", MATRIX_GAMES_SOLVE_16),
+    ("matrix_games_solve_3", MATRIX_GAMES_SOLVE_3),
+    ("matrix_games_solve_4", MATRIX_GAMES_SOLVE_4),
     ("philox_fill", PHILOX_FILL),
 ];

@@ -1,9 +1,11 @@
 //! First link of the chain: every twin against an f64 or independent oracle, on the CPU alone.
 
 use shaders::params::{
-    BufferCopyParams, FmaPeakParams, InverseGaussianEvalParams, InverseGaussianFunction,
-    InverseGaussianSampleParams, MatmulParams, PhiloxFillParams,
+    BufferCopyParams, ExtensiveGamesParams, FmaPeakParams, InverseGaussianEvalParams,
+    InverseGaussianFunction, InverseGaussianSampleParams, MatchingKeep, MatmulParams,
+    MatrixGameUpdateParams, MatrixGameValueParams, MatrixGamesParams, PhiloxFillParams,
 };
+use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
 use shaders::twin::inverse_gaussian_eval::max_epsilons;
 use shaders::twin::inverse_gaussian_sample::DRAW_EPSILONS;
 use shaders::{Kernel, layout, twin};
@@ -151,4 +153,161 @@ fn inverse_gaussian_draws_of_fixed_keys_are_the_golden_ones() {
         expected.push(draw);
     }
     assert_close(actual, expected, Bound::relative(DRAW_EPSILONS));
+}
+
+type MatrixGamesTwin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
+
+/// Ticks with weights t².
+fn squares(iterations: u16) -> Vec<f32> {
+    let total: f32 = (1..=iterations).map(|t| f32::from(t) * f32::from(t)).sum();
+    let weight = |t| f32::from(t) * f32::from(t) / total;
+    (1..=iterations)
+        .flat_map(|t| [weight(t), 1.0, 1.0, 0.0])
+        .collect()
+}
+
+/// Learns rock-paper-scissors in which scissors crash, by predictive regret matching with clipped sums and weights t².
+fn crash(kernel: &Kernel, solve: MatrixGamesTwin, iterations: u16) -> Vec<f32> {
+    let ticks = squares(iterations);
+    let params = MatrixGamesParams {
+        games: 1,
+        rows: 3,
+        cols: 3,
+        iterations: iterations.into(),
+        keep: MatchingKeep::Positive as u32,
+        alternating: 1,
+        predictive: 1.0,
+        ..MatrixGamesParams::default()
+    };
+    let gains = [0.0, -0.5, 1.0, 0.5, 0.0, -0.5, -1.0, 0.5, 0.0];
+    let (mut state, mut averages) = ([f32::MAX; 12], [f32::MAX; 6]);
+    solve(
+        kernel,
+        &params,
+        [&ticks, &gains],
+        [&mut state, &mut averages],
+    );
+    averages.to_vec()
+}
+
+#[test]
+fn matrix_game_twins_find_a_known_equilibrium_and_added_actions_change_no_bit() {
+    let three = crash(
+        &layout::MATRIX_GAMES_SOLVE_3,
+        twin::matrix_games_solve_3,
+        500,
+    );
+    let four = crash(
+        &layout::MATRIX_GAMES_SOLVE_4,
+        twin::matrix_games_solve_4,
+        500,
+    );
+    let sixteen = crash(
+        &layout::MATRIX_GAMES_SOLVE_16,
+        twin::matrix_games_solve_16,
+        500,
+    );
+    let equilibrium = [0.25, 0.5, 0.25, 0.25, 0.5, 0.25];
+    assert_close(&three, equilibrium, Bound::exact().or_absolute(1e-5));
+    assert_close(&four, &three, Bound::bits());
+    assert_close(&sixteen, &three, Bound::bits());
+}
+
+/// Learns the same game as [`crash`] step by step.
+fn crash_in_steps(iterations: u16) -> Vec<f32> {
+    let gains = [0.0, -0.5, 1.0, 0.5, 0.0, -0.5, -1.0, 0.5, 0.0];
+    let mut learners = [[[1.0 / 3.0; 3], [0.0; 3], [1.0 / 3.0; 3]]; 2];
+    let mut total = 0.0;
+    for t in 1..=iterations {
+        let weight = f32::from(t) * f32::from(t);
+        total += weight;
+        for player in 0..2 {
+            let params = MatrixGameValueParams {
+                actions: 3,
+                others: 3,
+                ..MatrixGameValueParams::default()
+            };
+            let mut values = [0.0; 3];
+            // The matrix is its own negative transpose.
+            let other = learners[1 - player][0];
+            twin::matrix_game_value(&params, &gains, &other, &mut values);
+            let params = MatrixGameUpdateParams {
+                actions: 3,
+                keep: MatchingKeep::Positive as u32,
+                predictive: 1.0,
+                share: weight / total,
+                ..MatrixGameUpdateParams::default()
+            };
+            let learnt = learners[player].each_mut().map(|numbers| &mut numbers[..]);
+            twin::matrix_game_update(&params, &values, learnt);
+        }
+    }
+    learners.map(|[_, _, average]| average).concat()
+}
+
+#[test]
+fn large_game_twins_find_what_those_of_small_games_find() {
+    let together = crash(
+        &layout::MATRIX_GAMES_SOLVE_3,
+        twin::matrix_games_solve_3,
+        50,
+    );
+    assert_close(
+        crash_in_steps(50),
+        together,
+        Bound::exact().or_absolute(1e-5),
+    );
+    let equilibrium = [0.25, 0.5, 0.25, 0.25, 0.5, 0.25];
+    assert_close(
+        crash_in_steps(500),
+        equilibrium,
+        Bound::exact().or_absolute(1e-5),
+    );
+}
+
+#[test]
+fn the_twin_of_extensive_games_learns_a_matrix_as_that_of_matrices_does() {
+    // Sequences 0 and 4 are empty; the players choose without knowing of each other.
+    let of_sequence = |i: u32| match i {
+        0 => [0, 0, 0, 1],
+        4 => [0, 0, 1, 2],
+        _ if i < 4 => [3 * (i - 1), 3 * i, 0, 0],
+        _ => [3 * (i - 2), 3 * (i - 1), 0, 0],
+    };
+    let sequences: Vec<u32> = (0..8).flat_map(of_sequence).collect();
+    let others: Vec<u32> = (0..6)
+        .flat_map(|own| if own < 3 { [5, 6, 7] } else { [1, 2, 3] })
+        .collect();
+    let tree = ExtensiveGamesTree {
+        sequences: &sequences,
+        decisions: &[0, 1, 3, 0, 4, 5, 3, 0],
+        levels: &[0, 1, 2],
+        others: &others,
+    };
+    let iterations = 50;
+    let params = ExtensiveGamesParams {
+        games: 1,
+        first_sequences: 4,
+        sequences: 8,
+        decisions: 2,
+        depths: 1,
+        pairs: 18,
+        iterations: iterations.into(),
+        keep: MatchingKeep::Positive as u32,
+        alternating: 1,
+        predictive: 1.0,
+        ..ExtensiveGamesParams::default()
+    };
+    let gains = [0.0, -0.5, 1.0, 0.5, 0.0, -0.5, -1.0, 0.5, 0.0];
+    let inputs = [&squares(iterations)[..], &[gains, gains].concat()];
+    let (mut state, mut averages) = ([f32::MAX; 34], [f32::MAX; 8]);
+    let kernel = &layout::EXTENSIVE_GAMES_SOLVE;
+    twin::extensive_games_solve(kernel, &params, tree, inputs, [&mut state, &mut averages]);
+    let found = [&averages[1..4], &averages[5..8]].concat();
+    let matrix = crash(
+        &layout::MATRIX_GAMES_SOLVE_3,
+        twin::matrix_games_solve_3,
+        iterations,
+    );
+    assert_close(found, matrix, Bound::bits());
 }

@@ -128,7 +128,7 @@ impl Batch {
     /// it would be another one in each game.
     pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
         let ticks = self.ticks(dynamics)?;
-        let (n_games, n_rows, n_cols) = self.gains.dim();
+        let (_, n_rows, n_cols) = self.gains.dim();
         let solve = |first: usize| {
             learn_group(
                 [n_rows, n_cols],
@@ -137,6 +137,32 @@ impl Batch {
                 &ticks,
             )
         };
+        Ok(self.solution(solve))
+    }
+
+    /// Gives what average strategies come to, made of `probability(player, game, action)`.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn judge(
+        &self,
+        probability: impl Fn(usize, usize, usize) -> f64 + Send + Sync,
+    ) -> BatchSolution {
+        let (n_games, n_rows, n_cols) = self.gains.dim();
+        self.solution(|first| {
+            let game = |lane: usize| (first + lane).min(n_games - 1);
+            let vector = |player, action| {
+                Vector(std::array::from_fn(|lane| {
+                    probability(player, game(lane), action)
+                }))
+            };
+            let rows = (0..n_rows).map(|row| vector(0, row)).collect();
+            let cols = (0..n_cols).map(|col| vector(1, col)).collect();
+            Group::judge(&self.abreast(first), rows, cols)
+        })
+    }
+
+    /// Gives the solution of all games, whose groups are made from their first games.
+    fn solution(&self, group: impl Fn(usize) -> Group + Send + Sync) -> BatchSolution {
+        let (n_games, n_rows, n_cols) = self.gains.dim();
         let firsts = (0..n_games).step_by(LANES);
         #[cfg(feature = "rayon")]
         let groups: Vec<Group> = {
@@ -144,17 +170,17 @@ impl Batch {
             firsts
                 .collect::<Vec<_>>()
                 .into_par_iter()
-                .map(solve)
+                .map(group)
                 .collect()
         };
         #[cfg(not(feature = "rayon"))]
-        let groups: Vec<Group> = firsts.map(solve).collect();
+        let groups: Vec<Group> = firsts.map(group).collect();
         let each = |of: fn(&Group) -> &Vector| {
             (0..n_games)
                 .map(|game| of(&groups[game / LANES]).0[game % LANES])
                 .collect()
         };
-        Ok(BatchSolution {
+        BatchSolution {
             rows: Array2::from_shape_fn((n_games, n_rows), |(game, row)| {
                 groups[game / LANES].rows[row].0[game % LANES]
             }),
@@ -163,7 +189,7 @@ impl Batch {
             }),
             values: each(|group| &group.values),
             nash_conv: each(|group| &group.nash_conv),
-        })
+        }
     }
 
     /// Gives the gains of the games from one on, one vector a cell; lanes beyond the last game repeat it.

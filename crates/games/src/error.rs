@@ -135,6 +135,28 @@ pub enum Error {
         /// The rule.
         rule: crate::Rule,
     },
+    /// A rule of learning is not made for devices.
+    #[cfg(feature = "gpu")]
+    #[error("{operation}: {rule:?} is for the CPU, devices match regrets")]
+    RuleNotOnDevice {
+        /// The function that was called.
+        operation: &'static str,
+        /// The rule.
+        rule: crate::Rule,
+    },
+    /// Games that are to be learnt together have different trees.
+    #[cfg(feature = "gpu")]
+    #[error("{operation}: game {game} has another tree than the first")]
+    TreesDiffer {
+        /// The function that was called.
+        operation: &'static str,
+        /// The first game that differs.
+        game: usize,
+    },
+    /// A device has no room, was lost, or refuses a kernel.
+    #[cfg(feature = "gpu")]
+    #[error(transparent)]
+    Device(#[from] gpu_wgsl::Error),
     /// A state is not of this game.
     #[error("Run::resume: the state does not fit the game: {fault}")]
     StateInvalid {

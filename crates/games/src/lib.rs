@@ -45,6 +45,8 @@ mod error;
 pub mod exact;
 pub mod extensive;
 pub mod files;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod number;
 mod profile;
 mod regret;

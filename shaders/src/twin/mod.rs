@@ -9,23 +9,38 @@
 
 mod buffer_copy;
 pub mod erfcx;
+pub mod extensive_games_solve;
 pub mod float;
 mod fma_peak;
+mod group_sum;
 pub mod half;
 pub mod int;
 pub mod inverse_gaussian_eval;
 pub mod inverse_gaussian_sample;
+mod matching;
 mod matmul_naive;
 mod matmul_tile;
+mod matrix_game_update;
+mod matrix_game_value;
+mod matrix_games;
+mod matrix_games_solve_16;
+mod matrix_games_solve_3;
+mod matrix_games_solve_4;
 mod philox_fill;
 mod split;
 
 pub use buffer_copy::buffer_copy;
+pub use extensive_games_solve::extensive_games_solve;
 pub use fma_peak::fma_peak;
 pub use inverse_gaussian_eval::inverse_gaussian_eval;
 pub use inverse_gaussian_sample::inverse_gaussian_sample;
 pub use matmul_naive::matmul_naive;
 pub use matmul_tile::matmul_tile;
+pub use matrix_game_update::matrix_game_update;
+pub use matrix_game_value::matrix_game_value;
+pub use matrix_games_solve_3::matrix_games_solve_3;
+pub use matrix_games_solve_4::matrix_games_solve_4;
+pub use matrix_games_solve_16::matrix_games_solve_16;
 pub use philox_fill::philox_fill;
 
 use crate::{Kernel, Params};

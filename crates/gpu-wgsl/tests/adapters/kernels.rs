@@ -347,7 +347,7 @@ fn sums_longer_than_a_drivers_loops_are_refused_and_others_are_whole() {
 }
 
 /// Breaks a correct kernel by one edit of its text.
-fn broken(kernel: &Kernel, from: &str, to: &str) -> Kernel {
+pub(crate) fn broken(kernel: &Kernel, from: &str, to: &str) -> Kernel {
     assert!(
         kernel.source.contains(from),
         "the kernel no longer says {from:?}"

@@ -3,8 +3,10 @@
 //! Role: one program, so that wgpu is linked once, and a machine without a toolchain can be given all of it.
 
 mod errors;
+mod extensive_games;
 mod flow;
 mod functions;
 mod kernels;
+mod matrix_games;
 mod plans;
 mod random_programs;

@@ -1,0 +1,190 @@
+//! Wrapper of the kernels `matrix_game_value` and `matrix_game_update`.
+
+use super::{matching, narrowed, scaled, shares};
+use crate::{Dynamics, MatrixGame, Profile, Result, Updates};
+use gpu_wgsl::{Buffer, Gpu};
+use shaders::layout;
+use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParams};
+
+/// What errors name.
+const OPERATION: &str = "gpu::Learner";
+/// Payoffs that are read before work is sent off: well below a second on any GPU, since drivers end what takes longer.
+const SUBMISSION_CELLS: usize = 1 << 32;
+
+/// Learning in one zero-sum game on a device: for games of hundreds of actions and more.
+///
+/// All numbers stay on the device until the average is asked for. Each player's payoffs lie there row by row, eight bytes a
+/// cell for both, so that every step reads them once and in order.
+///
+/// # Examples
+/// ```
+/// use games::{Dynamics, MatrixGame, gpu::Learner, nash_conv, ndarray::Array2};
+/// use gpu_wgsl::{Error, Gpu, Select};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gpu = match Gpu::open(Select::Best) {
+///     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; `solve` still works
+///     other => other?,
+/// };
+/// // Who names the higher number wins, unless it is higher by one.
+/// let gains = Array2::from_shape_fn((100, 100), |(row, col)| match row as i32 - col as i32 {
+///     1 => -2,
+///     -1 => 2,
+///     difference => difference.signum(),
+/// });
+/// let game = MatrixGame::zero_sum(gains)?;
+/// let mut learner = Learner::new(&gpu, &game, &Dynamics::default())?;
+/// learner.advance(200)?;
+/// assert!(nash_conv(&game, &learner.average()?)? < 0.01);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Learner<'a> {
+    gpu: &'a Gpu,
+    dynamics: Dynamics,
+    keep: MatchingKeep,
+    predictive: f32,
+    players: [Player; 2],
+    iteration: u64,
+    /// The sum of the weights so far.
+    weight: f64,
+}
+
+/// One player's numbers.
+#[derive(Clone, Debug)]
+struct Player {
+    n_actions: u32,
+    payoffs: Buffer<f32>,
+    values: Buffer<f32>,
+    strategy: Buffer<f32>,
+    regrets: Buffer<f32>,
+    average: Buffer<f32>,
+}
+
+impl<'a> Learner<'a> {
+    /// Brings a game to a device; what the dynamics say of when to stop is not looked at.
+    ///
+    /// # Errors
+    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) for a number of the dynamics without a meaning,
+    /// [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule but regret matching;
+    /// [`Error::Device`](crate::Error::Device) if the device has no room or cannot bind the payoffs at once.
+    pub fn new(gpu: &'a Gpu, game: &MatrixGame, dynamics: &Dynamics) -> Result<Self> {
+        let (keep, predictive) = matching(OPERATION, dynamics)?;
+        let (n_rows, n_cols) = (game.n_rows(), game.n_cols());
+        let gains = scaled(game.gains().iter());
+        let mut losses = vec![0.0; gains.len()];
+        for (row, gains) in gains.chunks_exact(n_cols).enumerate() {
+            for (col, gain) in gains.iter().enumerate() {
+                losses[col * n_rows + row] = -gain;
+            }
+        }
+        Ok(Self {
+            gpu,
+            dynamics: *dynamics,
+            keep,
+            predictive,
+            players: [
+                Player::new(gpu, n_rows, &gains)?,
+                Player::new(gpu, n_cols, &losses)?,
+            ],
+            iteration: 0,
+            weight: 0.0,
+        })
+    }
+
+    /// Gives the iterations done.
+    #[must_use]
+    pub fn iteration(&self) -> u64 {
+        self.iteration
+    }
+
+    /// Does so many iterations; the device may still be at them when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
+    pub fn advance(&mut self, iterations: u64) -> Result<()> {
+        let n_cells = self.players[0].payoffs.len();
+        let together = (SUBMISSION_CELLS / n_cells).max(1) as u64;
+        for _ in 0..iterations {
+            self.iteration += 1;
+            self.weight += self.dynamics.weight(self.iteration);
+            self.value(0)?;
+            if self.dynamics.updates == Updates::Alternating {
+                self.update(0)?;
+                self.value(1)?;
+            } else {
+                self.value(1)?;
+                self.update(0)?;
+            }
+            self.update(1)?;
+            if self.iteration.is_multiple_of(together) {
+                self.gpu.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the average strategies so far, the first ones before the first iteration.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
+    pub fn average(&self) -> Result<Profile> {
+        let mut profile = vec![];
+        for player in &self.players {
+            let average = self.gpu.read(&player.average)?;
+            let average: Vec<f64> = average.into_iter().map(f64::from).collect();
+            // What rounding left of their sum is taken out.
+            let total: f64 = average.iter().sum();
+            profile.push(average.into_iter().map(|p| p / total).collect());
+        }
+        Ok(profile)
+    }
+
+    /// Records what a player's actions bring against the other's strategy.
+    fn value(&self, player: usize) -> Result<()> {
+        let (own, other) = (&self.players[player], &self.players[1 - player]);
+        let params = MatrixGameValueParams {
+            actions: own.n_actions,
+            others: other.n_actions,
+            ..MatrixGameValueParams::default()
+        };
+        let buffers = [&*own.payoffs, &*other.strategy, &*own.values];
+        self.gpu
+            .dispatch(&layout::MATRIX_GAME_VALUE, &params, &buffers)?;
+        Ok(())
+    }
+
+    /// Records that a player learns from what its actions brought.
+    fn update(&self, player: usize) -> Result<()> {
+        let own = &self.players[player];
+        let params = MatrixGameUpdateParams {
+            actions: own.n_actions,
+            keep: self.keep as u32,
+            predictive: self.predictive,
+            share: narrowed(self.dynamics.weight(self.iteration) / self.weight),
+            kept: shares(&self.dynamics, self.iteration).map(narrowed),
+            ..MatrixGameUpdateParams::default()
+        };
+        let buffers = [&*own.values, &*own.strategy, &*own.regrets, &*own.average];
+        self.gpu
+            .dispatch(&layout::MATRIX_GAME_UPDATE, &params, &buffers)?;
+        Ok(())
+    }
+}
+
+impl Player {
+    fn new(gpu: &Gpu, n_actions: usize, payoffs: &[f32]) -> Result<Self> {
+        let equal = vec![narrowed(1.0 / n_actions as f64); n_actions];
+        let line = |name: &str, numbers: &[f32]| gpu.upload(name, &[n_actions], numbers);
+        Ok(Self {
+            // Payoffs that many would not fit a device.
+            n_actions: u32::try_from(n_actions).unwrap_or(u32::MAX),
+            payoffs: gpu.upload("payoffs", &[n_actions, payoffs.len() / n_actions], payoffs)?,
+            values: gpu.alloc("values", &[n_actions])?,
+            strategy: line("strategy", &equal)?,
+            regrets: line("regrets", &vec![0.0; n_actions])?,
+            average: line("average", &equal)?,
+        })
+    }
+}

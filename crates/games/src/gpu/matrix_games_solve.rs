@@ -1,0 +1,209 @@
+//! Wrapper of the kernels `matrix_games_solve_3`, `…_4` and `…_16`.
+
+use super::{MAX_ITERATIONS, matching, scaled, ticks};
+use crate::{Batch, BatchSolution, Dynamics, Error, Result, Updates};
+use gpu_wgsl::{Buffer, Gpu};
+use ndarray::Axis;
+use shaders::params::{MatchingKeep, MatrixGamesParams};
+use shaders::{Kernel, layout};
+
+/// What errors name.
+const OPERATION: &str = "Batch::solve_on";
+/// Most actions of a player.
+pub const MAX_ACTIONS: usize = 16;
+
+/// Gains that lie in one buffer, 16 MiB: any device binds as much at once, and few parts fill it.
+const PART_CELLS: usize = 1 << 22;
+/// Iterations of invocations in one dispatch: well below a second on any GPU, since drivers end what takes longer.
+const DISPATCH_WORK: u64 = 1 << 28;
+/// Iterations of a loop, beyond which a driver may end it.
+const MAX_LOOP: u64 = 65_535;
+
+/// A batch of games on a device.
+///
+/// [`Batch::solve_on`] is both steps at once; this is for those who solve the same games by several dynamics.
+#[derive(Clone, Debug)]
+pub struct Games<'a> {
+    gpu: &'a Gpu,
+    batch: &'a Batch,
+    kernel: &'static Kernel,
+    order: Order,
+    parts: Vec<Part>,
+}
+
+/// The order in which cells, actions and games stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    /// Each item of all games, then the next item: neighbours read neighbours.
+    ItemsFirst,
+    /// Each game's items, then the next game.
+    GamesFirst,
+}
+
+/// Games whose gains lie in one buffer.
+#[derive(Clone, Debug)]
+struct Part {
+    n_games: usize,
+    gains: Buffer<f32>,
+}
+
+impl<'a> Games<'a> {
+    /// Brings games to a device.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there is no room.
+    pub fn upload(gpu: &'a Gpu, batch: &'a Batch) -> Result<Self> {
+        let (n_games, n_rows, n_cols) = batch.gains().dim();
+        let (kernel, order) = match n_rows.max(n_cols) {
+            ..=3 => (&layout::MATRIX_GAMES_SOLVE_3, Order::ItemsFirst),
+            4 => (&layout::MATRIX_GAMES_SOLVE_4, Order::ItemsFirst),
+            5..=MAX_ACTIONS => (&layout::MATRIX_GAMES_SOLVE_16, Order::GamesFirst),
+            n_actions => return Err(too_large("actions", n_actions as u64, MAX_ACTIONS as u64)),
+        };
+        let n_cells = n_rows * n_cols;
+        let n_together = PART_CELLS / n_cells;
+        let mut parts = vec![];
+        for first in (0..n_games).step_by(n_together) {
+            let n_games = n_together.min(n_games - first);
+            let mut gains = vec![0.0; n_games * n_cells];
+            for game in 0..n_games {
+                let cells = scaled(batch.gains().index_axis(Axis(0), first + game).iter());
+                for (cell, gain) in cells.into_iter().enumerate() {
+                    gains[order.place(cell, n_cells, game, n_games)] = gain;
+                }
+            }
+            let gains = gpu.upload("gains", &[gains.len()], &gains)?;
+            parts.push(Part { n_games, gains });
+        }
+        Ok(Self {
+            gpu,
+            batch,
+            kernel,
+            order,
+            parts,
+        })
+    }
+
+    /// Does the dynamics' iterations in every game, and judges what they came to.
+    ///
+    /// # Errors
+    /// As [`Batch::solve_on`].
+    pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
+        checked(dynamics)?;
+        if dynamics.stop.iterations == 0 {
+            // Nothing is learnt; the CPU's answer is the first strategies.
+            return self.batch.solve(dynamics);
+        }
+        let mut averages = vec![];
+        for part in self.learn(dynamics)? {
+            averages.push(self.gpu.read(&part)?);
+        }
+        let n_together = self.parts.first().map_or(1, |part| part.n_games);
+        let (_, n_rows, n_cols) = self.batch.gains().dim();
+        Ok(self.batch.judge(|player, game, action| {
+            let part = game / n_together;
+            let (before, n) = [(0, n_rows), (n_rows, n_cols)][player];
+            let n_games = self.parts[part].n_games;
+            let weight = |action| {
+                let item = before + action;
+                let place = (self.order).place(item, n_rows + n_cols, game % n_together, n_games);
+                f64::from(averages[part][place])
+            };
+            weight(action) / (0..n).map(weight).sum::<f64>()
+        }))
+    }
+
+    /// Does the dynamics' iterations in every game, and leaves everything on the device, which may still be at them when
+    /// this returns.
+    ///
+    /// Shapes: one buffer for each part of the games, of average strategies before rounding is taken out of their sums;
+    /// up to four actions a player `[rows + cols, games]`, else `[games, rows + cols]`.
+    ///
+    /// # Errors
+    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no average.
+    pub fn learn(&self, dynamics: &Dynamics) -> Result<Vec<Buffer<f32>>> {
+        let (keep, predictive) = checked(dynamics)?;
+        let iterations = dynamics.stop.iterations;
+        if iterations == 0 {
+            return Err(Error::ParameterInvalid {
+                operation: "gpu::Games::learn",
+                parameter: "iterations",
+                value: 0.0,
+                must: "at least 1",
+            });
+        }
+        let ticks = ticks(dynamics);
+        let ticks = self.gpu.upload("ticks", &[ticks.len()], &ticks)?;
+        let (_, n_rows, n_cols) = self.batch.gains().dim();
+        let mut averages = vec![];
+        for part in &self.parts {
+            let n_items = part.n_games * (n_rows + n_cols);
+            let state = self.gpu.alloc::<f32>("state", &[2 * n_items])?;
+            let average = self.gpu.alloc::<f32>("averages", &[n_items])?;
+            let [x, y, z] = self.kernel.workgroup_size.map(u64::from);
+            let group = if self.order == Order::GamesFirst {
+                x * y * z
+            } else {
+                1
+            };
+            let most = (DISPATCH_WORK / (part.n_games as u64 * group)).clamp(1, MAX_LOOP);
+            let mut done = 0;
+            while done < iterations {
+                let stretch = most.min(iterations - done);
+                let params = MatrixGamesParams {
+                    games: small(part.n_games as u64),
+                    rows: small(n_rows as u64),
+                    cols: small(n_cols as u64),
+                    done: small(done),
+                    iterations: small(stretch),
+                    keep: keep as u32,
+                    alternating: u32::from(dynamics.updates == Updates::Alternating),
+                    predictive,
+                };
+                let buffers = [&*ticks, &*part.gains, &*state, &*average];
+                self.gpu.dispatch(self.kernel, &params, &buffers)?;
+                // A driver may end a submission of several.
+                self.gpu.flush()?;
+                done += stretch;
+            }
+            averages.push(average);
+        }
+        Ok(averages)
+    }
+}
+
+impl Order {
+    fn place(self, item: usize, n_items: usize, game: usize, n_games: usize) -> usize {
+        match self {
+            Self::ItemsFirst => item * n_games + game,
+            Self::GamesFirst => game * n_items + item,
+        }
+    }
+}
+
+/// Gives what the dynamics ask of the kernel, or refuses them.
+fn checked(dynamics: &Dynamics) -> Result<(MatchingKeep, f32)> {
+    let asked = matching(OPERATION, dynamics)?;
+    let iterations = dynamics.stop.iterations;
+    if iterations > MAX_ITERATIONS {
+        return Err(too_large("iterations", iterations, MAX_ITERATIONS));
+    }
+    Ok(asked)
+}
+
+fn too_large(what: &'static str, needed: u64, limit: u64) -> Error {
+    Error::TooLarge {
+        operation: OPERATION,
+        what,
+        needed: needed.into(),
+        limit: limit.into(),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "games of a part, their actions and iterations are below 2^24"
+)]
+fn small(count: u64) -> u32 {
+    count as u32
+}

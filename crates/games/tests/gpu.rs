@@ -1,0 +1,364 @@
+//! Batches on every adapter of this machine against the CPU's.
+#![cfg(feature = "gpu")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
+use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Turn};
+use games::gpu::{Games, Learner, solve_variants};
+use games::ndarray::{Array3, Axis, s};
+use games::{Batch, BatchSolution, Dynamics, Error, MatrixGame, Run, Updates, nash_conv, solve};
+use gpu_wgsl::check::every_adapter;
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::rng::Philox;
+
+/// Games with gains between -1 and 1.
+fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
+    let mut uniform = vec![0.0; shape.iter().product()];
+    Philox::new(key).fill_uniform_f64(0, &mut uniform);
+    Array3::from_shape_vec(shape, uniform)
+        .unwrap()
+        .mapv(|u| 2.0 * u - 1.0)
+}
+
+fn assert_same(found: &BatchSolution, truth: &BatchSolution, tolerance: f64) {
+    let bound = Bound::exact().or_absolute(tolerance);
+    assert_close(
+        found.rows.as_slice().unwrap(),
+        truth.rows.as_slice().unwrap(),
+        bound.clone(),
+    );
+    assert_close(
+        found.cols.as_slice().unwrap(),
+        truth.cols.as_slice().unwrap(),
+        bound.clone(),
+    );
+    assert_close(&found.values, &truth.values, bound.clone());
+    assert_close(&found.nash_conv, &truth.nash_conv, bound);
+}
+
+#[test]
+fn a_device_learns_what_the_cpu_does() {
+    let rules = [
+        Dynamics::default(),
+        Dynamics::regret_matching().updates(Updates::Simultaneous),
+        Dynamics::discounted(1.5, 0.0, 2.0),
+    ];
+    let shapes = [
+        [130, 3, 3],
+        [7, 1, 1],
+        [7, 2, 3],
+        [65, 4, 3],
+        [7, 5, 2],
+        [9, 16, 16],
+        [9, 6, 11],
+    ];
+    for gpu in every_adapter() {
+        for (key, shape) in shapes.into_iter().enumerate() {
+            let batch = Batch::zero_sum(random(shape, key as u64)).unwrap();
+            let games = Games::upload(gpu, &batch).unwrap();
+            for dynamics in rules.map(|rule| rule.iterations(10)) {
+                let truth = batch.solve(&dynamics).unwrap();
+                assert_same(&games.solve(&dynamics).unwrap(), &truth, 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
+fn five_hundred_iterations_stay_with_the_cpu_in_most_games() {
+    const N_GAMES: usize = 2000;
+    let batch = Batch::zero_sum(random([N_GAMES, 3, 3], 5)).unwrap();
+    for gpu in every_adapter() {
+        for dynamics in [
+            Dynamics::default(),
+            Dynamics::regret_matching().updates(Updates::Simultaneous),
+        ] {
+            let dynamics = dynamics.iterations(500);
+            let truth = batch.solve(&dynamics).unwrap();
+            let found = batch.solve_on(gpu, &dynamics).unwrap();
+            let distance = |game: usize| {
+                let row = found.rows.row(game).into_iter().zip(truth.rows.row(game));
+                let col = found.cols.row(game).into_iter().zip(truth.cols.row(game));
+                row.chain(col)
+                    .map(|(p, q)| (p - q).abs())
+                    .fold(0.0, f64::max)
+            };
+            let n_far = (0..N_GAMES).filter(|&game| distance(game) > 1e-5).count();
+            let pairs = found.nash_conv.iter().zip(&truth.nash_conv);
+            let n_worse = pairs.filter(|(a, b)| (*a - *b).abs() > 1e-4).count();
+            let name = &gpu.adapter().name;
+            eprintln!(
+                "{name}: of {N_GAMES} games {n_far} beyond 1e-5, NashConv of {n_worse} beyond 1e-4"
+            );
+            assert!(n_far < N_GAMES / 10, "{n_far}");
+            assert!(n_worse < N_GAMES / 100, "{n_worse}");
+        }
+    }
+}
+
+#[test]
+fn gains_may_be_moved_and_scaled() {
+    let gains = random([50, 3, 4], 8);
+    let dynamics = Dynamics::default().iterations(20);
+    for gpu in every_adapter() {
+        let solve = |gains: Array3<f64>| {
+            Batch::zero_sum(gains)
+                .unwrap()
+                .solve_on(gpu, &dynamics)
+                .unwrap()
+        };
+        let plain = solve(gains.clone());
+        for (factor, summand) in [(2_f64.powi(400), 0.0), (2_f64.powi(-400), 0.0), (1.0, 1e6)] {
+            let other = solve(gains.mapv(|gain| factor * gain + summand));
+            let bound = Bound::exact().or_absolute(1e-4);
+            assert_close(
+                other.rows.as_slice().unwrap(),
+                plain.rows.as_slice().unwrap(),
+                bound.clone(),
+            );
+            assert_close(
+                other.cols.as_slice().unwrap(),
+                plain.cols.as_slice().unwrap(),
+                bound,
+            );
+        }
+        let still = solve(Array3::from_elem((2, 3, 3), 7.0));
+        assert_close(
+            still.rows.as_slice().unwrap(),
+            [1.0 / 3.0; 6],
+            Bound::exact().or_absolute(1e-7),
+        );
+        assert_close(&still.values, [7.0; 2], Bound::exact().or_absolute(1e-12));
+    }
+}
+
+#[test]
+fn games_beyond_one_buffer_go_in_parts_that_join() {
+    let n_games = (1 << 22) / 16 + 3;
+    let one = random([1, 4, 4], 9);
+    let gains = Array3::from_shape_fn((n_games, 4, 4), |(game, row, col)| {
+        one[[0, (row + game) % 4, col]]
+    });
+    let dynamics = Dynamics::regret_matching().iterations(2);
+    let ends = gains.slice(s![n_games - 5.., .., ..]).to_owned();
+    let batch = Batch::zero_sum(gains).unwrap();
+    for gpu in every_adapter() {
+        let whole = batch.solve_on(gpu, &dynamics).unwrap();
+        let last = Batch::zero_sum(ends.clone())
+            .unwrap()
+            .solve_on(gpu, &dynamics)
+            .unwrap();
+        for game in 0..5 {
+            let rows = whole.rows.row(n_games - 5 + game);
+            assert_close(rows, last.rows.index_axis(Axis(0), game), Bound::bits());
+        }
+        assert_eq!(whole.nash_conv[n_games - 5..], last.nash_conv);
+    }
+}
+
+#[test]
+fn nothing_to_do_gives_first_strategies() {
+    for gpu in every_adapter() {
+        let none = Batch::zero_sum(Array3::<f64>::zeros((0, 3, 3))).unwrap();
+        let solution = none.solve_on(gpu, &Dynamics::default()).unwrap();
+        assert_eq!(solution.rows.dim(), (0, 3));
+        let batch = Batch::zero_sum(random([3, 2, 2], 1)).unwrap();
+        let dynamics = Dynamics::default().iterations(0);
+        let found = batch.solve_on(gpu, &dynamics).unwrap();
+        assert_eq!(found, batch.solve(&dynamics).unwrap());
+        let error = Games::upload(gpu, &batch)
+            .unwrap()
+            .learn(&dynamics)
+            .unwrap_err();
+        assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
+    }
+}
+
+#[test]
+fn what_devices_cannot_do_is_refused_by_name() {
+    let batch = Batch::zero_sum(random([3, 2, 2], 1)).unwrap();
+    let large = Batch::zero_sum(random([1, 2, 17], 1)).unwrap();
+    for gpu in every_adapter() {
+        for dynamics in [
+            Dynamics::hedge(),
+            Dynamics::fictitious_play(),
+            Dynamics::replicator(0.1),
+        ] {
+            let error = batch.solve_on(gpu, &dynamics).unwrap_err();
+            assert!(matches!(error, Error::RuleNotOnDevice { .. }), "{error}");
+        }
+        let error = batch
+            .solve_on(gpu, &Dynamics::default().average(f64::NAN))
+            .unwrap_err();
+        assert!(matches!(error, Error::ParameterInvalid { .. }), "{error}");
+        for (batch, iterations) in [(&large, 1), (&batch, (1 << 23) + 1)] {
+            let dynamics = Dynamics::default().iterations(iterations);
+            let error = batch.solve_on(gpu, &dynamics).unwrap_err();
+            assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+        }
+        let lost = gpu.reopen().unwrap();
+        lost.destroy();
+        let error = batch.solve_on(&lost, &Dynamics::default()).unwrap_err();
+        let is_loss = matches!(error, Error::Device(gpu_wgsl::Error::Lost { .. }));
+        assert!(is_loss, "{error}");
+    }
+}
+
+fn large(shape: [usize; 2], key: u64) -> MatrixGame {
+    let gains = random([1, shape[0], shape[1]], key);
+    MatrixGame::zero_sum(gains.index_axis_move(Axis(0), 0)).unwrap()
+}
+
+#[test]
+fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
+    let rules = [
+        Dynamics::default(),
+        Dynamics::regret_matching().updates(Updates::Simultaneous),
+        Dynamics::discounted(1.5, 0.0, 2.0),
+    ];
+    for gpu in every_adapter() {
+        for (key, shape) in [[1, 1], [30, 300], [257, 64]].into_iter().enumerate() {
+            let game = large(shape, key as u64);
+            for dynamics in rules {
+                let mut learner = Learner::new(gpu, &game, &dynamics).unwrap();
+                let mut run = Run::new(&game, &dynamics).unwrap();
+                for stretch in [0, 1, 9] {
+                    learner.advance(stretch).unwrap();
+                    run.advance(stretch);
+                    let pairs = learner.average().unwrap().into_iter().zip(run.average());
+                    for (found, truth) in pairs {
+                        assert_close(found, truth, Bound::exact().or_absolute(1e-5));
+                    }
+                }
+                assert_eq!(learner.iteration(), 10);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_game_comes_to_an_equilibrium_in_f32() {
+    let game = large([100, 120], 4);
+    for gpu in every_adapter() {
+        let mut learner = Learner::new(gpu, &game, &Dynamics::default()).unwrap();
+        learner.advance(300).unwrap();
+        let found = nash_conv(&game, &learner.average().unwrap()).unwrap();
+        eprintln!("{}: {found:e}", gpu.adapter().name);
+        assert!(found < 1e-3, "{found}");
+        let refused = Learner::new(gpu, &game, &Dynamics::hedge()).unwrap_err();
+        assert!(
+            matches!(refused, Error::RuleNotOnDevice { .. }),
+            "{refused}"
+        );
+    }
+}
+
+/// Compares NashConv of what a device learnt with the CPU's, relative to it.
+fn assert_follows(gpu: &gpu_wgsl::Gpu, arena: &Arena, dynamics: &Dynamics, tolerance: f64) {
+    let games = [arena.clone(), arena.clone()];
+    let profiles = solve_variants(gpu, &games, dynamics).unwrap();
+    assert_eq!(profiles[0], profiles[1]);
+    let found = nash_conv(arena, &profiles[0]).unwrap();
+    let truth = solve(arena, dynamics).unwrap().nash_conv;
+    eprintln!("{dynamics:?}: {:e}", (found / truth - 1.0).abs());
+    assert_close(
+        [found / truth],
+        [1.0],
+        Bound::exact().or_absolute(tolerance),
+    );
+}
+
+#[test]
+fn extensive_games_follow_the_cpu_as_far_as_f32_can() {
+    let arenas = [
+        Arena::of(&Kuhn).unwrap(),
+        Arena::of(&Leduc::new()).unwrap(),
+        Arena::of(&LiarsDice::new(3, 1).unwrap()).unwrap(),
+    ];
+    let rules = [
+        Dynamics::regret_matching(),
+        Dynamics::regret_matching().updates(Updates::Simultaneous),
+        Dynamics::regret_matching_plus(),
+    ];
+    for gpu in every_adapter() {
+        for arena in &arenas {
+            for rule in rules {
+                assert_follows(gpu, arena, &rule.iterations(0), 1e-12);
+                assert_follows(gpu, arena, &rule.iterations(10), 1e-5);
+                assert_follows(gpu, arena, &rule.iterations(20), 1e-5);
+                assert_follows(gpu, arena, &rule.iterations(100), 5e-3);
+            }
+        }
+    }
+}
+
+/// Kuhn poker in which what is won beyond the ante counts so many times.
+struct Stakes(f64);
+
+impl ExtensiveGame for Stakes {
+    type State = Vec<usize>;
+
+    fn title(&self) -> String {
+        format!("Kuhn poker, bets times {}", self.0)
+    }
+
+    fn root(&self) -> Vec<usize> {
+        Kuhn.root()
+    }
+
+    fn turn(&self, moves: &Vec<usize>) -> Turn {
+        match Kuhn.turn(moves) {
+            Turn::End(gains) if gains[0].abs() > 1.0 => {
+                Turn::End(gains.iter().map(|gain| gain * self.0).collect())
+            }
+            turn => turn,
+        }
+    }
+
+    fn play(&self, moves: &Vec<usize>, action: usize) -> Vec<usize> {
+        Kuhn.play(moves, action)
+    }
+}
+
+#[test]
+fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
+    let arenas: Vec<Arena> = (1..=40)
+        .map(|stake| Arena::of(&Stakes(f64::from(stake).sqrt())).unwrap())
+        .collect();
+    // Regrets tie in the second iteration: in most of these games rounding decides what comes next, in f64 too.
+    let dynamics = Dynamics::regret_matching().iterations(2);
+    for gpu in every_adapter() {
+        let together = solve_variants(gpu, &arenas, &dynamics).unwrap();
+        assert_eq!(together.len(), arenas.len());
+        for (arena, profile) in arenas.iter().zip(together) {
+            let alone = solve_variants(gpu, std::slice::from_ref(arena), &dynamics).unwrap();
+            assert_eq!(alone[0], profile);
+            let found = nash_conv(arena, &profile).unwrap();
+            let truth = solve(arena, &dynamics).unwrap().nash_conv;
+            assert_close([found], [truth], Bound::exact().or_absolute(1e-5));
+        }
+    }
+}
+
+#[test]
+fn what_devices_cannot_do_in_extensive_games_is_refused_by_name() {
+    let kuhn = Arena::of(&Kuhn).unwrap();
+    let dice = Arena::of(&LiarsDice::new(2, 1).unwrap()).unwrap();
+    let dynamics = Dynamics::default().iterations(3);
+    for gpu in every_adapter() {
+        assert!(solve_variants(gpu, &[], &dynamics).unwrap().is_empty());
+        let games = [kuhn.clone(), dice.clone()];
+        let error = solve_variants(gpu, &games, &dynamics).unwrap_err();
+        assert!(
+            matches!(error, Error::TreesDiffer { game: 1, .. }),
+            "{error}"
+        );
+        let error = solve_variants(gpu, &games, &Dynamics::hedge()).unwrap_err();
+        assert!(matches!(error, Error::RuleNotOnDevice { .. }), "{error}");
+        let long = dynamics.iterations((1 << 23) + 1);
+        let error = solve_variants(gpu, &games, &long).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    }
+}

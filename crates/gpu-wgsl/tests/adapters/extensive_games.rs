@@ -1,0 +1,216 @@
+//! The kernel that learns in extensive games against its twin, on every adapter of this machine.
+
+use super::kernels::broken;
+use gpu_wgsl::check::{
+    Data, Fault, KernelCase, Values, check_on, check_on_every_adapter, every_adapter,
+};
+use shaders::params::{ExtensiveGamesParams, MatchingKeep};
+use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
+use shaders::{Kernel, layout, twin};
+use tensor_core::compare::{Bound, compare};
+
+/// How far an adapter's numbers may be from the twin's: some iterations enlarge a rounding a thousandfold.
+const TOLERANCE: f64 = 5e-4;
+/// How far a game may move whose payoffs move by an f32 epsilon, so that the above holds whatever is fused.
+const STEADY: f64 = 1e-4;
+/// Number of the payoffs' stream of random numbers.
+const PAYOFFS: u64 = 3;
+/// What brings large values below 1 in size again.
+const LARGE: f32 = 1.0 / (1_u64 << 50) as f32;
+/// Sequences that hang on one first decision: two actions, behind each of which a decision has three.
+const BRANCH: u32 = 8;
+
+/// A tree in which the first player has so many first decisions, the second one more.
+fn params(n_first: u32, games: u32, iterations: u32) -> ExtensiveGamesParams {
+    let n_second = n_first + 1;
+    ExtensiveGamesParams {
+        games,
+        first_sequences: 1 + BRANCH * n_first,
+        sequences: 2 + BRANCH * (n_first + n_second),
+        decisions: 3 * (n_first + n_second),
+        depths: 2,
+        pairs: 2 * 36 * n_first * n_second,
+        iterations,
+        ..ExtensiveGamesParams::default()
+    }
+}
+
+/// Every rule; fewer sequences than a workgroup has lanes, as many, and more.
+fn shapes() -> Vec<ExtensiveGamesParams> {
+    let all = MatchingKeep::All as u32;
+    let positive = MatchingKeep::Positive as u32;
+    let shares = MatchingKeep::Shares as u32;
+    let of = |params, keep, alternating, predictive| ExtensiveGamesParams {
+        keep,
+        alternating,
+        predictive,
+        ..params
+    };
+    vec![
+        of(params(1, 0, 3), all, 0, 0.0),
+        of(params(1, 1, 1), all, 0, 0.0),
+        of(params(1, 3, 4), all, 1, 0.0),
+        of(params(2, 2, 4), positive, 0, 1.0),
+        of(params(7, 3, 3), positive, 1, 1.0),
+        of(params(8, 2, 4), shares, 1, 0.0),
+        of(params(17, 2, 2), all, 0, 1.0),
+    ]
+}
+
+/// First the decisions that start the game, the first player's before the second's, then those behind them.
+fn tree(params: &ExtensiveGamesParams) -> [Vec<u32>; 4] {
+    let n_first = (params.first_sequences - 1) / BRANCH;
+    let counts = [n_first, n_first + 1];
+    let starts = [0, params.first_sequences];
+    let n_roots = counts[0] + counts[1];
+    let mut sequences = vec![[0; 4]; params.sequences as usize];
+    let mut decisions = vec![];
+    let mut others = vec![];
+    let mut pairs = 0;
+    for player in 0..2 {
+        let roots = if player == 0 { 0 } else { counts[0] };
+        sequences[starts[player] as usize] = [0, 0, roots, roots + counts[player]];
+        for root in 0..counts[player] {
+            decisions.push([starts[player], starts[player] + 1 + BRANCH * root, 2, 0]);
+        }
+    }
+    for player in 0..2 {
+        let leaves = |player: usize| {
+            let first = move |root| starts[player] + 1 + BRANCH * root + 2;
+            (0..counts[player]).flat_map(move |root| first(root)..first(root) + 6)
+        };
+        for root in 0..counts[player] {
+            let first = starts[player] + 1 + BRANCH * root;
+            for action in 0..2 {
+                let behind =
+                    n_roots + 2 * (if player == 0 { 0 } else { counts[0] } + root) + action;
+                sequences[(first + action) as usize] = [0, 0, behind, behind + 1];
+                decisions.push([first + action, first + 2 + 3 * action, 3, 0]);
+            }
+        }
+        for leaf in leaves(player) {
+            let n_pairs = 6 * counts[1 - player];
+            sequences[leaf as usize] = [pairs, pairs + n_pairs, 0, 0];
+            pairs += n_pairs;
+            others.extend(leaves(1 - player));
+        }
+    }
+    let levels = vec![0, counts[0], n_roots, n_roots + 2 * counts[0], 3 * n_roots];
+    [sequences.concat(), decisions.concat(), levels, others]
+}
+
+fn inputs(params: &ExtensiveGamesParams, values: Values) -> Vec<Data> {
+    let iterations = params.iterations as f32;
+    let ticks = (1..=params.iterations)
+        .flat_map(|t| [1.0 / iterations, t as f32 / (t as f32 + 1.0), 0.5, 0.0]);
+    let payoffs = values.f32s((params.games * params.pairs) as usize, PAYOFFS);
+    let factor = if values == Values::Large { LARGE } else { 1.0 };
+    let payoffs = payoffs
+        .f32s()
+        .iter()
+        .map(|payoff| factor * payoff)
+        .collect();
+    let mut inputs = tree(params).map(Data::U32).to_vec();
+    inputs.extend([Data::F32(ticks.collect()), Data::F32(payoffs)]);
+    inputs
+}
+
+fn run(kernel: &Kernel, params: &ExtensiveGamesParams, inputs: &[Data], outputs: &mut [Data]) {
+    let [sequences, decisions, levels, others, ticks, payoffs] = inputs else {
+        panic!("the kernel reads six buffers");
+    };
+    let [state, averages] = outputs else {
+        panic!("the kernel writes two buffers");
+    };
+    let tree = ExtensiveGamesTree {
+        sequences: sequences.u32s(),
+        decisions: decisions.u32s(),
+        levels: levels.u32s(),
+        others: others.u32s(),
+    };
+    let learnt = [state.f32s_mut(), averages.f32s_mut()];
+    twin::extensive_games_solve(kernel, params, tree, [ticks.f32s(), payoffs.f32s()], learnt);
+}
+
+fn case(kernel: &Kernel) -> KernelCase<'_, ExtensiveGamesParams> {
+    KernelCase {
+        kernel,
+        needs: &[],
+        shapes: shapes(),
+        inputs,
+        twin: run,
+        bound: |_, _| Bound::exact().or_absolute(TOLERANCE),
+        fails_on: &[],
+    }
+}
+
+#[test]
+fn extensive_games_solve_matches_its_twin() {
+    check_on_every_adapter(&case(&layout::EXTENSIVE_GAMES_SOLVE));
+}
+
+#[test]
+fn a_kernel_of_extensive_games_that_is_broken_is_reported() {
+    let faults = [
+        (
+            "forgets what is behind",
+            "value += state[at.worths + behind];",
+            "",
+        ),
+        ("forgets the way there", "reach * state", "state"),
+        (
+            "leaves the last level",
+            "var left = params.depths;",
+            "var left = params.depths - 1u;",
+        ),
+        (
+            "shows all updates at once",
+            "let n_turns = 1u + params.alternating;",
+            "let n_turns = 2u;",
+        ),
+        ("predicts nothing", "sum + params.predictive * last", "sum"),
+    ];
+    for gpu in every_adapter() {
+        for (fault, from, to) in faults {
+            let kernel = broken(&layout::EXTENSIVE_GAMES_SOLVE, from, to);
+            let failure = check_on(gpu, &case(&kernel)).expect_err(fault);
+            let is_seen = matches!(failure.fault, Fault::Mismatch(_));
+            assert!(is_seen, "{fault}: {failure}");
+        }
+    }
+}
+
+/// If this fails the test above may fail on some adapter and be right on all others: take other payoffs.
+#[test]
+fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
+    for params in shapes() {
+        for values in [Values::Random, Values::Large, Values::Small] {
+            let mut inputs = inputs(&params, values);
+            let outputs = || {
+                let n = (params.games * params.sequences) as usize;
+                let n_state = 4 * n + (params.games * params.decisions) as usize;
+                [Data::F32(vec![0.0; n_state]), Data::F32(vec![0.0; n])]
+            };
+            let (mut before, mut after) = (outputs(), outputs());
+            run(
+                &layout::EXTENSIVE_GAMES_SOLVE,
+                &params,
+                &inputs,
+                &mut before,
+            );
+            for (place, payoff) in inputs[5].f32s_mut().iter_mut().enumerate() {
+                *payoff *= if place % 2 == 0 {
+                    1.0 + f32::EPSILON
+                } else {
+                    1.0
+                };
+            }
+            run(&layout::EXTENSIVE_GAMES_SOLVE, &params, &inputs, &mut after);
+            let bound = Bound::exact().or_absolute(STEADY).allow_empty();
+            for (before, after) in before.iter().zip(&after) {
+                let moved = compare(after.f32s(), before.f32s(), &bound);
+                assert!(moved.is_ok(), "{params:?} {values:?}: {moved:?}");
+            }
+        }
+    }
+}

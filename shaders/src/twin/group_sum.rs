@@ -1,0 +1,16 @@
+//! Twin of `wgsl/shared/group_sum.wgsl`: sums over the invocations of a workgroup, by halves.
+
+/// Invocations of a workgroup.
+pub(super) const LANES: usize = 256;
+
+/// Gives the sum of a number of each invocation.
+pub(super) fn of(mut terms: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            terms[lane] += terms[lane + half];
+        }
+        half /= 2;
+    }
+    terms[0]
+}

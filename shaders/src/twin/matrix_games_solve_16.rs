@@ -1,0 +1,29 @@
+//! Twin of `matrix_games_solve_16`: one game a workgroup, whose barriers a game alone does not need.
+
+use super::matrix_games::{Buffers, Order, solve};
+use super::{Grid, index};
+use crate::{Kernel, params::MatrixGamesParams};
+
+/// Learns in games of at most 16 rows and columns, as the header of `twin::matrix_games` says.
+///
+/// Shapes: `ticks` `[iterations, 4]`, `gains` `[games, rows, cols]`, `state` `[games, 2 rows + 2 cols]`, `averages`
+/// `[games, rows + cols]`.
+///
+/// # Panics
+/// If a slice is shorter than its shape.
+pub fn matrix_games_solve_16(
+    kernel: &Kernel,
+    params: &MatrixGamesParams,
+    [ticks, gains]: [&[f32]; 2],
+    [state, averages]: [&mut [f32]; 2],
+) {
+    let mut buffers = Buffers {
+        ticks,
+        gains,
+        state,
+        averages,
+    };
+    for game in 0..Grid::of(kernel, params).n_workgroups {
+        solve::<16>(params, &mut buffers, Order::GamesFirst, index(game));
+    }
+}

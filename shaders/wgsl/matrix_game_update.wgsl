@@ -1,0 +1,49 @@
+// One player's step of regret matching in a game of any size: takes what the actions brought, makes the next strategy.
+// Shapes: values, strategy, regrets, average [actions]. One workgroup does it all; an invocation takes every 256th action.
+// Twin: twin::matrix_game_update.
+
+struct MatrixGameUpdateParams {
+    actions: u32,
+    // What is kept of sums of regrets (shared/matching.wgsl).
+    keep: u32,
+    // How many times more the last regret counts: 1 or 0.
+    predictive: f32,
+    // How far the average moves to the strategy.
+    share: f32,
+    // What positive and negative sums of regrets are multiplied by.
+    kept: vec2<f32>,
+    pad0: u32,
+    pad1: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: MatrixGameUpdateParams;
+@group(0) @binding(1) var<storage, read> values: array<f32>;
+@group(0) @binding(2) var<storage, read_write> strategy: array<f32>;
+@group(0) @binding(3) var<storage, read_write> regrets: array<f32>;
+@group(0) @binding(4) var<storage, read_write> average: array<f32>;
+
+@compute @workgroup_size(1, GROUP_SUM_LANES)
+fn matrix_game_update(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>) {
+    var terms = 0.0;
+    for (var i = lid.y; i < params.actions; i += GROUP_SUM_LANES) {
+        let p = strategy[i];
+        terms += values[i] * p;
+        average[i] += params.share * (p - average[i]);
+    }
+    let worth = group_sum_of(lid.y, vec4<f32>(terms)).x;
+    terms = 0.0;
+    for (var i = lid.y; i < params.actions; i += GROUP_SUM_LANES) {
+        let last = values[i] - worth;
+        let sum = matching_kept(regrets[i] + last, params.keep, params.kept);
+        let ahead = max(sum + params.predictive * last, 0.0);
+        regrets[i] = sum;
+        strategy[i] = ahead;
+        terms += ahead;
+    }
+    let total = group_sum_of(lid.y, vec4<f32>(terms)).x;
+    let is_some = total > MATCHING_NOTHING;
+    let inverse = 1.0 / select(1.0, total, is_some);
+    for (var i = lid.y; i < params.actions; i += GROUP_SUM_LANES) {
+        strategy[i] = select(1.0 / f32(params.actions), strategy[i] * inverse, is_some);
+    }
+}
