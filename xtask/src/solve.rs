@@ -46,6 +46,9 @@ const TARGET: f64 = 1e-6;
 /// Time for learning, unless told.
 const TIME: Duration = Duration::from_secs(60);
 
+/// Letters of a fraction that can be read at a glance.
+const READABLE: usize = 12;
+
 /// What the command line asks for.
 struct Options {
     file: PathBuf,
@@ -89,10 +92,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         print!("{HELP}");
         return Ok(ExitCode::SUCCESS);
     };
-    let answer = match files::read(&options.file)? {
-        File::Strategic(game) => strategic(game, &options)?,
-        File::Extensive(tree) => extensive(&tree, &options)?,
-    };
+    let answer = answer(files::read(&options.file)?, &options)?;
     match options.form {
         Form::Text => print!("{}", answer.text()),
         Form::Csv => print!("{}", answer.csv()),
@@ -141,6 +141,13 @@ fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     Ok(Some(Options { file, ..options }))
 }
 
+fn answer(file: File, options: &Options) -> Result<Answer> {
+    match file {
+        File::Strategic(game) => strategic(game, options),
+        File::Extensive(tree) => extensive(&tree, options),
+    }
+}
+
 fn strategic(game: NormalForm, options: &Options) -> Result<Answer> {
     if options.learn || game.shape().len() != 2 {
         return learn_strategic(&game, options);
@@ -179,12 +186,8 @@ fn strategic(game: NormalForm, options: &Options) -> Result<Answer> {
         ));
     }
     let with_payoffs = |found: Vec<Equilibrium>| {
-        let facts = |found: &Equilibrium| {
-            vec![(
-                "payoffs",
-                found.payoffs.each_ref().map(ToString::to_string).join(", "),
-            )]
-        };
+        let facts =
+            |found: &Equilibrium| vec![("payoffs", found.payoffs.each_ref().map(shown).join(", "))];
         found
             .into_iter()
             .map(|found| (found.strategies.clone(), facts(&found)))
@@ -213,7 +216,7 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
             Ok(found) => {
                 let mut answer =
                     Answer::new(&tree.labels().title, "sequence-form linear program, proved");
-                answer.facts.push(("value", found.value.to_string()));
+                answer.facts.push(("value", shown(&found.value)));
                 for (player, strategy) in found.strategies.into_iter().enumerate() {
                     let names = names(tree, &form, player);
                     for (names, fraction) in names.into_iter().zip(strategy) {
@@ -307,14 +310,30 @@ fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution,
             "average of learning by regret"
         },
     );
-    let values: Vec<String> = solution.values.iter().map(ToString::to_string).collect();
+    let values: Vec<String> = solution
+        .values
+        .iter()
+        .map(|value| format!("{value:.9}"))
+        .collect();
     answer.facts = vec![
         ("payoffs", values.join(", ")),
-        ("NashConv", format!("{:e}", solution.nash_conv)),
+        ("NashConv", format!("{:.3e}", solution.nash_conv)),
         ("iterations", solution.iterations.to_string()),
     ];
     answer.is_reached = solution.nash_conv <= until;
     Ok((solution, answer))
+}
+
+/// Gives a fraction, and where nobody could read it, about what it is.
+fn shown(fraction: &Rational) -> String {
+    let text = fraction.to_string();
+    if text.len() <= READABLE {
+        return text;
+    }
+    format!(
+        "{text} (about {:.9})",
+        fraction.to_f64().unwrap_or(f64::NAN)
+    )
 }
 
 impl Answer {
@@ -378,7 +397,7 @@ impl Answer {
             }
             for choice in equilibrium.chunk_by(|a, b| (&a.player, &a.set) == (&b.player, &b.set)) {
                 let probability = |row: &Row| match &row.fraction {
-                    Some(fraction) => format!("{} {fraction}", row.action),
+                    Some(fraction) => format!("{} {}", row.action, shown(fraction)),
                     None => format!("{} {:.6}", row.action, row.probability),
                 };
                 let all: Vec<String> = choice.iter().map(probability).collect();
@@ -435,5 +454,69 @@ impl Answer {
         let lines: serde_json::Result<Vec<String>> =
             lines.iter().map(serde_json::to_string).collect();
         Ok(lines?.join("\n") + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHICKEN: &str = "NFG 1 R \"chicken\" { \"A\" \"B\" } { { \"swerve\" \"go\" } { \"swerve\" \"go\" } } \"\" 6 6 7 2 2 7 0 0";
+
+    fn solved(text: &str, args: &[&str]) -> Answer {
+        let args = ["FILE"].iter().chain(args).map(OsString::from).collect();
+        answer(files::parse(text).unwrap(), &parse(args).unwrap().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_zero_sum_game_is_solved_with_a_proof() {
+        let game = "NFG 1 R \"crash\" { \"Row\" \"Col\" } { 3 3 } 0 0 1 -1 -2 2 -1 1 0 0 1 -1 2 -2 -1 1 0 0";
+        let text = solved(game, &[]).text();
+        assert!(
+            text.contains(
+                "value 0\nstrategies unique, unique\n  player Row: 1 1/4, 2 1/2, 3 1/4\n"
+            ),
+            "{text}"
+        );
+        let learnt = solved(game, &["--learn", "--until", "1e-9"]);
+        assert!(learnt.is_reached && learnt.rows.iter().all(|row| row.fraction.is_none()));
+        assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+    }
+
+    #[test]
+    fn all_equilibria_of_other_games_are_listed() {
+        let answer = solved(CHICKEN, &[]);
+        assert_eq!(answer.rows.last().unwrap().equilibrium, 3);
+        assert!(
+            answer
+                .text()
+                .contains("equilibrium 2: payoffs 14/3, 14/3\n  player A: swerve 2/3, go 1/3\n"),
+            "{}",
+            answer.text()
+        );
+        let third = answer.csv().lines().nth(5).unwrap().to_owned();
+        assert_eq!(third, "2,\"A\",\"\",\"swerve\",0.6666666666666666,2/3");
+    }
+
+    #[test]
+    fn a_tree_is_solved_set_by_set() {
+        let tree = "EFG 2 R \"coin\" { \"A\" \"B\" } p \"\" 1 1 \"mine\" { \"h\" \"t\" } 0 \
+            p \"\" 2 1 \"yours\" { \"h\" \"t\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { -1 1 } \
+            p \"\" 2 1 0 t \"\" 2 t \"\" 1";
+        let answer = solved(tree, &[]);
+        let lines: Vec<String> = answer.json().unwrap().lines().map(str::to_owned).collect();
+        assert_eq!(
+            (
+                lines.len(),
+                answer.rows[3].fraction.clone().unwrap().to_string()
+            ),
+            (5, "1/2".into())
+        );
+        assert!(
+            solved(tree, &["--learn"])
+                .rows
+                .iter()
+                .all(|row| (row.probability - 0.5).abs() < 1e-3)
+        );
     }
 }
