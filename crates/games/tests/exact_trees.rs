@@ -367,7 +367,7 @@ impl ExtensiveGame for Drawn {
         let seen = &moves[2..];
         // Whose turn it is and whether the game is over must not tell the hands.
         let hash = self.hash(seen);
-        if seen.len() == self.n_moves || (seen.len() > 1 && hash % 5 == 0) {
+        if seen.len() == self.n_moves || (seen.len() > 1 && hash.is_multiple_of(5)) {
             let gain = (self.hash(moves) % 19) as f64 - 9.0;
             return Turn::End(vec![gain, -gain]);
         }

@@ -41,7 +41,7 @@ impl<'a> Basis<'a> {
                 (column, program.entries(column).iter().map(reduce).collect())
             });
             let (factor, columns) = Factor::choose(field, &counts, reduced);
-            budget.spend(factor.n_steps())?;
+            budget.spend(factor.n_operations() + counts.iter().sum::<usize>(), 0)?;
             if columns.len() == counts.len() {
                 return Ok(Self {
                     bits: minor_bits(program, &columns),
@@ -126,12 +126,12 @@ impl<'a> Basis<'a> {
             .collect()
     }
 
-    fn cost(&self) -> u64 {
+    fn n_operations(&self) -> usize {
         let lengths = self
             .columns
             .iter()
             .map(|&column| self.program.entries(column).len());
-        (self.factor.n_entries() + lengths.sum::<usize>()) as u64
+        self.factor.n_entries() + lengths.sum::<usize>()
     }
 }
 
@@ -163,8 +163,8 @@ impl System for Upright<'_> {
         self.0.bits
     }
 
-    fn cost(&self) -> u64 {
-        self.0.cost()
+    fn n_operations(&self) -> usize {
+        self.0.n_operations()
     }
 }
 
@@ -191,8 +191,8 @@ impl System for Transposed<'_> {
         self.0.bits
     }
 
-    fn cost(&self) -> u64 {
-        self.0.cost()
+    fn n_operations(&self) -> usize {
+        self.0.n_operations()
     }
 }
 

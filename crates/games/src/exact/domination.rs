@@ -6,10 +6,13 @@
 //! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa, Kalai and Zemel 1990,
 //! "On the order of eliminating dominated strategies".
 
-use super::zero_sum::{Solved, check_size};
+use super::zero_sum::Solved;
 use crate::strategic::table::cell;
-use crate::{Rational, Result, StrategicGame};
+use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Signed, Zero};
+
+/// Comparisons of payoffs in one round of elimination.
+const MAX_COMPARISONS: usize = 1 << 26;
 
 /// Which actions are eliminated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +57,8 @@ pub struct Elimination {
 /// Cost: the cells that survive, times the actions of the player, for each action and round.
 ///
 /// # Errors
-/// [`Error::TooLarge`](crate::Error::TooLarge) if the game has more than 2^20 cells;
-/// [`Error::Unproved`](crate::Error::Unproved) if a proof takes too many steps, for [`Dominance::Strict`] only.
+/// [`Error::TooLarge`] if cells times the actions of all players are above 2^26;
+/// [`Error::Unproved`] if a proof takes too many steps, for [`Dominance::Strict`] only.
 ///
 /// # Examples
 /// ```
@@ -69,12 +72,7 @@ pub struct Elimination {
 pub fn eliminate_dominated(game: &impl StrategicGame, dominance: Dominance) -> Result<Elimination> {
     const OPERATION: &str = "exact::eliminate_dominated";
     let shape = game.shape();
-    check_size(
-        OPERATION,
-        shape
-            .iter()
-            .fold(1, |product: usize, &side| product.saturating_mul(side)),
-    )?;
+    check_cost(OPERATION, shape)?;
     let mut surviving: Vec<Vec<usize>> = shape.iter().map(|&side| (0..side).collect()).collect();
     let mut steps = vec![];
     loop {
@@ -93,6 +91,23 @@ pub fn eliminate_dominated(game: &impl StrategicGame, dominance: Dominance) -> R
             return Ok(Elimination { surviving, steps });
         }
     }
+}
+
+/// Refuses games for which even one round would take minutes.
+fn check_cost(operation: &'static str, shape: &[usize]) -> Result<()> {
+    let n_actions: usize = shape.iter().sum();
+    let cost = shape
+        .iter()
+        .fold(n_actions, |cost, &side| cost.saturating_mul(side));
+    if cost > MAX_COMPARISONS {
+        return Err(Error::TooLarge {
+            operation,
+            what: "number of comparisons",
+            needed: cost as u128,
+            limit: MAX_COMPARISONS as u128,
+        });
+    }
+    Ok(())
 }
 
 /// What the other actions of a player gain over one of them.

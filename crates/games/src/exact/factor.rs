@@ -23,7 +23,7 @@ pub(super) struct Factor {
     lower: Vec<Vec<(usize, u64)>>,
     /// Above the pivots: numbers of earlier pivots and entries.
     upper: Vec<Vec<(usize, u64)>>,
-    n_steps: u64,
+    n_operations: usize,
 }
 
 /// What is left of a column during its elimination.
@@ -53,7 +53,7 @@ impl Factor {
             inverses: vec![],
             lower: vec![],
             upper: vec![],
-            n_steps: 0,
+            n_operations: 0,
         };
         let mut remainder = Remainder {
             entries: vec![0; counts.len()],
@@ -79,9 +79,9 @@ impl Factor {
         off + self.pivots.len()
     }
 
-    /// Gives how many steps of arithmetic it took.
-    pub(super) fn n_steps(&self) -> u64 {
-        self.n_steps
+    /// Gives how many operations it took.
+    pub(super) fn n_operations(&self) -> usize {
+        self.n_operations
     }
 
     /// Solves `B x = right`; `x` has one number for each column, in the order in which they were chosen.
@@ -130,7 +130,7 @@ impl Factor {
                 continue;
             }
             upper.push((at, factor));
-            self.n_steps += self.lower[at].len() as u64;
+            self.n_operations += self.lower[at].len();
             for &(row, entry) in &self.lower[at] {
                 let less = field.multiply(entry, factor);
                 left.entries[row] = field.subtract(left.entries[row], less);

@@ -2,7 +2,7 @@
 //!
 //! Role: proofs start from here. A bad guess, or none, costs time and nothing else.
 //! Method: the program is solved, then its dual, in which only those prices are left that the first answer lets be
-//! positive. A basis that proves both optimal holds all columns that are not zero, and none that costs something. So
+//! positive; or the other way round. A basis that proves both optimal holds all columns that are not zero, and none that costs something. So
 //! columns are ordered by the first less the second, and whoever takes them in that order, leaving out what depends on
 //! earlier ones, gets such a basis if rounding allows.
 //! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
@@ -46,26 +46,33 @@ pub(super) fn preference(program: &Program) -> Vec<usize> {
 
 /// Gives the size of each column's value less that of its reduced cost; `None` if the solver fails.
 fn merits(program: &Program) -> Option<Vec<f64>> {
-    let rounded = Rounded::of(program);
-    let mut merits = rounded.solve()?;
-    // The dual has the rows as its variables and the variables as its rows.
-    let (n_variables, n_columns) = (program.n_variables(), program.n_columns());
-    let of_dual = |column: usize| (column + n_variables) % n_columns;
-    let dual = rounded.dual();
-    let mut face = dual.clone();
-    for (column, domain) in face.domains.iter_mut().enumerate() {
-        let column = of_dual(column);
-        if program.domain(column) == Domain::NonNegative && merits[column] > POSITIVE {
-            *domain = Domain::Zero;
+    let primal = Rounded::of(program);
+    let dual = primal.dual();
+    // The work of the solver grows with the rows above all; the second program has little left to decide.
+    let (values, costs) = if program.n_rows() <= program.n_variables() {
+        solve_pair(&primal, &dual)?
+    } else {
+        let (costs, values) = solve_pair(&dual, &primal)?;
+        (values, costs)
+    };
+    let cost = |column| costs[primal.twin(column)].abs();
+    let merit = |(column, value): (usize, f64)| value.abs() - cost(column);
+    Some(values.into_iter().enumerate().map(merit).collect())
+}
+
+/// Gives solutions of a program and of its dual, in which no columns that belong together are both positive; zeros for
+/// the dual if the solver fails there.
+fn solve_pair(first: &Rounded, second: &Rounded) -> Option<(Vec<f64>, Vec<f64>)> {
+    let values = first.solve()?;
+    let mut face = second.clone();
+    for (column, &value) in values.iter().enumerate() {
+        if first.domains[column] == Domain::NonNegative && value > POSITIVE {
+            face.domains[first.twin(column)] = Domain::Zero;
         }
     }
-    let costs = face.solve().or_else(|| dual.solve());
-    let costs = costs.unwrap_or_else(|| vec![0.0; n_columns]);
-    for (column, cost) in costs.into_iter().enumerate() {
-        let merit = &mut merits[of_dual(column)];
-        *merit = merit.abs() - cost.abs();
-    }
-    Some(merits)
+    let twins = face.solve().or_else(|| second.solve());
+    let twins = twins.unwrap_or_else(|| vec![0.0; values.len()]);
+    Some((values, twins))
 }
 
 /// A program in floats, whose rows and columns are divided by powers of two so that their largest entries are near 1.
@@ -126,6 +133,12 @@ impl Rounded {
             rows,
             right: self.objective.iter().map(|share| -share).collect(),
         }
+    }
+
+    /// Gives the column of the dual that belongs to a column: a variable's row there is its slack, a row's variable its
+    /// price.
+    fn twin(&self, column: usize) -> usize {
+        (column + self.rows.len()) % self.domains.len()
     }
 
     /// Gives variables and slacks of a solution; `None` if the solver fails.

@@ -31,9 +31,12 @@ pub(super) trait System {
     /// Gives an upper bound for the bits of every minor of the matrix.
     fn bits(&self) -> u64;
 
-    /// Gives about how many steps of arithmetic a digit takes.
-    fn cost(&self) -> u64;
+    /// Gives about how many operations a digit takes.
+    fn n_operations(&self) -> usize;
 }
+
+/// What an operation on big integers takes besides its words, in steps of one word.
+const OVERHEAD: u64 = 16;
 
 /// What is left of the steps of arithmetic that a proof may take, so that none takes forever.
 #[derive(Debug)]
@@ -48,7 +51,9 @@ impl Budget {
         Self(steps)
     }
 
-    pub(super) fn spend(&mut self, steps: u64) -> Result<(), Exhausted> {
+    /// Takes as many steps as operations on integers of so many bits take.
+    pub(super) fn spend(&mut self, n_operations: usize, bits: u64) -> Result<(), Exhausted> {
+        let steps = n_operations as u64 * (OVERHEAD + bits / u64::from(u64::BITS));
         self.0 = self.0.checked_sub(steps).ok_or(Exhausted)?;
         Ok(())
     }
@@ -61,14 +66,13 @@ pub(super) fn solve(
     budget: &mut Budget,
 ) -> Result<Fractions, Exhausted> {
     let prime = BigInt::from(system.field().prime());
-    let right_bits = right.iter().map(BigInt::bits).max().unwrap_or(0);
     // Twice the size of numerator and denominator, and the sign.
-    let needed = 2 * (system.bits() + right_bits + right.len() as u64) + 4;
+    let needed = 2 * (system.bits() + most_bits(right) + right.len() as u64) + 4;
     let mut left = right.to_vec();
     let mut digits = vec![];
     let mut next_try = 1;
     loop {
-        budget.spend(system.cost() * (1 + prime_digits(&left)))?;
+        budget.spend(system.n_operations(), most_bits(&left))?;
         let digit: Vec<BigInt> = system.solve(&left).into_iter().map(BigInt::from).collect();
         for (left, product) in left.iter_mut().zip(system.multiply(&digit)) {
             *left = (&*left - product) / &prime;
@@ -81,7 +85,8 @@ pub(super) fn solve(
             continue;
         }
         next_try = n_digits + n_digits / 2 + 1;
-        budget.spend(right.len() as u64 * n_digits * n_digits)?;
+        let n_steps = right.len() * digits.len();
+        budget.spend(n_steps, n_digits * prime.bits())?;
         if let Some(found) = recover(&digits, &prime) {
             let scaled = right.iter().map(|right| right * &found.denominator);
             if system.multiply(&found.numerators).into_iter().eq(scaled) {
@@ -92,9 +97,8 @@ pub(super) fn solve(
     }
 }
 
-/// Gives the length of the longest number, in digits.
-fn prime_digits(numbers: &[BigInt]) -> u64 {
-    numbers.iter().map(BigInt::bits).max().unwrap_or(0) / 64
+fn most_bits(numbers: &[BigInt]) -> u64 {
+    numbers.iter().map(BigInt::bits).max().unwrap_or(0)
 }
 
 /// Recovers small fractions with one denominator from their digits; `None` if there are none.

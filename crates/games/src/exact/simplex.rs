@@ -14,8 +14,8 @@ use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
-/// Steps of arithmetic that a proof may take, some nanoseconds each.
-const BUDGET: u64 = 1 << 31;
+/// Steps of arithmetic that a proof may take, a few nanoseconds each.
+const BUDGET: u64 = 1 << 32;
 
 /// Why a program has no optimum, or none that is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,8 @@ fn solve_from(
     let mut way = Way::CrissCross;
     loop {
         let optimum = basis.optimum(&mut budget)?;
-        budget.spend(program.n_entries() as u64)?;
+        let n_entries = program.n_entries() + program.n_columns();
+        budget.spend(n_entries, optimum.dual.denominator.bits())?;
         let wrong_value = program.first_wrong_value(&optimum);
         let wrong_cost = program.first_wrong_cost(&optimum);
         way = match (way, wrong_value, wrong_cost) {
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn a_budget_that_is_spent_ends_the_proof() {
         let program = inequalities(&[1, 1], &[(vec![2, 1], 3), (vec![1, 3], 5)]);
-        let short = solve_from(&program, &[2, 3, 0, 1], Budget::new(20));
+        let short = solve_from(&program, &[2, 3, 0, 1], Budget::new(300));
         assert_eq!(short.unwrap_err(), Fault::TooLong);
         let error = Fault::TooLong.of_game("exact");
         assert_eq!(
