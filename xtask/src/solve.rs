@@ -77,12 +77,15 @@ struct Row {
     fraction: Option<Rational>,
 }
 
+/// What is known of an equilibrium: names, and numbers as text.
+type Facts = Vec<(&'static str, String)>;
+
 /// What was found, and how.
 struct Answer {
     title: String,
     method: &'static str,
     /// What is known of the value or of NashConv, a name and a number each.
-    facts: Vec<(&'static str, String)>,
+    facts: Facts,
     rows: Vec<Row>,
     is_reached: bool,
 }
@@ -153,7 +156,7 @@ fn strategic(game: NormalForm, options: &Options) -> Result<Answer> {
         return learn_strategic(&game, options);
     }
     let labels = game.labels().clone();
-    let equilibria = |method, proved: Vec<([Vec<Rational>; 2], Vec<(&'static str, String)>)>| {
+    let equilibria = |method, proved: Vec<([Vec<Rational>; 2], Facts)>| {
         let mut answer = Answer::new(&labels.title, method);
         for (number, (strategies, facts)) in proved.into_iter().enumerate() {
             answer.facts.extend(facts);

@@ -156,7 +156,7 @@ pub enum Error {
     /// A device has no room, was lost, or refuses a kernel.
     #[cfg(feature = "gpu")]
     #[error(transparent)]
-    Device(#[from] gpu_wgsl::Error),
+    Device(Box<gpu_wgsl::Error>),
     /// A state is not of this game.
     #[error("Run::resume: the state does not fit the game: {fault}")]
     StateInvalid {
@@ -191,3 +191,11 @@ pub enum Error {
 
 /// What the crate's functions give.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(feature = "gpu")]
+impl From<gpu_wgsl::Error> for Error {
+    /// Boxes the device's error, which is larger than all others.
+    fn from(error: gpu_wgsl::Error) -> Self {
+        Self::Device(Box::new(error))
+    }
+}
