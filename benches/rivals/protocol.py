@@ -6,19 +6,22 @@ ends. Then it answers requests, one line each:
   {"memory": true}  runs the work once            -> {"peak_extra_bytes": n or null}
   {"result": path}  writes the last result there  -> {"written": bytes, "dtype": "f32"}
   {"quit": true}    ends
-A script gives the work in NumPy, PyTorch and JAX to `rival`; `serve` is for anything else.
+A script gives the work in NumPy, PyTorch, JAX and others to `rival`; `serve` is for anything else.
 """
 
 import argparse
 import ctypes
 import functools
 import importlib
+import importlib.metadata
 import json
 import os
 import sys
 import time
 
-LIBRARIES = ["numpy", "scipy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"]
+# Those that compute in f64 on one thread.
+PLAIN = ["scipy", "open_spiel", "nashpy"]
+LIBRARIES = ["numpy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"] + PLAIN
 # Little-endian, as NumPy names them.
 DTYPES = {"f32": "<f4", "f64": "<f8", "u32": "<u4", "bool": "|b1"}
 
@@ -49,12 +52,12 @@ def missing(say, error):
 
 
 def rival(
-    inputs, numpy=None, torch=None, jax=None, scipy=None, dtype="f32", blas=False, sizes=(), prepare=None, steps=None
+    inputs, numpy=None, torch=None, jax=None, dtype="f32", blas=False, sizes=(), prepare=None, steps=None, **plain
 ):
     """Serves one work in the library that the command line names.
 
     `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
-    the command line under these names; SciPy gets them in f64. Each function takes its library and the arrays, in order;
+    the command line under these names; the `plain` libraries get them in f64. Each function takes its library and the arrays, in order;
     PyTorch's is also the one that `torch.compile` gets. `steps` names libraries that compile a part
     in place of the whole: a function, given library and arrays, that is compiled and handed to the
     work as `step`. `dtype` is that of the result. `blas` says that NumPy hands the work to its BLAS and so to all cores; else it
@@ -69,7 +72,7 @@ def rival(
     for size in sorted({size for shape in inputs.values() for size in shape}.union(sizes)):
         parser.add_argument(f"--{size}", type=int, required=True)
     args = parser.parse_args()
-    work = {"numpy": numpy, "scipy": scipy, "jax": jax}.get(args.library, torch)
+    work = {"numpy": numpy, "jax": jax, **plain}.get(args.library, torch)
     try:
         np = importlib.import_module("numpy")
         library = importlib.import_module(args.library.split("-")[0])
@@ -90,7 +93,7 @@ def rival(
         prepare(arrays, args)
     arrays = list(arrays.values())
     step = (steps or {}).get(args.library.removesuffix("-cuda"))
-    if args.library == "scipy":
+    if args.library in PLAIN:
         arrays = [array.astype("<f8") for array in arrays]
         run, threads = lambda: np.asarray(work(library, *arrays)), 1
     elif args.library == "numpy":
@@ -106,7 +109,8 @@ def rival(
         return np.ascontiguousarray(result).astype(DTYPES[dtype]).tobytes()
 
     memory = functools.partial(peak_extra_bytes_on_cuda, library) if on_cuda else peak_extra_bytes
-    serve(say, args.library, library.__version__, threads, run, as_bytes, dtype, memory)
+    version = importlib.metadata.version(args.library.split("-")[0])
+    serve(say, args.library, version, threads, run, as_bytes, dtype, memory)
 
 
 def in_numpy(numpy, work, arrays):
@@ -183,11 +187,30 @@ def resident_kib(key):
         return next(int(line.split()[1]) for line in file if line.startswith(key))
 
 
-def serve(say, name, version, threads, work, as_bytes, dtype="f32", memory=peak_extra_bytes):
+def uncounted(work):
+    """The same where nobody counts."""
+    return work(), None
+
+
+def by_the_clock(work):
+    """Runs the work and gives its result and the seconds it took."""
+    begin = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - begin
+
+
+def serve(
+    say, name, version, threads, work, as_bytes, dtype="f32", memory=peak_extra_bytes, timed=by_the_clock
+):
     """Answers requests until told to quit or the other end is gone.
 
-    `work()` gives a finished result, `as_bytes(result)` its raw little-endian elements of `dtype`.
+    `work()` gives a finished result, `as_bytes(result)` its raw little-endian elements of `dtype`. `timed(work)` gives a
+    result with its seconds, where they are not those of the whole call.
     """
+
+    def once():
+        return timed(work)[0]
+
     say(name=name, version=version, threads=threads)
     last = None
     for line in sys.stdin:
@@ -195,19 +218,18 @@ def serve(say, name, version, threads, work, as_bytes, dtype="f32", memory=peak_
         if "run" in request:
             seconds = []
             for _ in range(request["run"]):
-                begin = time.perf_counter()
-                result = work()
-                seconds.append(time.perf_counter() - begin)
+                result, elapsed = timed(work)
+                seconds.append(elapsed)
                 # Freeing the result before it falls to the next one keeps that out of the time.
                 last = result
                 del result
             say(seconds=seconds)
         elif "memory" in request:
             last = None
-            last, extra = memory(work)
+            last, extra = memory(once)
             say(peak_extra_bytes=extra)
         elif "result" in request:
-            raw = as_bytes(work() if last is None else last)
+            raw = as_bytes(once() if last is None else last)
             with open(request["result"], "wb") as file:
                 file.write(raw)
             say(written=len(raw), dtype=dtype)

@@ -6,6 +6,7 @@
 //! value below it. Each claim also states the verdict that was found when it was entered: a run in which another
 //! comes out has found a fault, of ours or of the earlier reading, and `verify` fails.
 
+mod games;
 mod normality;
 mod tensors;
 
@@ -88,7 +89,8 @@ pub fn ledger() -> Result<Vec<Entry>> {
 
 /// Every claim, source by source.
 fn claims() -> impl Iterator<Item = &'static Claim> {
-    normality::CLAIMS.iter().chain(tensors::CLAIMS)
+    let of_sources = [normality::CLAIMS, games::CLAIMS, tensors::CLAIMS];
+    of_sources.into_iter().flatten()
 }
 
 impl Claim {

@@ -24,19 +24,50 @@ pub struct Panel {
     pub y: String,
     /// Whether both axes are logarithmic.
     pub is_log: bool,
+    /// Whether the plane is a map: one scale for both axes, of which none is drawn; what `x` says stands below.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_map: bool,
+    /// Places that are marked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Point>,
     /// The lines; the first stand out.
     pub lines: Vec<Line>,
+}
+
+/// A place that is marked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Point {
+    /// Its name, maybe none.
+    pub name: String,
+    /// x and y.
+    pub at: [f32; 2],
+}
+
+impl Point {
+    /// Marks a place, which must be finite.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a picture has fewer digits"
+    )]
+    pub fn new(name: impl Into<String>, (x, y): (f64, f64)) -> Self {
+        Self {
+            name: name.into(),
+            at: [x as f32, y as f32],
+        }
+    }
 }
 
 /// Points that belong together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Line {
-    /// Its name.
+    /// Its name; without one it has no place among the names.
     pub name: String,
     /// Whether it is what the others are held against: a limit, an asymptote.
     pub is_reference: bool,
-    /// x and y, ascending in x.
+    /// x and y, in the order in which they are joined.
     pub points: Vec<[f32; 2]>,
 }
 
@@ -51,7 +82,7 @@ impl Line {
         Self::through(name, places.into_iter().map(|x| (x, function(x))))
     }
 
-    /// Gives the line through points ascending in x, without those that are not finite.
+    /// Gives the line through points in their order, without those that are not finite.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

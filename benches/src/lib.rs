@@ -29,6 +29,7 @@ pub mod rivals;
 pub mod roundings;
 pub mod run;
 pub mod sampling;
+mod staged;
 pub mod table;
 pub mod training;
 pub mod units;

@@ -197,6 +197,7 @@ mod tests {
             sizes: vec![],
             arrays: vec![],
             patience: SHORT,
+            part: None,
         }
     }
 
@@ -412,6 +413,7 @@ protocol.serve(say, 'doubles', sys.version.split()[0], 1, double, lambda x: x.to
                     ("b", &[1.0, 0.5, -1.0]),
                 ],
                 patience: Duration::from_secs(60),
+                part: None,
             };
             match Rival::start(&python, &job) {
                 Ok(mut rival) => {

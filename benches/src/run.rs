@@ -14,7 +14,7 @@ use crate::ladder::joined;
 use crate::measure::SETTLE;
 use crate::record::{NotRun, RivalTiming, Row};
 use crate::rivals::Rival;
-use crate::workload::{Contestant, Rung, Workload};
+use crate::workload::{Contestant, Extent, Rung, Workload};
 use entry::Entry;
 use std::path::Path;
 
@@ -93,7 +93,9 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
                     threads,
                 });
                 let start = || Ok(Box::new(rival) as Box<dyn Contestant>);
-                entries.push(Entry::new(workload.whole, false, start, &workload));
+                let whole = workload.whole;
+                let extent = job.part.map_or(whole, |part| whole.of_part(part));
+                entries.push(Entry::new(extent, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
         }
@@ -121,7 +123,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
                 .map(|(rival, identity)| {
                     (
                         identity.name.clone(),
-                        timing_of(rival, identity, entry, &workload, first),
+                        timing_of(rival, identity, entry, first),
                     )
                 })
                 .collect();
@@ -192,10 +194,10 @@ fn timing_of(
     rival: &Entry<'_>,
     identity: &Identity,
     ours: &Entry<'_>,
-    workload: &Workload<'_>,
     first_s: Option<f64>,
 ) -> RivalTiming {
     let (timing, ratio) = (rival.timing(), rival.over(ours));
+    let Extent { part, work, bytes } = rival.extent;
     let median_s = timing.map(|timing| timing.median);
     let [low_s, high_s] = ends(timing.and_then(|timing| timing.spread()));
     let [low, high] = ends(ratio.and_then(|ratio| ratio.interval()));
@@ -208,11 +210,11 @@ fn timing_of(
         high_s,
         first_call_s: rival.first_call_s,
         peak_extra_bytes: rival.peak_extra_bytes,
-        rate: median_s.map(|seconds| workload.whole.work.rate(seconds)),
-        gb_per_s: median_s.map(|seconds| workload.whole.bytes / seconds * 1e-9),
+        rate: median_s.map(|seconds| work.rate(seconds)),
+        gb_per_s: median_s.map(|seconds| bytes / seconds * 1e-9),
         speedup_over_first: first_s
             .zip(median_s)
-            .map(|(first, seconds)| first / seconds),
+            .map(|(first, seconds)| first * part.share() / seconds),
         share_of_peak: None,
         speedup: ratio.map(|ratio| ratio.median),
         low,
@@ -220,7 +222,7 @@ fn timing_of(
         losses: rival.curve.losses.clone(),
         loss_stride: rival.curve.stride,
         accuracy: rival.curve.accuracy,
-        note: rival.note().to_owned(),
+        note: joined(part.note(), rival.note()),
     }
 }
 
@@ -233,7 +235,7 @@ fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 mod tests {
     use super::*;
     use crate::record::Check;
-    use crate::workload::{Extent, OutputElement, Part, Work};
+    use crate::workload::{OutputElement, Part, Work};
     use tensor_core::compare::{Bound, compare};
 
     /// A training of three steps; its rungs learn, or not.
@@ -279,5 +281,66 @@ mod tests {
         assert_eq!((rows[0].accuracy, rows[0].loss_stride), (Some(0.75), None));
         assert_eq!((&rows[0].check, rows[0].note.as_str()), (&Check::Ok, ""));
         assert!(matches!(rows[1].check, Check::Failed(_)) && rows[1].losses.is_empty());
+    }
+
+    /// A rival for the shell: every run takes a hundredth of a second and gives the number 3.
+    #[cfg(unix)]
+    const SHELL: &str = r#"echo '{"name":"shell","version":"1","threads":1}'
+        while read -r request; do case "$request" in
+            *run*) times=$(echo "$request" | tr -dc 0-9); list=0.01
+                while [ "$times" -gt 1 ]; do list="$list,0.01"; times=$((times - 1)); done
+                echo "{\"seconds\":[$list]}";;
+            *memory*) echo '{"peak_extra_bytes":null}';;
+            *result*) path=${request#*:\"}; printf '\000\000\100\100' > "${path%\"*}"
+                echo '{"written":4,"dtype":"f32"}';;
+            *) exit;;
+        esac; done"#;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_rival_that_does_a_part_is_judged_and_rated_by_it() {
+        let part = Part { rows: 1, of: 10 };
+        let whole = Extent {
+            part: Part::whole(10),
+            work: Work::Games(10.0),
+            bytes: 1.0,
+        };
+        let script = crate::rivals::Script {
+            name: "shell",
+            text: SHELL,
+        };
+        let mut rivals = crate::rivals::Job::each(&["shell"], script, &[], &[]);
+        rivals[0].part = Some(part);
+        let workload = Workload {
+            name: "part",
+            source: "none",
+            size: "10".to_owned(),
+            whole,
+            n_losses: 0,
+            figure: None,
+            rungs: vec![Rung::on_cpu("host", whole, 10, |out: &mut Vec<f32>| {
+                out.fill(3.0);
+                Ok(())
+            })],
+            rivals,
+            left_out: Vec::new(),
+            check: Box::new(|result, part| {
+                let expected = vec![3.0; part.rows];
+                compare(f32::of(result)?, expected, &Bound::exact())?;
+                Ok(())
+            }),
+        };
+        let setting = Setting {
+            python: Some(Path::new("sh")),
+            interrupted: &|| false,
+            progress: &|_| (),
+        };
+        let rows = run(workload, &setting).rows;
+        let (rival, ours) = (&rows[0].rivals["shell"], rows[0].median_s.unwrap());
+        assert_eq!((&rival.check, rival.rate), (&Check::Ok, Some(100.0)));
+        assert_eq!(rival.note, "rows 0..1 of 10");
+        // A tenth in a hundredth of a second is the whole in a tenth of one.
+        let over_first = rival.speedup_over_first.unwrap();
+        assert!((over_first / (ours / 0.1) - 1.0).abs() < 1e-9);
     }
 }

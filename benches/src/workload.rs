@@ -13,6 +13,7 @@ use crate::on_gpu::{self, Held, OnGpu};
 use crate::on_host::OnHost;
 use crate::record::{NotRun, Timer};
 use crate::rivals::{Job, Rival};
+use crate::staged::Staged;
 use anyhow::{Result, bail};
 use gpu_wgsl::Gpu;
 use tensor_core::{Element, Executor, Tensor, compare};
@@ -170,6 +171,10 @@ pub enum Work {
     Operations(f64),
     /// Values of a function, whatever each takes.
     Values(f64),
+    /// Games that are solved or judged.
+    Games(f64),
+    /// Iterations of learning.
+    Iterations(f64),
 }
 
 impl Work {
@@ -177,7 +182,21 @@ impl Work {
     #[must_use]
     pub fn amount(self) -> f64 {
         match self {
-            Self::Operations(amount) | Self::Values(amount) => amount,
+            Self::Operations(amount)
+            | Self::Values(amount)
+            | Self::Games(amount)
+            | Self::Iterations(amount) => amount,
+        }
+    }
+
+    /// Gives this share of it.
+    #[must_use]
+    pub fn share(self, share: f64) -> Self {
+        match self {
+            Self::Operations(amount) => Self::Operations(share * amount),
+            Self::Values(amount) => Self::Values(share * amount),
+            Self::Games(amount) => Self::Games(share * amount),
+            Self::Iterations(amount) => Self::Iterations(share * amount),
         }
     }
 
@@ -186,7 +205,7 @@ impl Work {
     pub fn operations(self) -> Option<f64> {
         match self {
             Self::Operations(amount) => Some(amount),
-            Self::Values(_) => None,
+            Self::Values(_) | Self::Games(_) | Self::Iterations(_) => None,
         }
     }
 
@@ -196,16 +215,19 @@ impl Work {
         let unit = match self {
             Self::Operations(_) => 1e9,
             Self::Values(_) => 1e6,
+            Self::Games(_) | Self::Iterations(_) => 1.0,
         };
         self.amount() / seconds / unit
     }
 
-    /// Gives the unit of rates: 10⁹ operations or 10⁶ values per second.
+    /// Gives the unit of rates: 10⁹ operations or 10⁶ values per second, or plainly games or iterations.
     #[must_use]
     pub fn rate_unit(self) -> &'static str {
         match self {
             Self::Operations(_) => "GFLOP/s",
             Self::Values(_) => "Mvalue/s",
+            Self::Games(_) => "games/s",
+            Self::Iterations(_) => "iterations/s",
         }
     }
 }
@@ -219,6 +241,19 @@ pub struct Extent {
     pub work: Work,
     /// Bytes of inputs and outputs, each counted once.
     pub bytes: f64,
+}
+
+impl Extent {
+    /// Gives what a part of this is, where every row takes as much.
+    #[must_use]
+    pub fn of_part(self, part: Part) -> Self {
+        let share = part.share();
+        Self {
+            part,
+            work: self.work.share(share),
+            bytes: share * self.bytes,
+        }
+    }
 }
 
 /// One way to do the work.
@@ -257,6 +292,24 @@ impl<'a> Rung<'a> {
             timer: Timer::Wall,
             extent,
             start: Box::new(move || Ok(Box::new(OnCpu::new(len, work)))),
+        }
+    }
+
+    /// Gives a rung on this machine's CPU whose result is not what it computes but how good that is: `start` makes it ready
+    /// and `judge` looks at it, both out of the time of `work`.
+    pub fn judged<S: 'a, T: OutputElement + 'a>(
+        executor: &'static str,
+        extent: Extent,
+        start: impl Fn() -> Result<S> + 'a,
+        work: impl Fn(&mut S) -> Result<()> + 'a,
+        judge: impl Fn(&S) -> Result<Vec<T>> + 'a,
+    ) -> Self {
+        Self {
+            executor,
+            adapter: None,
+            timer: Timer::Wall,
+            extent,
+            start: Box::new(move || Ok(Box::new(Staged::new(start, work, judge)))),
         }
     }
 

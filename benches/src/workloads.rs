@@ -5,12 +5,17 @@
 
 use crate::workload::Task;
 
+pub mod batch_games;
+pub mod bimatrix_equilibria;
+pub mod cfr;
 pub mod chain;
 pub mod conv;
+mod convergence;
 pub mod inverse_gaussian;
 pub mod matmul;
 pub mod matmul_pair;
 pub mod matmul_scale;
+pub mod matrix_game;
 pub mod normality;
 pub mod similarity;
 pub mod similarity_pairs;
@@ -35,6 +40,10 @@ pub fn all(real_gpu: bool) -> Vec<Task> {
     tasks.extend(similarity_pairs::tasks(real_gpu));
     tasks.extend(inverse_gaussian::Function::ALL.map(inverse_gaussian::Function::task));
     tasks.push(normality::task());
+    tasks.push(batch_games::task());
+    tasks.extend(matrix_game::tasks());
+    tasks.extend(cfr::tasks());
+    tasks.extend(bimatrix_equilibria::tasks());
     tasks.extend(train_mnist::Net::ALL.map(train_mnist::Net::task));
     tasks
 }

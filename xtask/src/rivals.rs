@@ -14,12 +14,15 @@ use serde_json::json;
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
-Creates a Python environment with NumPy, SciPy, PyTorch and JAX, whose rows then stand in the
-table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA. Its
-compiled rival also needs a C++ compiler.
+Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel and Nashpy, whose rows
+then stand in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
+Its compiled rival also needs a C++ compiler. What cannot be installed here is said and left out:
+there are wheels of OpenSpiel for some versions of Python only. The games also have a rival in Rust:
+`cargo install cfr@0.6.2 --root DIR/cfr` adds it, DIR being that of the environment.
 
   --venv DIR        where (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
-  --packages LIST   what to install, by spaces (default: \"numpy scipy torch jax\"; may be empty)
+  --packages LIST   what to install, by spaces (default: \"numpy scipy torch jax open_spiel nashpy\";
+                    may be empty)
   --json            one JSON object instead of text
   --                what follows goes to `pip install`, an index for instance
 ";
@@ -28,7 +31,9 @@ compiled rival also needs a C++ compiler.
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 /// Name of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
-const PACKAGES: &str = "numpy scipy torch jax";
+const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy";
+/// Packages that are not to be built from source, which would take a toolchain and half an hour.
+const WHEELS_ONLY: &str = "--only-binary=open_spiel";
 
 struct Options {
     venv: PathBuf,
@@ -42,13 +47,17 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         print!("{HELP}");
         return Ok(ExitCode::SUCCESS);
     };
-    let python = create(&options)?;
+    let python = create(&options.venv)?;
+    let not_installed = install(&python, &options)?;
     if options.json {
         println!(
             "{}",
-            json!({"python": python, "packages": options.packages})
+            json!({"python": python, "packages": options.packages, "not_installed": not_installed})
         );
     } else {
+        for package in not_installed {
+            println!("not installed: {package}");
+        }
         println!("{PYTHON_VARIABLE}={}", python.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -101,25 +110,40 @@ fn python_of(venv: &Path) -> PathBuf {
     })
 }
 
-/// Creates the environment where it is absent, installs the packages, returns its Python.
-fn create(options: &Options) -> Result<PathBuf> {
-    let python = python_of(&options.venv);
+/// Creates the environment where it is absent, returns its Python.
+fn create(venv: &Path) -> Result<PathBuf> {
+    let python = python_of(venv);
     if !python.exists() {
         let system = if cfg!(windows) { "python" } else { "python3" };
-        let mut venv = Command::new(system);
-        venv.args(["-m", "venv"]).arg(&options.venv);
-        finish(venv, "a Python with its venv module is needed")?;
+        let mut command = Command::new(system);
+        command.args(["-m", "venv"]).arg(venv);
+        finish(command, "a Python with its venv module is needed")?;
     }
     ensure!(python.exists(), "{} was not created", python.display());
-    let packages: Vec<_> = options.packages.split_whitespace().collect();
-    if !packages.is_empty() {
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install"])
+    Ok(python)
+}
+
+/// Installs the packages: together, so that their versions fit, or else each that can be. Returns the others.
+fn install<'a>(python: &Path, options: &'a Options) -> Result<Vec<&'a str>> {
+    const OTHERWISE: &str = "pip could not install the packages";
+    let pip = |packages: &[&str]| {
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", WHEELS_ONLY])
             .args(packages)
             .args(&options.pip_args);
-        finish(pip, "pip could not install the packages")?;
+        finish(pip, OTHERWISE)
+    };
+    let packages: Vec<_> = options.packages.split_whitespace().collect();
+    if packages.is_empty() || pip(&packages).is_ok() {
+        return Ok(Vec::new());
     }
-    Ok(python)
+    let failed: Vec<&str> = packages
+        .iter()
+        .copied()
+        .filter(|package| pip(&[package]).is_err())
+        .collect();
+    ensure!(failed.len() < packages.len(), OTHERWISE);
+    Ok(failed)
 }
 
 /// Runs a command whose progress the user sees on stderr; stdout stays ours.
@@ -159,5 +183,30 @@ mod tests {
         assert_eq!(options.venv, PathBuf::from("/v"));
         assert_eq!(options.packages, "");
         assert_eq!(options.pip_args, [OsString::from("--pre")]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_installed_is_left_out() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = env::temp_dir().join(format!("rivals-test-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let python = folder.join("python");
+        let script = "#!/bin/sh\nfor word; do [ \"$word\" = open_spiel ] && exit 1; done; exit 0\n";
+        std::fs::write(&python, script).unwrap();
+        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let missing = |packages: &str| {
+            let options = Options {
+                venv: folder.clone(),
+                packages: packages.to_owned(),
+                pip_args: vec![],
+                json: false,
+            };
+            install(&python, &options).map(|missing| missing.join(" "))
+        };
+        assert_eq!(missing("numpy open_spiel nashpy").unwrap(), "open_spiel");
+        assert_eq!(missing("numpy nashpy").unwrap(), "");
+        assert!(missing("open_spiel").is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -29,7 +29,7 @@ usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
   --list          print `name/size` of the workloads and stop
   --data DIR      read the images from DIR: at least 50000 of 28 x 28 bytes, IDX, in a file named
                   train-images-idx3-ubyte or train-images-idx3-ubyte.gz
-  --no-rivals     do not start NumPy, PyTorch and JAX
+  --no-rivals     do not start NumPy, PyTorch and other people's programs
   --record        also add the record to benches/record/
   --out DIR       put bench/<date>.json and report/index.html under DIR (default: target)
   --json          print one JSON object per row instead of the table
@@ -387,7 +387,7 @@ fn without_labels(task: &Task) -> NotRun {
 
 fn no_rivals(why: &str, how: &str) -> NotRun {
     NotRun {
-        what: "rivals NumPy, PyTorch and JAX".to_owned(),
+        what: "rivals".to_owned(),
         why: why.to_owned(),
         how: how.to_owned(),
     }

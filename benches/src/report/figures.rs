@@ -1,10 +1,11 @@
 //! What a result shows: panels of lines side by side.
 //!
 //! Role: draws a [`Figure`] of a record, whatever workload it came from.
-//! Method: a hue a line, references dashed in grey; names stand in the upper right corner, in the colour of their line.
-//! Logarithmic axes leave out what is not positive.
+//! Method: a hue a line, references dashed in grey; names stand in the corner that is freest, in the colour of their line.
+//! Logarithmic axes leave out what is not positive. A map has no axes, one scale, and names at its places.
 
 use anyhow::Result;
+use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -22,8 +23,19 @@ const DASH: (i32, i32) = (6, 4);
 /// Lines of no more points show them, as discs of this radius.
 const MOST_DOTS: usize = 40;
 const DOT: i32 = 3;
-/// From one name to the next.
+/// From one name to the next, and from the edge to the first.
 const NAME_HEIGHT: i32 = 15;
+const GAP: i32 = 8;
+/// Width of a letter of a name, about.
+const LETTER: i32 = 6;
+/// Around a map, where the names of its places stand; and for what stands below it.
+const MAP_MARGIN: u32 = 34;
+const MAP_TITLE: u32 = 20;
+/// From a place to the middle of its name.
+const LIFT: i32 = 14;
+
+/// The drawing area of a panel, with its axes.
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
 /// Draws a figure as SVG.
 pub(super) fn draw(figure: &Figure) -> Result<String> {
@@ -43,7 +55,9 @@ fn draw_panel(canvas: &Canvas<'_>, panel: &Panel) -> Result<()> {
         .map(|line| points(line, panel.is_log))
         .collect();
     let all = || lines.iter().flatten();
-    if panel.is_log {
+    if panel.is_map {
+        map(canvas, panel, &lines)
+    } else if panel.is_log {
         let across = log_axis(all().map(|point| point.0));
         let up = log_axis(all().map(|point| point.1));
         chart(canvas, panel, &lines, (across, up), &mark)
@@ -113,17 +127,70 @@ where
         .axis_desc_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
         .draw()
         .map_err(drawing)?;
-    let (right, top) = {
-        let (xs, ys) = chart.plotting_area().get_pixel_range();
-        let (left_of, above) = canvas.get_pixel_range();
-        (xs.end - left_of.start, ys.start - above.start)
+    draw_lines(canvas, &mut chart, panel, lines)
+}
+
+/// Draws a map: the plane without axes, as large as it fits.
+fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<()> {
+    let places = panel.points.iter().map(|point| {
+        let [x, y] = point.at.map(f64::from);
+        (x, y)
+    });
+    let all: Vec<(f64, f64)> = lines.iter().flatten().copied().chain(places).collect();
+    let (across, up) = (
+        range(all.iter().map(|at| at.0)),
+        range(all.iter().map(|at| at.1)),
+    );
+    let (width, height) = canvas.dim_in_pixel();
+    let room = |pixels: u32, less: u32| f64::from(pixels.saturating_sub(less).max(1));
+    let room = [
+        room(width, 2 * MAP_MARGIN),
+        room(height, 2 * MAP_MARGIN + MAP_TITLE),
+    ];
+    let per_pixel = ((across.end - across.start) / room[0]).max((up.end - up.start) / room[1]);
+    let widened = |range: std::ops::Range<f64>, pixels: f64| {
+        let (middle, half) = (0.5 * (range.start + range.end), 0.5 * pixels * per_pixel);
+        middle - half..middle + half
     };
+    let mut chart = ChartBuilder::on(canvas)
+        .margin(MAP_MARGIN)
+        .margin_bottom(MAP_MARGIN + MAP_TITLE)
+        .build_cartesian_2d(widened(across, room[0]), widened(up, room[1]))
+        .map_err(drawing)?;
+    draw_lines(canvas, &mut chart, panel, lines)?;
+    let corner = canvas.get_base_pixel();
+    let middle = chart.plotting_area().get_pixel_range().1;
+    let middle = (middle.start + middle.end) / 2;
+    for point in &panel.points {
+        let at = chart.backend_coord(&(point.at[0].into(), point.at[1].into()));
+        let lift = if at.1 < middle { -LIFT } else { LIFT };
+        let at = (at.0 - corner.0, at.1 - corner.1);
+        let dot = Circle::new(at, DOT, Ink::Text.marker().filled());
+        canvas.draw(&dot).map_err(drawing)?;
+        let style = Ink::Text.text(SMALL, HPos::Center, VPos::Center);
+        let name = Text::new(point.name.clone(), (at.0, at.1 + lift), style);
+        canvas.draw(&name).map_err(drawing)?;
+    }
+    let below = [width / 2, height.saturating_sub(MAP_TITLE)];
+    let [x, y] = below.map(|pixels| i32::try_from(pixels).unwrap_or(0));
+    let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Center);
+    let title = Text::new(panel.x.clone(), (x, y), style);
+    canvas.draw(&title).map_err(drawing)
+}
+
+/// Draws the lines of a panel and names them.
+fn draw_lines<X, Y>(
+    canvas: &Canvas<'_>,
+    chart: &mut Chart<'_, '_, X, Y>,
+    panel: &Panel,
+    lines: &[Vec<(f64, f64)>],
+) -> Result<()>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
     for ((idx, line), points) in panel.lines.iter().enumerate().zip(lines) {
-        let ink = if line.is_reference {
-            Ink::Muted
-        } else {
-            Ink::hue(idx)
-        };
+        let ink = ink_of(idx, line);
         let style = ink.line(WIDTH);
         let drawn = points.iter().copied();
         if line.is_reference {
@@ -138,9 +205,64 @@ where
                 chart.draw_series(points.iter().map(dot)).map_err(drawing)?;
             }
         }
-        let height = top + 8 + NAME_HEIGHT * i32::try_from(idx).unwrap_or(0);
-        let text = ink.text(SMALL, HPos::Right, VPos::Center);
-        let name = Text::new(line.name.clone(), (right - 8, height), text);
+    }
+    let corner = canvas.get_base_pixel();
+    let local = |(x, y): (i32, i32)| (x - corner.0, y - corner.1);
+    let points = lines.iter().flatten();
+    let pixels: Vec<_> = points.map(|at| local(chart.backend_coord(at))).collect();
+    let (xs, ys) = chart.plotting_area().get_pixel_range();
+    let ends = [local((xs.start, ys.start)), local((xs.end, ys.end))];
+    names(canvas, panel, ends, &pixels)
+}
+
+fn ink_of(idx: usize, line: &Line) -> Ink {
+    if line.is_reference {
+        Ink::Muted
+    } else {
+        Ink::hue(idx)
+    }
+}
+
+/// Names the lines in the corner in which fewest of their points lie, the upper right one if several are as good.
+fn names(
+    canvas: &Canvas<'_>,
+    panel: &Panel,
+    [(left, top), (right, bottom)]: [(i32, i32); 2],
+    pixels: &[(i32, i32)],
+) -> Result<()> {
+    let named = panel.lines.iter().enumerate();
+    let named: Vec<_> = named.filter(|(_, line)| !line.name.is_empty()).collect();
+    let length = |(_, line): &(usize, &Line)| line.name.chars().count();
+    let extent = |number: usize, each: i32| i32::try_from(number).unwrap_or(0) * each + GAP;
+    let width = extent(named.iter().map(length).max().unwrap_or(0), LETTER);
+    let height = extent(named.len(), NAME_HEIGHT);
+    let hidden = |&(is_right, is_top): &(bool, bool)| {
+        let covers = |&&(x, y): &&(i32, i32)| {
+            let beside = if is_right { right - x } else { x - left };
+            let beyond = if is_top { y - top } else { bottom - y };
+            beside < width && beyond < height
+        };
+        pixels.iter().filter(covers).count()
+    };
+    let corners = [(true, true), (false, false), (true, false), (false, true)];
+    let (is_right, is_top) = corners
+        .into_iter()
+        .min_by_key(hidden)
+        .unwrap_or((true, true));
+    let first = if is_top {
+        top + GAP
+    } else {
+        bottom - height + GAP
+    };
+    for (place, (idx, line)) in named.into_iter().enumerate() {
+        let (x, across) = if is_right {
+            (right - GAP, HPos::Right)
+        } else {
+            (left + GAP, HPos::Left)
+        };
+        let text = ink_of(idx, line).text(SMALL, across, VPos::Center);
+        let y = first + extent(place, NAME_HEIGHT) - GAP;
+        let name = Text::new(line.name.clone(), (x, y), text);
         canvas.draw(&name).map_err(drawing)?;
     }
     Ok(())
@@ -163,6 +285,7 @@ mod tests {
                 y: "y".into(),
                 is_log,
                 lines: vec![line.clone(), line.as_reference()],
+                ..Panel::default()
             }],
         }
     }
@@ -186,7 +309,43 @@ mod tests {
             for is_log in [false, true] {
                 assert!(draw(&figure(is_log, points)).is_ok(), "{points:?}");
             }
+            let mut map = figure(false, points);
+            map.panels[0].is_map = true;
+            assert!(draw(&map).is_ok(), "{points:?}");
         }
         assert!(draw(&Figure::default()).is_ok());
+    }
+
+    /// The numbers of an attribute, in the order of the SVG.
+    fn numbers(svg: &str, attribute: &str) -> Vec<f64> {
+        let start = format!(" {attribute}=\"");
+        let rests = svg.split(&start).skip(1);
+        rests
+            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_map_has_one_scale_and_names_its_places() {
+        let mut map = figure(false, &[]);
+        let panel = &mut map.panels[0];
+        panel.is_map = true;
+        for (name, at) in [("a", (0.0, 0.0)), ("b", (4.0, 0.0)), ("c", (0.0, 4.0))] {
+            panel.points.push(crate::figure::Point::new(name, at));
+        }
+        let svg = draw(&map).unwrap();
+        for name in ["a", "b", "c", "x"] {
+            assert!(
+                svg.contains(&format!("\n{name}\n")),
+                "{name} is missing: {svg}"
+            );
+        }
+        let (xs, ys) = (numbers(&svg, "cx"), numbers(&svg, "cy"));
+        let (across, up) = (xs[1] - xs[0], ys[0] - ys[2]);
+        assert!(
+            (across - up).abs() <= 1.0 && across > 100.0,
+            "{across} {up}"
+        );
+        assert_eq!((xs[0], ys[0]), (xs[2], ys[1]));
     }
 }

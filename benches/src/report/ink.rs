@@ -26,7 +26,7 @@ pub(super) enum Ink {
 }
 
 /// Number of hues for adapters; further adapters start over.
-const ADAPTERS: u8 = 4;
+const ADAPTERS: u8 = 5;
 /// Plotters sizes text by line height and divides by this to get the size of the font.
 const LINE_HEIGHT: f64 = 1.24;
 
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn adapters_beyond_the_hues_start_over() {
-        let names: Vec<String> = (0..5).map(|idx| format!("gpu {idx}")).collect();
+        let names: Vec<String> = (0..6).map(|idx| format!("gpu {idx}")).collect();
         let ink = |idx: usize| Ink::of(&Place::Adapter(names[idx].clone()), &names);
-        assert_eq!(ink(0), ink(4));
-        assert_ne!(ink(0), ink(3));
+        assert_eq!(ink(0), ink(5));
+        assert_ne!(ink(0), ink(4));
     }
 }

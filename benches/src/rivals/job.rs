@@ -4,6 +4,7 @@
 //! files beside it; they are written, as inputs are, to a temporary folder that goes with the rival.
 
 use crate::machine::temporary_folder;
+use crate::workload::Part;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -51,6 +52,8 @@ pub struct Job<'a> {
     pub arrays: Vec<(&'a str, &'a [f32])>,
     /// Longest wait for one answer after the start.
     pub patience: Duration,
+    /// The leading rows that it does, if not all: a slow rival would take minutes a run.
+    pub part: Option<Part>,
 }
 
 impl<'a> Job<'a> {
@@ -69,6 +72,7 @@ impl<'a> Job<'a> {
             sizes: sizes.to_vec(),
             arrays: arrays.to_vec(),
             patience: PATIENCE,
+            part: None,
         };
         let on_cuda = libraries.iter().filter_map(|library| match *library {
             "torch" => Some(&"torch-cuda"),

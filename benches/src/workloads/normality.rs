@@ -122,6 +122,7 @@ impl Distances {
                     y: "density".to_owned(),
                     is_log: false,
                     lines: densities,
+                    ..Panel::default()
                 },
                 Panel {
                     x: "λ/μ".to_owned(),
@@ -131,6 +132,7 @@ impl Distances {
                         Line::through("measured", measured),
                         Line::of("0.3775 (λ/μ)^(-1/2)", ratios(), asymptote).as_reference(),
                     ],
+                    ..Panel::default()
                 },
             ],
         })

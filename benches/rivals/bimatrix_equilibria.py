@@ -1,0 +1,11 @@
+"""All equilibria of a bimatrix game: both players' strategies of each, the first action's share falling."""
+
+import protocol
+
+
+def with_nashpy(nashpy, a, b):
+    found = nashpy.Game(a, b).vertex_enumeration()
+    return sorted(([*x, *y] for x, y in found), key=lambda profile: [-round(p, 6) for p in profile])
+
+
+protocol.rival({"a": ("rows", "cols"), "b": ("rows", "cols")}, nashpy=with_nashpy, dtype="f64")

@@ -1,0 +1,387 @@
+//! Counterfactual regret minimisation in Leduc poker and Liar's dice.
+//!
+//! Role: the workloads `leduc-cfr` (a hundred iterations of CFR; and DCFR until NashConv is 10⁻³), `liars-dice-cfr` (ten
+//! iterations of CFR+) and `liars-dice-nash-conv` (the judgement of one profile). Rungs: `loops`, a walk over the tree;
+//! `host`, the compiled game; `isomorphic`, the same with Leduc's suits merged, which loses nothing. Rivals: OpenSpiel's
+//! solvers in C++, and the Rust program `cfr`, net of the time in which it reads the game.
+//! Method: what is learnt is judged by the oracle's best responses, out of the time, and must lie where the oracle's own
+//! learning leads. `cfr` lets both players learn at once, so that it may follow that path instead.
+//! Shapes: the result is NashConv, one number.
+//! Source: S0 names poker and larger card games as what regrets are for; Southey et al. 2005 (Leduc poker).
+
+mod plain;
+
+use super::convergence;
+use crate::figure::Figure;
+use crate::rivals::{Job, script};
+use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
+use anyhow::{Context, Result, bail, ensure};
+use games::extensive::{Arena, ExtensiveGame, Leduc, LiarsDice, Tree};
+use games::{Dynamics, Game, Profile, Run, Solution, Updates, nash_conv, solve};
+use gpu_wgsl::Gpu;
+use plain::{Learning, Plain};
+use tensor_core::compare::{Bound, compare};
+
+/// How near to the oracle's NashConv a solver's must lie after the same iterations.
+const NEAR: f64 = 1e-9;
+/// How near it must lie, relative to it, where ties at zero regret may be decided in another way.
+const ROUGHLY: f64 = 1e-4;
+/// NashConv to be reached, and how the rivals get there: iterations of OpenSpiel's CFR+, and of the other's DCFR. Neither
+/// stops there by itself; the check holds them to it.
+const TARGET: f64 = 1e-3;
+const OPEN_SPIEL_STEPS: usize = 750;
+const CFR_STEPS: usize = 32_000;
+/// Iterations that are enough for ours.
+const MANY: u64 = 1_000_000;
+/// Iterations that the picture shows.
+const SHOWN: u64 = 2000;
+
+/// What is done in a game.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    /// So many iterations of CFR, or CFR+.
+    Learn { iterations: usize, plus: bool },
+    /// Learning by DCFR until NashConv is [`TARGET`].
+    Reach,
+    /// NashConv of the uniform profile.
+    Judge,
+}
+
+/// Gives the tasks.
+#[must_use]
+pub fn tasks() -> Vec<Task> {
+    const ASKS: [(&str, &str, usize, Ask); 4] = [
+        (
+            "leduc-cfr",
+            "936x100",
+            0,
+            Ask::Learn {
+                iterations: 100,
+                plus: false,
+            },
+        ),
+        ("leduc-cfr", "936-to-1e-3", 0, Ask::Reach),
+        (
+            "liars-dice-cfr",
+            "24576x10",
+            6,
+            Ask::Learn {
+                iterations: 10,
+                plus: true,
+            },
+        ),
+        ("liars-dice-nash-conv", "24576", 6, Ask::Judge),
+    ];
+    let task = |(name, size, faces, ask): (&'static str, &str, _, _)| {
+        let owned = size.to_owned();
+        Task {
+            name,
+            size: size.to_owned(),
+            needs_labels: false,
+            program: None,
+            prepare: Box::new(move |_| Ok(Box::new(Cfr::new(name, &owned, faces, ask)?))),
+        }
+    };
+    ASKS.map(task).into()
+}
+
+/// A game in all forms that it is needed in.
+#[derive(Debug)]
+struct Board {
+    executor: &'static str,
+    plain: Plain,
+    tree: Tree,
+    arena: Arena,
+}
+
+impl Board {
+    fn of<G: ExtensiveGame>(executor: &'static str, game: &G) -> Result<Self> {
+        let tree = Tree::of(game)?;
+        Ok(Self {
+            executor,
+            plain: Plain::of(game),
+            arena: Arena::from_tree(&tree)?,
+            tree,
+        })
+    }
+
+    /// Judges a profile by the oracle's best responses.
+    fn judged(&self, profile: &Profile) -> Result<Vec<f64>> {
+        Ok(vec![self.plain.nash_conv_of(&self.tree, profile)?])
+    }
+
+    fn uniform(&self) -> Profile {
+        let of_player = |player| {
+            let choices = self.arena.choices(player).into_iter();
+            choices.flat_map(|n| vec![1.0 / n as f64; n]).collect()
+        };
+        [0, 1].map(of_player).into()
+    }
+}
+
+/// A piece of work on a game, with the truth about it.
+#[derive(Debug)]
+pub struct Cfr {
+    name: &'static str,
+    size: String,
+    faces: usize,
+    ask: Ask,
+    /// The first is the game itself, others its equals.
+    boards: Vec<Board>,
+    /// NashConv that the oracle finds; of learning, with alternating and with simultaneous updates.
+    truth: Vec<f64>,
+}
+
+impl Cfr {
+    fn new(name: &'static str, size: &str, faces: usize, ask: Ask) -> Result<Self> {
+        let boards = if faces == 0 {
+            vec![
+                Board::of("host", &Leduc::new())?,
+                Board::of("isomorphic", &Leduc::isomorphic())?,
+            ]
+        } else {
+            vec![Board::of("host", &LiarsDice::new(faces, 1)?)?]
+        };
+        let plain = &boards[0].plain;
+        let sets = plain.n_sets().to_string();
+        ensure!(size.starts_with(&sets), "{name}/{size} has {sets} sets");
+        let truth = match ask {
+            Ask::Learn { iterations, plus } => [Updates::Alternating, Updates::Simultaneous]
+                .map(|updates| {
+                    let mut learning = Learning::new(plain, plus, updates);
+                    learning.advance(iterations);
+                    learning.nash_conv()
+                })
+                .into(),
+            Ask::Reach => vec![TARGET],
+            Ask::Judge => vec![plain.uniform_nash_conv()],
+        };
+        Ok(Self {
+            name,
+            size: size.to_owned(),
+            faces,
+            ask,
+            boards,
+            truth,
+        })
+    }
+
+    fn extent(&self) -> Extent {
+        let Board { plain, arena, .. } = &self.boards[0];
+        let n_actions: usize = [0, 1]
+            .map(|player| arena.choices(player).iter().sum())
+            .iter()
+            .sum();
+        Extent {
+            part: Part::whole(1),
+            work: match self.ask {
+                Ask::Learn { iterations, .. } => Work::Iterations(iterations as f64),
+                Ask::Reach | Ask::Judge => Work::Games(1.0),
+            },
+            // What ends pay, and a profile.
+            bytes: ((plain.n_ends() + n_actions) * size_of::<f64>()) as f64,
+        }
+    }
+
+    /// The rung of the oracle, where it has the work.
+    fn loops(&self) -> Option<Rung<'_>> {
+        let plain = &self.boards[0].plain;
+        match self.ask {
+            Ask::Learn { iterations, plus } => Some(Rung::judged(
+                "loops",
+                self.extent(),
+                move || Ok(Learning::new(plain, plus, Updates::Alternating)),
+                move |learning| {
+                    learning.advance(iterations);
+                    Ok(())
+                },
+                |learning| Ok(vec![learning.nash_conv()]),
+            )),
+            Ask::Reach => None,
+            Ask::Judge => Some(Rung::on_cpu("loops", self.extent(), 1, |out| {
+                out[0] = plain.uniform_nash_conv();
+                Ok(())
+            })),
+        }
+    }
+
+    fn rung<'a>(&'a self, board: &'a Board) -> Rung<'a> {
+        let (executor, extent, arena) = (board.executor, self.extent(), &board.arena);
+        match self.ask {
+            Ask::Learn { iterations, plus } => Rung::judged(
+                executor,
+                extent,
+                move || {
+                    let dynamics = if plus {
+                        Dynamics::regret_matching_plus()
+                    } else {
+                        Dynamics::regret_matching()
+                    };
+                    Ok(Run::new(arena, &dynamics)?)
+                },
+                move |run| {
+                    run.advance(iterations as u64);
+                    Ok(())
+                },
+                |run| board.judged(&run.average()),
+            ),
+            Ask::Reach => Rung::judged(
+                executor,
+                extent,
+                || Ok(None),
+                move |solution: &mut Option<Solution>| {
+                    let dynamics = dcfr().iterations(MANY).until(TARGET);
+                    *solution = Some(solve(arena, &dynamics)?);
+                    Ok(())
+                },
+                |solution| board.judged(&solution.as_ref().context("no solution")?.strategies),
+            ),
+            Ask::Judge => {
+                let uniform = board.uniform();
+                Rung::on_cpu(executor, extent, 1, move |out| {
+                    out[0] = nash_conv(arena, &uniform)?;
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    fn rivals(&self) -> Vec<Job<'_>> {
+        let job = |library, iterations: usize, plus: bool| {
+            let sizes = [
+                ("faces", self.faces),
+                ("iterations", iterations),
+                ("plus", plus.into()),
+            ];
+            Job::each(&[library], script!("cfr.py"), &sizes, &[])
+        };
+        match self.ask {
+            // The other program has no CFR+ of the same weights.
+            Ask::Learn { iterations, plus } if plus => job("open_spiel", iterations, true),
+            Ask::Learn { iterations, .. } => ["open_spiel", "cfr"]
+                .map(|library| job(library, iterations, false))
+                .concat(),
+            Ask::Reach => [
+                job("open_spiel", OPEN_SPIEL_STEPS, true),
+                job("cfr", CFR_STEPS, true),
+            ]
+            .concat(),
+            Ask::Judge => job("open_spiel", 0, false),
+        }
+    }
+
+    fn check(&self, result: &[f64]) -> Result<()> {
+        let [found] = result else {
+            bail!("NashConv is one number, not {}", result.len());
+        };
+        let near = |truth: f64, by: f64| -> Result<()> {
+            compare([*found], [truth], &Bound::exact().or_absolute(by))?;
+            Ok(())
+        };
+        match self.truth[..] {
+            [target] if self.ask == Ask::Reach => ensure!(
+                (0.0..=target).contains(found),
+                "NashConv is {found}, it must be {target} at most"
+            ),
+            [truth] => near(truth, NEAR)?,
+            [alternating, simultaneous] => near(alternating, NEAR)
+                .or_else(|error| near(simultaneous, ROUGHLY * simultaneous).or(Err(error)))?,
+            _ => bail!("there is no truth"),
+        }
+        Ok(())
+    }
+
+    /// Shows how the variants of CFR converge.
+    fn figure(&self) -> Result<Figure> {
+        let variants = [
+            ("CFR", Dynamics::regret_matching()),
+            ("CFR+", Dynamics::regret_matching_plus()),
+            ("LCFR", Dynamics::linear()),
+            ("DCFR(1.5, 0, 2)", dcfr()),
+            ("PCFR+", Dynamics::predictive_regret_matching_plus()),
+        ];
+        let caption = "NashConv of the average profile in Leduc poker, by best responses; left by iterations, right by the \
+            time that they took.";
+        convergence::figure(&self.boards[0].arena, caption, SHOWN, &variants)
+    }
+}
+
+fn dcfr() -> Dynamics {
+    Dynamics::discounted(1.5, 0.0, 2.0)
+}
+
+impl Problem for Cfr {
+    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+        let mut rungs: Vec<Rung<'a>> = self.loops().into_iter().collect();
+        rungs.extend(self.boards.iter().map(|board| self.rung(board)));
+        let is_shown = matches!(self.ask, Ask::Reach);
+        Workload {
+            name: self.name,
+            source: "S0",
+            size: self.size.clone(),
+            whole: self.extent(),
+            n_losses: 0,
+            figure: if is_shown {
+                Some(Box::new(|_| self.figure()))
+            } else {
+                None
+            },
+            rungs,
+            rivals: self.rivals(),
+            left_out: Vec::new(),
+            check: Box::new(|result, _| self.check(f64::of(result)?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs every rung of a piece of work once and checks what it gives.
+    fn check_rungs(ask: Ask, faces: usize, sets: &str) {
+        let cfr = Cfr::new("test", sets, faces, ask).unwrap();
+        let workload = cfr.workload(&[]);
+        assert!(workload.rungs.len() >= 2);
+        for rung in workload.rungs {
+            let mut contestant = (rung.start)().unwrap();
+            contestant.run(1).unwrap();
+            let result = contestant.result().unwrap();
+            (workload.check)(&result, Part::whole(1)).unwrap();
+        }
+    }
+
+    #[test]
+    fn all_rungs_end_where_the_oracle_does() {
+        let ask = |iterations, plus| Ask::Learn { iterations, plus };
+        check_rungs(ask(10, false), 0, "936");
+        check_rungs(ask(10, true), 3, "192");
+        check_rungs(Ask::Judge, 3, "192");
+        check_rungs(Ask::Reach, 0, "936");
+    }
+
+    #[test]
+    fn other_results_are_refused() {
+        let ask = Ask::Learn {
+            iterations: 3,
+            plus: false,
+        };
+        let cfr = Cfr::new("test", "192", 3, ask).unwrap();
+        let [alternating, simultaneous] = cfr.truth[..] else {
+            panic!("two paths of learning")
+        };
+        for (found, is_right) in [
+            (alternating, true),
+            (simultaneous, true),
+            (alternating + 1e-7, false),
+            (f64::NAN, false),
+            (0.0, false),
+        ] {
+            assert_eq!(cfr.check(&[found]).is_ok(), is_right, "{found}");
+        }
+        assert!(cfr.check(&[]).is_err());
+        let target = Cfr::new("test", "936", 0, Ask::Reach).unwrap();
+        assert!(target.check(&[TARGET]).is_ok());
+        assert!(target.check(&[1.01 * TARGET]).is_err() && target.check(&[f64::NAN]).is_err());
+    }
+}
