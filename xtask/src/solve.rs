@@ -27,7 +27,8 @@ solve: the equilibrium of a game file
 
 usage: cargo xtask solve FILE [--csv | --json] [--learn] [--iterations N] [--until X] [--within SECONDS]
 
-  FILE              a game in Gambit's format .nfg or .efg; the first word tells which
+  FILE              a game in Gambit's format .nfg or .efg; the first word tells which. A strategic game may have any
+                    number of players, an extensive one two
   --csv             print equilibrium,player,set,action,probability,fraction; the last is empty unless proved
   --json            print the same, and first how it was found, as one JSON object a line
   --learn           learn by regret even where a proof could be had
@@ -290,7 +291,10 @@ fn learn_strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
 /// Learns, and shows how far it is where somebody looks.
 fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
     let range = game.range();
-    let until = options.until.unwrap_or(TARGET * range);
+    // Without a range there is nothing to gain, and 0 would stop no run.
+    let until = options
+        .until
+        .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
     let dynamics = Dynamics::default()
         .iterations(options.iterations)
         .until(until)

@@ -13,6 +13,8 @@ use crate::{Dynamics, Error, Result, Rule, Updates};
 use ndarray::{Array2, Array3};
 use pulp::Simd;
 
+/// Most iterations of a batch, whose factors are worked out beforehand.
+const MAX_ITERATIONS: u64 = 1 << 20;
 /// Games abreast: several of a CPU's vectors, since one game's operations wait for one another.
 const LANES: usize = 32;
 
@@ -121,22 +123,16 @@ impl Batch {
 
     /// Does the dynamics' iterations in every game; what else the dynamics' stop says is not looked at.
     ///
-    /// Cost: for 3×3 games and regret matching some 50 additions and multiplications an iteration.
+    /// Cost: for 3×3 games and regret matching 84 additions and multiplications an iteration, and some comparisons.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning, as for Hedge without a rate of its own:
-    /// it would be another one in each game.
+    /// it would be another one in each game; [`Error::TooLarge`] above 2^20 iterations.
     pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
         let ticks = self.ticks(dynamics)?;
         let (_, n_rows, n_cols) = self.gains.dim();
-        let solve = |first: usize| {
-            learn_group(
-                [n_rows, n_cols],
-                &self.abreast(first),
-                dynamics.updates,
-                &ticks,
-            )
-        };
+        let solve =
+            |first: usize| learn_group([n_rows, n_cols], &self.abreast(first), dynamics, &ticks);
         Ok(self.solution(solve))
     }
 
@@ -221,18 +217,27 @@ impl Batch {
                 must: "given, the same for all games",
             });
         }
+        let iterations = dynamics.stop.iterations;
+        if iterations > MAX_ITERATIONS {
+            return Err(Error::TooLarge {
+                operation: "Batch::solve",
+                what: "number of iterations",
+                needed: iterations.into(),
+                limit: MAX_ITERATIONS.into(),
+            });
+        }
         let tick = |t| Tick {
             step: dynamics.step(t, range),
             weight: dynamics.weight(t),
         };
-        Ok((1..=dynamics.stop.iterations).map(tick).collect())
+        Ok((1..=iterations).map(tick).collect())
     }
 }
 
 simd! {
     /// Learns in the games abreast.
-    fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [Vector], updates: Updates, ticks: &'a [Tick]) -> Group {
-        learn_sized(simd, shape, gains, updates, ticks)
+    fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [Vector], dynamics: &'a Dynamics, ticks: &'a [Tick]) -> Group {
+        learn_sized(simd, shape, gains, dynamics, ticks)
     }
 }
 
@@ -242,15 +247,15 @@ fn learn_sized<S: Simd>(
     simd: S,
     shape: [usize; 2],
     gains: &[Vector],
-    updates: Updates,
+    dynamics: &Dynamics,
     ticks: &[Tick],
 ) -> Group {
     let zero = simd.splat_f64s(0.0);
     macro_rules! sized {
         ($($rows:literal $cols:literal,)+) => {
             match shape {
-                $([$rows, $cols] => learn(simd, [zero; $rows], [zero; $cols], gains, updates, ticks),)+
-                [n_rows, n_cols] => learn(simd, vec![zero; n_rows], vec![zero; n_cols], gains, updates, ticks),
+                $([$rows, $cols] => learn(simd, [zero; $rows], [zero; $cols], gains, dynamics, ticks),)+
+                [n_rows, n_cols] => learn(simd, vec![zero; n_rows], vec![zero; n_cols], gains, dynamics, ticks),
             }
         };
     }
@@ -266,20 +271,20 @@ fn learn<S: Simd, R: Numbers<S>, C: Numbers<S>>(
     rows: R,
     cols: C,
     gains: &[Vector],
-    updates: Updates,
+    dynamics: &Dynamics,
     ticks: &[Tick],
 ) -> Group {
     let (n_rows, n_cols) = (rows.as_ref().len(), cols.as_ref().len());
     let n_parts = LANES / S::F64_LANES;
     let pair = |part| Pair {
         gains: Gains { cells: gains, part },
-        row: Player::new(simd, rows.clone()),
-        col: Player::new(simd, cols.clone()),
+        row: Player::new(simd, rows.clone(), dynamics),
+        col: Player::new(simd, cols.clone(), dynamics),
     };
     let mut pairs: Vec<Pair<'_, R, C>> = (0..n_parts).map(pair).collect();
     for tick in ticks {
         for pair in &mut pairs {
-            pair.iterate(simd, updates, tick);
+            pair.iterate(simd, dynamics.updates, tick);
         }
     }
     let zero = Vector([0.0; LANES]);
@@ -339,13 +344,15 @@ struct Player<N> {
 
 impl<N> Player<N> {
     #[inline(always)]
-    fn new<S: Simd>(simd: S, zeros: N) -> Self
+    fn new<S: Simd>(simd: S, zeros: N, dynamics: &Dynamics) -> Self
     where
         N: Numbers<S>,
     {
         let mut strategy = zeros.clone();
-        let equal = 1.0 / strategy.as_ref().len() as f64;
-        strategy.as_mut().fill(simd.splat_f64s(equal));
+        let n_actions = strategy.as_ref().len();
+        for (action, p) in strategy.as_mut().iter_mut().enumerate() {
+            *p = simd.splat_f64s(dynamics.first(action, n_actions));
+        }
         Self {
             strategy,
             regrets: zeros.clone(),

@@ -108,7 +108,7 @@ const MAX_POWER: f64 = 16.0;
 const DEFAULT_ITERATIONS: u64 = 1000;
 
 impl Default for Dynamics {
-    /// Gives [`Self::predictive_regret_matching_plus`], the fastest of those here on most games.
+    /// Gives [`Self::predictive_regret_matching_plus`].
     fn default() -> Self {
         Self::predictive_regret_matching_plus()
     }
@@ -283,6 +283,15 @@ impl Dynamics {
         }
     }
 
+    /// Gives the probability with which a player of so many actions starts with one.
+    pub(crate) fn first(&self, action: usize, n_actions: usize) -> f64 {
+        if self.rule == Rule::FictitiousPlay {
+            f64::from(u8::from(action == 0))
+        } else {
+            1.0 / n_actions as f64
+        }
+    }
+
     /// Gives the weight of iteration `t` in the average.
     pub(crate) fn weight(&self, t: u64) -> f64 {
         power(t, self.average)
@@ -325,7 +334,7 @@ impl Dynamics {
 
     /// Tells whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
     ///
-    /// It is with simultaneous updates, a uniform average and regrets that are sums of all; else it bounds nothing.
+    /// It is with simultaneous updates, a uniform average and regrets that are sums of all.
     pub(crate) fn regrets_are_nash_conv(&self) -> bool {
         let plain = !matches!(
             self.rule,

@@ -1,7 +1,7 @@
 //! Equilibria of games: by regret, as fast as the machine allows, and exactly, with a certificate.
 //!
 //! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
-//! equilibrium. What a solver claims is always measured by a best response that shares nothing with it.
+//! equilibrium. What a solver claims is always measured by a best response, which sees the profile and not how it was found.
 //!
 //! | a game is | type | equilibrium by learning | with a proof |
 //! |---|---|---|---|
@@ -32,7 +32,7 @@
 //! ([`exploitability`]) is that over the number of players. In a zero-sum game the value of a profile is within NashConv of
 //! the game's. The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are
 //! simultaneous, the average uniform and sums of regrets neither clipped nor discounted ([`Solution::regret_nash_conv`]).
-//! With any other scheme they bound nothing and are not given.
+//! Elsewhere they are not it, and not given.
 //!
 //! # Source
 //! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete information"; each rule's

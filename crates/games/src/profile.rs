@@ -25,12 +25,16 @@ pub struct BestResponses {
 }
 
 impl BestResponses {
-    /// Gives the sum over players of what a best response gains; 0 at an equilibrium and nowhere else.
+    /// Gives the sum over players of what a best response gains: 0 at an equilibrium and nowhere else, up to rounding.
     #[must_use]
     pub fn nash_conv(&self) -> f64 {
         let pairs = self.best_values.iter().zip(&self.values);
-        // A best response never loses; what rounding makes of a gain of 0 is not a loss.
-        pairs.map(|(best, value)| (best - value).max(0.0)).sum()
+        let gain = |(best, value): (&f64, &f64)| {
+            let gain = best - value;
+            // A best response never loses; what rounding makes of a gain of 0 is not a loss. NaN stays NaN.
+            if gain < 0.0 { 0.0 } else { gain }
+        };
+        pairs.map(gain).sum()
     }
 }
 

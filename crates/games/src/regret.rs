@@ -114,6 +114,7 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Part) 
             first(simd, highest, regrets, strategy, part);
         }
         Step::Replicate { step } => {
+            accumulate(simd, worth, values, regrets, part);
             let (one, step) = (simd.splat_f64s(1.0), simd.splat_f64s(step));
             let mut total = zero;
             for (values, strategy) in values.chunks_exact(of).zip(strategy.chunks_exact_mut(of)) {
@@ -184,7 +185,7 @@ pub(crate) fn first<S: Simd>(
 pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Part) -> S::f64s {
     let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
     for values in values.chunks_exact(part.of) {
-        highest = greater(simd, values[part.at], highest);
+        highest = simd.max_f64s(values[part.at], highest);
     }
     highest
 }
@@ -202,14 +203,23 @@ fn accumulate<S: Simd>(
     let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
     for (values, regrets) in values.chunks_exact(of).zip(regrets.chunks_exact_mut(of)) {
         regrets[at] = simd.add_f64s(regrets[at], simd.sub_f64s(values[at], worth));
-        highest = greater(simd, regrets[at], highest);
+        highest = simd.max_f64s(regrets[at], highest);
     }
     highest
 }
 
-#[inline(always)]
-fn greater<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
-    simd.max_f64s(a, b)
+/// Gives probabilities in proportion to what is positive, equal ones if nothing is: a single set, without its regrets.
+pub(crate) fn matched(numbers: &[f64]) -> Vec<f64> {
+    let total: f64 = numbers.iter().map(|number| number.max(0.0)).sum();
+    let equal = 1.0 / numbers.len() as f64;
+    let share = |number: &f64| {
+        if total > 0.0 {
+            number.max(0.0) / total
+        } else {
+            equal
+        }
+    };
+    numbers.iter().map(share).collect()
 }
 
 /// Divides by the sum; where there is none, all actions are equally likely.

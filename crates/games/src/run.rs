@@ -3,7 +3,7 @@
 //! Role: the one loop that all games and all dynamics share: iterations, checkpoints, stopping, resuming.
 //! Method: at checkpoints, ever further apart, the average profile is judged by best responses.
 
-use crate::profile::{Game, Profile};
+use crate::profile::{self, Game, Profile};
 use crate::simd::Numbers;
 use crate::{Dynamics, Error, Result, Rule, Updates};
 use std::ops::ControlFlow;
@@ -24,6 +24,8 @@ const CLOCK_EVERY: Duration = Duration::from_millis(2);
 pub struct State {
     /// Iterations done.
     pub iteration: u64,
+    /// How it was learnt.
+    pub(crate) dynamics: Dynamics,
     pub(crate) players: Vec<Learner>,
 }
 
@@ -62,6 +64,9 @@ pub trait Play {
 
     /// Gives the average profile.
     fn average(&self, state: &State) -> Profile;
+
+    /// Gives the profile that is played next.
+    fn playing(&self, state: &State) -> Profile;
 
     /// Gives an equilibrium that a profile is near to, if it can be found.
     fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
@@ -116,7 +121,7 @@ pub struct Solution {
     /// NashConv over the number of players.
     pub exploitability: f64,
     /// `(max R₁ + max R₂) / N` where that is NashConv (simultaneous updates, uniform average, plain sums of regrets, a
-    /// zero-sum strategic game), else nothing: elsewhere it bounds nothing.
+    /// zero-sum strategic game), else nothing.
     pub regret_nash_conv: Option<f64>,
     /// Iterations done.
     pub iterations: u64,
@@ -212,10 +217,11 @@ impl<'g, G: Game> Run<'g, G> {
     /// Goes on from a state of another run of the same game.
     ///
     /// # Errors
-    /// Beside those of [`solve`], [`Error::StateInvalid`] if the state is not of a game of this shape, or holds numbers
-    /// that no run makes.
+    /// Beside those of [`solve`], [`Error::StateInvalid`] if the state is not of a game of this shape, was learnt by another
+    /// rule, other updates or another average, or holds numbers that no run makes; [`Error::ProfileInvalid`] if what is
+    /// played next is no profile.
     pub fn resume(game: &'g G, dynamics: &Dynamics, state: State) -> Result<Self> {
-        check_state(&state, &game.start(dynamics))?;
+        check_state(game, &state, &game.start(dynamics))?;
         Self::from_state(game, dynamics, state)
     }
 
@@ -257,17 +263,25 @@ impl<'g, G: Game> Run<'g, G> {
         self.game.average(&self.state)
     }
 
+    /// Gives the profile that is played next.
+    pub fn playing(&self) -> Profile {
+        self.game.playing(&self.state)
+    }
+
     /// Learns until the dynamics' stop.
     pub fn finish(mut self, mut progress: impl FnMut(&Checkpoint) -> ControlFlow<()>) -> Solution {
         let stop = self.dynamics.stop;
         loop {
             let done = self.state.iteration;
-            let next = (done + 1 + done / CHECKPOINT_SHARE).min(stop.iterations);
+            let next = done
+                .saturating_add(1 + done / CHECKPOINT_SHARE)
+                .min(stop.iterations);
             let in_time = self.advance_in_time(next, stop.time);
             let mut look = self.look();
             if let Some(polished) = self.polish(look.nash_conv) {
                 look = polished;
             }
+            let broken = progress(&look).is_break();
             let stopped = if look.nash_conv <= stop.nash_conv && stop.nash_conv > 0.0 {
                 Some(Stopped::AtTarget)
             } else if self.state.iteration >= stop.iterations {
@@ -275,7 +289,7 @@ impl<'g, G: Game> Run<'g, G> {
             } else if !in_time {
                 Some(Stopped::AfterTime)
             } else {
-                progress(&look).is_break().then_some(Stopped::ByCaller)
+                broken.then_some(Stopped::ByCaller)
             };
             if let Some(stopped) = stopped {
                 return self.solution(stopped);
@@ -367,9 +381,22 @@ fn polish_from<G: Game>(game: &G) -> u64 {
     n_numbers as u64 / 4
 }
 
-/// Refuses a state that is not of the shape of a game's first one.
-fn check_state(state: &State, first: &State) -> Result<()> {
+/// Refuses a state that no run of a game makes that started with another one.
+fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
     let invalid = |fault: String| Err(Error::StateInvalid { fault });
+    let how = |state: &State| {
+        let Dynamics {
+            rule,
+            updates,
+            average,
+            ..
+        } = state.dynamics;
+        (rule, updates, average)
+    };
+    if how(state) != how(first) {
+        let fault = format!("it was learnt by {:?}, not by {:?}", how(state), how(first));
+        return invalid(fault);
+    }
     if state.players.len() != first.players.len() {
         return invalid(format!(
             "it has {} players, the game {}",
@@ -401,8 +428,11 @@ fn check_state(state: &State, first: &State) -> Result<()> {
                 ));
             }
         }
+        if !given.sum.iter().sum::<f64>().is_finite() {
+            return invalid(format!("player {player}'s sum is too large"));
+        }
     }
-    Ok(())
+    profile::check("Run::resume", game, &game.playing(state))
 }
 
 /// Gives the players' numbers, in the order of updates.

@@ -1,6 +1,6 @@
 //! Functions for the SIMD that this CPU has, chosen at run time.
 //!
-//! Role: the only place that knows how that is done, and what [`LANES`] lanes are made of.
+//! Role: the only place that knows how that is done, and what [`LANES`] lanes are made of. (Batches put more abreast.)
 //! Method: `LANES` numbers abreast are one vector of the widest CPUs and several parts of it on others; lanes never meet,
 //! and no multiply-add is fused, so every CPU gives the same bits. Explicit vectors are needed: of plain loops over arrays
 //! of eight, compilers made scalars.

@@ -6,6 +6,7 @@
 //! Method: as the note has it, but games need not be square. The first two strategies are both uniform.
 //! Source: the PyTorch snippet of the note "Approximate Nash equilibrium by regret matching" (2023).
 
+use crate::regret::matched;
 use crate::strategic::StrategicGame;
 use crate::{MatrixGame, Profile, draw::draw};
 use rand::Rng;
@@ -86,7 +87,8 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Gives the note's estimate of the error: twice the largest sum of regrets of either player over the iterations.
+    /// Gives the note's estimate of the error: twice the largest sum of regrets of either player over the iterations; NaN before
+    /// the first.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         let regrets = self.regrets.iter().flatten().copied();
@@ -98,15 +100,7 @@ impl<'g> SourceOrder<'g> {
         for player in 0..2 {
             let (regrets, strategy) = (&mut self.regrets[player], &mut self.strategies[player]);
             // The order of the note: the strategy first, from regrets that lack this iteration's.
-            let total: f64 = regrets.iter().map(|regret| regret.max(0.0)).sum();
-            let equal = 1.0 / strategy.len() as f64;
-            for (p, regret) in strategy.iter_mut().zip(&*regrets) {
-                *p = if total > 0.0 {
-                    regret.max(0.0) / total
-                } else {
-                    equal
-                };
-            }
+            *strategy = matched(regrets);
             for (regret, value) in regrets.iter_mut().zip(&values[player]) {
                 *regret += value - worth[player];
             }

@@ -6,7 +6,7 @@
 )]
 
 use games::ndarray::{Array3, Axis};
-use games::{Batch, Dynamics, MatrixGame, Updates, solve};
+use games::{Batch, Dynamics, MatrixGame, Rule, Updates, solve};
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::rng::Philox;
 
@@ -25,6 +25,12 @@ fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
         Dynamics::default(),
         Dynamics::regret_matching().updates(Updates::Simultaneous),
         Dynamics::discounted(1.5, 0.0, 2.0),
+        Dynamics::fictitious_play(),
+        Dynamics::replicator(0.2),
+        Dynamics {
+            rule: Rule::Hedge { rate: Some(0.7) },
+            ..Dynamics::hedge()
+        },
     ];
     for (key, shape) in [[1, 1, 1], [9, 3, 3], [8, 2, 4], [17, 5, 3], [3, 1, 6]]
         .into_iter()
@@ -54,4 +60,40 @@ fn no_games_are_a_batch_and_empty_games_are_not() {
     assert!(Batch::zero_sum(Array3::<f64>::zeros((2, 0, 3))).is_err());
     assert!(Batch::zero_sum(Array3::from_elem((1, 2, 2), f64::NAN)).is_err());
     assert!(none.solve(&Dynamics::hedge()).is_err());
+    assert!(
+        none.solve(&Dynamics::default().iterations(u64::MAX))
+            .is_err()
+    );
+}
+
+#[test]
+fn a_game_does_not_depend_on_the_games_beside_it() {
+    let gains = random([40, 3, 3], 5);
+    let dynamics = Dynamics::default().iterations(50);
+    let all = Batch::zero_sum(gains.clone())
+        .unwrap()
+        .solve(&dynamics)
+        .unwrap();
+    for game in [0, 7, 31, 32, 39] {
+        let one = gains
+            .slice_axis(Axis(0), (game..game + 1).into())
+            .to_owned();
+        let one = Batch::zero_sum(one).unwrap().solve(&dynamics).unwrap();
+        assert_eq!(one.rows.row(0), all.rows.row(game));
+        assert_eq!(one.nash_conv[0], all.nash_conv[game]);
+    }
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let batch = Batch::zero_sum(random([200, 4, 3], 6)).unwrap();
+    let solve = |n_threads| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(n_threads)
+            .build()
+            .unwrap();
+        pool.install(|| batch.solve(&Dynamics::default().iterations(40)).unwrap())
+    };
+    assert_eq!(solve(1), solve(3));
 }

@@ -39,6 +39,10 @@ fn every_rule_learns_to_play() {
         let game = random(n_rows, n_cols, key as u64);
         for (dynamics, bound) in sure {
             let solution = solve(&game, &dynamics.iterations(4000)).unwrap();
+            if let Some(regrets) = solution.regret_nash_conv {
+                let bound = Bound::exact().or_absolute(1e-12);
+                assert_close([regrets], [solution.nash_conv], bound);
+            }
             assert!(
                 solution.nash_conv <= bound,
                 "{dynamics:?}: {}",
@@ -326,6 +330,15 @@ fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
     );
     let mut broken = serde_json::to_value(run.state()).unwrap();
     broken["players"][1]["strategy"][2] = (-0.5).into();
-    let broken: games::State = serde_json::from_value(broken).unwrap();
-    assert!(Run::resume(&game, &dynamics, broken).is_err());
+    let refused = |value: serde_json::Value| {
+        let state: games::State = serde_json::from_value(value).unwrap();
+        Run::resume(&game, &dynamics, state).is_err()
+    };
+    assert!(refused(broken));
+    let mut broken = serde_json::to_value(run.state()).unwrap();
+    broken["players"][1]["strategy"] = vec![5.0; 5].into();
+    assert!(refused(broken));
+    let mut broken = serde_json::to_value(run.state()).unwrap();
+    broken["players"][0]["sum"] = vec![1.7e308; 9].into();
+    assert!(refused(broken));
 }

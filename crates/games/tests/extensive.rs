@@ -5,7 +5,7 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
-use games::extensive::{ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree};
+use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Node, Sequences, Tree};
 
 /// Ends, decision nodes, chance nodes, and each player's information sets and sequences.
 fn sizes(game: &impl ExtensiveGame) -> (usize, usize, usize, Vec<usize>, Vec<usize>) {
@@ -53,4 +53,56 @@ fn liars_dice_has_two_to_the_number_of_bids_histories() {
     );
     let (ends, _, _, sets, _) = sizes(&LiarsDice::new(6, 1).unwrap());
     assert_eq!((ends, sets), (36 * 4095, vec![6 * 2048, 6 * 2048]));
+}
+
+#[test]
+fn two_dice_are_rolled_together() {
+    // Two faces, two dice: 3 rolls of weights 1, 2, 1; 8 bids.
+    let tree = Tree::of(&LiarsDice::new(2, 2).unwrap()).unwrap();
+    let form = Sequences::of(&tree).unwrap();
+    assert_eq!(
+        (form.leaves().len(), form.decisions(0).len()),
+        (9 * 255, 3 * 128)
+    );
+    let weights: Vec<String> = tree.chances()[0]
+        .probabilities
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(weights, ["1/4", "1/2", "1/4"]);
+    // The first deal, two ones each, has a probability of 1/16 at each of its ends.
+    let total: games::Rational = form
+        .leaves()
+        .iter()
+        .take(255)
+        .map(|leaf| form.exact_reach(leaf.reach))
+        .sum();
+    assert_eq!(total.to_string(), "255/16");
+}
+
+#[test]
+fn merging_suits_changes_no_trajectory() {
+    use games::{Dynamics, Run, nash_conv};
+    use tensor_core::compare::{Bound, assert_close};
+    let (full, merged) = (
+        Arena::of(&Leduc::new()).unwrap(),
+        Arena::of(&Leduc::isomorphic()).unwrap(),
+    );
+    for dynamics in [
+        Dynamics::regret_matching(),
+        Dynamics::regret_matching_plus(),
+    ] {
+        let (mut one, mut other) = (
+            Run::new(&full, &dynamics).unwrap(),
+            Run::new(&merged, &dynamics).unwrap(),
+        );
+        for iteration in [1, 10, 100] {
+            one.advance(iteration - one.state().iteration);
+            other.advance(iteration - other.state().iteration);
+            let found = nash_conv(&merged, &other.average()).unwrap();
+            // As close as the reference's own implementations are.
+            let bound = Bound::exact().or_absolute(1e-10);
+            assert_close([found], [nash_conv(&full, &one.average()).unwrap()], bound);
+        }
+    }
 }

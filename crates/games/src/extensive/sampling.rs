@@ -1,16 +1,19 @@
 //! Counterfactual regret minimisation on samples of a game (MCCFR).
 //!
-//! Role: for trees that are too large to be walked in every iteration, and with any number of players.
+//! Role: for trees that are too large to be walked in every iteration.
 //! Method: in each iteration every player, in turn, walks once. External sampling follows all actions of that player and
 //! draws those of chance and of the others; outcome sampling draws one path, own actions too, with a share of exploration,
 //! and divides what it finds by the probability of the draws. Both estimate the regrets of CFR without bias. The average
-//! takes up a player's strategy where another one's external walk meets it, or, by outcome, on its own walks and by reach.
+//! takes up a player's strategy where the external walk of the player before it meets it, or, by outcome, on its own walks
+//! and by reach.
 //! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret minimization in extensive games".
-//! Limits: trees at most [`MAX_DEPTH`] moves deep. Cost of an iteration: the nodes that it meets.
+//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average is weighted by the reach
+//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. Cost of an iteration: the nodes that it meets.
 
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;
 use crate::number::nearest;
+use crate::regret::matched;
 use crate::{Error, Profile, Result};
 use rand::Rng;
 
@@ -165,9 +168,12 @@ impl<'t> Mccfr<'t> {
             Node::Decision(set) => {
                 let own = self.own(set);
                 let strategy = matched(&self.regrets[own.clone()]);
-                if tree.information_sets()[set as usize].player != player {
-                    for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {
-                        *sum += p;
+                let mover = tree.information_sets()[set as usize].player;
+                if mover != player {
+                    if mover == (player + 1) % tree.n_players() {
+                        for (sum, p) in self.sums[own].iter_mut().zip(&strategy) {
+                            *sum += p;
+                        }
                     }
                     let action = draw(&strategy, rng);
                     return self.walk_external(children[action] as usize, player, rng);
@@ -261,20 +267,6 @@ impl<'t> Mccfr<'t> {
         let first = self.first[set as usize];
         first..first + self.tree.information_sets()[set as usize].actions.len()
     }
-}
-
-/// Gives probabilities in proportion to what is positive, equal ones if nothing is.
-fn matched(numbers: &[f64]) -> Vec<f64> {
-    let total: f64 = numbers.iter().map(|number| number.max(0.0)).sum();
-    let equal = 1.0 / numbers.len() as f64;
-    let share = |number: &f64| {
-        if total > 0.0 {
-            number.max(0.0) / total
-        } else {
-            equal
-        }
-    };
-    numbers.iter().map(share).collect()
 }
 
 /// Refuses trees in which a walk might run out of stack.

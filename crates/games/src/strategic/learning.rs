@@ -69,20 +69,17 @@ impl<G: StrategicGame> Play for G {
 
     fn start(&self, dynamics: &Dynamics) -> State {
         let learner = |&n_actions: &usize| {
-            let mut strategy = Numbers::zeros(n_actions);
-            strategy.fill(1.0 / n_actions as f64);
-            if dynamics.rule == Rule::FictitiousPlay {
-                strategy.fill(0.0);
-                strategy[0] = 1.0;
-            }
+            let first = |action| dynamics.first(action, n_actions);
+            let strategy: Vec<f64> = (0..n_actions).map(first).collect();
             Learner {
                 regrets: Numbers::zeros(n_actions),
-                strategy,
+                strategy: strategy.into(),
                 sum: Numbers::zeros(n_actions),
             }
         };
         State {
             iteration: 0,
+            dynamics: *dynamics,
             players: self.shape().iter().map(learner).collect(),
         }
     }
@@ -145,6 +142,14 @@ impl<G: StrategicGame> Play for G {
             }
         };
         state.players.iter().map(average).collect()
+    }
+
+    fn playing(&self, state: &State) -> Profile {
+        state
+            .players
+            .iter()
+            .map(|player| player.strategy.to_vec())
+            .collect()
     }
 
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {

@@ -26,7 +26,7 @@ impl MatrixGame {
     /// Takes the row player's gains, `[rows, cols]`: floats, integers or fractions.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not finite or above 1e150.
+    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not finite or its size above 1e150.
     pub fn zero_sum<T: Number>(gains: Array2<T>) -> Result<Self> {
         const OPERATION: &str = "MatrixGame::zero_sum";
         let shape = [gains.nrows(), gains.ncols()];

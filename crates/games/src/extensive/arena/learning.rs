@@ -63,7 +63,7 @@ impl Game for Arena {
 impl Play for Arena {
     type Scratch = Scratch;
 
-    fn start(&self, _dynamics: &Dynamics) -> State {
+    fn start(&self, dynamics: &Dynamics) -> State {
         let learner = |side: &Side| {
             let n_slots = side.layout.n_vectors * LANES;
             let mut strategy = Numbers::zeros(n_slots);
@@ -80,6 +80,7 @@ impl Play for Arena {
         };
         State {
             iteration: 0,
+            dynamics: *dynamics,
             players: self.sides.iter().map(learner).collect(),
         }
     }
@@ -112,6 +113,12 @@ impl Play for Arena {
             strategy
         };
         (0..2).map(normalised).collect()
+    }
+
+    fn playing(&self, state: &State) -> Profile {
+        (0..2)
+            .map(|player| self.numbers(player, &state.players[player].strategy))
+            .collect()
     }
 
     fn supports(&self, rule: &Rule) -> bool {
