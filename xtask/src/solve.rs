@@ -16,8 +16,8 @@ use games::exact::{self, Equilibrium};
 use games::extensive::{Arena, Sequences, Tree};
 use games::files::{self, Game as File};
 use games::{
-    Bimatrix, Checkpoint, Dynamics, Error, Game, MatrixGame, NormalForm, Rational, Solution,
-    StrategicGame,
+    Bimatrix, Checkpoint, Dynamics, Error, Game, Labels, MatrixGame, NormalForm, Rational,
+    Solution, StrategicGame,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use num_traits::ToPrimitive as _;
@@ -29,7 +29,8 @@ usage: cargo xtask solve FILE [--csv | --json] [--learn] [--iterations N] [--unt
 
   FILE              a game in Gambit's format .nfg or .efg; the first word tells which. A strategic game may have any
                     number of players, an extensive one two
-  --csv             print equilibrium,player,set,action,probability,fraction; the last is empty unless proved
+  --csv             print a line for each action: numbers and names of player, information set and action, its
+                    probability, and its fraction where that is proved
   --json            print the same, and first how it was found, as one JSON object a line
   --learn           learn by regret even where a proof could be had
   --iterations N    at most so many iterations of learning (1000000)
@@ -46,6 +47,9 @@ const ITERATIONS: u64 = 1_000_000;
 const TARGET: f64 = 1e-6;
 /// Time for learning, unless told.
 const TIME: Duration = Duration::from_secs(60);
+
+const CSV_HEADER: &str =
+    "equilibrium,player,set,action,player_name,set_name,action_name,probability,fraction\n";
 
 /// Letters of a fraction that can be read at a glance.
 const READABLE: usize = 12;
@@ -71,11 +75,15 @@ enum Form {
 /// One probability of one equilibrium.
 struct Row {
     equilibrium: usize,
-    player: String,
-    set: String,
-    action: String,
+    action: Action,
     probability: f64,
     fraction: Option<Rational>,
+}
+
+/// An action: numbers, from 1, of player, information set and action, since names need not differ; and the names.
+struct Action {
+    numbers: [usize; 3],
+    names: [String; 3],
 }
 
 /// What is known of an equilibrium: names, and numbers as text.
@@ -163,12 +171,8 @@ fn strategic(game: NormalForm, options: &Options) -> Result<Answer> {
             answer.facts.extend(facts);
             for (player, strategy) in strategies.into_iter().enumerate() {
                 for (action, fraction) in strategy.into_iter().enumerate() {
-                    let names = (
-                        labels.player(player),
-                        String::new(),
-                        labels.action(player, action),
-                    );
-                    answer.push_proved(number + 1, names, fraction);
+                    let action = Action::strategic(&labels, player, action);
+                    answer.push_proved(number + 1, action, fraction);
                 }
             }
         }
@@ -176,12 +180,19 @@ fn strategic(game: NormalForm, options: &Options) -> Result<Answer> {
     };
     let bimatrix = Bimatrix::try_from(game)?;
     if bimatrix.is_zero_sum() {
-        let found = games::exact(&MatrixGame::try_from(bimatrix)?)?;
+        let matrix = MatrixGame::try_from(bimatrix)?;
+        let found = match games::exact(&matrix) {
+            // What is too long to prove is learnt.
+            Err(Error::TooLarge { .. } | Error::Unproved { .. }) => {
+                return learn_strategic(&matrix.into(), options);
+            }
+            found => found?,
+        };
         let unique = found
             .unique
             .map(|unique| if unique { "unique" } else { "one of several" });
         let facts = vec![
-            ("value", found.value.to_string()),
+            ("value", shown(&found.value)),
             ("strategies", unique.join(", ")),
         ];
         return Ok(equilibria(
@@ -222,9 +233,9 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
                     Answer::new(&tree.labels().title, "sequence-form linear program, proved");
                 answer.facts.push(("value", shown(&found.value)));
                 for (player, strategy) in found.strategies.into_iter().enumerate() {
-                    let names = names(tree, &form, player);
-                    for (names, fraction) in names.into_iter().zip(strategy) {
-                        answer.push_proved(1, names, fraction);
+                    let actions = actions(tree, &form, player);
+                    for (action, fraction) in actions.into_iter().zip(strategy) {
+                        answer.push_proved(1, action, fraction);
                     }
                 }
                 return Ok(answer);
@@ -236,33 +247,52 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
     }
     let (solution, mut answer) = learn(&Arena::from_tree(tree)?, &tree.labels().title, options)?;
     for (player, strategy) in solution.strategies.into_iter().enumerate() {
-        for (names, p) in names(tree, &form, player).into_iter().zip(strategy) {
-            answer.push(1, names, p);
+        for (action, p) in actions(tree, &form, player).into_iter().zip(strategy) {
+            answer.push(1, action, p);
         }
     }
     Ok(answer)
 }
 
-/// Gives names of player, information set and action for each number of a player's strategy.
-fn names(tree: &Tree, form: &Sequences, player: usize) -> Vec<(String, String, String)> {
-    let mut names = vec![];
-    for decision in form.decisions(player) {
-        let set = &tree.information_sets()[decision.set as usize];
-        let set_name = if set.name.is_empty() {
-            (decision.set + 1).to_string()
+/// Gives the action of each number of a player's strategy.
+fn actions(tree: &Tree, form: &Sequences, player: usize) -> Vec<Action> {
+    let named = |name: &String, number: usize| {
+        if name.is_empty() {
+            number.to_string()
         } else {
-            set.name.clone()
-        };
-        for (number, action) in set.actions.iter().enumerate() {
-            let action = if action.is_empty() {
-                (number + 1).to_string()
-            } else {
-                action.clone()
-            };
-            names.push((tree.labels().player(player), set_name.clone(), action));
+            name.clone()
+        }
+    };
+    let mut actions = vec![];
+    for decision in form.decisions(player) {
+        let number = decision.set as usize + 1;
+        let set = &tree.information_sets()[decision.set as usize];
+        for (action, name) in set.actions.iter().enumerate() {
+            actions.push(Action {
+                numbers: [player + 1, number, action + 1],
+                names: [
+                    tree.labels().player(player),
+                    named(&set.name, number),
+                    named(name, action + 1),
+                ],
+            });
         }
     }
-    names
+    actions
+}
+
+impl Action {
+    /// An action of a strategic game, which has one choice and no name for it.
+    fn strategic(labels: &Labels, player: usize, action: usize) -> Self {
+        Self {
+            numbers: [player + 1, 1, action + 1],
+            names: [
+                labels.player(player),
+                String::new(),
+                labels.action(player, action),
+            ],
+        }
+    }
 }
 
 fn learn_strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
@@ -274,15 +304,7 @@ fn learn_strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
     };
     for (player, strategy) in solution.strategies.iter().enumerate() {
         for (action, &p) in strategy.iter().enumerate() {
-            answer.push(
-                1,
-                (
-                    labels.player(player),
-                    String::new(),
-                    labels.action(player, action),
-                ),
-                p,
-            );
+            answer.push(1, Action::strategic(labels, player, action), p);
         }
     }
     Ok(answer)
@@ -354,29 +376,17 @@ impl Answer {
         }
     }
 
-    fn push(
-        &mut self,
-        equilibrium: usize,
-        (player, set, action): (String, String, String),
-        probability: f64,
-    ) {
+    fn push(&mut self, equilibrium: usize, action: Action, probability: f64) {
         self.rows.push(Row {
             equilibrium,
-            player,
-            set,
             action,
             probability,
             fraction: None,
         });
     }
 
-    fn push_proved(
-        &mut self,
-        equilibrium: usize,
-        names: (String, String, String),
-        fraction: Rational,
-    ) {
-        self.push(equilibrium, names, fraction.to_f64().unwrap_or(f64::NAN));
+    fn push_proved(&mut self, equilibrium: usize, action: Action, fraction: Rational) {
+        self.push(equilibrium, action, fraction.to_f64().unwrap_or(f64::NAN));
         if let Some(row) = self.rows.last_mut() {
             row.fraction = Some(fraction);
         }
@@ -402,58 +412,63 @@ impl Answer {
                     equilibrium[0].equilibrium
                 );
             }
-            for choice in equilibrium.chunk_by(|a, b| (&a.player, &a.set) == (&b.player, &b.set)) {
+            for choice in
+                equilibrium.chunk_by(|a, b| a.action.numbers[..2] == b.action.numbers[..2])
+            {
                 let probability = |row: &Row| match &row.fraction {
-                    Some(fraction) => format!("{} {}", row.action, shown(fraction)),
-                    None => format!("{} {:.6}", row.action, row.probability),
+                    Some(fraction) => format!("{} {}", row.action.names[2], shown(fraction)),
+                    None => format!("{} {:.6}", row.action.names[2], row.probability),
                 };
                 let all: Vec<String> = choice.iter().map(probability).collect();
-                let first = &choice[0];
-                let set = if first.set.is_empty() {
+                let [player, set, _] = &choice[0].action.names;
+                let set = if set.is_empty() {
                     String::new()
                 } else {
-                    format!(" at {}", first.set)
+                    format!(" at {set}")
                 };
-                text += &format!("  player {}{set}: {}\n", first.player, all.join(", "));
+                text += &format!("  player {player}{set}: {}\n", all.join(", "));
             }
         }
         text
     }
 
     fn csv(&self) -> String {
-        let mut text = String::from("equilibrium,player,set,action,probability,fraction\n");
+        let mut text = String::from(CSV_HEADER);
         for row in &self.rows {
-            let quoted = [&row.player, &row.set, &row.action]
-                .map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+            let numbers = row
+                .action
+                .numbers
+                .map(|number| number.to_string())
+                .join(",");
+            let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+            let names = row.action.names.each_ref().map(quoted).join(",");
             let fraction = row
                 .fraction
                 .as_ref()
                 .map(ToString::to_string)
                 .unwrap_or_default();
             text += &format!(
-                "{},{},{},{fraction}\n",
-                row.equilibrium,
-                quoted.join(","),
-                row.probability
+                "{},{numbers},{names},{},{fraction}\n",
+                row.equilibrium, row.probability
             );
         }
         text
     }
 
     fn json(&self) -> Result<String> {
-        let facts: Vec<_> = self
-            .facts
-            .iter()
-            .map(|(name, fact)| serde_json::json!({ "name": name, "fact": fact }))
-            .collect();
+        let fact =
+            |(name, fact): &(&str, String)| serde_json::json!({ "name": name, "fact": fact });
+        let facts: Vec<_> = self.facts.iter().map(fact).collect();
         let mut lines =
             vec![serde_json::json!({ "game": self.title, "method": self.method, "facts": facts })];
         lines.extend(self.rows.iter().map(|row| {
+            let ([player, set, action], names) = (row.action.numbers, &row.action.names);
             serde_json::json!({
                 "equilibrium": row.equilibrium,
-                "player": row.player,
-                "set": row.set,
-                "action": row.action,
+                "player": player,
+                "set": set,
+                "action": action,
+                "names": names,
                 "probability": row.probability,
                 "fraction": row.fraction.as_ref().map(ToString::to_string),
             })
@@ -502,7 +517,10 @@ mod tests {
             answer.text()
         );
         let third = answer.csv().lines().nth(5).unwrap().to_owned();
-        assert_eq!(third, "2,\"A\",\"\",\"swerve\",0.6666666666666666,2/3");
+        assert_eq!(
+            third,
+            "2,1,1,1,\"A\",\"\",\"swerve\",0.6666666666666666,2/3"
+        );
     }
 
     #[test]

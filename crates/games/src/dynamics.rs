@@ -69,7 +69,7 @@ pub struct Stop {
     pub iterations: u64,
     /// The average profile's NashConv, in payoffs; looked at at checkpoints. 0 never stops a run.
     pub nash_conv: f64,
-    /// The time; looked at at checkpoints and at least every few milliseconds.
+    /// The time that learning takes, without the looks at NashConv; it is looked at between iterations.
     pub time: Option<Duration>,
 }
 
@@ -321,7 +321,7 @@ impl Dynamics {
             // The strategy that follows is played in iteration t + 1. Without a range there are no regrets.
             Rule::Hedge { rate: None } => Step::Hedge {
                 rate: if range > 0.0 {
-                    (8.0 / (t + 1) as f64).sqrt() / range
+                    (8.0 / (t as f64 + 1.0)).sqrt() / range
                 } else {
                     0.0
                 },

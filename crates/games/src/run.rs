@@ -323,9 +323,12 @@ impl<'g, G: Game> Run<'g, G> {
         }
         self.polish_from = self.state.iteration.saturating_mul(POLISH_GROWTH);
         let begin = Instant::now();
-        let polished = self.game.polished(&self.average())?;
-        let nash_conv = self.game.responses(&polished).nash_conv();
+        let polished = self.game.polished(&self.average());
+        let nash_conv = polished
+            .as_ref()
+            .map(|polished| self.game.responses(polished).nash_conv());
         self.busy += begin.elapsed();
+        let (polished, nash_conv) = (polished?, nash_conv?);
         // An average is better understood: it is given up for what reaches the target alone.
         (nash_conv <= target).then(|| {
             self.polished = Some(polished);

@@ -16,6 +16,9 @@ use num_bigint::BigInt;
 use num_traits::{One, Zero};
 use std::fmt;
 
+/// Most moves of chance on the way to an end: the digits of products of their probabilities grow with each.
+const MAX_CHANCE_MOVES: u128 = 256;
+
 /// The value of a zero-sum tree and a strategy of either player that guarantees it.
 ///
 /// A strategy holds a probability for each action of each of the player's information sets, in the order of
@@ -108,6 +111,15 @@ struct Solved<'a> {
 impl<'a> Solved<'a> {
     fn of(operation: &'static str, form: &'a Sequences) -> Result<Self> {
         check(operation, form)?;
+        let needed = form.most_chance_moves().into();
+        if needed > MAX_CHANCE_MOVES {
+            return Err(Error::TooLarge {
+                operation,
+                what: "number of moves of chance on the way to an end",
+                needed,
+                limit: MAX_CHANCE_MOVES,
+            });
+        }
         let program = program(form);
         let optimum = simplex::solve(&program).map_err(|fault| fault.of_game(operation))?;
         Ok(Self {

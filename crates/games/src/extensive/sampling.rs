@@ -178,6 +178,12 @@ impl<'t> Mccfr<'t> {
                     let action = draw(&strategy, rng);
                     return self.walk_external(children[action] as usize, player, rng);
                 }
+                if tree.n_players() == 1 {
+                    // Nobody else's walk meets a player alone.
+                    for (sum, p) in self.sums[own.clone()].iter_mut().zip(&strategy) {
+                        *sum += p;
+                    }
+                }
                 let walk = |&child: &u32| self.walk_external(child as usize, player, rng);
                 let values: Vec<f64> = children.iter().map(walk).collect();
                 let value = values

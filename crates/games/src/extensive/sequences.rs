@@ -58,6 +58,8 @@ struct Reach {
     chance: u32,
     action: u32,
     probability: f64,
+    /// How many moves of chance there are on the way.
+    n_moves: u32,
 }
 
 /// Where no move of chance was made.
@@ -66,6 +68,7 @@ const SURE: Reach = Reach {
     chance: 0,
     action: 0,
     probability: 1.0,
+    n_moves: 0,
 };
 
 /// What a walk carries to a node.
@@ -212,6 +215,16 @@ impl Sequences {
         product
     }
 
+    /// Gives the most moves of chance on the way to a node.
+    #[must_use]
+    pub(crate) fn most_chance_moves(&self) -> u32 {
+        self.reaches
+            .iter()
+            .map(|reach| reach.n_moves)
+            .max()
+            .unwrap_or(0)
+    }
+
     /// Gives the distinct payoffs, one number for each player.
     #[must_use]
     pub fn outcomes(&self) -> &[Vec<Rational>] {
@@ -246,6 +259,7 @@ impl Sequences {
             chance,
             action: action as u32,
             probability: self.reach(before) * probability,
+            n_moves: self.reaches[before as usize].n_moves + 1,
         });
         self.reaches.len() as u32 - 1
     }

@@ -84,6 +84,7 @@ impl Tree {
                     information,
                     n_actions,
                 } => {
+                    builder.check_room(n_actions)?;
                     let set = match known.get(&(player, information.clone())) {
                         Some(&set) => set,
                         None => {
@@ -138,7 +139,7 @@ impl Tree {
         &self.children[first..first + self.n_children(self.nodes[node])]
     }
 
-    /// Gives the information sets, in the order in which a walk meets them.
+    /// Gives the information sets, in the order in which they were made; in a tree of [`Self::of`] that in which a walk meets them.
     #[must_use]
     pub fn information_sets(&self) -> &[InformationSet] {
         &self.information_sets
@@ -333,8 +334,14 @@ impl TreeBuilder {
     /// Gives the finished tree.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if it is empty, or a child is missing.
+    /// [`Error::EmptyGame`] without players; [`Error::TreeInvalid`] if the tree is empty, or a child is missing.
     pub fn finish(self) -> Result<Tree> {
+        if self.tree.n_players() == 0 {
+            return Err(Error::EmptyGame {
+                operation: OPERATION,
+                shape: vec![],
+            });
+        }
         if self.tree.nodes.is_empty() {
             return Err(self.fault("the tree has no node".into()));
         }
@@ -359,17 +366,24 @@ impl TreeBuilder {
         &self.tree.information_sets
     }
 
-    fn push(&mut self, node: Node, n_children: usize) -> Result<()> {
-        let tree = &mut self.tree;
-        let needed = tree.nodes.len() + 1;
-        if needed.max(tree.children.len() + n_children) > MAX_NODES {
+    /// Refuses a node with more children than there is room for.
+    fn check_room(&self, n_children: usize) -> Result<()> {
+        let children = self.tree.children.len() as u128 + n_children as u128;
+        let needed = children.max(self.tree.nodes.len() as u128 + 1);
+        if needed > MAX_NODES as u128 {
             return Err(Error::TooLarge {
                 operation: OPERATION,
                 what: "number of nodes",
-                needed: needed.max(tree.children.len() + n_children) as u128,
+                needed,
                 limit: MAX_NODES as u128,
             });
         }
+        Ok(())
+    }
+
+    fn push(&mut self, node: Node, n_children: usize) -> Result<()> {
+        self.check_room(n_children)?;
+        let tree = &mut self.tree;
         match self.open.pop() {
             Some(place) => tree.children[place] = number(tree.nodes.len()),
             None if tree.nodes.is_empty() => {}
