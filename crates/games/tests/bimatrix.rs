@@ -588,3 +588,21 @@ fn labels_and_sizes_beyond_the_limits_are_refused() {
         })
     ));
 }
+
+#[test]
+fn payoffs_of_too_many_digits_are_refused() {
+    // Four denominators of 3,000 bits, prime to each other.
+    let number =
+        |add: u32| Rational::new(1.into(), (num_bigint::BigInt::from(1) << 3000_u32) + add);
+    let payoffs = || games::ndarray::array![[number(1), number(3)], [number(5), number(7)]];
+    let game = Bimatrix::new(payoffs(), payoffs()).unwrap();
+    assert!(matches!(all_equilibria(&game), Err(Error::TooLarge { .. })));
+    assert!(matches!(
+        lemke_howson(&game, 0),
+        Err(Error::TooLarge { .. })
+    ));
+    assert!(matches!(
+        lemke_howson_all(&game),
+        Err(Error::TooLarge { .. })
+    ));
+}

@@ -8,6 +8,9 @@ use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
+/// Most bits of a payoff over the common denominator: floats of all sizes need half of it.
+const MAX_BITS: u64 = 4096;
+
 /// A strategy for each player of a bimatrix game, none of whom can gain by another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -70,6 +73,21 @@ impl Payoffs {
             numerators: [rows, cols],
             denominators: [row_scale, col_scale],
         }
+    }
+
+    /// Refuses payoffs whose integers have so many digits that pivots on them would not end in a lifetime.
+    pub(super) fn check_digits(&self, operation: &'static str) -> Result<()> {
+        let bits = self.numerators.iter().flatten().map(BigInt::bits).max();
+        let needed = bits.unwrap_or(0);
+        if needed > MAX_BITS {
+            return Err(Error::TooLarge {
+                operation,
+                what: "number of bits of a payoff over the common denominator",
+                needed: needed.into(),
+                limit: MAX_BITS.into(),
+            });
+        }
+        Ok(())
     }
 
     /// Gives the integer of a player's payoff where it takes one action and the opponent another.

@@ -23,7 +23,8 @@ use num_bigint::BigInt;
 /// [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different labels may lead to the same.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] if there is no such label.
+/// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs more than 4096 bits over the
+/// common denominator.
 ///
 /// # Source
 /// Lemke and Howson 1964, "Equilibrium points of bimatrix games".
@@ -41,6 +42,7 @@ use num_bigint::BigInt;
 pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
     const OPERATION: &str = "exact::lemke_howson";
     let payoffs = Payoffs::of(game);
+    payoffs.check_digits(OPERATION)?;
     let n_labels = payoffs.shape.iter().sum();
     if label >= n_labels {
         return Err(Error::ParameterInvalid {
@@ -58,7 +60,7 @@ pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
 /// These are not all equilibria in general.
 ///
 /// # Errors
-/// None that input could cause.
+/// [`Error::TooLarge`] if a payoff needs more than 4096 bits over the common denominator.
 ///
 /// # Examples
 /// ```
@@ -72,6 +74,7 @@ pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
 /// ```
 pub fn lemke_howson_all(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
     let payoffs = Payoffs::of(game);
+    payoffs.check_digits("exact::lemke_howson_all")?;
     let paths = Paths::of(&payoffs);
     let labels = 0..payoffs.shape.iter().sum();
     let ends = labels.map(|label| paths.end("exact::lemke_howson_all", &payoffs, label));

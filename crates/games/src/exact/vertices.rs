@@ -43,7 +43,8 @@ type LabelSet = u128;
 /// vertices are the extreme equilibria; [`components`] tells which of them hang together.
 ///
 /// # Errors
-/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`].
+/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`], or a payoff needs more than
+/// 4096 bits over the common denominator.
 ///
 /// # Source
 /// Avis, Rosenberg, Savani and von Stengel 2010, "Enumeration of Nash equilibria for two-player games".
@@ -60,6 +61,7 @@ type LabelSet = u128;
 /// ```
 pub fn all_equilibria(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
     let payoffs = Payoffs::of(game);
+    payoffs.check_digits(OPERATION)?;
     let n_labels = payoffs.shape.iter().sum();
     within("actions of both players", n_labels, MAX_LABELS)?;
     let bases = Polytope::both(&payoffs).map(|polytope| Bases::of(&polytope));
