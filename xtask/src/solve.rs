@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use games::exact::{self, Equilibrium};
 use games::extensive::{Arena, Sequences, Tree};
-use games::files::{self, Game as File};
+use games::files::{self, File};
 use games::{
     Bimatrix, Checkpoint, Dynamics, Error, Game, Labels, MatrixGame, NormalForm, Rational,
     Solution, StrategicGame,

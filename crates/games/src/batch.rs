@@ -1,11 +1,12 @@
 //! Many small matrix games at once.
 //!
 //! Role: for people who solve games by the million: as inner loops, as data, as a test of a theory.
-//! Method: [`LANES`] games of one shape abreast, each doing all of its iterations before the next ones start; the same
+//! Method: [`N_ABREAST`] games of one shape abreast, which do all of their iterations before the next ones start; the same
 //! minimiser as everywhere. What an iteration of the rule does is worked out once for all games.
 //! Shapes: gains are `[games, rows, cols]`; strategies are `[games, rows]` and `[games, cols]`.
 //! Accuracy: in f64; the result of a game does not depend on the games beside it or on the number of threads.
 
+use crate::number;
 use crate::regret::{self, Sets, Step, WHOLE};
 use crate::simd::{mul_then_add, simd};
 use crate::strategic::table::MAX_PAYOFF;
@@ -16,14 +17,14 @@ use pulp::Simd;
 /// Most iterations of a batch, whose factors are worked out beforehand.
 const MAX_ITERATIONS: u64 = 1 << 20;
 /// Games abreast: several of a CPU's vectors, since one game's operations wait for one another.
-const LANES: usize = 32;
+const N_ABREAST: usize = 32;
 
 /// A number for each of the games abreast, where a CPU reads it at once.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Vector([f64; LANES]);
+struct Abreast([f64; N_ABREAST]);
 
-impl Vector {
+impl Abreast {
     /// Gives the games that one of a CPU's vectors holds.
     #[inline(always)]
     fn part<S: Simd>(&self, part: usize) -> S::f64s {
@@ -82,10 +83,10 @@ struct Tick {
 
 /// What the games abreast came to: one vector an action.
 struct Group {
-    rows: Vec<Vector>,
-    cols: Vec<Vector>,
-    values: Vector,
-    nash_conv: Vector,
+    rows: Vec<Abreast>,
+    cols: Vec<Abreast>,
+    values: Abreast,
+    nash_conv: Abreast,
 }
 
 impl Batch {
@@ -146,7 +147,7 @@ impl Batch {
         self.solution(|first| {
             let game = |lane: usize| (first + lane).min(n_games - 1);
             let vector = |player, action| {
-                Vector(std::array::from_fn(|lane| {
+                Abreast(std::array::from_fn(|lane| {
                     probability(player, game(lane), action)
                 }))
             };
@@ -159,7 +160,7 @@ impl Batch {
     /// Gives the solution of all games, whose groups are made from their first games.
     fn solution(&self, group: impl Fn(usize) -> Group + Send + Sync) -> BatchSolution {
         let (n_games, n_rows, n_cols) = self.gains.dim();
-        let firsts = (0..n_games).step_by(LANES);
+        let firsts = (0..n_games).step_by(N_ABREAST);
         #[cfg(feature = "rayon")]
         let groups: Vec<Group> = {
             use rayon::prelude::*;
@@ -171,17 +172,17 @@ impl Batch {
         };
         #[cfg(not(feature = "rayon"))]
         let groups: Vec<Group> = firsts.map(group).collect();
-        let each = |of: fn(&Group) -> &Vector| {
+        let each = |of: fn(&Group) -> &Abreast| {
             (0..n_games)
-                .map(|game| of(&groups[game / LANES]).0[game % LANES])
+                .map(|game| of(&groups[game / N_ABREAST]).0[game % N_ABREAST])
                 .collect()
         };
         BatchSolution {
             rows: Array2::from_shape_fn((n_games, n_rows), |(game, row)| {
-                groups[game / LANES].rows[row].0[game % LANES]
+                groups[game / N_ABREAST].rows[row].0[game % N_ABREAST]
             }),
             cols: Array2::from_shape_fn((n_games, n_cols), |(game, col)| {
-                groups[game / LANES].cols[col].0[game % LANES]
+                groups[game / N_ABREAST].cols[col].0[game % N_ABREAST]
             }),
             values: each(|group| &group.values),
             nash_conv: each(|group| &group.nash_conv),
@@ -189,11 +190,11 @@ impl Batch {
     }
 
     /// Gives the gains of the games from one on, one vector a cell; lanes beyond the last game repeat it.
-    fn abreast(&self, first: usize) -> Vec<Vector> {
+    fn abreast(&self, first: usize) -> Vec<Abreast> {
         let (n_games, n_rows, n_cols) = self.gains.dim();
         let game = |lane: usize| (first + lane).min(n_games - 1);
         let cell = |at: usize| {
-            Vector(std::array::from_fn(|lane| {
+            Abreast(std::array::from_fn(|lane| {
                 self.gains[[game(lane), at / n_cols, at % n_cols]]
             }))
         };
@@ -201,13 +202,7 @@ impl Batch {
     }
 
     fn ticks(&self, dynamics: &Dynamics) -> Result<Vec<Tick>> {
-        let ends = self
-            .gains
-            .iter()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &gain| {
-                (low.min(gain), high.max(gain))
-            });
-        let range = (ends.1 - ends.0).max(0.0);
+        let range = number::range(self.gains.iter().copied());
         dynamics.check(range)?;
         if dynamics.rule == (Rule::Hedge { rate: None }) {
             return Err(Error::ParameterInvalid {
@@ -235,47 +230,34 @@ impl Batch {
 }
 
 simd! {
-    /// Learns in the games abreast.
-    fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [Vector], dynamics: &'a Dynamics, ticks: &'a [Tick]) -> Group {
-        learn_sized(simd, shape, gains, dynamics, ticks)
+    /// Calls [`learn`] with sizes that the compiler knows, where games are small.
+    fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [Abreast], dynamics: &'a Dynamics, ticks: &'a [Tick]) -> Group {
+        let zero = simd.splat_f64s(0.0);
+        macro_rules! sized {
+            ($($rows:literal $cols:literal,)+) => {
+                match shape {
+                    $([$rows, $cols] => learn(simd, ([zero; $rows], [zero; $cols]), gains, dynamics, ticks),)+
+                    [n_rows, n_cols] => learn(simd, (vec![zero; n_rows], vec![zero; n_cols]), gains, dynamics, ticks),
+                }
+            };
+        }
+        sized!(2 2, 2 3, 3 2, 3 3, 3 4, 4 3, 4 4,)
     }
 }
 
-/// Calls [`learn`] with sizes that the compiler knows, where games are small.
-#[inline(always)]
-fn learn_sized<S: Simd>(
-    simd: S,
-    shape: [usize; 2],
-    gains: &[Vector],
-    dynamics: &Dynamics,
-    ticks: &[Tick],
-) -> Group {
-    let zero = simd.splat_f64s(0.0);
-    macro_rules! sized {
-        ($($rows:literal $cols:literal,)+) => {
-            match shape {
-                $([$rows, $cols] => learn(simd, [zero; $rows], [zero; $cols], gains, dynamics, ticks),)+
-                [n_rows, n_cols] => learn(simd, vec![zero; n_rows], vec![zero; n_cols], gains, dynamics, ticks),
-            }
-        };
-    }
-    sized!(2 2, 2 3, 3 2, 3 3, 3 4, 4 3, 4 4,)
-}
-
-/// Learns from zeros of one number an action.
+/// Learns from zeros, one number an action of either player.
 ///
 /// All games take an iteration before any takes the next: of one game, every operation waits for the last.
 #[inline(always)]
-fn learn<S: Simd, R: Numbers<S>, C: Numbers<S>>(
+fn learn<S: Simd, R: PerAction<S>, C: PerAction<S>>(
     simd: S,
-    rows: R,
-    cols: C,
-    gains: &[Vector],
+    (rows, cols): (R, C),
+    gains: &[Abreast],
     dynamics: &Dynamics,
     ticks: &[Tick],
 ) -> Group {
     let (n_rows, n_cols) = (rows.as_ref().len(), cols.as_ref().len());
-    let n_parts = LANES / S::F64_LANES;
+    let n_parts = N_ABREAST / S::F64_LANES;
     let pair = |part| Pair {
         gains: Gains { cells: gains, part },
         row: Player::new(simd, rows.clone(), dynamics),
@@ -287,7 +269,7 @@ fn learn<S: Simd, R: Numbers<S>, C: Numbers<S>>(
             pair.iterate(simd, dynamics.updates, tick);
         }
     }
-    let zero = Vector([0.0; LANES]);
+    let zero = Abreast([0.0; N_ABREAST]);
     let mut averages = [vec![zero; n_rows], vec![zero; n_cols]];
     for pair in &pairs {
         let found = [pair.row.average(simd), pair.col.average(simd)];
@@ -312,8 +294,8 @@ impl<R, C> Pair<'_, R, C> {
     #[inline(always)]
     fn iterate<S: Simd>(&mut self, simd: S, updates: Updates, tick: &Tick)
     where
-        R: Numbers<S>,
-        C: Numbers<S>,
+        R: PerAction<S>,
+        C: PerAction<S>,
     {
         let Self { gains, row, col } = self;
         gains.right(simd, col.strategy.as_ref(), row.values.as_mut());
@@ -329,9 +311,9 @@ impl<R, C> Pair<'_, R, C> {
 }
 
 /// One number an action, in an array or on the heap.
-trait Numbers<S: Simd>: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]> {}
+trait PerAction<S: Simd>: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]> {}
 
-impl<S: Simd, T: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]>> Numbers<S> for T {}
+impl<S: Simd, T: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]>> PerAction<S> for T {}
 
 /// A player in the games abreast.
 #[repr(C, align(64))]
@@ -346,7 +328,7 @@ impl<N> Player<N> {
     #[inline(always)]
     fn new<S: Simd>(simd: S, zeros: N, dynamics: &Dynamics) -> Self
     where
-        N: Numbers<S>,
+        N: PerAction<S>,
     {
         let mut strategy = zeros.clone();
         let n_actions = strategy.as_ref().len();
@@ -364,7 +346,7 @@ impl<N> Player<N> {
     #[inline(always)]
     fn update<S: Simd>(&mut self, simd: S, tick: &Tick)
     where
-        N: Numbers<S>,
+        N: PerAction<S>,
     {
         let weight = simd.splat_f64s(tick.weight);
         for (sum, &strategy) in self.sum.as_mut().iter_mut().zip(self.strategy.as_ref()) {
@@ -382,7 +364,7 @@ impl<N> Player<N> {
     #[inline(always)]
     fn average<S: Simd>(&self, simd: S) -> Vec<S::f64s>
     where
-        N: Numbers<S>,
+        N: PerAction<S>,
     {
         let zero = simd.splat_f64s(0.0);
         let sums = self.sum.as_ref();
@@ -400,7 +382,7 @@ impl<N> Player<N> {
 /// The gains of as many games as a CPU's vector has lanes.
 #[derive(Clone, Copy)]
 struct Gains<'a> {
-    cells: &'a [Vector],
+    cells: &'a [Abreast],
     part: usize,
 }
 
@@ -431,10 +413,10 @@ impl Gains<'_> {
 
 impl Group {
     /// Judges strategies by best responses.
-    fn judge(gains: &[Vector], rows: Vec<Vector>, cols: Vec<Vector>) -> Self {
-        let mut values = [0.0; LANES];
-        let mut nash_conv = [0.0; LANES];
-        for lane in 0..LANES {
+    fn judge(gains: &[Abreast], rows: Vec<Abreast>, cols: Vec<Abreast>) -> Self {
+        let mut values = [0.0; N_ABREAST];
+        let mut nash_conv = [0.0; N_ABREAST];
+        for lane in 0..N_ABREAST {
             let gain = |row: usize, col: usize| gains[row * cols.len() + col].0[lane];
             let of_row = |row| {
                 (0..cols.len())
@@ -458,8 +440,8 @@ impl Group {
         Self {
             rows,
             cols,
-            values: Vector(values),
-            nash_conv: Vector(nash_conv),
+            values: Abreast(values),
+            nash_conv: Abreast(nash_conv),
         }
     }
 }

@@ -31,7 +31,7 @@ mod scanner;
 use crate::extensive::Tree;
 use crate::{Error, NormalForm, Result, StrategicGame};
 use scanner::Scanner;
-use std::fs::File;
+use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -49,7 +49,7 @@ pub const MAX_DIGITS: usize = 700;
 
 /// A game of either format.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Game {
+pub enum File {
     /// What a `.nfg` file holds.
     Strategic(NormalForm),
     /// What an `.efg` file holds.
@@ -61,7 +61,7 @@ pub enum Game {
 /// # Errors
 /// [`Error::FileUnreadable`] if the system can't read it; [`Error::TooLarge`] if it is longer than [`MAX_FILE_BYTES`];
 /// else as [`parse`].
-pub fn read(path: impl AsRef<Path>) -> Result<Game> {
+pub fn read(path: impl AsRef<Path>) -> Result<File> {
     const OPERATION: &str = "files::read";
     let path = path.as_ref();
     let unreadable = |error: io::Error| Error::FileUnreadable {
@@ -70,7 +70,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Game> {
         fault: error.to_string(),
     };
     // The length is asked for first and watched while reading too: a pipe has none.
-    let file = File::open(path).map_err(unreadable)?;
+    let file = fs::File::open(path).map_err(unreadable)?;
     let claimed = file.metadata().map_err(unreadable)?.len();
     let mut text = vec![];
     if claimed <= MAX_FILE_BYTES {
@@ -93,13 +93,13 @@ pub fn read(path: impl AsRef<Path>) -> Result<Game> {
 ///
 /// # Errors
 /// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or [`read_efg`].
-pub fn parse(text: impl AsRef<[u8]>) -> Result<Game> {
+pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
     let text = text.as_ref();
     let mut scanner = Scanner::new("files::parse", text);
     let at = scanner.position();
     match scanner.word() {
-        b"NFG" => read_nfg(text).map(Game::Strategic),
-        b"EFG" => read_efg(text).map(Game::Extensive),
+        b"NFG" => read_nfg(text).map(File::Strategic),
+        b"EFG" => read_efg(text).map(File::Extensive),
         _ => Err(scanner.fault(at, "NFG or EFG")),
     }
 }

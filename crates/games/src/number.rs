@@ -85,6 +85,14 @@ pub(crate) fn nearest(fraction: &Rational) -> f64 {
     fraction.to_f64().unwrap_or(f64::NAN)
 }
 
+/// Gives the largest number less the smallest; 0 if there are none.
+pub(crate) fn range(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| {
+        (low.min(number), high.max(number))
+    });
+    (high - low).max(0.0)
+}
+
 /// Gives the fraction that a finite float is.
 pub(crate) fn exact_float(float: f64) -> Rational {
     Rational::from_float(float).unwrap_or_else(Rational::zero)

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub type Profile = Vec<Vec<f64>>;
 
 /// How far the probabilities of a strategy may be from 1 in sum.
-const SUM_TOLERANCE: f64 = 1e-9;
+pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 
 /// What a profile gives, and what each player could have instead.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@
 //! Method: as the note has it, but games need not be square. The first two strategies are both uniform.
 //! Source: the PyTorch snippet of the note "Approximate Nash equilibrium by regret matching" (2023).
 
-use crate::regret::matched;
+use crate::regret::in_proportion;
 use crate::strategic::StrategicGame;
 use crate::{MatrixGame, Profile, draw::draw};
 use rand::Rng;
@@ -73,18 +73,10 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Gives the average strategies.
+    /// Gives the average strategies, uniform before the first iteration.
     #[must_use]
     pub fn average(&self) -> Profile {
-        let average = |sums: &Vec<f64>| {
-            let total: f64 = sums.iter().sum();
-            sums.iter().map(|sum| sum / total).collect()
-        };
-        if self.iteration == 0 {
-            self.strategies.clone()
-        } else {
-            self.sums.iter().map(average).collect()
-        }
+        self.sums.iter().map(|sums| in_proportion(sums)).collect()
     }
 
     /// Gives the note's estimate of the error: twice the largest sum of regrets of either player over the iterations; NaN before
@@ -100,7 +92,7 @@ impl<'g> SourceOrder<'g> {
         for player in 0..2 {
             let (regrets, strategy) = (&mut self.regrets[player], &mut self.strategies[player]);
             // The order of the note: the strategy first, from regrets that lack this iteration's.
-            *strategy = matched(regrets);
+            *strategy = in_proportion(regrets);
             for (regret, value) in regrets.iter_mut().zip(&values[player]) {
                 *regret += value - worth[player];
             }

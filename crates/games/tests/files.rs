@@ -1,7 +1,7 @@
 //! Game files: what is read, what is written, and what a fault is told as.
 
 use games::extensive::{Node, Tree};
-use games::files::{self, Game};
+use games::files::{self, File};
 use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame, ndarray::array};
 
 fn fraction(top: i64, bottom: i64) -> Rational {
@@ -433,9 +433,9 @@ fn faults_of_trees_name_place_expectation_and_find() {
 
 #[test]
 fn the_first_word_tells_the_format() {
-    assert!(matches!(files::parse(STAGES), Ok(Game::Extensive(tree)) if tree.n_players() == 2));
+    assert!(matches!(files::parse(STAGES), Ok(File::Extensive(tree)) if tree.n_players() == 2));
     let strategic = files::parse("\n NFG 1 R \"\" { \"\" } { 1 } 7");
-    assert!(matches!(strategic, Ok(Game::Strategic(game)) if game.payoffs(0) == [7.0]));
+    assert!(matches!(strategic, Ok(File::Strategic(game)) if game.payoffs(0) == [7.0]));
     assert_eq!(
         fault(files::parse("nfg 1")),
         "line 1, column 1: expected NFG or EFG, found nfg"
@@ -445,7 +445,7 @@ fn the_first_word_tells_the_format() {
 #[test]
 fn files_that_are_not_there_are_told_by_name() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/openspiel-kuhn.efg");
-    assert!(matches!(files::read(golden), Ok(Game::Extensive(_))));
+    assert!(matches!(files::read(golden), Ok(File::Extensive(_))));
     let error = files::read("no/such/file.efg").unwrap_err();
     assert!(
         matches!(&error, Error::FileUnreadable { path, .. } if path.ends_with("file.efg")),

@@ -2,13 +2,13 @@
 
 use games::Rational;
 use games::extensive::{ExtensiveGame, Kuhn, Leduc, Node, Sequences, Tree};
-use games::files::{self, Game};
+use games::files::{self, File};
 
 fn exported(name: &str) -> Tree {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
     match files::read(path).expect("a readable file") {
-        Game::Extensive(tree) => tree,
-        Game::Strategic(game) => panic!("not a tree: {game:?}"),
+        File::Extensive(tree) => tree,
+        File::Strategic(game) => panic!("not a tree: {game:?}"),
     }
 }
 

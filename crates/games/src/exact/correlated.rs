@@ -5,10 +5,10 @@
 //! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial 1978, "Strategically
 //! zero-sum games".
 
-use super::program::{Domain, Program};
+use super::program::{Domain, Program, check_size};
 use super::simplex;
-use super::zero_sum::check_size;
 use crate::number::nearest;
+use crate::profile::SUM_TOLERANCE;
 use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Zero};
@@ -140,9 +140,6 @@ impl Told {
         }
     }
 }
-
-/// How far sums of probabilities may lie from 1.
-const SUM_TOLERANCE: f64 = 1e-9;
 
 fn solve(
     operation: &'static str,

@@ -7,7 +7,8 @@
 
 use crate::Rational;
 use num_bigint::BigInt;
-use num_traits::{Signed, ToPrimitive, Zero};
+use num_integer::Integer;
+use num_traits::ToPrimitive;
 use std::cmp::Ordering;
 
 /// A number of a tableau. `None` and `false` always mean: this kind of number cannot tell.
@@ -123,24 +124,11 @@ impl Entry for BigInt {
 
 /// Gives fractions as integers over their least common denominator.
 pub(super) fn over_common_denominator(fractions: &[Rational]) -> (Vec<BigInt>, BigInt) {
-    let common = fractions.iter().fold(BigInt::from(1), |common, fraction| {
-        // a b / gcd(a, b), the gcd being what the fraction a / b is reduced by.
-        let reduced = Rational::new(fraction.denom().clone(), common);
-        fraction.denom() * reduced.denom()
+    let denominators = fractions.iter().map(Rational::denom);
+    let common = denominators.fold(BigInt::from(1), |common, denominator| {
+        common.lcm(denominator)
     });
     let numerators = fractions.iter();
     let numerators = numerators.map(|fraction| fraction.numer() * (&common / fraction.denom()));
     (numerators.collect(), common)
-}
-
-/// Gives the greatest common divisor, 0 if all are 0.
-pub(super) fn greatest_common_divisor<'a>(integers: impl Iterator<Item = &'a BigInt>) -> BigInt {
-    integers.fold(BigInt::ZERO, |divisor, integer| {
-        if divisor.is_zero() {
-            integer.abs()
-        } else {
-            let reduced = Rational::new(integer.clone(), divisor.clone());
-            divisor / reduced.denom()
-        }
-    })
 }

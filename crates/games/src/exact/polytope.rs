@@ -8,8 +8,8 @@
 //! Source: von Stengel 2002, "Computing equilibria for two-person games", section 2.
 
 use super::equilibrium::Payoffs;
-use super::integer::greatest_common_divisor;
 use num_bigint::BigInt;
+use num_integer::Integer;
 use num_traits::Zero;
 use std::ops::Range;
 
@@ -45,7 +45,9 @@ impl Polytope {
         for entry in &mut entries {
             *entry -= &least;
         }
-        let divisor = greatest_common_divisor(entries.iter());
+        let divisor = entries
+            .iter()
+            .fold(BigInt::ZERO, |divisor, entry| divisor.gcd(entry));
         for entry in &mut entries {
             if !divisor.is_zero() {
                 *entry /= &divisor;

@@ -4,11 +4,14 @@
 //! for each row. Fractions are brought to a common denominator, row by row, when they come in.
 
 use super::lifting::Fractions;
-use crate::Rational;
+use crate::{Error, Rational, Result};
 use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::{One, Signed, Zero};
 use std::ops::Range;
+
+/// Coefficients of a program; more would take too much memory.
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// What a variable or a slack may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,6 +323,19 @@ impl Domain {
             Self::Zero => number.is_zero(),
         }
     }
+}
+
+/// Refuses programs of too many coefficients.
+pub(super) fn check_size(operation: &'static str, n_entries: usize) -> Result<()> {
+    if n_entries > MAX_ENTRIES {
+        return Err(Error::TooLarge {
+            operation,
+            what: "number of coefficients",
+            needed: n_entries as u128,
+            limit: MAX_ENTRIES as u128,
+        });
+    }
+    Ok(())
 }
 
 /// Gives the number by which fractions become integers without a common divisor; 1 if all are 0.

@@ -6,12 +6,11 @@
 //! for each information set of the first, and grows with the tree, not with the number of strategies.
 //! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
 
-use super::program::{Domain, Optimum, Program};
+use super::program::{Domain, Optimum, Program, check_size};
 use super::simplex;
-use super::zero_sum::check_size;
-use crate::extensive::{Leaf, Sequences, Tree};
+use crate::extensive::{Arena, Leaf, Sequences, Tree};
 use crate::number::nearest;
-use crate::{Error, Rational, Result};
+use crate::{Error, Rational, Result, nash_conv};
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
 use std::fmt;
@@ -81,9 +80,7 @@ pub fn sequence_form_lp(tree: &Tree) -> Result<FloatSolution> {
     let strategies = solved.strategies(ratio, even);
     Ok(FloatSolution {
         value: nearest(&solved.value()),
-        nash_conv: (0..2)
-            .map(|player| best_response_value(&form, player, &strategies))
-            .sum(),
+        nash_conv: nash_conv(&Arena::from_tree(tree)?, &strategies)?,
         strategies,
     })
 }
@@ -233,29 +230,4 @@ fn responses(form: &Sequences, n_plan: usize) -> Vec<Vec<(usize, Rational)>> {
         }
     }
     rows
-}
-
-/// Gives what a player can get against the other's strategy, by going up its information sets.
-fn best_response_value(form: &Sequences, player: usize, strategies: &[Vec<f64>]) -> f64 {
-    let other = 1 - player;
-    let mut reaches = vec![1.0; form.n_sequences(other)];
-    for decision in form.decisions(other) {
-        for sequence in decision.first..decision.first + decision.n_actions {
-            let probability = strategies[other][sequence as usize - 1];
-            reaches[sequence as usize] = reaches[decision.parent as usize] * probability;
-        }
-    }
-    let mut values = vec![0.0; form.n_sequences(player)];
-    for (at, payoff) in form.weighted_payoffs(player).into_iter().enumerate() {
-        let sequences = form.leaf_sequences(at);
-        values[sequences[player] as usize] += payoff * reaches[sequences[other] as usize];
-    }
-    for decision in form.decisions(player).iter().rev() {
-        let range = decision.first as usize..(decision.first + decision.n_actions) as usize;
-        let best = values[range]
-            .iter()
-            .fold(f64::NEG_INFINITY, |best, &value| best.max(value));
-        values[decision.parent as usize] += best;
-    }
-    values[0]
 }

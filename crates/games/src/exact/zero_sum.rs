@@ -5,15 +5,12 @@
 //! prices of the columns are the other player's strategy.
 //! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game problem".
 
-use super::program::{Domain, Optimum, Program};
+use super::program::{Domain, Optimum, Program, check_size};
 use super::simplex;
 use super::uniqueness::is_unique;
-use crate::{Error, MatrixGame, Rational, Result, StrategicGame};
+use crate::{MatrixGame, Rational, Result, StrategicGame};
 use num_traits::{One, Zero};
 use std::fmt;
-
-/// Coefficients of a program; more would take too much memory.
-pub(super) const MAX_ENTRIES: usize = 1 << 20;
 
 /// The value of a zero-sum game and a strategy of either player that guarantees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,19 +124,6 @@ pub(super) fn solve_game(game: &MatrixGame) -> Result<MatrixSolution> {
         strategies: [solved.row_strategy(), solved.column_strategy()],
         unique: solved.unique(OPERATION)?,
     })
-}
-
-/// Refuses programs of too many coefficients.
-pub(super) fn check_size(operation: &'static str, n_entries: usize) -> Result<()> {
-    if n_entries > MAX_ENTRIES {
-        return Err(Error::TooLarge {
-            operation,
-            what: "number of coefficients",
-            needed: n_entries as u128,
-            limit: MAX_ENTRIES as u128,
-        });
-    }
-    Ok(())
 }
 
 /// Gives the smallest gain and by how much the largest exceeds it; 1 if it does not.

@@ -6,7 +6,7 @@
 //! neighbouring lanes, so the payoffs between two vectors fill a small matrix, a tile, and few of the tiles differ:
 //! they are held once. A tile with few payoffs is held payoff by payoff. How sets are arranged changes speed alone.
 //! Shapes: vector 0 is the empty sequence, in lane 0; a set that a lane lacks hangs on a lane of vector 0 that is always 0.
-//! Cost: about 40 bytes for each sequence, 8 for each tile, 16 for each payoff outside tiles.
+//! Cost: memory grows with sequences, tiles, distinct tiles, and payoffs outside tiles.
 //! Source: public states are those of Johanson et al. 2011, "Accelerating best response calculation in large extensive
 //! games".
 
@@ -15,7 +15,7 @@ mod learning;
 mod payoffs;
 
 use super::{ExtensiveGame, Sequences, Tree};
-use crate::number::nearest;
+use crate::number::{self, nearest};
 use crate::{Error, Labels, Result};
 use layout::Layout;
 use payoffs::Payoffs;
@@ -106,12 +106,6 @@ impl Arena {
 
 /// Gives a player's largest payoff less the smallest.
 fn range(sequences: &Sequences, player: usize) -> f64 {
-    let payoffs = sequences
-        .outcomes()
-        .iter()
-        .map(|outcome| nearest(&outcome[player]));
-    let (low, high) = payoffs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), payoff| {
-        (low.min(payoff), high.max(payoff))
-    });
-    if high > low { high - low } else { 0.0 }
+    let outcomes = sequences.outcomes().iter();
+    number::range(outcomes.map(|outcome| nearest(&outcome[player])))
 }

@@ -13,7 +13,7 @@
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;
 use crate::number::nearest;
-use crate::regret::matched;
+use crate::regret::in_proportion;
 use crate::{Error, Profile, Result};
 use rand::Rng;
 
@@ -148,7 +148,7 @@ impl<'t> Mccfr<'t> {
             let decisions = self.sequences.decisions(player).iter();
             let set = |decision: &super::Decision| {
                 let first = self.first[decision.set as usize];
-                matched(&self.sums[first..first + decision.n_actions as usize])
+                in_proportion(&self.sums[first..first + decision.n_actions as usize])
             };
             decisions.flat_map(set).collect()
         };
@@ -167,7 +167,7 @@ impl<'t> Mccfr<'t> {
             }
             Node::Decision(set) => {
                 let own = self.own(set);
-                let strategy = matched(&self.regrets[own.clone()]);
+                let strategy = in_proportion(&self.regrets[own.clone()]);
                 let mover = tree.information_sets()[set as usize].player;
                 if mover != player {
                     if mover == (player + 1) % tree.n_players() {
@@ -232,7 +232,7 @@ impl<'t> Mccfr<'t> {
             Node::Decision(set) => set,
         };
         let own = self.own(set);
-        let strategy = matched(&self.regrets[own.clone()]);
+        let strategy = in_proportion(&self.regrets[own.clone()]);
         let is_own = tree.information_sets()[set as usize].player == player;
         let equal = 1.0 / strategy.len() as f64;
         let share = if is_own { exploration } else { 0.0 };

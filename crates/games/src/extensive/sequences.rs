@@ -15,6 +15,7 @@ use super::{Chance, Node, Tree};
 use crate::number::nearest;
 use crate::{Error, Rational, Result};
 use num_traits::One;
+use std::ops::Range;
 
 /// An information set, seen from its player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,15 @@ pub struct Decision {
     pub first: u32,
     /// How many actions it has.
     pub n_actions: u32,
+}
+
+impl Decision {
+    /// Gives where its actions stand in a strategy of its player: a sequence's number less 1.
+    #[must_use]
+    pub fn actions(&self) -> Range<usize> {
+        let first = self.first as usize - 1;
+        first..first + self.n_actions as usize
+    }
 }
 
 /// An end that chance can lead to.

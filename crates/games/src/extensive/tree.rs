@@ -63,7 +63,7 @@ pub struct Tree {
 impl Tree {
     /// Walks a game, once.
     ///
-    /// Cost: one call of the game's functions for each of its states, and some 50 bytes for each.
+    /// Cost: one call of the game's functions for each of its states, all of which are held.
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if the rules contradict themselves, [`Error::TooLarge`] above 2^27 states.

@@ -2,7 +2,7 @@
 
 use super::StrategicGame;
 use crate::profile::{BestResponses, Game, Profile};
-use crate::regret::{self, Sets, WHOLE};
+use crate::regret::{self, Sets, WHOLE, in_proportion};
 use crate::run::{Learner, Play, State, in_turn};
 use crate::simd::Numbers;
 use crate::{Dynamics, Rule};
@@ -85,11 +85,7 @@ impl<G: StrategicGame> Play for G {
     }
 
     fn scratch(&self, state: &State) -> Scratch {
-        let strategies: Vec<Vec<f64>> = state
-            .players
-            .iter()
-            .map(|player| player.strategy.to_vec())
-            .collect();
+        let strategies = self.playing(state);
         Scratch {
             values: strategies.clone(),
             ranges: (0..strategies.len())
@@ -133,14 +129,7 @@ impl<G: StrategicGame> Play for G {
     }
 
     fn average(&self, state: &State) -> Profile {
-        let average = |learner: &Learner| {
-            let total: f64 = learner.sum.iter().sum();
-            if total > 0.0 {
-                learner.sum.iter().map(|sum| sum / total).collect()
-            } else {
-                learner.strategy.to_vec()
-            }
-        };
+        let average = |learner: &Learner| in_proportion(&learner.sum);
         state.players.iter().map(average).collect()
     }
 

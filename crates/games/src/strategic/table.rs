@@ -74,11 +74,7 @@ impl Table {
 
     /// Gives the largest payoff less the smallest.
     pub(crate) fn range(&self) -> f64 {
-        let ends = self.floats.iter().fold(
-            (f64::INFINITY, f64::NEG_INFINITY),
-            |(low, high), &payoff| (low.min(payoff), high.max(payoff)),
-        );
-        ends.1 - ends.0
+        number::range(self.floats.iter().copied())
     }
 }
 

@@ -8,9 +8,8 @@
 
 use super::layout::Chunk;
 use super::{Arena, Side};
-use crate::extensive::Decision;
 use crate::profile::{BestResponses, Game, Profile};
-use crate::regret::{self, Part, Sets};
+use crate::regret::{self, Part, Sets, in_proportion};
 use crate::run::{Learner, Play, State, in_turn};
 use crate::simd::{LANES, Numbers, Vector, flat, flat_mut, parts, simd, split, split_mut};
 use crate::{Dynamics, Rule};
@@ -99,20 +98,14 @@ impl Play for Arena {
     }
 
     fn average(&self, state: &State) -> Profile {
-        let average = |player: usize| self.numbers(player, &state.players[player].sum);
-        let profile = [0, 1].map(average);
-        let normalised = |player: usize| {
-            let mut strategy = profile[player].clone();
-            for Decision {
-                first, n_actions, ..
-            } in self.sequences.decisions(player)
-            {
-                let own = *first as usize - 1..(*first + *n_actions) as usize - 1;
-                normalise(&mut strategy[own]);
-            }
-            strategy
+        let strategy = |player: usize| {
+            let sums = self.numbers(player, &state.players[player].sum);
+            let decisions = self.sequences.decisions(player).iter();
+            decisions
+                .flat_map(|decision| in_proportion(&sums[decision.actions()]))
+                .collect()
         };
-        (0..2).map(normalised).collect()
+        (0..2).map(strategy).collect()
     }
 
     fn playing(&self, state: &State) -> Profile {
@@ -283,13 +276,4 @@ fn hand_up(chunk: &Chunk, worth: Vector, values: &mut [Vector]) {
 fn inner(plan: &[Vector], values: &[Vector]) -> f64 {
     let pairs = flat(plan).iter().zip(flat(values));
     pairs.map(|(p, value)| p * value).sum()
-}
-
-/// Makes probabilities of sums; where there are none, all are equal.
-fn normalise(sums: &mut [f64]) {
-    let total: f64 = sums.iter().sum();
-    let equal = 1.0 / sums.len() as f64;
-    for sum in sums {
-        *sum = if total > 0.0 { *sum / total } else { equal };
-    }
 }
