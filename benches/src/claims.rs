@@ -19,10 +19,12 @@ use serde::Serialize;
 pub enum Verdict {
     /// Every number lies within the claim's own rounding.
     Holds,
-    /// At least one does not, but what stands beside the claim as its correction holds.
+    /// At least one does not, but the claim as it is corrected holds.
     HoldsWithCorrection,
-    /// Neither.
+    /// At least one does not, and no correction saves the claim; what stands in its place, if anything, holds.
     DoesNotHold,
+    /// Neither the claim nor what stands in its place holds: a fault of ours, which no claim expects.
+    Unsettled,
     /// What it takes is not on this machine.
     NotMeasured,
 }
@@ -34,7 +36,7 @@ pub struct Entry {
     pub id: &'static str,
     /// What the source says, in our words.
     pub claim: &'static str,
-    /// How it must read, where it does not hold as it stands.
+    /// What is true in its place, where it does not hold as it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<&'static str>,
     /// The numbers of the claim, or of its correction.
@@ -74,6 +76,8 @@ type Measure = fn() -> Result<Option<Vec<f64>>>;
 #[derive(Clone, Copy)]
 struct Correction {
     claim: &'static str,
+    /// What it leaves of the claim: [`Verdict::HoldsWithCorrection`] or [`Verdict::DoesNotHold`].
+    verdict: Verdict,
     claimed: &'static [f64],
     reading: Reading,
     measure: Measure,
@@ -116,17 +120,17 @@ impl Claim {
 }
 
 impl Correction {
-    /// Takes the place of a claim that does not hold, if it holds itself.
+    /// Takes the place of a claim that does not hold.
     fn settle(&self, entry: Entry) -> Result<Entry> {
         let measured = (self.measure)()?.unwrap_or_default();
-        if judge(self.claimed, &measured, self.reading) != Verdict::Holds {
-            return Ok(entry);
-        }
         Ok(Entry {
             correction: Some(self.claim),
             claimed: self.claimed.to_vec(),
+            verdict: match judge(self.claimed, &measured, self.reading) {
+                Verdict::Holds => self.verdict,
+                _ => Verdict::Unsettled,
+            },
             measured,
-            verdict: Verdict::HoldsWithCorrection,
             ..entry
         })
     }
@@ -177,13 +181,14 @@ mod tests {
 
     #[test]
     fn a_correction_counts_only_where_the_claim_does_not_hold_and_it_does() {
-        let claim = |claimed: &'static [f64], corrected: &'static [f64]| Claim {
+        let claim = |claimed: &'static [f64], corrected: &'static [f64], verdict| Claim {
             id: "half",
             claim: "it is so much",
             claimed,
             reading: Reading::Printed(1),
             correction: Some(Correction {
                 claim: "it is another",
+                verdict,
                 claimed: corrected,
                 reading: Reading::Printed(1),
                 measure: || Ok(Some(vec![0.5])),
@@ -191,10 +196,13 @@ mod tests {
             expected: Verdict::Holds,
             measure: || Ok(Some(vec![0.5])),
         };
-        let verdict = |claim: Claim| claim.settle().unwrap().verdict;
-        assert_eq!(verdict(claim(&[0.5], &[2.0])), Verdict::Holds);
-        assert_eq!(verdict(claim(&[2.0], &[0.5])), Verdict::HoldsWithCorrection);
-        assert_eq!(verdict(claim(&[2.0], &[3.0])), Verdict::DoesNotHold);
+        for left in [Verdict::HoldsWithCorrection, Verdict::DoesNotHold] {
+            let verdict =
+                |claimed, corrected| claim(claimed, corrected, left).settle().unwrap().verdict;
+            assert_eq!(verdict(&[0.5], &[2.0]), Verdict::Holds);
+            assert_eq!(verdict(&[2.0], &[0.5]), left);
+            assert_eq!(verdict(&[2.0], &[3.0]), Verdict::Unsettled);
+        }
     }
 
     #[test]
@@ -210,6 +218,7 @@ mod tests {
                 entry.verdict == Verdict::NotMeasured,
                 "{entry:?}"
             );
+            assert_ne!(entry.expected, Verdict::Unsettled, "{entry:?}");
         }
     }
 }

@@ -120,6 +120,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(3),
         correction: Some(Correction {
             claim: "k is the square root of λ/μ, as the note says elsewhere",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.0],
             reading: Reading::Printed(12),
             measure: || printed_density(3.0),
@@ -135,6 +136,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(3),
         correction: Some(Correction {
             claim: "in the limit of many steps, as the distance from the level to the power -1/2: exponent between levels 100 and 400",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[-0.5],
             reading: Reading::Printed(1),
             measure: || Ok(Some(vec![slope([100.0, 400.0], walk)?])),
@@ -181,6 +183,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(2),
         correction: Some(Correction {
             claim: "for |t| up to the cube root of k",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.0],
             reading: Reading::Printed(2),
             measure: || at_power(1.0 / 3.0),
@@ -195,6 +198,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(2),
         correction: Some(Correction {
             claim: "O(t³/k): the ratio stays below 0.95",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.95],
             reading: Reading::Below,
             measure: || {
@@ -233,6 +237,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(2),
         correction: Some(Correction {
             claim: "what counts is |φ_Y| = exp(-t² g), and g is at least 0.3947 there",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.3947],
             reading: Reading::Printed(4),
             measure: || {
@@ -268,6 +273,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(0),
         correction: Some(Correction {
             claim: "it is 1 + (y³ - 3y)/(2k) + O(1/k²): exponent of what is left, at y = 0.5",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[-2.0],
             reading: Reading::Printed(1),
             measure: || {
@@ -344,6 +350,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(0),
         correction: Some(Correction {
             claim: "on the right; on the left it increases in k",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[1.0, -1.0],
             reading: Reading::Printed(0),
             measure: signs_in_k,
@@ -409,6 +416,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         reading: Reading::Printed(2),
         correction: Some(Correction {
             claim: "it is the integral, twice the distance, and its grid takes a thousandth off: ratio to twice the distance",
+            verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.999, 0.999, 0.999],
             reading: Reading::Printed(3),
             measure: || script(2.0),

@@ -360,7 +360,7 @@ impl<N> Player<N> {
         regret::step(simd, tick.step, sets, WHOLE);
     }
 
-    /// Gives the average strategy; before the first iteration that is the first one.
+    /// Gives the average strategy; before the first iteration all actions are equally likely.
     #[inline(always)]
     fn average<S: Simd>(&self, simd: S) -> Vec<S::f64s>
     where
@@ -372,9 +372,9 @@ impl<N> Player<N> {
             .iter()
             .fold(zero, |total, &sum| simd.add_f64s(total, sum));
         let is_some = simd.greater_than_f64s(total, zero);
-        let pairs = sums.iter().zip(self.strategy.as_ref());
-        pairs
-            .map(|(&sum, &first)| simd.select_f64s(is_some, simd.div_f64s(sum, total), first))
+        let equal = simd.splat_f64s(1.0 / sums.len() as f64);
+        sums.iter()
+            .map(|&sum| simd.select_f64s(is_some, simd.div_f64s(sum, total), equal))
             .collect()
     }
 }

@@ -163,10 +163,11 @@ impl Dynamics {
         Self::discounted(1.0, 1.0, 1.0)
     }
 
-    /// Exponential weights with a falling rate, simultaneous, uniform average.
+    /// Exponential weights with a falling rate, simultaneous, uniform average; the rate is [`Rule::Hedge`]'s own.
     ///
     /// # Source
-    /// Freund and Schapire 1999, "Adaptive game playing using multiplicative weights".
+    /// Freund and Schapire 1999, "Adaptive game playing using multiplicative weights"; for the rate Cesa-Bianchi and Lugosi
+    /// 2006, "Prediction, Learning, and Games".
     #[must_use]
     pub fn hedge() -> Self {
         Self::of(Rule::Hedge { rate: None }, Updates::Simultaneous, 0.0)

@@ -7,7 +7,8 @@
 //! are positive; the basis that follows from the guess is solved exactly, by lifting its solution modulo a prime; if
 //! it and its prices do not prove each other optimal, exact pivots repair it. Equal objectives are the proof.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
-//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^32 steps of arithmetic: more is an error.
+//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^32 steps of arithmetic: more is an error. A
+//! guess that takes longer than two minutes is given up; what comes without it is proved all the same.
 
 mod ball;
 mod basis;

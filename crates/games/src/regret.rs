@@ -3,8 +3,8 @@
 //! Role: the only place where regrets become strategies, for a matrix game's player and for every information set of an
 //! extensive game alike.
 //! Method: sets of equally many actions abreast, one a lane of a CPU's vectors; a single set is one lane. The regret of
-//! action `a` grows by its value less the strategy's, is discounted by a factor for its sign, and what is positive of it, normalised, is the next strategy;
-//! a predictive rule counts the last regret twice. All choices of rules are these factors.
+//! action `a` grows by its value less the strategy's, is discounted by a factor for its sign, and what is positive of it,
+//! normalised, is the next strategy; a predictive rule counts the last regret twice. All choices of rules are these factors.
 //! Source: Hart and Mas-Colell 2000 (regret matching); Tammelin 2014 (clipping); Brown and Sandholm 2019 (discounts);
 //! Farina, Kroer and Sandholm 2021 (prediction); Freund and Schapire 1997 (Hedge); Brown 1951 (fictitious play).
 

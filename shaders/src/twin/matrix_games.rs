@@ -11,7 +11,8 @@
 //! Source: Hart and Mas-Colell 2000; Tammelin 2014; Brown and Sandholm 2019; Farina, Kroer and Sandholm 2021.
 
 use super::matching::{NOTHING, kept};
-use crate::params::MatrixGamesParams;
+use super::{Grid, index, launch};
+use crate::{Kernel, params::MatrixGamesParams};
 
 /// What an action that is not there brings its player.
 const WORST: f32 = -3.0;
@@ -49,6 +50,20 @@ struct Player<const N: usize> {
     regrets: [f32; N],
     average: [f32; N],
     equal: [f32; N],
+}
+
+/// Learns in as many games as there are invocations, in at most `N` actions a player.
+pub(super) fn one_an_invocation<const N: usize>(
+    kernel: &Kernel,
+    params: &MatrixGamesParams,
+    buffers: &mut Buffers<'_>,
+) {
+    launch(Grid::of(kernel, params), |at| {
+        let game = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
+        if game < params.games.into() {
+            solve::<N>(params, buffers, Order::ItemsFirst, index(game));
+        }
+    });
 }
 
 /// Learns in one game, in at most `N` actions a player.

@@ -1,7 +1,6 @@
 //! Twin of `matrix_games_solve_3`: one game an invocation.
 
-use super::matrix_games::{Buffers, Order, solve};
-use super::{Grid, index, launch};
+use super::matrix_games::{Buffers, one_an_invocation};
 use crate::{Kernel, params::MatrixGamesParams};
 
 /// Learns in games of at most 3 rows and columns, as the header of `twin::matrix_games` says.
@@ -23,10 +22,5 @@ pub fn matrix_games_solve_3(
         state,
         averages,
     };
-    launch(Grid::of(kernel, params), |at| {
-        let game = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);
-        if game < params.games.into() {
-            solve::<3>(params, &mut buffers, Order::ItemsFirst, index(game));
-        }
-    });
+    one_an_invocation::<3>(kernel, params, &mut buffers);
 }

@@ -74,7 +74,7 @@ fn finding(entry: &Value) -> String {
     let claim = text(entry, "claim");
     let correction = match text(entry, "correction") {
         "" => String::new(),
-        correction => format!("; corrected: {correction}"),
+        correction => format!("; instead: {correction}"),
     };
     format!("{claim}{correction}: claimed {claimed}, measured {measured}: {verdict}")
 }

@@ -2,9 +2,9 @@
 //!
 //! Role: proofs start from here. A bad guess, or none, costs time and nothing else.
 //! Method: the program is solved, then its dual, in which only those prices are left that the first answer lets be
-//! positive; or the other way round. A basis that proves both optimal holds all columns that are not zero, and none that costs something. So
-//! columns are ordered by the first less the second, and whoever takes them in that order, leaving out what depends on
-//! earlier ones, gets such a basis if rounding allows.
+//! positive; or the other way round. A basis that proves both optimal holds all columns that are not zero, and none that
+//! costs something. So columns are ordered by the first less the second, and whoever takes them in that order, leaving out
+//! what depends on earlier ones, gets such a basis if rounding allows.
 //! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
 
 use super::program::{Domain, Program};

@@ -8,7 +8,8 @@
 //! and by reach.
 //! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret minimization in extensive games".
 //! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average is weighted by the reach
-//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. Cost of an iteration: the nodes that it meets.
+//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. Cost of an
+//! iteration: the nodes that it meets.
 
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;

@@ -19,7 +19,7 @@ const INTEGERS: f64 = 16_777_216.0;
 const OPERATION: &str = "gpu::solve_variants";
 /// Numbers in one buffer, 64 MiB: any device binds as much at once.
 const PART_LEN: usize = 1 << 24;
-/// Numbers that one dispatch reads: well below a second on any GPU, since drivers end what takes longer.
+/// Numbers that one dispatch reads: few enough that no driver ends it for taking too long.
 const DISPATCH_WORK: u64 = 1 << 30;
 /// Iterations of one dispatch, each of which waits at barriers some dozens of times.
 const DISPATCH_ITERATIONS: u64 = 1 << 12;

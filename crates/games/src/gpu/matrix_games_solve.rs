@@ -14,7 +14,7 @@ pub const MAX_ACTIONS: usize = 16;
 
 /// Gains that lie in one buffer, 16 MiB: any device binds as much at once, and few parts fill it.
 const PART_CELLS: usize = 1 << 22;
-/// Iterations of invocations in one dispatch: well below a second on any GPU, since drivers end what takes longer.
+/// Iterations of invocations in one dispatch: few enough that no driver ends it for taking too long.
 const DISPATCH_WORK: u64 = 1 << 28;
 /// Iterations of a loop, beyond which a driver may end it.
 const MAX_LOOP: u64 = 65_535;
