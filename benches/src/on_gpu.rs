@@ -1,9 +1,9 @@
 //! A rung of a device: a call whose inputs and result stay there, again and again.
 
-use crate::record::Timer;
+use crate::record::{NotRun, Timer};
 use crate::workload::{Contestant, Output, OutputElement};
 use anyhow::{Context, Result, ensure};
-use gpu_wgsl::{Buffer, Gpu};
+use gpu_wgsl::{Buffer, DeviceType, Gpu};
 use std::marker::PhantomData;
 use std::time::Instant;
 use tensor_core::{Tensor, jit};
@@ -46,6 +46,20 @@ pub(crate) fn timer(gpu: &Gpu) -> Timer {
         gpu_wgsl::Timer::InPass => Timer::GpuInPass,
         gpu_wgsl::Timer::PerPass => Timer::GpuPass,
         gpu_wgsl::Timer::WallClock => Timer::Wall,
+    }
+}
+
+/// Tells whether a driver computes on the CPU.
+pub(crate) fn is_software(gpu: &Gpu) -> bool {
+    gpu.adapter().device_type == DeviceType::Cpu
+}
+
+/// What is said of a device that would take too long.
+pub(crate) fn too_slow(gpu: &Gpu, why: String) -> NotRun {
+    NotRun {
+        what: format!("wgsl on {}", gpu.adapter().name),
+        why,
+        how: "a machine with a GPU".to_owned(),
     }
 }
 

@@ -97,7 +97,8 @@ pub struct Row {
     pub figure: Option<Figure>,
     /// Rivals measured alternately with this row, by name.
     pub rivals: BTreeMap<String, RivalTiming>,
-    /// What a reader must know beside the numbers: `rows 0..500 of 50000`.
+    /// What a reader must know beside the numbers: `rows 0..500 of 50000`, or what `check` held the result to where that is
+    /// less than the oracle's every number.
     pub note: String,
 }
 

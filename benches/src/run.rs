@@ -149,7 +149,7 @@ fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
         timer: rung.timer,
         operations: rung.extent.work.operations(),
         bytes: Some(rung.extent.bytes),
-        note: rung.extent.part.note(),
+        note: joined(rung.extent.part.note(), &rung.note),
         ..Row::default()
     }
 }
@@ -259,7 +259,10 @@ mod tests {
             whole,
             n_losses: 3,
             figure: None,
-            rungs: vec![rung("learns", TRUE), rung("does not", [3.0; 4])],
+            rungs: vec![
+                rung("learns", TRUE).noted("to be known".to_owned()),
+                rung("does not", [3.0; 4]),
+            ],
             rivals: vec![],
             left_out: Vec::new(),
             check: Box::new(|result, _| {
@@ -279,7 +282,10 @@ mod tests {
         let rows = run(training(), &setting).rows;
         assert_eq!(rows[0].losses, [3.0, 2.0, 1.0]);
         assert_eq!((rows[0].accuracy, rows[0].loss_stride), (Some(0.75), None));
-        assert_eq!((&rows[0].check, rows[0].note.as_str()), (&Check::Ok, ""));
+        assert_eq!(
+            (&rows[0].check, rows[0].note.as_str()),
+            (&Check::Ok, "to be known")
+        );
         assert!(matches!(rows[1].check, Check::Failed(_)) && rows[1].losses.is_empty());
     }
 

@@ -13,12 +13,13 @@ pub mod layer;
 pub mod oracle;
 
 use crate::on_cpu::OnCpu;
+use crate::on_gpu;
 use crate::program::Law;
-use crate::record::{NotRun, Timer};
+use crate::record::Timer;
 use crate::rivals::{Job, Script};
 use crate::workload::{Extent, Output, OutputElement, Part, Problem, Rung, Work, Workload};
 use anyhow::{Context, Result, ensure};
-use gpu_wgsl::{DeviceType, Gpu};
+use gpu_wgsl::Gpu;
 use layer::Layer;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::optim::{Optimizer, Sgd};
@@ -451,17 +452,6 @@ impl Session {
     }
 }
 
-/// What is said of a device that would take minutes.
-fn too_slow(gpu: &Gpu) -> NotRun {
-    NotRun {
-        what: format!("wgsl on {}", gpu.adapter().name),
-        why: format!(
-            "a training of more than {SOFTWARE_OPERATIONS:.0e} operations takes a driver that computes on the CPU minutes"
-        ),
-        how: "a machine with a GPU".to_owned(),
-    }
-}
-
 fn classes(answers: &[f32]) -> Vec<u32> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -480,18 +470,24 @@ impl Problem for Session {
             adapter: None,
             timer: Timer::Wall,
             extent: whole,
+            note: String::new(),
             start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.host(is_profiled)?)))),
         };
         let profiled = self.recipe.is_profiled.then(|| rung("profiled", true));
-        let is_fit = |gpu: &&Gpu| {
-            let is_software = gpu.adapter().device_type == DeviceType::Cpu;
-            !is_software || whole.work.amount() <= SOFTWARE_OPERATIONS
+        let is_fit =
+            |gpu: &&Gpu| !on_gpu::is_software(gpu) || whole.work.amount() <= SOFTWARE_OPERATIONS;
+        let too_slow = |gpu: &Gpu| {
+            let why = format!(
+                "a training of more than {SOFTWARE_OPERATIONS:.0e} operations takes a driver that computes on the CPU minutes"
+            );
+            on_gpu::too_slow(gpu, why)
         };
         let on_devices = gpus.iter().filter(is_fit).map(|gpu| Rung {
             executor: "wgsl",
             adapter: Some(gpu.adapter().name.clone()),
             timer: Timer::Wall,
             extent: whole,
+            note: String::new(),
             start: Box::new(move || Ok(Box::new(OnCpu::new(0, self.device(gpu)?)))),
         });
         let on_host = [rung("host", false)].into_iter().chain(profiled);

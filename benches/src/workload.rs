@@ -270,6 +270,9 @@ pub struct Rung<'a> {
     pub timer: Timer,
     /// What it does.
     pub extent: Extent,
+    /// What a reader must know beside its numbers, such as what it is held to where that is less than the oracle's every
+    /// number; else empty.
+    pub note: String,
     /// Makes it ready: memory and inputs, not compilation, which the first run pays.
     #[allow(
         clippy::type_complexity,
@@ -279,6 +282,12 @@ pub struct Rung<'a> {
 }
 
 impl<'a> Rung<'a> {
+    /// Gives this rung with a note beside its numbers.
+    #[must_use]
+    pub fn noted(self, note: String) -> Self {
+        Self { note, ..self }
+    }
+
     /// Gives a rung on this machine's CPU: `work` fills, or replaces, a result of `len` elements.
     pub fn on_cpu<T: OutputElement + 'a>(
         executor: &'static str,
@@ -291,6 +300,7 @@ impl<'a> Rung<'a> {
             adapter: None,
             timer: Timer::Wall,
             extent,
+            note: String::new(),
             start: Box::new(move || Ok(Box::new(OnCpu::new(len, work)))),
         }
     }
@@ -309,6 +319,7 @@ impl<'a> Rung<'a> {
             adapter: None,
             timer: Timer::Wall,
             extent,
+            note: String::new(),
             start: Box::new(move || Ok(Box::new(Staged::new(start, work, judge)))),
         }
     }
@@ -343,6 +354,7 @@ impl<'a> Rung<'a> {
             adapter: None,
             timer: Timer::Wall,
             extent,
+            note: String::new(),
             start: Box::new(|| Ok(Box::new(OnHost::<T, _>::new(arguments, function)))),
         }
     }
@@ -371,6 +383,7 @@ impl<'a> Rung<'a> {
             adapter: Some(gpu.adapter().name.clone()),
             timer: on_gpu::timer(gpu),
             extent,
+            note: String::new(),
             start: Box::new(move || Ok(Box::new(OnGpu::new(gpu, start()?)?))),
         }
     }

@@ -524,6 +524,44 @@ mod tests {
     }
 
     #[test]
+    fn one_equilibrium_is_found_where_all_would_be_too_many() {
+        // Chicken in which the second player has choices that nobody would take, for one label more than are enumerated.
+        const N_USELESS: usize = exact::MAX_LABELS - 3;
+        let useless = "0 -1 0 -1 ".repeat(N_USELESS);
+        let game = format!(
+            "NFG 1 R \"chicken\" {{ \"A\" \"B\" }} {{ 2 {} }} 6 6 7 2 2 7 0 0 {useless}",
+            2 + N_USELESS
+        );
+        let answer = solved(&game, &[]);
+        assert_eq!(answer.method, "one equilibrium by Lemke-Howson, proved",);
+        assert_eq!(answer.facts, [("payoffs", "2, 7".to_owned())]);
+        assert_eq!(answer.rows.len(), exact::MAX_LABELS + 1);
+        let taken = answer.rows.iter().filter(|row| row.probability != 0.0);
+        let taken: Vec<_> = taken
+            .map(|row| (row.equilibrium, row.action.numbers, row.fraction.clone()))
+            .collect();
+        let one = Some(Rational::from_integer(1.into()));
+        assert_eq!(taken, [(1, [1, 1, 1], one.clone()), (1, [2, 1, 2], one)]);
+    }
+
+    #[test]
+    fn a_tree_of_other_payoffs_is_learnt() {
+        // The market is worth entering since a fight would cost its owner, too.
+        let tree = "EFG 2 R \"entry\" { \"A\" \"B\" } p \"\" 1 1 \"new\" { \"in\" \"out\" } 0 \
+            p \"\" 2 1 \"old\" { \"fight\" \"share\" } 0 t \"\" 1 \"\" { -1 -1 } t \"\" 2 \"\" { 2 1 } \
+            t \"\" 3 \"\" { 0 2 }";
+        let answer = solved(tree, &[]);
+        assert_eq!(answer.method, "average of learning by regret");
+        assert!(answer.is_reached, "{:?}", answer.facts);
+        for (row, expected) in answer.rows.iter().zip([1.0, 0.0, 0.0, 1.0]) {
+            assert!((row.probability - expected).abs() < 1e-5);
+            assert_eq!(row.fraction, None);
+        }
+        assert_eq!(answer.rows.len(), 4);
+        assert!(!solved(tree, &["--until", "0", "--iterations", "3"]).is_reached);
+    }
+
+    #[test]
     fn a_tree_is_solved_set_by_set() {
         let tree = "EFG 2 R \"coin\" { \"A\" \"B\" } p \"\" 1 1 \"mine\" { \"h\" \"t\" } 0 \
             p \"\" 2 1 \"yours\" { \"h\" \"t\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { -1 1 } \

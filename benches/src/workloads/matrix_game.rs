@@ -1,17 +1,20 @@
 //! Large zero-sum games, to a NashConv of a millionth of the range of gains.
 //!
-//! Role: the workload `matrix-game`. Rungs: `unpolished`, learning alone; `host`, learning until linear algebra can end it.
-//! Rivals: SciPy, which solves the linear program by the simplex method, and the same learning in NumPy.
+//! Role: the workload `matrix-game`. Rungs: `unpolished`, learning alone; `host`, learning until linear algebra can end it;
+//! `wgsl`, learning alone, in f32 on a device, judged on the host in f64; not on drivers that compute on the CPU. Rivals:
+//! SciPy, which solves the linear program by the simplex method, and the same learning in NumPy.
 //! Method: any pair of strategies that is good enough is right; they are judged by plain loops.
 //! Shapes: gains are `[n, n]`, uniform in [-1, 1); the result is the rows' strategy and then the columns'.
 //! Source: S0, "Approximate Nash Equilibrium by Regret Matching".
 
 use super::convergence;
 use crate::figure::Figure;
+use crate::on_gpu::{is_software, too_slow};
 use crate::program::Law;
 use crate::rivals::{Job, script};
 use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use games::gpu::Learner;
 use games::ndarray::Array2;
 use games::{Dynamics, MatrixGame, Updates, solve};
 use gpu_wgsl::Gpu;
@@ -26,6 +29,11 @@ const ROUNDING: f64 = 1e-9;
 const JUDGEMENT: f64 = 1e-6;
 /// Iterations that are enough.
 const MANY: u64 = 1_000_000;
+/// Iterations in f32 by which roundings outweigh what is learnt: what is not reached by then will not be.
+const MANY_IN_F32: u64 = 100_000;
+/// A device learns so many iterations and a share of those done before its strategies are looked at again.
+const STRETCH: u64 = 64;
+const STRETCH_SHARE: u64 = 8;
 /// Iterations that the picture shows, of the smallest game.
 const SHOWN: u64 = 10_000;
 
@@ -89,6 +97,30 @@ impl Square {
         })
     }
 
+    /// The rung of a device. The host's clock times it: looking at strategies is part of the work.
+    fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
+        let work = |out: &mut Vec<f64>| {
+            *out = self.learn_on(gpu)?;
+            Ok(())
+        };
+        Rung {
+            adapter: Some(gpu.adapter().name.clone()),
+            ..Rung::on_cpu("wgsl", self.extent(), 0, work)
+        }
+    }
+
+    fn learn_on(&self, gpu: &Gpu) -> Result<Vec<f64>> {
+        let mut learner = Learner::new(gpu, &self.game, &Dynamics::default())?;
+        while learner.iteration() < MANY_IN_F32 {
+            learner.advance(STRETCH + learner.iteration() / STRETCH_SHARE)?;
+            let average = learner.average()?;
+            if games::nash_conv(&self.game, &average)? <= ACCURACY * self.range {
+                return Ok(average.concat());
+            }
+        }
+        bail!("NashConv did not come to {ACCURACY:e} in f32")
+    }
+
     fn check(&self, result: &[f64]) -> Result<()> {
         ensure!(
             result.len() == 2 * self.side,
@@ -104,22 +136,13 @@ impl Square {
                 "a strategy is no distribution, its sum is {sum}"
             );
         }
-        let found = self.nash_conv(rows, cols) / self.range;
+        let gain = |row: usize, col: usize| f64::from(self.gains[row * self.side + col]);
+        let found = nash_conv(gain, rows, cols) / self.range;
         ensure!(
             found <= ACCURACY * (1.0 + JUDGEMENT),
             "NashConv over the range of gains is {found:e}, it must be {ACCURACY:e} at most"
         );
         Ok(())
-    }
-
-    /// NashConv by plain loops.
-    fn nash_conv(&self, rows: &[f64], cols: &[f64]) -> f64 {
-        let gain = |row: usize, col: usize| f64::from(self.gains[row * self.side + col]);
-        let sides = || 0..self.side;
-        let of_row = |row| sides().map(|col| gain(row, col) * cols[col]).sum::<f64>();
-        let of_col = |col| sides().map(|row| gain(row, col) * rows[row]).sum::<f64>();
-        let best_row = sides().map(of_row).fold(f64::NEG_INFINITY, f64::max);
-        best_row - sides().map(of_col).fold(f64::INFINITY, f64::min)
     }
 
     /// Shows how the ways to learn converge.
@@ -149,8 +172,37 @@ impl Square {
     }
 }
 
+/// NashConv of a zero-sum game by plain loops, where `gain(row, col)` is the rows'.
+pub(super) fn nash_conv(gain: impl Fn(usize, usize) -> f64, rows: &[f64], cols: &[f64]) -> f64 {
+    let of_row = |row| {
+        let each = cols.iter().enumerate();
+        each.map(|(col, p)| gain(row, col) * p).sum::<f64>()
+    };
+    let of_col = |col| {
+        let each = rows.iter().enumerate();
+        each.map(|(row, p)| gain(row, col) * p).sum::<f64>()
+    };
+    let best_row = (0..rows.len())
+        .map(of_row)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let best_col = (0..cols.len()).map(of_col).fold(f64::INFINITY, f64::min);
+    best_row - best_col
+}
+
 impl Problem for Square {
-    fn workload<'a>(&'a self, _gpus: &'a [Gpu]) -> Workload<'a> {
+    fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
+        let (software, hardware): (Vec<&Gpu>, Vec<&Gpu>) =
+            gpus.iter().partition(|gpu| is_software(gpu));
+        let mut rungs = vec![
+            self.rung("unpolished", Dynamics::default().unpolished()),
+            self.rung("host", Dynamics::default()),
+        ];
+        rungs.extend(hardware.into_iter().map(|gpu| self.on_gpu(gpu)));
+        let why = "learning in large games takes thousands of iterations, each of four dispatches: too many for a driver that \
+            computes on the CPU";
+        let left_out = software
+            .into_iter()
+            .map(|gpu| too_slow(gpu, why.to_owned()));
         Workload {
             name: "matrix-game",
             source: "S0",
@@ -162,17 +214,14 @@ impl Problem for Square {
             } else {
                 None
             },
-            rungs: vec![
-                self.rung("unpolished", Dynamics::default().unpolished()),
-                self.rung("host", Dynamics::default()),
-            ],
+            rungs,
             rivals: Job::each(
                 &["numpy", "scipy"],
                 script!("matrix_game.py"),
                 &[("rows", self.side), ("cols", self.side)],
                 &[("gains", &self.gains)],
             ),
-            left_out: Vec::new(),
+            left_out: left_out.collect(),
             check: Box::new(|result, _| self.check(f64::of(result)?)),
         }
     }
@@ -181,6 +230,7 @@ impl Problem for Square {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpu_wgsl::check::every_adapter;
 
     #[test]
     fn only_strategies_that_are_good_enough_pass() {
@@ -196,5 +246,20 @@ mod tests {
         assert!(square.check(&[0.0; 40]).is_err());
         assert!(square.check(&[f64::NAN; 40]).is_err());
         assert!(square.check(&found[1..]).is_err());
+    }
+
+    #[test]
+    fn what_devices_learn_passes_and_every_device_is_run_or_left_out() {
+        let square = Square::new(5).unwrap();
+        let gpus = every_adapter();
+        for gpu in gpus {
+            let mut contestant = (square.on_gpu(gpu).start)().unwrap();
+            contestant.run(1).unwrap();
+            let found = contestant.result().unwrap();
+            square.check(f64::of(&found).unwrap()).unwrap();
+        }
+        let workload = square.workload(gpus);
+        let n_run = workload.rungs.iter().filter(|rung| rung.adapter.is_some());
+        assert_eq!(n_run.count() + workload.left_out.len(), gpus.len());
     }
 }

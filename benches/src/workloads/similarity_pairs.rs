@@ -140,6 +140,7 @@ impl Pairs {
             adapter,
             timer: Timer::Wall,
             extent: self.extent(),
+            note: String::new(),
             start: Box::new(start),
         }
     }
@@ -160,6 +161,7 @@ impl Pairs {
             adapter: Some(gpu.adapter().name.clone()),
             timer: Timer::Wall,
             extent: self.extent(),
+            note: String::new(),
             start: Box::new(start),
         }
     }

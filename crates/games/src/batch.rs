@@ -445,3 +445,78 @@ impl Group {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pulp::Scalar;
+    use tensor_core::compare::{Bound, assert_close};
+    use tensor_core::rng::Philox;
+
+    /// Every rule of a batch, each kind of discount with and without prediction, and both orders of updates.
+    fn rules() -> Vec<Dynamics> {
+        let rules = [
+            Dynamics::regret_matching(),
+            Dynamics::regret_matching_plus(),
+            Dynamics::predictive_regret_matching(),
+            Dynamics::predictive_regret_matching_plus(),
+            Dynamics::discounted(1.5, 0.5, 2.0),
+            Dynamics {
+                rule: Rule::Hedge { rate: Some(0.7) },
+                ..Dynamics::hedge()
+            },
+            Dynamics::fictitious_play(),
+            Dynamics::replicator(0.2),
+        ];
+        let orders = [Updates::Alternating, Updates::Simultaneous];
+        rules
+            .into_iter()
+            .flat_map(|rule| orders.map(|order| rule.updates(order).iterations(20)))
+            .collect()
+    }
+
+    /// Games abreast with gains between -1 and 1, no two of which are the same.
+    fn games([n_rows, n_cols]: [usize; 2], n_games: usize) -> Batch {
+        let mut gains = vec![0.0; n_games * n_rows * n_cols];
+        Philox::new(11).fill_uniform_f64(0, &mut gains);
+        let gains = Array3::from_shape_vec((n_games, n_rows, n_cols), gains).unwrap();
+        Batch::zero_sum(gains.mapv(|gain| 2.0 * gain - 1.0)).unwrap()
+    }
+
+    /// One lane at a time, with sizes that the compiler does not know, is the plain way to compute.
+    #[test]
+    fn every_width_of_vectors_gives_the_bits_of_one_lane() {
+        let shapes = [
+            [1, 1],
+            [2, 2],
+            [2, 3],
+            [3, 2],
+            [3, 3],
+            [3, 4],
+            [4, 3],
+            [4, 4],
+            [1, 5],
+            [7, 2],
+            [5, 9],
+            [11, 13],
+        ];
+        for shape in shapes {
+            for n_games in [1, N_ABREAST - 1, N_ABREAST] {
+                let batch = games(shape, n_games);
+                let gains = batch.abreast(0);
+                for dynamics in rules() {
+                    let ticks = batch.ticks(&dynamics).unwrap();
+                    let zeros = (vec![0.0; shape[0]], vec![0.0; shape[1]]);
+                    let plain = learn(Scalar, zeros, &gains, &dynamics, &ticks);
+                    let wide = learn_group(shape, &gains, &dynamics, &ticks);
+                    let numbers = |group: Group| -> Vec<f64> {
+                        let judged = [group.values, group.nash_conv];
+                        let all = group.rows.into_iter().chain(group.cols).chain(judged);
+                        all.flat_map(|numbers| numbers.0).collect()
+                    };
+                    assert_close(numbers(wide), numbers(plain), Bound::bits());
+                }
+            }
+        }
+    }
+}

@@ -1,23 +1,11 @@
 //! Batches against games that are solved one by one.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "helpers of tests stand outside of test functions"
-)]
+mod support;
 
 use games::ndarray::{Array3, Axis};
 use games::{Batch, Dynamics, MatrixGame, Rule, Updates, solve};
+use support::random_gains;
 use tensor_core::compare::{Bound, assert_close};
-use tensor_core::rng::Philox;
-
-/// Games with gains between -1 and 1.
-fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
-    let mut uniform = vec![0.0; shape.iter().product()];
-    Philox::new(key).fill_uniform_f64(0, &mut uniform);
-    Array3::from_shape_vec(shape, uniform)
-        .unwrap()
-        .mapv(|u| 2.0 * u - 1.0)
-}
 
 #[test]
 fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
@@ -36,7 +24,7 @@ fn a_game_in_a_batch_is_learnt_as_if_it_were_alone() {
         .into_iter()
         .enumerate()
     {
-        let gains = random(shape, key as u64);
+        let gains = random_gains(shape, key as u64);
         let batch = Batch::zero_sum(gains.clone()).unwrap();
         for dynamics in rules.map(|rule| rule.iterations(30)) {
             let together = batch.solve(&dynamics).unwrap();
@@ -68,7 +56,7 @@ fn no_games_are_a_batch_and_empty_games_are_not() {
 
 #[test]
 fn a_game_does_not_depend_on_the_games_beside_it() {
-    let gains = random([40, 3, 3], 5);
+    let gains = random_gains([40, 3, 3], 5);
     let dynamics = Dynamics::default().iterations(50);
     let all = Batch::zero_sum(gains.clone())
         .unwrap()
@@ -87,7 +75,7 @@ fn a_game_does_not_depend_on_the_games_beside_it() {
 #[cfg(feature = "rayon")]
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let batch = Batch::zero_sum(random([200, 4, 3], 6)).unwrap();
+    let batch = Batch::zero_sum(random_gains([200, 4, 3], 6)).unwrap();
     let solve = |n_threads| {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(n_threads)

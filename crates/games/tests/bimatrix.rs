@@ -4,6 +4,8 @@
     reason = "a setup that fails is a test that fails"
 )]
 
+mod support;
+
 use games::exact::{
     Equilibrium, MAX_LABELS, all_equilibria, components, lemke_howson, lemke_howson_all, verify,
 };
@@ -84,9 +86,7 @@ fn is_equilibrium(game: &Bimatrix, equilibrium: &Equilibrium) -> bool {
 
 #[test]
 fn the_reference_games_have_the_equilibria_of_the_reference() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/games-reference.json");
-    let text = std::fs::read_to_string(path).unwrap();
-    let reference: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let reference = support::reference();
     let games = reference["bimatrix_games"].as_array().unwrap();
     assert!(!games.is_empty());
     for game in games {

@@ -5,21 +5,16 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
+mod support;
+
 use games::ndarray::{Array2, ArrayD, array};
 use games::{
     Bimatrix, Dynamics, Error, MatrixGame, NormalForm, Number, Rational, Run, StrategicGame,
     Updates, best_response, exploitability, nash_conv, solve,
 };
+use support::random_game;
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::rng::Philox;
-
-/// A game with gains between -1 and 1.
-fn random(n_rows: usize, n_cols: usize, key: u64) -> MatrixGame {
-    let mut uniform = vec![0.0; n_rows * n_cols];
-    Philox::new(key).fill_uniform_f64(0, &mut uniform);
-    let gains = Array2::from_shape_vec((n_rows, n_cols), uniform).unwrap();
-    MatrixGame::zero_sum(gains.mapv(|u| 2.0 * u - 1.0)).unwrap()
-}
 
 #[test]
 fn every_rule_learns_to_play() {
@@ -36,7 +31,7 @@ fn every_rule_learns_to_play() {
         (Dynamics::replicator(0.05), 0.05),
     ];
     for (key, (n_rows, n_cols)) in [(3, 3), (5, 8), (20, 7)].into_iter().enumerate() {
-        let game = random(n_rows, n_cols, key as u64);
+        let game = random_game([n_rows, n_cols], key as u64);
         for (dynamics, bound) in sure {
             let solution = solve(&game, &dynamics.iterations(4000)).unwrap();
             if let Some(regrets) = solution.regret_nash_conv {
@@ -75,6 +70,77 @@ fn hedge_plays_in_proportion_to_exponentials() {
         [f64::midpoint(0.5, second)],
         Bound::relative(4),
     );
+}
+
+/// A game of two by three whose players' payoffs have ranges of 4 and of 10.
+fn uneven() -> [Array2<f64>; 2] {
+    [
+        array![[3.0, -1.0, 0.5], [-0.5, 2.0, 1.0]],
+        array![[-4.0, 6.0, 1.0], [2.5, -3.0, 0.0]],
+    ]
+}
+
+/// What each player's actions are worth, cell by cell.
+fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>; 2] {
+    let mut worths = [vec![0.0; x.len()], vec![0.0; y.len()]];
+    for ((row, col), payoff) in rows.indexed_iter() {
+        worths[0][row] += payoff * y[col];
+        worths[1][col] += cols[(row, col)] * x[row];
+    }
+    worths
+}
+
+/// Compares a run's strategies with those that follow from one another, and its average with theirs.
+fn follows(dynamics: Dynamics, mut next: impl FnMut(usize, &mut [f64], &[f64], u64)) {
+    let payoffs = uneven();
+    let [rows, cols] = payoffs.clone();
+    let game = Bimatrix::new(rows, cols).unwrap();
+    let mut run = Run::new(&game, &dynamics).unwrap();
+    let mut played = [vec![1.0 / 2.0; 2], vec![1.0 / 3.0; 3]];
+    let mut sums = [vec![0.0; 2], vec![0.0; 3]];
+    let bound = Bound::relative(0).or_absolute(1e-13);
+    for t in 1..=12 {
+        run.advance(1);
+        let worths = worths(&payoffs, &played);
+        for player in 0..2 {
+            for (sum, p) in sums[player].iter_mut().zip(&played[player]) {
+                *sum += p;
+            }
+            next(player, &mut played[player], &worths[player], t);
+            let average = sums[player].iter().map(|sum| sum / t as f64);
+            let average: Vec<f64> = average.collect();
+            assert_close(&run.average()[player], average, bound.clone());
+            assert_close(&run.playing()[player], &played[player], bound.clone());
+        }
+    }
+}
+
+#[test]
+fn hedge_without_a_rate_has_that_of_the_actions_the_time_and_the_range() {
+    let mut totals = [vec![0.0; 2], vec![0.0; 3]];
+    follows(Dynamics::hedge(), |player, played, worths, t| {
+        let range = [4.0, 10.0][player];
+        let rate = (8.0 * (played.len() as f64).ln() / (t + 1) as f64).sqrt() / range;
+        for (total, worth) in totals[player].iter_mut().zip(worths) {
+            *total += worth;
+        }
+        let shares: Vec<f64> = totals[player].iter().map(|u| (rate * u).exp()).collect();
+        let all: f64 = shares.iter().sum();
+        for (p, share) in played.iter_mut().zip(shares) {
+            *p = share / all;
+        }
+    });
+}
+
+#[test]
+fn replicators_grow_by_what_they_get_above_the_mean() {
+    const STEP: f64 = 0.07;
+    follows(Dynamics::replicator(STEP), |_, played, worths, _| {
+        let mean: f64 = played.iter().zip(worths).map(|(p, worth)| p * worth).sum();
+        for (p, worth) in played.iter_mut().zip(worths) {
+            *p += STEP * *p * (worth - mean);
+        }
+    });
 }
 
 #[test]
@@ -136,7 +202,7 @@ fn products_of_three_players_are_sums_over_all_cells() {
 #[test]
 fn one_pass_gives_the_bits_of_two() {
     for (n_rows, n_cols) in [(1, 1), (3, 3), (4, 9), (5, 64), (33, 31), (70, 129)] {
-        let game = random(n_rows, n_cols, 4);
+        let game = random_game([n_rows, n_cols], 4);
         let strategy = |n: usize| vec![1.0 / n as f64; n];
         let profile = vec![strategy(n_rows), strategy(n_cols)];
         let mut together = profile.clone();
@@ -245,7 +311,7 @@ fn bad_games_are_refused_by_name() {
 
 #[test]
 fn bad_dynamics_and_profiles_are_refused() {
-    let game = random(3, 4, 1);
+    let game = random_game([3, 4], 1);
     let bad = [
         Dynamics::default().average(-1.0),
         Dynamics::default().average(f64::NAN),
@@ -278,7 +344,7 @@ fn bad_dynamics_and_profiles_are_refused() {
             "{profile:?}"
         );
     }
-    let state = Run::new(&random(2, 4, 1), &Dynamics::default())
+    let state = Run::new(&random_game([2, 4], 1), &Dynamics::default())
         .unwrap()
         .state()
         .clone();
@@ -288,7 +354,7 @@ fn bad_dynamics_and_profiles_are_refused() {
 
 #[test]
 fn time_and_callers_stop_a_run() {
-    let game = random(30, 30, 3);
+    let game = random_game([30, 30], 3);
     let endless = Dynamics::regret_matching().iterations(u64::MAX);
     let in_time = solve(&game, &endless.within(std::time::Duration::from_millis(20))).unwrap();
     assert_eq!(in_time.stopped, games::Stopped::AfterTime);
@@ -309,7 +375,7 @@ fn time_and_callers_stop_a_run() {
 #[cfg(feature = "serde")]
 #[test]
 fn a_state_that_was_written_and_read_goes_on_with_the_same_bits() {
-    let game = random(9, 5, 6);
+    let game = random_game([9, 5], 6);
     let dynamics = Dynamics::default().iterations(200);
     let mut run = Run::new(&game, &dynamics).unwrap();
     run.advance(77);

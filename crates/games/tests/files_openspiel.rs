@@ -1,8 +1,10 @@
 //! Poker as OpenSpiel exports it is poker as we tell it.
 
-use games::Rational;
+use flate2::read::GzDecoder;
 use games::extensive::{ExtensiveGame, Kuhn, Leduc, Node, Sequences, Tree};
 use games::files::{self, File};
+use games::{Rational, exact};
+use std::io::Read;
 
 fn exported(name: &str) -> Tree {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -10,6 +12,16 @@ fn exported(name: &str) -> Tree {
         File::Extensive(tree) => tree,
         File::Strategic(game) => panic!("not a tree: {game:?}"),
     }
+}
+
+/// Leduc poker with suits, which is packed.
+fn exported_leduc() -> Tree {
+    let packed = include_bytes!("../testdata/openspiel-leduc.efg.gz");
+    let mut text = vec![];
+    GzDecoder::new(&packed[..])
+        .read_to_end(&mut text)
+        .expect("a whole archive");
+    files::read_efg(text).expect("a readable file")
 }
 
 /// The probability of each of a player's sequences if it always chooses evenly.
@@ -49,8 +61,8 @@ fn weighted_gains(form: &Sequences) -> Vec<Rational> {
 }
 
 /// Compares a game from a file with the same game by its rules: both deal and bet in one order, so all but names agrees.
-fn is_same_game(file: &str, rules: &impl ExtensiveGame, value: Rational) {
-    let file = Sequences::of(&exported(file)).expect("perfect recall");
+fn is_same_game(file: &Tree, rules: &impl ExtensiveGame, value: Rational) {
+    let file = Sequences::of(file).expect("perfect recall");
     let rules = Tree::of(rules).expect("a game");
     let ours = Sequences::of(&rules).expect("perfect recall");
     for player in 0..2 {
@@ -69,7 +81,7 @@ fn is_same_game(file: &str, rules: &impl ExtensiveGame, value: Rational) {
 #[test]
 fn kuhn_from_openspiel_is_ours() {
     is_same_game(
-        "openspiel-kuhn.efg",
+        &exported("openspiel-kuhn.efg"),
         &Kuhn,
         Rational::new(1.into(), 8.into()),
     );
@@ -79,10 +91,26 @@ fn kuhn_from_openspiel_is_ours() {
 fn isomorphic_leduc_from_openspiel_is_ours() {
     let value = Rational::new((-5).into(), 64.into());
     is_same_game(
-        "openspiel-leduc-isomorphic.efg",
+        &exported("openspiel-leduc-isomorphic.efg"),
         &Leduc::isomorphic(),
         value,
     );
+}
+
+#[test]
+fn leduc_from_openspiel_is_ours() {
+    let file = exported_leduc();
+    assert_eq!(file.information_sets().len(), 936);
+    // Whoever chooses evenly gets as much whether or not suits can be told.
+    let value = Rational::new((-5).into(), 64.into());
+    is_same_game(&file, &Leduc::new(), value);
+}
+
+#[test]
+fn leduc_from_openspiel_is_worth_what_ours_is() {
+    let value = "-1454920850547486749701863871533/16995463438839962469905132501930";
+    let solution = exact(&exported_leduc()).expect("a zero-sum game of two");
+    assert_eq!(solution.value.to_string(), value);
 }
 
 #[test]

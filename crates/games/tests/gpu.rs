@@ -5,22 +5,15 @@
     reason = "helpers of tests stand outside of test functions"
 )]
 
+mod support;
+
 use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Turn};
 use games::gpu::{Games, Learner, solve_variants};
 use games::ndarray::{Array3, Axis, s};
-use games::{Batch, BatchSolution, Dynamics, Error, MatrixGame, Run, Updates, nash_conv, solve};
+use games::{Batch, BatchSolution, Dynamics, Error, Run, Updates, nash_conv, solve};
 use gpu_wgsl::check::every_adapter;
+use support::{random_gains, random_game};
 use tensor_core::compare::{Bound, assert_close};
-use tensor_core::rng::Philox;
-
-/// Games with gains between -1 and 1.
-fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
-    let mut uniform = vec![0.0; shape.iter().product()];
-    Philox::new(key).fill_uniform_f64(0, &mut uniform);
-    Array3::from_shape_vec(shape, uniform)
-        .unwrap()
-        .mapv(|u| 2.0 * u - 1.0)
-}
 
 fn assert_same(found: &BatchSolution, truth: &BatchSolution, tolerance: f64) {
     let bound = Bound::exact().or_absolute(tolerance);
@@ -56,7 +49,7 @@ fn a_device_learns_what_the_cpu_does() {
     ];
     for gpu in every_adapter() {
         for (key, shape) in shapes.into_iter().enumerate() {
-            let batch = Batch::zero_sum(random(shape, key as u64)).unwrap();
+            let batch = Batch::zero_sum(random_gains(shape, key as u64)).unwrap();
             let games = Games::upload(gpu, &batch).unwrap();
             for dynamics in rules.map(|rule| rule.iterations(10)) {
                 let truth = batch.solve(&dynamics).unwrap();
@@ -69,7 +62,7 @@ fn a_device_learns_what_the_cpu_does() {
 #[test]
 fn five_hundred_iterations_stay_with_the_cpu_in_most_games() {
     const N_GAMES: usize = 2000;
-    let batch = Batch::zero_sum(random([N_GAMES, 3, 3], 5)).unwrap();
+    let batch = Batch::zero_sum(random_gains([N_GAMES, 3, 3], 5)).unwrap();
     for gpu in every_adapter() {
         for dynamics in [
             Dynamics::default(),
@@ -100,7 +93,7 @@ fn five_hundred_iterations_stay_with_the_cpu_in_most_games() {
 
 #[test]
 fn gains_may_be_moved_and_scaled() {
-    let gains = random([50, 3, 4], 8);
+    let gains = random_gains([50, 3, 4], 8);
     let dynamics = Dynamics::default().iterations(20);
     for gpu in every_adapter() {
         let solve = |gains: Array3<f64>| {
@@ -137,7 +130,7 @@ fn gains_may_be_moved_and_scaled() {
 #[test]
 fn games_beyond_one_buffer_go_in_parts_that_join() {
     let n_games = (1 << 22) / 16 + 3;
-    let one = random([1, 4, 4], 9);
+    let one = random_gains([1, 4, 4], 9);
     let gains = Array3::from_shape_fn((n_games, 4, 4), |(game, row, col)| {
         one[[0, (row + game) % 4, col]]
     });
@@ -164,7 +157,7 @@ fn nothing_to_do_gives_first_strategies() {
         let none = Batch::zero_sum(Array3::<f64>::zeros((0, 3, 3))).unwrap();
         let solution = none.solve_on(gpu, &Dynamics::default()).unwrap();
         assert_eq!(solution.rows.dim(), (0, 3));
-        let batch = Batch::zero_sum(random([3, 2, 2], 1)).unwrap();
+        let batch = Batch::zero_sum(random_gains([3, 2, 2], 1)).unwrap();
         let dynamics = Dynamics::default().iterations(0);
         let found = batch.solve_on(gpu, &dynamics).unwrap();
         assert_eq!(found, batch.solve(&dynamics).unwrap());
@@ -178,8 +171,8 @@ fn nothing_to_do_gives_first_strategies() {
 
 #[test]
 fn what_devices_cannot_do_is_refused_by_name() {
-    let batch = Batch::zero_sum(random([3, 2, 2], 1)).unwrap();
-    let large = Batch::zero_sum(random([1, 2, 17], 1)).unwrap();
+    let batch = Batch::zero_sum(random_gains([3, 2, 2], 1)).unwrap();
+    let large = Batch::zero_sum(random_gains([1, 2, 17], 1)).unwrap();
     for gpu in every_adapter() {
         for dynamics in [
             Dynamics::hedge(),
@@ -206,11 +199,6 @@ fn what_devices_cannot_do_is_refused_by_name() {
     }
 }
 
-fn large(shape: [usize; 2], key: u64) -> MatrixGame {
-    let gains = random([1, shape[0], shape[1]], key);
-    MatrixGame::zero_sum(gains.index_axis_move(Axis(0), 0)).unwrap()
-}
-
 #[test]
 fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
     let rules = [
@@ -220,7 +208,7 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
     ];
     for gpu in every_adapter() {
         for (key, shape) in [[1, 1], [30, 300], [257, 64]].into_iter().enumerate() {
-            let game = large(shape, key as u64);
+            let game = random_game(shape, key as u64);
             for dynamics in rules {
                 let mut learner = Learner::new(gpu, &game, &dynamics).unwrap();
                 let mut run = Run::new(&game, &dynamics).unwrap();
@@ -240,7 +228,7 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
 
 #[test]
 fn a_large_game_comes_to_an_equilibrium_in_f32() {
-    let game = large([100, 120], 4);
+    let game = random_game([100, 120], 4);
     for gpu in every_adapter() {
         let mut learner = Learner::new(gpu, &game, &Dynamics::default()).unwrap();
         learner.advance(300).unwrap();

@@ -37,6 +37,7 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
                 adapter: Some(gpu.adapter().name.clone()),
                 timer: timer(gpu),
                 extent: product.extent(part),
+                note: String::new(),
                 start: Box::new(move || match kernel {
                     Some(kernel) => fixed(product, part, gpu, kernel),
                     None => tensors(product, part, gpu),

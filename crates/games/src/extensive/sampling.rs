@@ -8,8 +8,9 @@
 //! and by reach.
 //! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret minimization in extensive games".
 //! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average is weighted by the reach
-//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. Cost of an
-//! iteration: the nodes that it meets.
+//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. By outcome, a set
+//! weighs less in the average while others play with probability 0 what leads to some of its nodes: no path comes there.
+//! Cost of an iteration: the nodes that it meets.
 
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;
@@ -300,7 +301,7 @@ fn check_depth(tree: &Tree) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extensive::{Kuhn, Leduc};
+    use crate::extensive::{Kuhn, Leduc, LiarsDice};
     use rand::SeedableRng;
     use rand::rngs::Xoshiro256PlusPlus;
 
@@ -365,6 +366,73 @@ mod tests {
                     continue;
                 }
                 for at in start.own(u32::try_from(set).unwrap()) {
+                    let (mean, spread) = (sums[at] / n, (squares[at] / n / n).sqrt());
+                    assert!(
+                        (mean - exact[at]).abs() < 5.0 * spread,
+                        "{sampling:?} {at}: {mean} {}",
+                        exact[at]
+                    );
+                }
+            }
+        }
+    }
+
+    /// Adds a player's strategies with the weights that its average gives them in the mean: by its own reach at every node
+    /// that a walk may meet, times chance's where nothing divides by it.
+    fn add_averages(run: &Mccfr<'_>, node: usize, player: usize, reach: f64, sums: &mut [f64]) {
+        let mut shares = vec![1.0; run.tree.children(node).len()];
+        match run.tree.nodes()[node] {
+            Node::End(_) => return,
+            Node::Chance(chance) => {
+                if run.sampling == Sampling::External {
+                    shares.clone_from(&run.chances[chance as usize]);
+                }
+            }
+            Node::Decision(set) if run.tree.information_sets()[set as usize].player == player => {
+                let own = run.own(set);
+                shares = in_proportion(&run.regrets[own.clone()]);
+                for (sum, p) in sums[own].iter_mut().zip(&shares) {
+                    *sum += reach * p;
+                }
+            }
+            Node::Decision(_) => {}
+        }
+        for (&child, share) in run.tree.children(node).iter().zip(shares) {
+            add_averages(run, child as usize, player, reach * share, sums);
+        }
+    }
+
+    /// Both players may decide twice, and do not choose evenly. Averages are taken up in the first player's walk, as long
+    /// as nobody has learnt: by outcome its own, by external sampling the other's.
+    #[test]
+    fn sampled_averages_are_weighted_by_reach_on_average() {
+        const N_WALKS: usize = 20_000;
+        let tree = Tree::of(&LiarsDice::new(2, 1).unwrap()).unwrap();
+        let outcome = Sampling::Outcome { exploration: 0.6 };
+        for (sampling, player) in [(Sampling::External, 1), (outcome, 0)] {
+            let mut run = Mccfr::new(&tree, sampling).unwrap();
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
+            let n_numbers = run.regrets.len();
+            let regrets: Vec<f64> = (0..n_numbers).map(|at| 1.0 + (at % 3) as f64).collect();
+            let (mut sums, mut squares) = (vec![0.0; n_numbers], vec![0.0; n_numbers]);
+            for _ in 0..N_WALKS {
+                run.regrets.copy_from_slice(&regrets);
+                run.sums.fill(0.0);
+                run.advance(1, &mut rng);
+                for (at, sum) in run.sums.iter().enumerate() {
+                    sums[at] += sum;
+                    squares[at] += sum * sum;
+                }
+            }
+            run.regrets = regrets;
+            let mut exact = vec![0.0; n_numbers];
+            add_averages(&run, 0, player, 1.0, &mut exact);
+            let n = N_WALKS as f64;
+            for (set, information) in tree.information_sets().iter().enumerate() {
+                if information.player != player {
+                    continue;
+                }
+                for at in run.own(u32::try_from(set).unwrap()) {
                     let (mean, spread) = (sums[at] / n, (squares[at] / n / n).sqrt());
                     assert!(
                         (mean - exact[at]).abs() < 5.0 * spread,

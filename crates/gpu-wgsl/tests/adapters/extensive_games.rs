@@ -7,7 +7,7 @@ use gpu_wgsl::check::{
 use shaders::params::{ExtensiveGamesParams, MatchingKeep};
 use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
 use shaders::{Kernel, layout, twin};
-use tensor_core::compare::{Bound, compare};
+use tensor_core::compare::{Bound, assert_close, compare};
 
 /// How far an adapter's numbers may be from the twin's: some iterations enlarge a rounding a thousandfold.
 const TOLERANCE: f64 = 5e-4;
@@ -115,6 +115,12 @@ fn inputs(params: &ExtensiveGamesParams, values: Values) -> Vec<Data> {
     inputs
 }
 
+/// How many numbers the state of all games and their averages have.
+fn n_learnt(params: &ExtensiveGamesParams) -> [usize; 2] {
+    let n = (params.games * params.sequences) as usize;
+    [4 * n + (params.games * params.decisions) as usize, n]
+}
+
 fn run(kernel: &Kernel, params: &ExtensiveGamesParams, inputs: &[Data], outputs: &mut [Data]) {
     let [sequences, decisions, levels, others, ticks, payoffs] = inputs else {
         panic!("the kernel reads six buffers");
@@ -186,11 +192,7 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
     for params in shapes() {
         for values in [Values::Random, Values::Large, Values::Small] {
             let mut inputs = inputs(&params, values);
-            let outputs = || {
-                let n = (params.games * params.sequences) as usize;
-                let n_state = 4 * n + (params.games * params.decisions) as usize;
-                [Data::F32(vec![0.0; n_state]), Data::F32(vec![0.0; n])]
-            };
+            let outputs = || n_learnt(&params).map(|n| Data::F32(vec![0.0; n]));
             let (mut before, mut after) = (outputs(), outputs());
             run(
                 &layout::EXTENSIVE_GAMES_SOLVE,
@@ -212,5 +214,96 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
                 assert!(moved.is_ok(), "{params:?} {values:?}: {moved:?}");
             }
         }
+    }
+}
+
+/// A run of so many iterations, and what it is cut into.
+const WHOLE: u32 = 60;
+const STRETCHES: [u32; 3] = [1, 20, 39];
+
+/// Parameters of one dispatch after another.
+fn dispatches(
+    params: ExtensiveGamesParams,
+    stretches: &[u32],
+) -> impl Iterator<Item = ExtensiveGamesParams> {
+    stretches.iter().scan(0, move |sum, &iterations| {
+        let done = *sum;
+        *sum += iterations;
+        Some(ExtensiveGamesParams {
+            done,
+            iterations,
+            ..params
+        })
+    })
+}
+
+/// Every way of keeping, both orders, with and without prediction; no two iterations have one weight or one pair of
+/// shares, so a stretch that reads another's differs.
+fn long_runs() -> impl Iterator<Item = (ExtensiveGamesParams, Vec<Data>)> {
+    let rules = [
+        (MatchingKeep::All, 0, 1.0),
+        (MatchingKeep::Positive, 1, 1.0),
+        (MatchingKeep::Shares, 1, 0.0),
+    ];
+    let ticks = |t| {
+        let (t, n) = (t as f32, WHOLE as f32);
+        [2.0 * t / (n * (n + 1.0)), t / (t + 1.0), t / (t + 2.0), 0.0]
+    };
+    rules
+        .into_iter()
+        .map(move |(keep, alternating, predictive)| {
+            let params = ExtensiveGamesParams {
+                keep: keep as u32,
+                alternating,
+                predictive,
+                ..params(3, 5, WHOLE)
+            };
+            let mut inputs = inputs(&params, Values::Random);
+            inputs[4] = Data::F32((1..=WHOLE).flat_map(ticks).collect());
+            (params, inputs)
+        })
+}
+
+#[test]
+fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
+    let kernel = &layout::EXTENSIVE_GAMES_SOLVE;
+    for (params, inputs) in long_runs() {
+        for gpu in every_adapter() {
+            let words: Vec<_> = inputs[..4]
+                .iter()
+                .map(|data| data.u32s())
+                .map(|words| gpu.upload("tree", &[words.len()], words).unwrap())
+                .collect();
+            let numbers: Vec<_> = inputs[4..]
+                .iter()
+                .map(|data| data.f32s())
+                .map(|numbers| gpu.upload("numbers", &[numbers.len()], numbers).unwrap())
+                .collect();
+            let learnt = |stretches: &[u32]| {
+                let learnt = n_learnt(&params).map(|n| gpu.alloc::<f32>("learnt", &[n]).unwrap());
+                let floats = numbers.iter().chain(&learnt).map(|buffer| &**buffer);
+                let buffers: Vec<_> = words.iter().map(|buffer| &**buffer).chain(floats).collect();
+                for params in dispatches(params, stretches) {
+                    gpu.dispatch(kernel, &params, &buffers).unwrap();
+                }
+                learnt.map(|buffer| gpu.read(&buffer).unwrap()).concat()
+            };
+            assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Bound::bits());
+        }
+    }
+}
+
+#[test]
+fn a_twin_in_stretches_has_the_bits_of_a_whole_run() {
+    let kernel = &layout::EXTENSIVE_GAMES_SOLVE;
+    for (params, inputs) in long_runs() {
+        let learnt = |stretches: &[u32]| {
+            let mut learnt = n_learnt(&params).map(|n| Data::F32(vec![0.0; n]));
+            for params in dispatches(params, stretches) {
+                run(kernel, &params, &inputs, &mut learnt);
+            }
+            learnt.map(|data| data.f32s().to_vec()).concat()
+        };
+        assert_close(learnt(&STRETCHES), learnt(&[WHOLE]), Bound::bits());
     }
 }
