@@ -8,7 +8,7 @@
 //! average strategy of each game.
 //! Accuracy: in f64 every probability lies within 1e-5 of the oracle's. In f32 some paths leave the oracle's: where all
 //! regrets of a player vanish at once the next strategy hangs by a rounding. There nine games in ten must lie that near,
-//! S0's among them, and no game may end more than [`WORSE`] further from equilibrium than the oracle's.
+//! S0's among them, and no game may end more than `WORSE` further from equilibrium than the oracle's.
 //! Source: S0, "Approximate Nash Equilibrium by Regret Matching"; Hart and Mas-Colell 2000.
 
 use super::matrix_game::nash_conv;
