@@ -1,0 +1,1 @@
+//! NVIDIA's management library for machines without a GPU.

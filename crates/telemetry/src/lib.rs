@@ -1,0 +1,31 @@
+//! Power, energy and utilisation of GPUs and CPUs: sampled, integrated and judged.
+//!
+//! Role: for people who ask what a computation cost in joules, and whether the machine was busy while it ran. Every
+//! number says which field of which library it came from, and every energy how far it may be off.
+//!
+//! | step | what | where |
+//! |---|---|---|
+//! | read | what a machine tells: NVML, RAPL, a recorded trace, a model | [`Source`], [`nvml`], [`rapl`], [`replay`], [`synthetic`] |
+//! | sample | at fixed times, on a thread of its own | [`Sampler`] |
+//! | keep | rows with their devices | [`Trace`], [`format`](mod@format) |
+//! | sum up | joules of a window or of a region of code, with an interval | [`Energy`], [`Span`], [`measure`] |
+//! | judge | idle gaps, policies, the energy curve | [`analysis`] |
+//!
+//! # Units
+//! Watt, joule, degree Celsius, percent of time, byte, megahertz, all in f64; times are [`Duration`](std::time::Duration)s
+//! since a trace began. A name holds its unit where a type does not.
+
+mod clock;
+mod device;
+mod error;
+mod metric;
+mod source;
+pub mod synthetic;
+mod trace;
+
+pub use clock::{Clock, Monotonic, Virtual};
+pub use device::{Capability, Device, Kind, PowerLimits};
+pub use error::{Error, Fault, Result};
+pub use metric::{Metric, Unit, Values};
+pub use source::{Reading, Select, Source};
+pub use trace::{Mark, Row, Trace};

@@ -1,0 +1,169 @@
+//! Power as a function of time, whose integral is known.
+
+use serde::{Deserialize, Serialize};
+
+/// Power over time: straight pieces one after the other, which repeat or hold their last value.
+///
+/// Before time zero it is what it is at zero.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// The pieces; without any, the device draws nothing.
+    pub pieces: Vec<Piece>,
+    /// Whether they begin anew when they are over.
+    #[serde(default)]
+    pub repeats: bool,
+}
+
+/// A straight piece.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Piece {
+    /// How long it lasts, in s; above 0.
+    pub lasts_s: f64,
+    /// Power at its start, in W.
+    pub from_w: f64,
+    /// Power at its end, in W.
+    pub to_w: f64,
+}
+
+impl Program {
+    /// Gives constant power.
+    #[must_use]
+    pub fn constant(watts: f64) -> Self {
+        Self {
+            pieces: vec![Piece::level(1.0, watts)],
+            repeats: true,
+        }
+    }
+
+    /// Gives `high_w` for a share `duty` of each period, then `low_w`.
+    #[must_use]
+    pub fn square(low_w: f64, high_w: f64, period_s: f64, duty: f64) -> Self {
+        let pieces = [
+            Piece::level(period_s * duty, high_w),
+            Piece::level(period_s * (1.0 - duty), low_w),
+        ];
+        Self {
+            pieces: pieces.into_iter().filter(|p| p.lasts_s > 0.0).collect(),
+            repeats: true,
+        }
+    }
+
+    /// Gives the power at a time, in W.
+    #[must_use]
+    pub fn power_w(&self, time_s: f64) -> f64 {
+        let mut left = self.within(time_s).1;
+        for piece in &self.pieces {
+            if left < piece.lasts_s {
+                return piece.at(left);
+            }
+            left -= piece.lasts_s;
+        }
+        self.pieces.last().map_or(0.0, |last| last.to_w)
+    }
+
+    /// Gives the energy between two times, in J; negative if they stand the other way round.
+    #[must_use]
+    pub fn energy_j(&self, from_s: f64, to_s: f64) -> f64 {
+        self.since_zero_j(to_s) - self.since_zero_j(from_s)
+    }
+
+    /// Gives the mean power of a window that ends at a time, in W.
+    #[must_use]
+    pub fn mean_w(&self, end_s: f64, window_s: f64) -> f64 {
+        if window_s > 0.0 {
+            self.energy_j(end_s - window_s, end_s) / window_s
+        } else {
+            self.power_w(end_s)
+        }
+    }
+
+    fn since_zero_j(&self, time_s: f64) -> f64 {
+        if time_s < 0.0 {
+            return time_s * self.power_w(0.0);
+        }
+        let (rounds, mut left) = self.within(time_s);
+        let whole: f64 = self
+            .pieces
+            .iter()
+            .map(|piece| piece.energy_j(piece.lasts_s))
+            .sum();
+        let mut energy = rounds * whole;
+        for piece in &self.pieces {
+            let time = left.min(piece.lasts_s);
+            energy += piece.energy_j(time);
+            left -= time;
+        }
+        energy + left * self.pieces.last().map_or(0.0, |last| last.to_w)
+    }
+
+    /// Gives how often all pieces were gone through at a time, and how long ago the last round began.
+    fn within(&self, time_s: f64) -> (f64, f64) {
+        let time_s = time_s.max(0.0);
+        let round_s: f64 = self.pieces.iter().map(|piece| piece.lasts_s).sum();
+        if !self.repeats || round_s <= 0.0 {
+            return (0.0, time_s);
+        }
+        let rounds = (time_s / round_s).floor();
+        (rounds, (time_s - rounds * round_s).max(0.0))
+    }
+}
+
+impl Piece {
+    /// Gives a piece of constant power.
+    #[must_use]
+    pub fn level(lasts_s: f64, watts: f64) -> Self {
+        Self {
+            lasts_s,
+            from_w: watts,
+            to_w: watts,
+        }
+    }
+
+    fn at(&self, time_s: f64) -> f64 {
+        self.from_w + (self.to_w - self.from_w) * (time_s / self.lasts_s)
+    }
+
+    /// Gives the energy of its first so many seconds.
+    fn energy_j(&self, time_s: f64) -> f64 {
+        0.5 * (self.from_w + self.at(time_s)) * time_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn energy_is_the_integral_of_power() {
+        let pieces = vec![
+            Piece::level(0.3, 50.0),
+            Piece {
+                lasts_s: 0.2,
+                from_w: 50.0,
+                to_w: 250.0,
+            },
+            Piece::level(0.4, 250.0),
+        ];
+        for repeats in [true, false] {
+            let program = Program {
+                pieces: pieces.clone(),
+                repeats,
+            };
+            let (from, to, steps) = (-0.4, 3.1, 350_000);
+            let step = (to - from) / f64::from(steps);
+            let midpoints = (0..steps).map(|i| from + (f64::from(i) + 0.5) * step);
+            let sum: f64 = midpoints.map(|time| program.power_w(time) * step).sum();
+            let energy = program.energy_j(from, to);
+            assert!((energy - sum).abs() < 1e-2, "{energy} {sum}");
+        }
+    }
+
+    #[test]
+    fn a_square_wave_draws_its_mean() {
+        let square = Program::square(40.0, 240.0, 0.5, 0.25);
+        assert!((square.energy_j(0.1, 5.1) - 5.0 * 90.0).abs() < 1e-9);
+        assert_eq!(square.power_w(0.1), 240.0);
+        assert_eq!(square.power_w(0.2), 40.0);
+        assert!((square.mean_w(0.5, 0.5) - 90.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,121 @@
+//! A trace: what devices told over a time, with what is needed to understand it later.
+
+use crate::{Device, Fault, Metric, Values};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What was sampled.
+///
+/// Rows stand in the order of their times; times count from when the trace began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// Name of the source: `nvml`.
+    pub source: String,
+    /// When it began, in ns since 1970, by the machine's wall clock.
+    pub began_unix_ns: u64,
+    /// The time between two rows of a device that was asked for.
+    pub interval: Duration,
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// What they told.
+    pub rows: Vec<Row>,
+    /// Regions of code, in the order of their starts.
+    pub marks: Vec<Mark>,
+    /// What did not work, and how often.
+    pub faults: Vec<FaultCount>,
+    /// What sampling itself cost.
+    pub overhead: Option<Overhead>,
+}
+
+/// What a device told at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Position of the device among the trace's.
+    pub device: usize,
+    /// When it was read.
+    pub time: Duration,
+    /// What it told.
+    pub values: Values,
+}
+
+/// A region of code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// When it was entered.
+    pub start: Duration,
+    /// When it was left; none while it runs, or if the trace ended before.
+    pub end: Option<Duration>,
+    /// In how many others it is.
+    pub depth: usize,
+}
+
+/// How often a metric of a device failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultCount {
+    /// Position of the device among the trace's.
+    pub device: usize,
+    /// The metric.
+    pub metric: Metric,
+    /// Why.
+    pub fault: Fault,
+    /// When it did first.
+    pub first: Duration,
+    /// How often.
+    pub count: u64,
+}
+
+/// What sampling cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Time that the sampler's thread spent on a processor; none where the system does not tell.
+    pub cpu: Option<Duration>,
+    /// Time that the trace took so far.
+    pub wall: Duration,
+    /// Rounds, each of which reads every device.
+    pub ticks: u64,
+    /// Rounds that were due while an earlier one ran, and were left out.
+    pub missed: u64,
+    /// The latest start of a round after it was due.
+    pub latest: Duration,
+    /// The longest time that a round took.
+    pub longest: Duration,
+}
+
+impl Trace {
+    /// Gives a device's rows.
+    pub fn of_device(&self, device: usize) -> impl Iterator<Item = &Row> + Clone + '_ {
+        self.rows.iter().filter(move |row| row.device == device)
+    }
+
+    /// Gives times, in s, and values of a metric, where it has one.
+    #[must_use]
+    pub fn series(&self, device: usize, metric: Metric) -> Vec<(f64, f64)> {
+        let point = |row: &Row| Some((row.time.as_secs_f64(), row.values.get(metric)?));
+        self.of_device(device).filter_map(point).collect()
+    }
+
+    /// Gives the time of the last row.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.rows.last().map_or(Duration::ZERO, |row| row.time)
+    }
+
+    /// Counts a fault.
+    pub(crate) fn count(&mut self, device: usize, metric: Metric, fault: Fault, now: Duration) {
+        let is_it = |count: &&mut FaultCount| {
+            (count.device, count.metric, count.fault) == (device, metric, fault)
+        };
+        match self.faults.iter_mut().find(is_it) {
+            Some(known) => known.count += 1,
+            None => self.faults.push(FaultCount {
+                device,
+                metric,
+                fault,
+                first: now,
+                count: 1,
+            }),
+        }
+    }
+}
