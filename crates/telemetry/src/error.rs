@@ -96,6 +96,9 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// What was to take the rows of a trace failed.
+    #[error("sampling: {0}")]
+    Sink(std::io::Error),
     /// A file that could not be read or written.
     #[error("{path}: {source}")]
     File {

@@ -15,17 +15,21 @@
 //! Watt, joule, degree Celsius, percent of time, byte, megahertz, all in f64; times are [`Duration`](std::time::Duration)s
 //! since a trace began. A name holds its unit where a type does not.
 
-mod clock;
 mod device;
 mod error;
+pub mod format;
 mod metric;
+pub mod nvml;
+pub mod rapl;
+pub mod replay;
+mod sampler;
 mod source;
 pub mod synthetic;
 mod trace;
 
-pub use clock::{Clock, Monotonic, Virtual};
 pub use device::{Capability, Device, Kind, PowerLimits};
 pub use error::{Error, Fault, Result};
 pub use metric::{Metric, Unit, Values};
+pub use sampler::{Running, Sampler, Stopped};
 pub use source::{Reading, Select, Source};
-pub use trace::{Mark, Row, Trace};
+pub use trace::{FaultCount, Mark, Overhead, Row, Trace};

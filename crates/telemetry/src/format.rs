@@ -1,0 +1,368 @@
+//! Traces as text: written while they are sampled, and read back.
+//!
+//! | format | for | what it keeps |
+//! |---|---|---|
+//! | [`Dialect::Csv`] | people and tables | everything |
+//! | [`Dialect::JsonLines`] | programs | everything |
+//! | [`Dialect::Seed`] | scripts that read the `;` file of a script of 2023 | one device; power and memory as shares of their limits |
+//! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation and clocks beside regions of code |
+//! | [`prometheus`] | scrapers | the newest row of each device |
+//!
+//! Method: a line goes out whole or not at all, so a file that a killed process left is a shorter trace. Readers pass over
+//! what they can't read, say where, and never fail on what they passed over.
+
+mod chrome;
+mod csv;
+mod json_lines;
+pub mod prometheus;
+mod seed;
+
+use crate::trace::{FaultCount, Mark, Overhead, Row, Trace};
+use crate::{Device, Error, Metric, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+pub use seed::{HEADER as SEED_HEADER, Limits};
+
+/// The version that files of this crate say.
+const VERSION: u32 = 1;
+
+/// Takes a trace row by row.
+pub trait Sink: Send {
+    /// Takes what is known before the first row.
+    ///
+    /// # Errors
+    /// Where it can't be written; then the sink is given up.
+    fn begin(&mut self, trace: &Trace) -> io::Result<()>;
+
+    /// Takes a row, which is not yet among the trace's.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn row(&mut self, trace: &Trace, row: &Row) -> io::Result<()>;
+
+    /// Takes a region of code that was left.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()>;
+
+    /// Writes what it holds.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn flush(&mut self, trace: &Trace) -> io::Result<()>;
+
+    /// Takes what is known after the last row, and writes what it holds.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn end(&mut self, trace: &Trace) -> io::Result<()>;
+}
+
+/// A kind of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Comma-separated, a column a metric, units in the names; all else in lines that begin with `#`.
+    Csv,
+    /// An object a line.
+    JsonLines,
+    /// The seven columns of the script in S0, by semicolons.
+    Seed,
+    /// Trace events: counters, and regions of code as slices.
+    ChromeTrace,
+}
+
+/// A trace that was read, and what was passed over.
+#[derive(Debug)]
+pub struct Read {
+    /// What was understood.
+    pub trace: Trace,
+    /// Lines that were not.
+    pub skipped: Vec<Error>,
+}
+
+/// Writes a trace as text while it is sampled.
+#[derive(Debug)]
+pub struct Writer<W> {
+    dialect: Dialect,
+    out: W,
+    /// Whole lines that are not written yet.
+    held: String,
+    seed: seed::State,
+}
+
+/// What stands in a file before the first row.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    trace: u32,
+    source: String,
+    began_unix_ns: u64,
+    interval_s: f64,
+    devices: Vec<Device>,
+}
+
+/// What stands between and after rows.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Note {
+    Mark(Mark),
+    Fault(FaultCount),
+    Overhead(Overhead),
+}
+
+/// Held text that is written without waiting for a flush.
+const MAX_HELD: usize = 1 << 16;
+
+impl Dialect {
+    /// Gives the one that a file's name asks for: `.jsonl`, `.json` (a Chrome trace), else CSV.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("jsonl" | "ndjson") => Self::JsonLines,
+            Some("json") => Self::ChromeTrace,
+            _ => Self::Csv,
+        }
+    }
+
+    /// Gives the one that text is in, by how it begins.
+    #[must_use]
+    pub fn of_text(text: &str) -> Option<Self> {
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        if text.starts_with("{\"trace\":") {
+            Some(Self::JsonLines)
+        } else if text.starts_with(seed::HEADER) {
+            Some(Self::Seed)
+        } else if text.starts_with(csv::FIRST) {
+            Some(Self::Csv)
+        } else if text.starts_with('[') || text.starts_with("{\"traceEvents\"") {
+            Some(Self::ChromeTrace)
+        } else {
+            None
+        }
+    }
+}
+
+/// Reads a trace in any of the dialects; of one in [`Dialect::Seed`] the shares of unknown limits are left out.
+///
+/// # Errors
+/// [`Error::Text`] if the text is in none of them, or its header can't be read.
+pub fn read(bytes: &[u8]) -> Result<Read> {
+    let text = String::from_utf8_lossy(bytes);
+    match Dialect::of_text(&text) {
+        Some(Dialect::Csv) => csv::read(&text),
+        Some(Dialect::JsonLines) => json_lines::read(&text),
+        Some(Dialect::Seed) => seed::read(&text, Limits::default()),
+        Some(Dialect::ChromeTrace) => chrome::read(&text),
+        None => Err(refused("trace", 1, "it begins like none of the formats")),
+    }
+}
+
+/// Reads a trace of the seed's dialect, whose shares become watts and bytes by limits that the file does not have.
+///
+/// # Errors
+/// [`Error::Text`] if the header is another.
+pub fn read_seed(bytes: &[u8], limits: Limits) -> Result<Read> {
+    seed::read(&String::from_utf8_lossy(bytes), limits)
+}
+
+/// Gives a whole trace as text.
+#[must_use]
+pub fn write(trace: &Trace, dialect: Dialect) -> String {
+    let mut writer = Writer::new(dialect, io::sink());
+    writer.write_begin(trace);
+    for row in &trace.rows {
+        writer.write_row(trace, row);
+    }
+    for mark in &trace.marks {
+        writer.write_mark(trace, mark);
+    }
+    writer.write_end(trace);
+    writer.held
+}
+
+impl Writer<File> {
+    /// Creates a file, or empties it.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the system refuses it.
+    pub fn create(dialect: Dialect, path: &Path) -> Result<Self> {
+        let refused = |source| Error::File {
+            path: path.to_owned(),
+            source,
+        };
+        File::create(path)
+            .map(|file| Self::new(dialect, file))
+            .map_err(refused)
+    }
+}
+
+impl<W> Writer<W> {
+    /// Writes to anything; without a buffer between, since lines are held back already.
+    #[must_use]
+    pub fn new(dialect: Dialect, out: W) -> Self {
+        Self {
+            dialect,
+            out,
+            held: String::new(),
+            seed: seed::State::default(),
+        }
+    }
+
+    fn write_begin(&mut self, trace: &Trace) {
+        let header = Header {
+            trace: VERSION,
+            source: trace.source.clone(),
+            began_unix_ns: trace.began_unix_ns,
+            interval_s: trace.interval.as_secs_f64(),
+            devices: trace.devices.clone(),
+        };
+        match self.dialect {
+            Dialect::Csv => csv::begin(&mut self.held, &header),
+            Dialect::JsonLines => json_lines::begin(&mut self.held, &header),
+            Dialect::Seed => seed::begin(&mut self.held),
+            Dialect::ChromeTrace => chrome::begin(&mut self.held, &header),
+        }
+    }
+
+    fn write_row(&mut self, trace: &Trace, row: &Row) {
+        match self.dialect {
+            Dialect::Csv => csv::row(&mut self.held, row),
+            Dialect::JsonLines => json_lines::row(&mut self.held, row),
+            Dialect::Seed => seed::row(&mut self.held, &mut self.seed, trace, row),
+            Dialect::ChromeTrace => chrome::row(&mut self.held, row),
+        }
+    }
+
+    fn write_mark(&mut self, trace: &Trace, mark: &Mark) {
+        match self.dialect {
+            Dialect::Csv => csv::note(&mut self.held, &Note::Mark(mark.clone())),
+            Dialect::JsonLines => json_lines::note(&mut self.held, &Note::Mark(mark.clone())),
+            Dialect::Seed => {}
+            Dialect::ChromeTrace => chrome::mark(&mut self.held, trace, mark),
+        }
+    }
+
+    fn write_end(&mut self, trace: &Trace) {
+        let faults = trace.faults.iter().copied().map(Note::Fault);
+        let overhead = trace.overhead.map(Note::Overhead);
+        for note in faults.chain(overhead) {
+            match self.dialect {
+                Dialect::Csv => csv::note(&mut self.held, &note),
+                Dialect::JsonLines => json_lines::note(&mut self.held, &note),
+                Dialect::Seed | Dialect::ChromeTrace => {}
+            }
+        }
+        if self.dialect == Dialect::ChromeTrace {
+            chrome::end(&mut self.held);
+        }
+    }
+}
+
+impl<W: Write> Writer<W> {
+    fn send(&mut self) -> io::Result<()> {
+        self.out.write_all(self.held.as_bytes())?;
+        self.held.clear();
+        self.out.flush()
+    }
+}
+
+impl<W: Write + Send> Sink for Writer<W> {
+    fn begin(&mut self, trace: &Trace) -> io::Result<()> {
+        self.write_begin(trace);
+        self.send()
+    }
+
+    fn row(&mut self, trace: &Trace, row: &Row) -> io::Result<()> {
+        self.write_row(trace, row);
+        if self.held.len() < MAX_HELD {
+            return Ok(());
+        }
+        self.send()
+    }
+
+    fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()> {
+        self.write_mark(trace, mark);
+        Ok(())
+    }
+
+    fn flush(&mut self, _trace: &Trace) -> io::Result<()> {
+        self.send()
+    }
+
+    fn end(&mut self, trace: &Trace) -> io::Result<()> {
+        self.write_end(trace);
+        self.send()
+    }
+}
+
+impl Header {
+    /// Gives the trace that it begins.
+    fn into_trace(self, format: &'static str) -> Result<Trace> {
+        if self.trace != VERSION {
+            let why = format!("version {}, this crate reads {VERSION}", self.trace);
+            return Err(refused(format, 1, &why));
+        }
+        Ok(Trace {
+            source: self.source,
+            began_unix_ns: self.began_unix_ns,
+            interval: seconds(self.interval_s).unwrap_or_default(),
+            devices: self.devices,
+            ..Trace::default()
+        })
+    }
+}
+
+impl Note {
+    /// Adds it to a trace, unless it is about a device that is not there.
+    fn add_to(self, trace: &mut Trace) -> std::result::Result<(), &'static str> {
+        match self {
+            Self::Mark(mark) => trace.marks.push(mark),
+            Self::Fault(fault) if fault.device < trace.devices.len() => trace.faults.push(fault),
+            Self::Fault(_) => return Err("no such device"),
+            Self::Overhead(overhead) => trace.overhead = Some(overhead),
+        }
+        Ok(())
+    }
+}
+
+/// Gives the lines of text with their numbers, from 1; of the last one without an end that it is cut off, since its last number
+/// may be the beginning of a longer one.
+fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &'static str>)> {
+    let text = text.trim_start_matches('\u{feff}');
+    text.split_inclusive('\n').enumerate().map(|(index, line)| {
+        let whole = line.strip_suffix('\n').ok_or("the line is cut off");
+        (index + 1, whole.map(|line| line.trim_end_matches('\r')))
+    })
+}
+
+/// Gives a time, unless it is negative, not finite, or out of range.
+fn seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn refused(format: &'static str, line: usize, why: &str) -> Error {
+    Error::Text {
+        format,
+        line,
+        why: why.to_owned(),
+    }
+}
+
+/// Puts rows in the order of their times, which a damaged file may lack.
+fn sorted(mut trace: Trace) -> Trace {
+    trace.rows.sort_by_key(|row| row.time);
+    trace.marks.sort_by_key(|mark| mark.start);
+    trace
+}
+
+/// Gives the name of a metric's column: `power_instant_W`.
+fn column(metric: Metric) -> String {
+    match metric.unit().sign() {
+        "" => metric.name().to_owned(),
+        sign => format!("{}_{sign}", metric.name()),
+    }
+}

@@ -1,0 +1,155 @@
+//! Trace events, as Perfetto and `chrome://tracing` read them: counters over time, and regions of code as slices.
+//!
+//! Method: an array of objects, one a line. Its closing bracket may be missing: readers of the format expect that.
+//! Source: Google, "Trace Event Format".
+
+use super::csv::json;
+use super::{Header, Read, refused, seconds, sorted};
+use crate::trace::{Mark, Row, Trace};
+use crate::{Metric, Result, Values};
+use serde_json::{Value, json};
+
+const NAME: &str = "Chrome trace";
+const US_PER_S: f64 = 1e6;
+/// Name of the event that holds what no other has place for.
+const HEADER: &str = "telemetry";
+/// Counters, each a chart of its own: its name, and the metrics in it.
+const CHARTS: [(&str, &[Metric]); 5] = [
+    (
+        "power (W)",
+        &[
+            Metric::PowerInstant,
+            Metric::PowerAverage,
+            Metric::PowerDraw,
+            Metric::PowerLimit,
+        ],
+    ),
+    ("busy (% of time)", &[Metric::GpuBusy, Metric::MemoryBusy]),
+    ("clock (MHz)", &[Metric::SmClock, Metric::MemoryClock]),
+    ("energy (J)", &[Metric::Energy]),
+    ("temperature (C)", &[Metric::Temperature]),
+];
+
+pub(super) fn begin(text: &mut String, header: &Header) {
+    text.push_str("[\n");
+    let event = json!({"name": HEADER, "ph": "M", "pid": 0, "args": header});
+    text.push_str(&json(&event));
+    for (device, found) in header.devices.iter().enumerate() {
+        let name = format!("{} {device}", found.name);
+        push(
+            text,
+            &json!({"name": "process_name", "ph": "M", "pid": device, "args": {"name": name}}),
+        );
+    }
+}
+
+pub(super) fn row(text: &mut String, row: &Row) {
+    for (name, metrics) in CHARTS {
+        let told =
+            |&metric: &Metric| Some((metric.name().to_owned(), row.values.get(metric)?.into()));
+        let args: serde_json::Map<String, Value> = metrics.iter().filter_map(told).collect();
+        if !args.is_empty() {
+            let ts = row.time.as_secs_f64() * US_PER_S;
+            push(
+                text,
+                &json!({"name": name, "ph": "C", "pid": row.device, "ts": ts, "args": args}),
+            );
+        }
+    }
+}
+
+pub(super) fn mark(text: &mut String, trace: &Trace, mark: &Mark) {
+    let (start, end) = (mark.start, mark.end.unwrap_or(trace.duration()));
+    let ts = start.as_secs_f64() * US_PER_S;
+    let dur = end.saturating_sub(start).as_secs_f64() * US_PER_S;
+    push(
+        text,
+        &json!({"name": mark.name, "ph": "X", "pid": 0, "tid": 0, "ts": ts, "dur": dur,
+            "args": {"depth": mark.depth}}),
+    );
+}
+
+pub(super) fn end(text: &mut String) {
+    text.push_str("\n]\n");
+}
+
+/// Adds an event; the separator stands before it, so that all that is written is whole.
+fn push(text: &mut String, event: &Value) {
+    text.push_str(",\n");
+    text.push_str(&json(event));
+}
+
+pub(super) fn read(text: &str) -> Result<Read> {
+    let mut events = vec![];
+    let mut skipped = vec![];
+    // Line by line: of an array that was cut off, a parser would give nothing.
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        let line = line
+            .trim()
+            .trim_start_matches('[')
+            .trim_end_matches([',', ']']);
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_str::<Value>(line) {
+            Ok(event) => events.push((index + 1, event)),
+            Err(error) => skipped.push(refused(NAME, index + 1, &error.to_string())),
+        }
+    }
+    let header = events.iter().find(|(_, event)| event["name"] == HEADER);
+    let header = header.ok_or_else(|| refused(NAME, 1, "no event of this crate"))?;
+    let read = serde_json::from_value(header.1["args"].clone());
+    let read: Header = read.map_err(|error| refused(NAME, header.0, &error.to_string()))?;
+    let mut trace = read.into_trace(NAME)?;
+    for (line, event) in &events {
+        if let Err(why) = add(event, &mut trace) {
+            skipped.push(refused(NAME, *line, why));
+        }
+    }
+    Ok(Read {
+        trace: sorted(trace),
+        skipped,
+    })
+}
+
+fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str> {
+    let time = |key: &str| {
+        let time = event[key].as_f64();
+        time.and_then(|us| seconds(us / US_PER_S))
+            .ok_or("no such time")
+    };
+    match event["ph"].as_str() {
+        Some("C") => {
+            let device = event["pid"]
+                .as_u64()
+                .and_then(|pid| usize::try_from(pid).ok());
+            let device = device.filter(|&device| device < trace.devices.len());
+            let (device, time) = (device.ok_or("no such device")?, time("ts")?);
+            // Charts of one row follow each other.
+            let last = trace.rows.last();
+            if last.is_none_or(|row| (row.device, row.time) != (device, time)) {
+                trace.rows.push(Row {
+                    device,
+                    time,
+                    values: Values::none(),
+                });
+            }
+            let Some(row) = trace.rows.last_mut() else {
+                return Ok(());
+            };
+            for (name, value) in event["args"].as_object().into_iter().flatten() {
+                if let (Some(metric), Some(value)) = (Metric::named(name), value.as_f64()) {
+                    row.values.set(metric, value);
+                }
+            }
+        }
+        Some("X") => trace.marks.push(Mark {
+            name: event["name"].as_str().unwrap_or("").to_owned(),
+            start: time("ts")?,
+            end: Some(time("ts")? + time("dur")?),
+            depth: usize::try_from(event["args"]["depth"].as_u64().unwrap_or(0)).unwrap_or(0),
+        }),
+        _ => {}
+    }
+    Ok(())
+}

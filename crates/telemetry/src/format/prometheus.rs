@@ -1,0 +1,200 @@
+//! The text exposition format of Prometheus: the newest row of each device.
+//!
+//! Source: Prometheus documentation, "Exposition formats", version 0.0.4.
+
+use super::{Read, refused};
+use crate::device::{Device, Kind, PowerLimits};
+use crate::trace::{Row, Trace};
+use crate::{Metric, Result, Unit, Values};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What the answer to a scrape says of its type.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const NAME: &str = "Prometheus";
+const PREFIX: &str = "telemetry_";
+
+/// Gives the newest values of all devices.
+#[must_use]
+pub fn write(trace: &Trace) -> String {
+    let mut text = String::new();
+    let newest: Vec<&Row> = (0..trace.devices.len())
+        .filter_map(|device| trace.rows.iter().rev().find(|row| row.device == device))
+        .collect();
+    for metric in Metric::ALL {
+        let name = name(metric);
+        let mut has_begun = false;
+        for row in &newest {
+            let Some(value) = row.values.get(metric) else {
+                continue;
+            };
+            if !has_begun {
+                has_begun = true;
+                let kind = if metric == Metric::Energy {
+                    "counter"
+                } else {
+                    "gauge"
+                };
+                let _ = writeln!(text, "# HELP {name} {}", help(metric));
+                let _ = writeln!(text, "# TYPE {name} {kind}");
+            }
+            let labels = labels(&trace.devices[row.device], metric);
+            let _ = writeln!(text, "{name}{{{labels}}} {value}");
+        }
+    }
+    text
+}
+
+/// Reads what [`write()`] gave: one row for each device, at time zero.
+///
+/// # Errors
+/// [`crate::Error::Text`] if there is no line of this crate.
+pub fn read(bytes: &[u8]) -> Result<Read> {
+    let text = String::from_utf8_lossy(bytes);
+    let (mut trace, mut skipped) = (Trace::default(), vec![]);
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.starts_with('#') || !line.starts_with(PREFIX) {
+            continue;
+        }
+        if read_line(line, &mut trace).is_none() {
+            skipped.push(refused(NAME, index + 1, "no metric of this crate"));
+        }
+    }
+    if trace.devices.is_empty() {
+        return Err(refused(NAME, 1, "no line of this crate"));
+    }
+    trace.source = "prometheus".to_owned();
+    Ok(Read { trace, skipped })
+}
+
+fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
+    let (name_of_line, rest) = line.split_once('{')?;
+    let (labels, value) = rest.rsplit_once('}')?;
+    let metric = Metric::ALL
+        .into_iter()
+        .find(|&metric| name(metric) == name_of_line)?;
+    let value: f64 = value.split_whitespace().next()?.parse().ok()?;
+    let labels = read_labels(labels)?;
+    let label = |key: &str| {
+        labels
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, text)| text.clone())
+    };
+    let index: usize = label("device")?.parse().ok()?;
+    let known = trace
+        .devices
+        .iter()
+        .position(|device| device.index == index);
+    let device = known.unwrap_or_else(|| {
+        trace.devices.push(Device {
+            index,
+            kind: if label("kind").as_deref() == Some("rapl") {
+                Kind::Rapl
+            } else {
+                Kind::Gpu
+            },
+            name: label("name").unwrap_or_default(),
+            uuid: label("uuid"),
+            pci: None,
+            driver: label("driver"),
+            architecture: None,
+            limits: PowerLimits::default(),
+            is_mig: false,
+            capabilities: vec![],
+        });
+        trace.rows.push(Row {
+            device: trace.devices.len() - 1,
+            time: Duration::ZERO,
+            values: Values::none(),
+        });
+        trace.devices.len() - 1
+    });
+    trace.rows[device].values.set(metric, value);
+    Some(())
+}
+
+/// Gives names and texts of labels; `None` where quotes do not close.
+fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
+    let mut labels = vec![];
+    let mut rest = text;
+    while !rest.trim_matches([',', ' ']).is_empty() {
+        let (name, after) = rest.trim_start_matches([',', ' ']).split_once("=\"")?;
+        let mut label = String::new();
+        let mut letters = after.char_indices();
+        let end = loop {
+            match letters.next()? {
+                (at, '"') => break at + 1,
+                (_, '\\') => match letters.next()?.1 {
+                    'n' => label.push('\n'),
+                    other => label.push(other),
+                },
+                (_, letter) => label.push(letter),
+            }
+        };
+        labels.push((name.to_owned(), label));
+        rest = &after[end..];
+    }
+    Some(labels)
+}
+
+/// Gives the name of a metric, with its unit in full and the ending that counters have.
+fn name(metric: Metric) -> String {
+    let unit = match metric.unit() {
+        Unit::Watt => "_watts",
+        Unit::Joule => "_joules_total",
+        Unit::Celsius => "_celsius",
+        Unit::Percent => "_percent",
+        Unit::Byte => "_bytes",
+        Unit::Megahertz => "_megahertz",
+        Unit::None => "",
+    };
+    format!("{PREFIX}{}{unit}", metric.name())
+}
+
+fn help(metric: Metric) -> &'static str {
+    match metric {
+        Metric::PowerInstant => "Power over the sensor's own window.",
+        Metric::PowerAverage => "Power over the last second.",
+        Metric::PowerDraw => "Power as nvidia-smi prints it by default.",
+        Metric::PowerLimit => "The power limit in force.",
+        Metric::Energy => "Energy by the device's counter, since the driver was loaded.",
+        Metric::Temperature => "Temperature of the die.",
+        Metric::GpuBusy => "Share of time during which a kernel ran.",
+        Metric::MemoryBusy => "Share of time during which device memory was read or written.",
+        Metric::MemoryUsed => "Device memory in use.",
+        Metric::MemoryTotal => "Device memory there is.",
+        Metric::SmClock => "Clock of the multiprocessors.",
+        Metric::MemoryClock => "Clock of the memory.",
+        Metric::PerformanceState => "Performance state, 0 being the fastest.",
+        Metric::ClockReasons => "Reasons for lower clocks, as NVML's bits.",
+    }
+}
+
+fn labels(device: &Device, metric: Metric) -> String {
+    let kind = match device.kind {
+        Kind::Gpu => "gpu",
+        Kind::Rapl => "rapl",
+    };
+    let index = device.index.to_string();
+    let given = [
+        ("device", Some(index.as_str())),
+        ("kind", Some(kind)),
+        ("name", Some(device.name.as_str())),
+        ("uuid", device.uuid.as_deref()),
+        ("driver", device.driver.as_deref()),
+        ("field", device.field(metric)),
+    ];
+    let label = |(name, text): (&str, Option<&str>)| {
+        let escaped = text?
+            .replace('\\', r"\\")
+            .replace('"', "\\\"")
+            .replace('\n', r"\n");
+        Some(format!("{name}=\"{escaped}\""))
+    };
+    given
+        .into_iter()
+        .filter_map(label)
+        .collect::<Vec<_>>()
+        .join(",")
+}

@@ -1,0 +1,169 @@
+//! The file of the script in S0, column by column.
+//!
+//! Method: what the script wrote: wall-clock time in s, temperature in °C, power over the limit that was set, the two
+//! shares of time, memory in use over all there is, energy since the first row in kJ. What is not told is an empty cell,
+//! where the script ended.
+//! Limits: the first device of a trace.
+
+use super::{Read, lines, refused, seconds};
+use crate::device::{Device, Kind, PowerLimits};
+use crate::trace::{Row, Trace};
+use crate::{Metric, Result, Values};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The first line, byte for byte.
+pub const HEADER: &str = "Timestamp;Temperature [C];Power [% max];GPU Util [% time];Mem Util [% time];Mem Cons [% max];Energy [kJ]";
+const NAME: &str = "seed";
+const N_COLUMNS: usize = 7;
+const NS_PER_S: f64 = 1e9;
+const US_PER_S: f64 = 1e6;
+const J_PER_KJ: f64 = 1e3;
+
+/// What a file of this dialect leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// The power limit that was set, in W.
+    pub power_w: Option<f64>,
+    /// The memory there is, in bytes.
+    pub memory_bytes: Option<f64>,
+}
+
+/// What rows depend on.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The counter of the first row, in J.
+    first_j: Option<f64>,
+}
+
+pub(super) fn begin(text: &mut String) {
+    text.push_str(HEADER);
+    text.push('\n');
+}
+
+pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row) {
+    if row.device != 0 {
+        return;
+    }
+    let value = |metric| row.values.get(metric);
+    let share = |part: Option<f64>, whole: Option<f64>| Some(part? / whole? * 100.0);
+    let limit = trace.devices.first().and_then(|device| device.limits.set_w);
+    let energy = value(Metric::Energy);
+    state.first_j = state.first_j.or(energy);
+    let power = value(Metric::PowerDraw).or(value(Metric::PowerInstant));
+    let began_s = trace.began_unix_ns as f64 / NS_PER_S;
+    let cells = [
+        share(power, limit.or(value(Metric::PowerLimit))),
+        value(Metric::GpuBusy),
+        value(Metric::MemoryBusy),
+        share(value(Metric::MemoryUsed), value(Metric::MemoryTotal)),
+        energy
+            .zip(state.first_j)
+            .map(|(now, first)| (now - first) / J_PER_KJ),
+    ];
+    let _ = write!(text, "{:.6}", began_s + row.time.as_secs_f64());
+    for cell in [value(Metric::Temperature)].into_iter().chain(cells) {
+        text.push(';');
+        if let Some(number) = cell {
+            let _ = write!(text, "{number}");
+        }
+    }
+    text.push('\n');
+}
+
+pub(super) fn read(text: &str, limits: Limits) -> Result<Read> {
+    let mut lines = lines(text);
+    if lines.next().map(|(_, first)| first) != Some(Ok(HEADER)) {
+        return Err(refused(NAME, 1, "the header is another"));
+    }
+    let (mut rows, mut skipped) = (vec![], vec![]);
+    for (number, line) in lines {
+        match line.and_then(|line| cells(line).ok_or("not seven numbers, or no time")) {
+            Ok(cells) => rows.push(cells),
+            Err(why) => skipped.push(refused(NAME, number, why)),
+        }
+    }
+    let began_s = rows.first().and_then(|row| row[0]).unwrap_or(0.0);
+    let mut trace = Trace {
+        source: NAME.to_owned(),
+        began_unix_ns: u64::try_from((seconds(began_s).unwrap_or_default()).as_nanos())
+            .unwrap_or(u64::MAX),
+        devices: vec![device(limits)],
+        ..Trace::default()
+    };
+    for [time, temperature, power, gpu, memory, used, energy] in rows {
+        let share = |share: Option<f64>, whole: Option<f64>| Some(share? / 100.0 * whole?);
+        let mut values = Values::none();
+        for (metric, value) in [
+            (Metric::Temperature, temperature),
+            (Metric::PowerDraw, share(power, limits.power_w)),
+            (Metric::PowerLimit, limits.power_w),
+            (Metric::GpuBusy, gpu),
+            (Metric::MemoryBusy, memory),
+            (Metric::MemoryUsed, share(used, limits.memory_bytes)),
+            (Metric::MemoryTotal, limits.memory_bytes),
+            (Metric::Energy, energy.map(|energy| energy * J_PER_KJ)),
+        ] {
+            values.set(metric, value.unwrap_or(f64::NAN));
+        }
+        // The wall clock of the script may have been set back.
+        let time_s = time.unwrap_or(0.0) - began_s;
+        // Of the seconds since 1970, an f64 tells microseconds and no more.
+        let time = seconds((time_s * US_PER_S).round() / US_PER_S).unwrap_or(trace.duration());
+        trace.rows.push(Row {
+            device: 0,
+            time,
+            values,
+        });
+    }
+    let mut trace = super::sorted(trace);
+    trace.interval = usual_interval(&trace);
+    Ok(Read { trace, skipped })
+}
+
+/// Gives the numbers of a row; a time must be among them.
+fn cells(line: &str) -> Option<[Option<f64>; N_COLUMNS]> {
+    let mut cells = [None; N_COLUMNS];
+    let mut found = line.split(';');
+    for cell in &mut cells {
+        let text = found.next()?.trim();
+        if !text.is_empty() {
+            *cell = Some(
+                text.parse()
+                    .ok()
+                    .filter(|number: &f64| number.is_finite())?,
+            );
+        }
+    }
+    let is_whole = found.next().is_none() && seconds(cells[0]?).is_some();
+    is_whole.then_some(cells)
+}
+
+fn device(limits: Limits) -> Device {
+    Device {
+        index: 0,
+        kind: Kind::Gpu,
+        name: "GPU".to_owned(),
+        uuid: None,
+        pci: None,
+        driver: None,
+        architecture: None,
+        limits: PowerLimits {
+            set_w: limits.power_w,
+            ..PowerLimits::default()
+        },
+        is_mig: false,
+        capabilities: vec![],
+    }
+}
+
+/// Gives the median time between two rows.
+fn usual_interval(trace: &Trace) -> Duration {
+    let mut steps: Vec<Duration> = trace
+        .rows
+        .windows(2)
+        .map(|two| two[1].time - two[0].time)
+        .collect();
+    steps.sort_unstable();
+    steps.get(steps.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,106 @@
+//! A recorded trace as a source.
+
+use crate::Values;
+use crate::device::Device;
+use crate::source::{Reading, Source};
+use crate::trace::Trace;
+use std::time::Duration;
+
+/// Tells at every time what the trace's newest row until then told.
+///
+/// Before the first row, and after the last one by more than the trace's interval, there is nothing to tell.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    trace: Trace,
+    /// Of each device, the rows' times and values.
+    rows: Vec<Vec<(Duration, Values)>>,
+}
+
+impl Replay {
+    /// Takes a trace.
+    #[must_use]
+    pub fn of(trace: Trace) -> Self {
+        let of_device = |device| {
+            let rows = trace.of_device(device);
+            rows.map(|row| (row.time, row.values)).collect()
+        };
+        Self {
+            rows: (0..trace.devices.len()).map(of_device).collect(),
+            trace,
+        }
+    }
+
+    /// Gives the trace.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+impl Source for Replay {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.trace.devices
+    }
+
+    fn read(&mut self, device: usize, now: Duration) -> Reading {
+        let rows = &self.rows[device];
+        let n_past = rows.partition_point(|&(time, _)| time <= now);
+        let is_over = now > self.trace.duration() + self.trace.interval;
+        let newest = rows[..n_past].last().filter(|_| !is_over);
+        Reading {
+            values: newest.map_or_else(Values::none, |&(_, values)| values),
+            faults: vec![],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Metric, PowerLimits, Row, Sampler};
+
+    #[test]
+    fn a_replayed_trace_sampled_as_it_was_is_itself() {
+        let device = Device {
+            index: 0,
+            kind: Kind::Gpu,
+            name: "recorded".to_owned(),
+            uuid: None,
+            pci: None,
+            driver: None,
+            architecture: None,
+            limits: PowerLimits::default(),
+            is_mig: false,
+            capabilities: vec![],
+        };
+        let row = |step: u32| {
+            let mut values = Values::none();
+            values.set(Metric::PowerDraw, f64::from(step * step));
+            Row {
+                device: 0,
+                time: Duration::from_millis(100) * step,
+                values,
+            }
+        };
+        let trace = Trace {
+            interval: Duration::from_millis(100),
+            devices: vec![device],
+            rows: (1..50).map(row).collect(),
+            ..Trace::default()
+        };
+        let sampled = Sampler::new(Replay::of(trace.clone()))
+            .record(Duration::from_secs(9))
+            .unwrap();
+        let told = sampled
+            .rows
+            .iter()
+            .filter(|row| row.values != Values::none());
+        assert!(told.clone().take(49).eq(&trace.rows));
+        // The last row is held for one interval more.
+        assert_eq!(told.count(), 50);
+    }
+}

@@ -1,0 +1,298 @@
+//! Every format: what is written is read, damage is passed over, and no bytes make a reader panic.
+
+use proptest::prelude::*;
+use std::io;
+use std::time::Duration;
+use telemetry::format::{self, Dialect, Limits, Sink, Writer, prometheus};
+use telemetry::{
+    Capability, Device, Fault, FaultCount, Kind, Mark, Metric, Overhead, PowerLimits, Row, Trace,
+    Values,
+};
+
+/// A trace of two devices with a value of everything, and gaps.
+fn trace() -> Trace {
+    let device = |index: usize| Device {
+        index,
+        kind: Kind::Gpu,
+        name: format!("Tesla \"T{index}\", 4"),
+        uuid: Some(format!("GPU-{index}a\\b")),
+        pci: Some(format!("00000000:0{index}:00.0")),
+        driver: Some("510.47.03".to_owned()),
+        architecture: Some("Turing".to_owned()),
+        limits: PowerLimits {
+            set_w: Some(70.0),
+            ..PowerLimits::default()
+        },
+        is_mig: false,
+        capabilities: vec![Capability {
+            metric: Metric::PowerInstant,
+            field: "nvmlDeviceGetFieldValues 186".to_owned(),
+            fault: None,
+        }],
+    };
+    let row = |step: u32| {
+        let mut values = Values::none();
+        for (column, metric) in Metric::ALL.into_iter().enumerate() {
+            if (step as usize + column) % 5 != 0 {
+                values.set(metric, f64::from(step) / 3.0 + column as f64 * 1e9);
+            }
+        }
+        Row {
+            device: step as usize % 2,
+            time: Duration::from_millis(50) * step,
+            values,
+        }
+    };
+    Trace {
+        source: "synthetic".to_owned(),
+        began_unix_ns: 1_700_000_000_123_456_789,
+        interval: Duration::from_millis(100),
+        devices: vec![device(0), device(1)],
+        rows: (0..40).map(row).collect(),
+        marks: vec![Mark {
+            name: "a, \"b\"; #c".to_owned(),
+            start: Duration::from_millis(300),
+            end: Some(Duration::from_millis(900)),
+            depth: 1,
+        }],
+        faults: vec![FaultCount {
+            device: 1,
+            metric: Metric::GpuBusy,
+            fault: Fault::NotOnMig,
+            first: Duration::from_millis(50),
+            count: 20,
+        }],
+        overhead: Some(Overhead {
+            ticks: 20,
+            ..Overhead::default()
+        }),
+    }
+}
+
+#[test]
+fn csv_and_json_lines_lose_nothing() {
+    let trace = trace();
+    for dialect in [Dialect::Csv, Dialect::JsonLines] {
+        let text = format::write(&trace, dialect);
+        assert_eq!(Dialect::of_text(&text), Some(dialect));
+        let read = format::read(text.as_bytes()).unwrap();
+        assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+        assert_eq!(read.trace, trace, "{dialect:?}");
+    }
+}
+
+#[test]
+fn a_chrome_trace_has_counters_and_regions_on_one_clock() {
+    let trace = trace();
+    let text = format::write(&trace, Dialect::ChromeTrace);
+    let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let first_power = events
+        .iter()
+        .find(|event| event["name"] == "power (W)")
+        .unwrap();
+    assert_eq!(first_power["ph"], "C");
+    let region = events.iter().find(|event| event["ph"] == "X").unwrap();
+    assert_eq!(
+        (region["ts"].as_f64(), region["dur"].as_f64()),
+        (Some(300e3), Some(600e3))
+    );
+    let read = format::read(text.as_bytes()).unwrap();
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+    assert_eq!(read.trace.devices, trace.devices);
+    assert_eq!(read.trace.marks, trace.marks);
+    for metric in [
+        Metric::PowerInstant,
+        Metric::Energy,
+        Metric::SmClock,
+        Metric::GpuBusy,
+    ] {
+        assert_eq!(
+            read.trace.series(1, metric),
+            trace.series(1, metric),
+            "{metric}"
+        );
+    }
+}
+
+#[test]
+fn the_seed_dialect_is_the_scripts() {
+    let mut trace = trace();
+    let mut values = Values::none();
+    for (metric, value) in [
+        (Metric::Temperature, 34.0),
+        (Metric::PowerDraw, 35.0),
+        (Metric::GpuBusy, 97.0),
+        (Metric::MemoryBusy, 12.0),
+        (Metric::MemoryUsed, 4e9),
+        (Metric::MemoryTotal, 16e9),
+        (Metric::Energy, 2500.0),
+    ] {
+        values.set(metric, value);
+    }
+    trace.rows = vec![Row {
+        device: 0,
+        time: Duration::ZERO,
+        values,
+    }];
+    values.set(Metric::Energy, 4000.0);
+    values.set(Metric::GpuBusy, f64::NAN);
+    let time = Duration::from_millis(100);
+    trace.rows.push(Row {
+        device: 1,
+        time,
+        values,
+    });
+    trace.rows.push(Row {
+        device: 0,
+        time,
+        values,
+    });
+    let text = format::write(&trace, Dialect::Seed);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "Timestamp;Temperature [C];Power [% max];GPU Util [% time];Mem Util [% time];\
+             Mem Cons [% max];Energy [kJ]",
+            "1700000000.123457;34;50;97;12;25;0",
+            "1700000000.223457;34;50;;12;25;1.5",
+        ]
+    );
+    let limits = Limits {
+        power_w: Some(70.0),
+        memory_bytes: Some(16e9),
+    };
+    let read = format::read_seed(text.as_bytes(), limits).unwrap().trace;
+    assert_eq!(
+        read.series(0, Metric::PowerDraw),
+        [(0.0, 35.0), (0.1, 35.0)]
+    );
+    assert_eq!(read.series(0, Metric::Energy), [(0.0, 0.0), (0.1, 1500.0)]);
+    assert_eq!(read.series(0, Metric::MemoryUsed)[0].1, 4e9);
+    // Without limits there are no watts, rather than wrong ones.
+    let bare = format::read(text.as_bytes()).unwrap().trace;
+    assert!(bare.series(0, Metric::PowerDraw).is_empty());
+    assert_eq!(bare.series(0, Metric::GpuBusy), [(0.0, 97.0)]);
+}
+
+#[test]
+fn prometheus_text_has_the_newest_row_of_each_device() {
+    let trace = trace();
+    let text = prometheus::write(&trace);
+    assert!(text.contains("# TYPE telemetry_energy_joules_total counter"));
+    assert!(text.contains("field=\"nvmlDeviceGetFieldValues 186\""));
+    let read = prometheus::read(text.as_bytes()).unwrap();
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+    for device in 0..2 {
+        let newest = trace.of_device(device).last().unwrap();
+        assert_eq!(read.trace.rows[device].values, newest.values);
+        assert_eq!(read.trace.devices[device].name, trace.devices[device].name);
+        assert_eq!(read.trace.devices[device].uuid, trace.devices[device].uuid);
+    }
+}
+
+#[test]
+fn what_is_cut_off_anywhere_is_a_shorter_trace() {
+    let trace = trace();
+    for dialect in [
+        Dialect::Csv,
+        Dialect::JsonLines,
+        Dialect::Seed,
+        Dialect::ChromeTrace,
+    ] {
+        let text = format::write(&trace, dialect);
+        let head = format::write(
+            &Trace {
+                rows: vec![],
+                marks: vec![],
+                faults: vec![],
+                overhead: None,
+                ..trace.clone()
+            },
+            dialect,
+        );
+        let whole = format::read(text.as_bytes()).unwrap().trace;
+        for end in (head.len()..text.len()).step_by(7) {
+            let read = format::read(&text.as_bytes()[..end]).unwrap();
+            assert!(
+                read.skipped.len() <= 1,
+                "{dialect:?} at {end}: {:?}",
+                read.skipped
+            );
+            assert!(read.trace.rows.len() <= whole.rows.len());
+            for (read, whole) in read.trace.rows.iter().zip(&whole.rows) {
+                // A row of a Chrome trace is several events, of which the last ones may be missing.
+                let is_whole = |metric| {
+                    let (read, whole) = (read.values.get(metric), whole.values.get(metric));
+                    read == whole || (read.is_none() && dialect == Dialect::ChromeTrace)
+                };
+                assert!(
+                    Metric::ALL.into_iter().all(is_whole),
+                    "{dialect:?} at {end}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn text_of_no_format_is_refused() {
+    for text in [
+        "",
+        "nonsense",
+        "# telemetry {}",
+        "{\"trace\":9}",
+        "[]",
+        "Timestamp;Power",
+    ] {
+        let error = format::read(text.as_bytes()).unwrap_err();
+        assert!(
+            matches!(error, telemetry::Error::Text { .. }),
+            "{text}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_sink_gets_whole_lines_only() {
+    struct Lines(Vec<usize>);
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            assert!(bytes.is_empty() || bytes.ends_with(b"\n"));
+            self.0.push(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let trace = trace();
+    let mut writer = Writer::new(Dialect::Csv, Lines(vec![]));
+    writer.begin(&trace).unwrap();
+    for row in trace.rows.iter().cycle().take(2000) {
+        writer.row(&trace, row).unwrap();
+    }
+    writer.end(&trace).unwrap();
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_reader_panic(
+        place in 0_usize..10_000,
+        damage in proptest::collection::vec(any::<u8>(), 0..40),
+        dialect in 0_usize..5,
+    ) {
+        let dialects = [Dialect::Csv, Dialect::JsonLines, Dialect::Seed, Dialect::ChromeTrace];
+        let text = match dialects.get(dialect) {
+            Some(&dialect) => format::write(&trace(), dialect),
+            None => prometheus::write(&trace()),
+        };
+        let mut bytes = text.into_bytes();
+        let at = place % bytes.len();
+        let end = (at + damage.len()).min(bytes.len());
+        bytes.splice(at..end, damage);
+        let _ = format::read(&bytes);
+        let _ = prometheus::read(&bytes);
+        let _ = format::read_seed(&bytes, Limits::default());
+    }
+}
