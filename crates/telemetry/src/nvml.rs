@@ -7,7 +7,10 @@
 //! Source: NVIDIA, "NVML API Reference Guide".
 //! Limits: of a GPU that is divided (MIG), what the whole of it tells.
 
+mod query;
 mod raw;
+
+pub use query::{Query, bandwidth};
 
 use crate::device::{Capability, Device, Kind, PowerLimits};
 use crate::source::{Reading, Source};
@@ -48,6 +51,7 @@ const PER_MILLI: f64 = 1e-3;
 #[derive(Debug)]
 pub struct Nvml {
     path: Option<PathBuf>,
+    driver: Option<String>,
     /// None while the driver is gone.
     library: Option<Library>,
     devices: Vec<Device>,
@@ -93,11 +97,18 @@ impl Nvml {
         }
         Ok(Self {
             path,
+            driver,
             library: Some(library),
             devices,
             handles,
             looked: Duration::ZERO,
         })
+    }
+
+    /// Gives the driver's version.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
+        self.driver.as_deref()
     }
 
     /// Loads the library anew, and looks for all devices.

@@ -364,11 +364,16 @@ impl Running {
         now
     }
 
-    /// Adds a region of code, and gives its position.
-    pub(crate) fn enter(&self, mark: Mark) -> usize {
-        let mut sampling = self.shared.lock();
-        sampling.trace.marks.push(mark);
-        sampling.trace.marks.len() - 1
+    /// Begins a region of code, and gives its position.
+    pub(crate) fn enter(&self, name: String, start: Duration) -> usize {
+        let marks = &mut self.shared.lock().trace.marks;
+        marks.push(Mark {
+            name,
+            start,
+            end: None,
+            depth: marks.iter().filter(|mark| mark.end.is_none()).count(),
+        });
+        marks.len() - 1
     }
 
     /// Ends a region of code.

@@ -1,0 +1,202 @@
+//! The energy of a region of code.
+//!
+//! Method: all devices are read where the region begins and where it ends, beside the rounds of the sampler, and the
+//! region is marked in the trace. Work that was only queued on a GPU is none of the region's unless it is waited for:
+//! a span takes what waits, and calls it before both readings.
+//! Accuracy: that of [`Trace::energy`]. A sensor's next update after the end tells more of it, so the same region in the
+//! trace that sampling came to has a narrower interval than the span gave at once.
+
+use crate::energy::{Energy, Interval};
+use crate::nvml::Nvml;
+use crate::rapl::Rapl;
+use crate::sampler::{Running, Sampler};
+use crate::trace::{Mark, Trace};
+use crate::{Device, Result};
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+/// The time after work for which [`measure`] goes on sampling: two updates of the slowest sensors.
+const LINGER: Duration = Duration::from_millis(200);
+/// The interval at which [`measure`] samples.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// A region of code that is being run; it ends with [`Self::end`], or when it is dropped.
+///
+/// # Examples
+/// ```
+/// use telemetry::{Sampler, synthetic::{Program, Synthetic}};
+///
+/// let running = Sampler::new(Synthetic::of(Program::constant(100.0))).start()?;
+/// let epoch = running.span("epoch");
+/// let step = running.span("step"); // spans may nest
+/// // …
+/// drop(step);
+/// let spent = epoch.end();
+/// println!("{} took {:?}: {:?} J", spent.name, spent.duration(), spent.joules());
+/// # Ok::<(), telemetry::Error>(())
+/// ```
+pub struct Span<'a> {
+    running: &'a Running,
+    sync: Box<dyn Fn() + 'a>,
+    mark: usize,
+    name: String,
+    start: Duration,
+    is_over: bool,
+}
+
+/// What a region of code took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spent {
+    /// Its name.
+    pub name: String,
+    /// When it was, by the trace's clock.
+    pub window: Range<Duration>,
+    /// The devices that were sampled, each with its energy, if it tells any.
+    pub devices: Vec<(Device, Option<Energy>)>,
+}
+
+impl Running {
+    /// Begins a region of code.
+    #[must_use]
+    pub fn span(&self, name: impl Into<String>) -> Span<'_> {
+        self.span_synced(name, || ())
+    }
+
+    /// Begins a region of code of a GPU; `sync` waits until nothing is queued there.
+    #[must_use]
+    pub fn span_synced<'a>(&'a self, name: impl Into<String>, sync: impl Fn() + 'a) -> Span<'a> {
+        let name = name.into();
+        sync();
+        let start = self.read_now();
+        let mark = self.enter(name.clone(), start);
+        Span {
+            running: self,
+            sync: Box::new(sync),
+            mark,
+            name,
+            start,
+            is_over: false,
+        }
+    }
+}
+
+impl Span<'_> {
+    /// Ends the region, and gives what it took as far as it is known now.
+    #[must_use]
+    pub fn end(mut self) -> Spent {
+        let end = self.finish();
+        let window = self.start..end;
+        self.running
+            .look(|trace| Spent::of(trace, &self.name, window))
+    }
+
+    fn finish(&mut self) -> Duration {
+        self.is_over = true;
+        (self.sync)();
+        let end = self.running.read_now();
+        self.running.leave(self.mark, end);
+        end
+    }
+}
+
+impl Drop for Span<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.finish();
+        }
+    }
+}
+
+impl fmt::Debug for Span<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Span");
+        shown.field("name", &self.name).field("start", &self.start);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl Spent {
+    /// Gives what a region took, by a trace; none if the region has not ended.
+    #[must_use]
+    pub fn of_mark(trace: &Trace, mark: &Mark) -> Option<Self> {
+        Some(Self::of(trace, &mark.name, mark.start..mark.end?))
+    }
+
+    fn of(trace: &Trace, name: &str, window: Range<Duration>) -> Self {
+        let energy = |(index, device): (usize, &Device)| {
+            (device.clone(), trace.energy(index, window.clone()))
+        };
+        Self {
+            name: name.to_owned(),
+            devices: trace.devices.iter().enumerate().map(energy).collect(),
+            window,
+        }
+    }
+
+    /// Gives the time that it took.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.window.end - self.window.start
+    }
+
+    /// Gives the energy of all devices, in J; none if that of any is not known.
+    #[must_use]
+    pub fn joules(&self) -> Option<f64> {
+        let each = self.devices.iter();
+        each.map(|(_, energy)| Some(energy.as_ref()?.joules)).sum()
+    }
+
+    /// Gives where the energy of all devices is, were their errors to add up; none if that of any is not known.
+    #[must_use]
+    pub fn interval(&self) -> Option<Interval> {
+        let mut sum = Interval {
+            low_j: 0.0,
+            high_j: 0.0,
+        };
+        for (_, energy) in &self.devices {
+            let interval = energy.as_ref()?.interval;
+            sum.low_j += interval.low_j;
+            sum.high_j += interval.high_j;
+        }
+        Some(sum)
+    }
+}
+
+/// Does some work, and gives what it came to and what energy it took: by the GPUs of NVIDIA's driver, or by RAPL where there
+/// are none.
+///
+/// Work that is only queued is not waited for; see [`Running::span_synced`]. This returns 200 ms after the work is done,
+/// so that sensors tell of its end.
+///
+/// # Errors
+/// [`crate::Error::Library`] if this machine tells no energy at all; the work is not done then.
+///
+/// # Examples
+/// ```
+/// match telemetry::measure(|| (0..1_000_000_u64).sum::<u64>()) {
+///     Ok((sum, spent)) => println!("{sum} for {:?} J", spent.joules()),
+///     Err(error) => println!("not measured: {error}"),
+/// }
+/// ```
+pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
+    let sampler = match Nvml::open() {
+        Ok(nvml) => Sampler::new(nvml),
+        Err(no_gpu) => Sampler::new(Rapl::open().map_err(|_| no_gpu)?),
+    };
+    measure_by(sampler.interval(INTERVAL), work)
+}
+
+/// Does the same by a sampler of the caller's.
+///
+/// # Errors
+/// Those of [`Sampler::start`]; the work is not done then.
+pub fn measure_by<T>(sampler: Sampler, work: impl FnOnce() -> T) -> Result<(T, Spent)> {
+    let running = sampler.start()?;
+    let span = running.span("measured");
+    let output = work();
+    let window = span.end().window;
+    std::thread::sleep(LINGER);
+    let trace = running.stop().trace;
+    Ok((output, Spent::of(&trace, "measured", window)))
+}
