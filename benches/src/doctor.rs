@@ -2,31 +2,14 @@
 //!
 //! Role: the content of `cargo xtask doctor`; scripts match the ids, people read the details.
 
-use crate::{machine, mnist, nvml, rivals, units};
+use crate::{machine, mnist, rivals, units};
 use gpu_wgsl::{Adapter, Feature};
-use serde::Serialize;
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use telemetry::doctor::{Finding, Places, State};
 
-/// One thing looked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Stable id: `cpu.features`, `adapter.0.limits`, …
-    pub id: String,
-    /// Whether it is there.
-    pub state: State,
-    /// What it is, or how to get it.
-    pub detail: String,
-}
-
-/// Whether something is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It is.
-    Found,
-    /// It is not.
-    Missing,
-}
+/// Frameworks that say in their versions for which CUDA they were built.
+const FRAMEWORKS: [&str; 2] = ["torch", "jaxlib"];
 
 /// Looks at everything; never fails, since what is missing is a finding.
 #[must_use]
@@ -48,7 +31,10 @@ pub fn examine() -> Vec<Finding> {
         findings.push(missing("adapter", how));
     }
     findings.extend(adapters.iter().flat_map(adapter));
-    findings.push(nvml_finding());
+    findings.extend(telemetry::doctor::examine(&Places {
+        frameworks: frameworks(),
+        ..Places::default()
+    }));
     let images = mnist::found().map(|path| path.display().to_string());
     findings.push(either(
         "data.mnist",
@@ -72,30 +58,51 @@ pub fn table(findings: &[Finding]) -> String {
         .unwrap_or(0);
     let mut out = String::new();
     for Finding { id, state, detail } in findings {
-        let mark = if *state == State::Found { "+" } else { "-" };
+        let mark = match state {
+            State::Found => '+',
+            State::Missing => '-',
+            State::Warning => '!',
+            State::Failed => 'x',
+        };
         let _ = writeln!(out, "{mark} {id:width$}  {detail}");
     }
     out
 }
 
 fn found(id: &str, detail: String) -> Finding {
-    Finding {
-        id: id.to_owned(),
-        state: State::Found,
-        detail,
-    }
+    Finding::new(id, State::Found, detail)
 }
 
 fn missing(id: &str, how: &str) -> Finding {
-    Finding {
-        id: id.to_owned(),
-        state: State::Missing,
-        detail: how.to_owned(),
-    }
+    Finding::new(id, State::Missing, how)
 }
 
 fn either(id: &str, detail: Option<String>, how: &str) -> Finding {
     detail.map_or_else(|| missing(id, how), |detail| found(id, detail))
+}
+
+/// Gives the versions of frameworks in the Python of the rivals, by the folders that pip leaves.
+fn frameworks() -> Vec<(String, String)> {
+    let python = rivals::python().ok();
+    let root = python
+        .as_deref()
+        .and_then(|python| python.parent()?.parent());
+    let libraries = root.map(|root| root.join("lib"));
+    let versions = libraries.into_iter().flat_map(entries);
+    let packages = versions.flat_map(|version| entries(version.join("site-packages")));
+    let framework = |folder: PathBuf| {
+        let name = folder.file_name()?.to_str()?.strip_suffix(".dist-info")?;
+        let (name, version) = name.split_once('-')?;
+        FRAMEWORKS
+            .contains(&name)
+            .then(|| (name.to_owned(), version.to_owned()))
+    };
+    packages.filter_map(framework).collect()
+}
+
+fn entries(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
 }
 
 fn adapter(adapter: &Adapter) -> Vec<Finding> {
@@ -136,11 +143,4 @@ fn adapter(adapter: &Adapter) -> Vec<Finding> {
         findings.push(missing(&id("features.absent"), &absent));
     }
     findings
-}
-
-fn nvml_finding() -> Finding {
-    match nvml::loads() {
-        Ok(name) => found("nvml", format!("{name} loads")),
-        Err(why) => missing("nvml", &why),
-    }
 }

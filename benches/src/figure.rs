@@ -22,6 +22,9 @@ pub struct Panel {
     pub x: String,
     /// What y is, with its unit.
     pub y: String,
+    /// What y is of lines that belong to the axis on the right, with its unit; without such lines none. Linear axes only.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub right: String,
     /// Whether both axes are logarithmic.
     pub is_log: bool,
     /// Whether the plane is a map: one scale for both axes, of which none is drawn; what `x` says stands below.
@@ -67,6 +70,9 @@ pub struct Line {
     pub name: String,
     /// Whether it is what the others are held against: a limit, an asymptote.
     pub is_reference: bool,
+    /// Whether its y is that of the axis on the right.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_right: bool,
     /// x and y, in the order in which they are joined.
     pub points: Vec<[f32; 2]>,
 }
@@ -93,10 +99,20 @@ impl Line {
         Self {
             name: name.into(),
             is_reference: false,
+            is_right: false,
             // JSON has no word for other numbers.
             points: points
                 .filter(|point| point.iter().all(|x| x.is_finite()))
                 .collect(),
+        }
+    }
+
+    /// Gives its y to the axis on the right.
+    #[must_use]
+    pub fn on_the_right(self) -> Self {
+        Self {
+            is_right: true,
+            ..self
         }
     }
 

@@ -15,7 +15,6 @@ pub mod machine;
 pub mod measure;
 pub mod memory;
 pub mod mnist;
-pub mod nvml;
 mod on_cpu;
 mod on_gpu;
 mod on_host;

@@ -25,6 +25,9 @@ mod roofline;
 #[cfg(test)]
 pub(crate) mod sample;
 mod tables;
+mod traces;
+
+pub use traces::trace_page;
 
 /// What stands above a chart of losses.
 const LOSSES: &str = "Loss of each step of the training, for all that passed their check; beside each name the last \
@@ -42,14 +45,22 @@ pub fn render(records: &[Record]) -> String {
         body.push_str(&article(record));
     }
     body.push_str(&tables::legend());
-    let now = date::now();
+    let footer = format!(
+        "Page made {} from {} record(s).",
+        date::now(),
+        records.len()
+    );
+    page("Bench report", &body, &footer)
+}
+
+/// Gives a whole page; the body must be escaped already.
+fn page(title: &str, body: &str, footer: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Bench report</title>\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
-         <footer>Page made {now} from {} record(s).</footer>\n</main>\n</body>\n</html>\n",
-        records.len()
+         <footer>{footer}</footer>\n</main>\n</body>\n</html>\n"
     )
 }
 

@@ -31,6 +31,7 @@ Numerics on this machine, without a toolchain.
   ./doctor           what this machine has: adapters, drivers, limits, CPU features
   ./adapters         every kernel against its twin, programs against the oracle, faults, on every
                      adapter (REQUIRE_GPU=1 ./adapters fails where there is none)
+  ./trace            power, energy and utilisation while a command runs: ./trace -- COMMAND
   ./tune             the sizes of blocks that serve an adapter best, checked before they are timed
   build.json         the commit and the compiler that all this was built from
 ";
@@ -45,7 +46,7 @@ says so; `--data DIR` names IDX files of your own.
 /// Builds and writes the bundle, then says what it weighs.
 pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    program::build(&["bench", "doctor", "tune"])?;
+    program::build(&["bench", "doctor", "trace", "tune"])?;
     let adapters = build_adapters()?;
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
 
@@ -53,6 +54,7 @@ pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     for (name, built) in [
         ("bench", workspace.release_program("bench")),
         ("doctor", workspace.release_program("doctor")),
+        ("trace", workspace.release_program("trace")),
         ("tune", workspace.release_program("tune")),
         ("adapters", adapters),
     ] {

@@ -26,6 +26,7 @@ mod program;
 mod report;
 mod rivals;
 mod solve;
+mod trace;
 mod tune;
 mod verify;
 mod workspace;
@@ -40,7 +41,7 @@ struct Command {
     run: fn(Vec<OsString>) -> Result<ExitCode>,
 }
 
-const COMMANDS: [Command; 10] = [
+const COMMANDS: [Command; 12] = [
     Command {
         name: "bench",
         does: "run the workloads on every executor found, checked before they are timed",
@@ -55,6 +56,16 @@ const COMMANDS: [Command; 10] = [
         name: "doctor",
         does: "tell what this machine has: adapters, CPU features, drivers, data",
         run: doctor::run,
+    },
+    Command {
+        name: "trace",
+        does: "sample power, energy and utilisation while a command runs",
+        run: trace::run,
+    },
+    Command {
+        name: "demo",
+        does: "show what `trace` does, on a GPU that does not exist",
+        run: trace::demo,
     },
     Command {
         name: "report",

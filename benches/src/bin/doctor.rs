@@ -5,22 +5,24 @@
 use benches::{doctor, output, record::replace_file};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use telemetry::doctor::State;
 
 const HELP: &str = "\
 doctor: tell what this machine has
 
 usage: cargo xtask doctor [--json] [--out FILE]
 
-  --json      print one JSON object per finding: id, state (found, missing), detail
+  --json      print one JSON object per finding: id, state (found, missing, warning, failed), detail
   --out FILE  also write those objects to FILE
   --help      print this
 
-Exit: 0; a machine without a GPU is no fault.
+Exit: 0; 1 where something found makes numbers or speed suffer (`!`); 2 where something found does not work or does not
+fit (`x`), and for wrong use. A machine without a GPU is no fault.
 ";
 
 fn main() -> ExitCode {
     match run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("doctor: {error:#}\n\n{HELP}");
             ExitCode::from(2)
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> anyhow::Result<()> {
+fn run() -> anyhow::Result<ExitCode> {
     use lexopt::prelude::*;
     let (mut json, mut out) = (false, None::<PathBuf>);
     let mut parser = lexopt::Parser::from_env();
@@ -38,7 +40,7 @@ fn run() -> anyhow::Result<()> {
             Long("out") => out = Some(parser.value()?.into()),
             Long("help") | Short('h') => {
                 output::print(HELP)?;
-                return Ok(());
+                return Ok(ExitCode::SUCCESS);
             }
             other => return Err(other.unexpected().into()),
         }
@@ -57,5 +59,11 @@ fn run() -> anyhow::Result<()> {
         lines
     } else {
         doctor::table(&findings)
+    })?;
+    let worst = findings.iter().map(|finding| finding.state).max();
+    Ok(match worst {
+        Some(State::Failed) => ExitCode::from(2),
+        Some(State::Warning) => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
     })
 }

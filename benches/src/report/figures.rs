@@ -2,7 +2,10 @@
 //!
 //! Role: draws a [`Figure`] of a record, whatever workload it came from.
 //! Method: a hue a line, references dashed in grey; names stand in the corner that is freest, in the colour of their line.
-//! Logarithmic axes leave out what is not positive. A map has no axes, one scale, and names at its places.
+//! Logarithmic axes leave out what is not positive. A map has no axes, one scale, and names at its places. Lines of the axis
+//! on the right are drawn dashed, in the scale of the left one.
+
+use std::ops::Range;
 
 use anyhow::Result;
 use plotters::coord::cartesian::Cartesian2d;
@@ -17,6 +20,10 @@ use crate::units;
 
 const SIZE: (u32, u32) = (960, 380);
 const SMALL: u32 = 11;
+/// Around a plot, below it for the axis, and beside it for one on the right.
+const MARGIN: u32 = 16;
+const ACROSS: u32 = 46;
+const RIGHT: u32 = 66;
 const WIDTH: u32 = 2;
 /// Dash and gap of a reference, in pixels.
 const DASH: (i32, i32) = (6, 4);
@@ -62,12 +69,56 @@ fn draw_panel(canvas: &Canvas<'_>, panel: &Panel) -> Result<()> {
         let up = log_axis(all().map(|point| point.1));
         chart(canvas, panel, &lines, (across, up), &mark)
     } else {
-        let across = range(all().map(|point| point.0));
-        let up = range(all().map(|point| point.1));
-        chart(canvas, panel, &lines, (across, up), &|value| {
-            units::digits(*value)
-        })
+        linear(canvas, panel, lines)
     }
+}
+
+/// Draws a panel with linear axes, of which there may be one on the right.
+fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -> Result<()> {
+    let of_side = |is_right: bool| {
+        let sides = panel.lines.iter().zip(&lines);
+        let lines = sides.filter(move |(line, _)| line.is_right == is_right);
+        range(lines.flat_map(|(_, points)| points.iter().map(|point| point.1)))
+    };
+    let (up, right) = (of_side(false), of_side(true));
+    let across = range(lines.iter().flatten().map(|point| point.0));
+    let length = |range: &Range<f64>| range.end - range.start;
+    let per_right = length(&up) / length(&right);
+    for (line, points) in panel.lines.iter().zip(&mut lines) {
+        for point in points.iter_mut().filter(|_| line.is_right) {
+            point.1 = up.start + (point.1 - right.start) * per_right;
+        }
+    }
+    let label = |value: &f64| units::digits(*value);
+    if panel.right.is_empty() {
+        return chart(canvas, panel, &lines, (across, up), &label);
+    }
+    let (width, _) = canvas.dim_in_pixel();
+    let (plot, side) = canvas.split_horizontally(width.saturating_sub(RIGHT));
+    chart(&plot, panel, &lines, (across, up), &label)?;
+    right_axis(&side, &panel.right, &right)
+}
+
+/// Draws marks of an axis at the edge of the plot left of it, and what it is.
+fn right_axis(canvas: &Canvas<'_>, name: &str, range: &Range<f64>) -> Result<()> {
+    const MARKS: u32 = 5;
+    let (width, height) = canvas.dim_in_pixel();
+    let [width, height, margin, below] =
+        [width, height, MARGIN, MARGIN + ACROSS].map(|size| i32::try_from(size).unwrap_or(0));
+    let plot = f64::from((height - margin - below).max(1));
+    for mark in 0..=MARKS {
+        let share = f64::from(mark) / f64::from(MARKS);
+        let value = range.start + share * (range.end - range.start);
+        #[expect(clippy::cast_possible_truncation, reason = "a place in the picture")]
+        let y = margin + ((1.0 - share) * plot) as i32;
+        let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Center);
+        let text = Text::new(units::digits(value), (0, y), style);
+        canvas.draw(&text).map_err(drawing)?;
+    }
+    let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Center);
+    let turned = style.transform(FontTransform::Rotate270);
+    let text = Text::new(name.to_owned(), (width - GAP, height / 2), turned);
+    canvas.draw(&text).map_err(drawing)
 }
 
 /// The points of a line that can be drawn.
@@ -82,7 +133,7 @@ fn points(line: &Line, is_log: bool) -> Vec<(f64, f64)> {
 }
 
 /// Gives a range that holds all values and has a length.
-fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
     match high - low {
@@ -107,8 +158,8 @@ where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut chart = ChartBuilder::on(canvas)
-        .margin(16)
-        .x_label_area_size(46)
+        .margin(MARGIN)
+        .x_label_area_size(ACROSS)
         .y_label_area_size(66)
         .build_cartesian_2d(across, up)
         .map_err(drawing)?;
@@ -148,7 +199,7 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
         room(height, 2 * MAP_MARGIN + MAP_TITLE),
     ];
     let per_pixel = ((across.end - across.start) / room[0]).max((up.end - up.start) / room[1]);
-    let widened = |range: std::ops::Range<f64>, pixels: f64| {
+    let widened = |range: Range<f64>, pixels: f64| {
         let (middle, half) = (0.5 * (range.start + range.end), 0.5 * pixels * per_pixel);
         middle - half..middle + half
     };
@@ -193,7 +244,7 @@ where
         let ink = ink_of(idx, line);
         let style = ink.line(WIDTH);
         let drawn = points.iter().copied();
-        if line.is_reference {
+        if line.is_reference || line.is_right {
             let (dash, gap) = DASH;
             let dashed = DashedLineSeries::new(drawn, dash, gap, style);
             chart.draw_series(dashed).map_err(drawing)?;
@@ -275,8 +326,8 @@ mod tests {
     fn figure(is_log: bool, points: &[[f32; 2]]) -> Figure {
         let line = Line {
             name: "a <line>".into(),
-            is_reference: false,
             points: points.to_vec(),
+            ..Line::default()
         };
         Figure {
             caption: "shown".into(),
