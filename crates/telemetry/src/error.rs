@@ -38,6 +38,36 @@ pub enum Fault {
     Code(u32),
 }
 
+impl Fault {
+    /// Gives the fault of a code that NVML returned; success has none, so 0 is [`Fault::Code`] too.
+    #[must_use]
+    pub fn from_nvml(code: u32) -> Self {
+        match code {
+            3 => Self::NotSupported,
+            4 => Self::NoPermission,
+            13 => Self::MissingCall,
+            15 => Self::Lost,
+            // Not loaded, or replaced by one that is not the library's.
+            9 | 18 => Self::DriverGone,
+            code => Self::Code(code),
+        }
+    }
+
+    /// Gives the code that NVML has for a fault, 999 (unknown) if it has none.
+    #[must_use]
+    pub fn nvml_code(self) -> u32 {
+        match self {
+            Self::NotSupported | Self::NotOnMig => 3,
+            Self::NoPermission => 4,
+            Self::DriverGone => 9,
+            Self::MissingCall => 13,
+            Self::Lost => 15,
+            Self::Code(code) => code,
+            Self::Senseless => 999,
+        }
+    }
+}
+
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,4 +137,20 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_of_nvml_survives_being_a_fault() {
+        for code in [1, 2, 3, 4, 6, 7, 9, 13, 15, 25, 999] {
+            assert_eq!(Fault::from_nvml(code).nvml_code(), code);
+        }
+        assert_eq!(Fault::from_nvml(3), Fault::NotSupported);
+        assert_eq!(Fault::from_nvml(15), Fault::Lost);
+        assert_eq!(Fault::from_nvml(18), Fault::DriverGone);
+        assert_eq!(Fault::from_nvml(7), Fault::Code(7));
+    }
 }

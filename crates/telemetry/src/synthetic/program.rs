@@ -19,9 +19,11 @@ pub struct Program {
 pub struct Piece {
     /// How long it lasts, in s; above 0.
     pub lasts_s: f64,
-    /// Power at its start, in W.
+    /// Power at its start, in W; `from` in a file whose quantity is another ([`Quantity`](super::Quantity)).
+    #[serde(alias = "from")]
     pub from_w: f64,
-    /// Power at its end, in W.
+    /// Power at its end, in W; `to` likewise.
+    #[serde(alias = "to")]
     pub to_w: f64,
 }
 
@@ -75,6 +77,23 @@ impl Program {
         } else {
             self.power_w(end_s)
         }
+    }
+
+    /// Gives the highest power, in W.
+    #[must_use]
+    pub fn peak_w(&self) -> f64 {
+        self.ends_w().fold(0.0, f64::max)
+    }
+
+    /// Gives the lowest power, in W.
+    #[must_use]
+    pub fn lowest_w(&self) -> f64 {
+        let lowest_w = self.ends_w().fold(f64::INFINITY, f64::min);
+        if lowest_w.is_finite() { lowest_w } else { 0.0 }
+    }
+
+    fn ends_w(&self) -> impl Iterator<Item = f64> + '_ {
+        self.pieces.iter().flat_map(|p| [p.from_w, p.to_w])
     }
 
     fn since_zero_j(&self, time_s: f64) -> f64 {

@@ -57,7 +57,13 @@ impl Sensor {
     /// Gives what it tells at a time, in W.
     #[must_use]
     pub fn told_w(&self, program: &Program, time_s: f64) -> f64 {
-        self.gain * program.mean_w(self.updated_s(time_s), self.window_s)
+        self.told_of(time_s, |end_s, window_s| program.mean_w(end_s, window_s))
+    }
+
+    /// Gives what it tells at a time, in W, of a power whose mean over a window that ends at a time, both in s, is
+    /// `mean_w(end_s, window_s)`.
+    pub fn told_of(&self, time_s: f64, mean_w: impl Fn(f64, f64) -> f64) -> f64 {
+        self.gain * mean_w(self.updated_s(time_s), self.window_s)
     }
 }
 

@@ -1,0 +1,113 @@
+//! Symbols that NVML does not have, for tests.
+//!
+//! Role: what the library plays, what time it is, what was called and done. A test looks them up in the library that it
+//! loaded. All but those that say otherwise return NVML's codes, and need no initialised library.
+#![allow(unsafe_code, reason = "symbols are exported by their names")]
+
+use crate::abi::{Answer, Code, Out, Text};
+use crate::state::{State, answer};
+use std::ffi::c_char;
+use std::time::Duration;
+use telemetry::synthetic::Scenario;
+
+/// Plays a scenario, JSON that ends with a zero, from its beginning, with counts of calls at zero and time running from
+/// the next call of `nvmlInit`, or standing if it is made to.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_set_scenario(json: Text) -> Code {
+    answer("fake_nvml_set_scenario", |state| {
+        let scenario = Scenario::from_json(&json.read()?);
+        let scenario = scenario.map_err(|fault| state.explain(&fault.to_string()))?;
+        state.play(scenario)
+    })
+}
+
+/// Makes time stand at a time, in ns since the scenario began.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_set_time_ns(time_ns: u64) -> Code {
+    answer("fake_nvml_set_time_ns", |state| {
+        state.stand(Some(Duration::from_nanos(time_ns)));
+        Ok(())
+    })
+}
+
+/// Lets time run on.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_use_real_time() -> Code {
+    answer("fake_nvml_use_real_time", |state| {
+        state.stand(None);
+        Ok(())
+    })
+}
+
+/// Gives the time, in ns since the scenario began.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_time_ns(time_ns: Out<u64>) -> Code {
+    answer("fake_nvml_time_ns", |state| {
+        time_ns.put(u64::try_from(state.now().as_nanos()).unwrap_or(u64::MAX))
+    })
+}
+
+/// Gives how often a symbol was called since the scenario began.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_calls(symbol: Text, n_calls: Out<u64>) -> Code {
+    answer("fake_nvml_calls", |state| {
+        n_calls.put(state.n_calls(&symbol.read()?))
+    })
+}
+
+/// Gives whether a GPU's clocks are locked: 1 or 0.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_is_locked(gpu: u32, is_locked: Out<u32>) -> Code {
+    answer("fake_nvml_is_locked", |state| {
+        let now_s = state.now().as_secs_f64();
+        let gpus = state.model()?.gpus();
+        let gpu = usize::try_from(gpu).ok().and_then(|gpu| gpus.get(gpu));
+        let locked_mhz = gpu.ok_or(Code::INVALID_ARGUMENT)?.locked_mhz(now_s);
+        is_locked.put(u32::from(locked_mhz.is_some()))
+    })
+}
+
+/// Gives the work that a GPU did between two times, in units of its clock model.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_work(gpu: u32, from_s: f64, to_s: f64, work: Out<f64>) -> Code {
+    answer("fake_nvml_work", |state| {
+        let gpus = state.model()?.gpus();
+        let gpu = usize::try_from(gpu).ok().and_then(|gpu| gpus.get(gpu));
+        work.put(gpu.ok_or(Code::INVALID_ARGUMENT)?.work(from_s, to_s))
+    })
+}
+
+/// Writes what was done to GPUs that only root may, as JSON: a list of `telemetry::synthetic::Action`. With too little
+/// room it gives the length that is needed, and NVML's code 7.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_actions(text: Out<c_char>, length: Out<u32>) -> Code {
+    answer("fake_nvml_actions", |state| {
+        let json = serde_json::to_string(state.model()?.actions());
+        let json = json.map_err(|fault| state.explain(&fault.to_string()))?;
+        put_text(&json, text, length)
+    })
+}
+
+/// Writes why the last thing that failed without a code of its own did, a scenario for one; lengths likewise.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_why(text: Out<c_char>, length: Out<u32>) -> Code {
+    answer("fake_nvml_why", |state: &mut State| {
+        put_text(state.why(), text, length)
+    })
+}
+
+/// Panics, so that a test sees a panic end at the boundary: the caller gets code 999.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nvml_panic() -> Code {
+    answer("fake_nvml_panic", |_| panic!("as it was asked to"))
+}
+
+fn put_text(words: &str, text: Out<c_char>, length: Out<u32>) -> Answer {
+    let n_room = length.get()?;
+    let n_needed = u32::try_from(words.len() + 1).unwrap_or(u32::MAX);
+    length.put(n_needed)?;
+    if n_room < n_needed {
+        return Err(Code::INSUFFICIENT_SIZE);
+    }
+    text.put_text(n_room, words)
+}

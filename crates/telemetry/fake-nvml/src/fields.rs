@@ -1,0 +1,109 @@
+//! Field values: many numbers by one call, each with a code of its own.
+//!
+//! Method: numbers are those before driver 580.82; what that release moved is looked up where it is now.
+#![allow(unsafe_code, reason = "symbols are exported by their names")]
+
+use crate::abi::{Answer, Code, Out};
+use crate::samples::stamp_us;
+use crate::state::{AskedGpu, Handle, milli, on_gpu, whole};
+use bytemuck::AnyBitPattern;
+use telemetry::synthetic::{Call, PowerField};
+
+/// `nvmlFieldValue_t`, with its union as the bytes of a number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, AnyBitPattern)]
+struct FieldValue {
+    field: u32,
+    scope: u32,
+    stamp_us: i64,
+    latency_us: i64,
+    kind: u32,
+    code: u32,
+    value: u64,
+}
+
+/// Kinds of values: `unsigned int` and `unsigned long long`, which share their low bytes where bytes ascend.
+const UNSIGNED_INT: u32 = 1;
+const UNSIGNED_LONG_LONG: u32 = 3;
+/// The number after the last field there is.
+const N_FIELDS: u32 = 274;
+const SYMBOL: &str = "nvmlDeviceGetFieldValues";
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetFieldValues(
+    device: Handle,
+    n_values: i32,
+    values: Out<FieldValue>,
+) -> Code {
+    on_gpu(SYMBOL, device, |asked| {
+        let n_values = usize::try_from(n_values).unwrap_or(0);
+        if n_values == 0 || values.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        (0..n_values).try_for_each(|i| answer(&asked, values.at(i)))
+    })
+}
+
+fn answer(asked: &AskedGpu<'_>, place: Out<FieldValue>) -> Answer {
+    let mut value = place.get()?;
+    let call = Call {
+        symbol: SYMBOL,
+        gpu: Some(asked.index),
+        field: Some(value.field),
+    };
+    let told = match asked.model.failure(&call, asked.now_s) {
+        Some(code) => Err(Code(code)),
+        None => told(asked, value.field, value.scope),
+    };
+    value.stamp_us = stamp_us(asked.model, asked.now_s).cast_signed();
+    value.latency_us = 0;
+    match told {
+        Ok((kind, number)) => (value.kind, value.value, value.code) = (kind, number, 0),
+        Err(code) => value.code = code.0,
+    }
+    place.put(value)
+}
+
+fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
+    let (gpu, now_s) = (asked.gpu(), asked.now_s);
+    let limits = gpu.gpu().limits;
+    let milliwatts = |power_w: f64| Ok((UNSIGNED_INT, whole(milli(power_w))));
+    let energy = || {
+        let energy_j = gpu.counted_j(now_s).ok_or(Code::NOT_SUPPORTED)?;
+        Ok((
+            UNSIGNED_LONG_LONG,
+            whole(milli(energy_j * share(asked, scope)?)),
+        ))
+    };
+    let power = |field| {
+        let power_w = gpu.told_w(field, now_s).ok_or(Code::NOT_SUPPORTED)?;
+        milliwatts(power_w * share(asked, scope)?)
+    };
+    // The time that clocks were low for heat, for its hardware, and for the supply's: never, here.
+    let driver = &asked.model.scenario().driver;
+    let is_slowdown = (251..=253).any(|before| driver.field_number(before) == field);
+    match field {
+        83 | 191 => energy(),
+        185 => power(PowerField::Average),
+        186 => power(PowerField::Instant),
+        187 => milliwatts(limits.min_w),
+        188 => milliwatts(limits.max_w),
+        189 => milliwatts(limits.default_w),
+        190 | 192 => milliwatts(gpu.limit_w(now_s)),
+        _ if is_slowdown => Ok((UNSIGNED_LONG_LONG, 0)),
+        known if known < N_FIELDS => Err(Code::NOT_SUPPORTED),
+        _ => Err(Code::INVALID_ARGUMENT),
+    }
+}
+
+/// Gives what a scope draws over what the GPU does.
+fn share(asked: &AskedGpu<'_>, scope: u32) -> Answer<f64> {
+    let scopes = asked.gpu().gpu().scopes;
+    let share = match scope {
+        0 => Some(1.0),
+        1 => scopes.module,
+        2 => scopes.memory,
+        _ => return Err(Code::INVALID_ARGUMENT),
+    };
+    share.ok_or(Code::NOT_SUPPORTED)
+}

@@ -1,0 +1,170 @@
+//! Symbols of the processes on a GPU.
+#![allow(unsafe_code, reason = "symbols are exported by their names")]
+
+use crate::abi::{Answer, Code, Out, put_list};
+use crate::samples::stamp_us;
+use crate::state::{AskedGpu, Handle, on_gpu};
+use telemetry::synthetic::Process;
+
+/// `nvmlProcessInfo_v1_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ProcessV1 {
+    pid: u32,
+    memory_bytes: u64,
+}
+
+/// `nvmlProcessInfo_v2_t`, which later drivers use again for `_v3`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ProcessV2 {
+    pid: u32,
+    memory_bytes: u64,
+    gpu_instance: u32,
+    compute_instance: u32,
+}
+
+/// `nvmlProcessUtilizationSample_t`, in per cent.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ProcessBusy {
+    pid: u32,
+    stamp_us: u64,
+    multiprocessors: u32,
+    memory: u32,
+    encoder: u32,
+    decoder: u32,
+}
+
+/// What stands for the instance of a process on a GPU that is not divided.
+const NO_INSTANCE: u32 = u32::MAX;
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetComputeRunningProcesses(
+    device: Handle,
+    n_processes: Out<u32>,
+    processes: Out<ProcessV1>,
+) -> Code {
+    let symbol = "nvmlDeviceGetComputeRunningProcesses";
+    running(symbol, device, false, v1, n_processes, processes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
+    device: Handle,
+    n_processes: Out<u32>,
+    processes: Out<ProcessV2>,
+) -> Code {
+    let symbol = "nvmlDeviceGetComputeRunningProcesses_v2";
+    running(symbol, device, false, v2, n_processes, processes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
+    device: Handle,
+    n_processes: Out<u32>,
+    processes: Out<ProcessV2>,
+) -> Code {
+    let symbol = "nvmlDeviceGetComputeRunningProcesses_v3";
+    running(symbol, device, false, v2, n_processes, processes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetGraphicsRunningProcesses(
+    device: Handle,
+    n_processes: Out<u32>,
+    processes: Out<ProcessV1>,
+) -> Code {
+    let symbol = "nvmlDeviceGetGraphicsRunningProcesses";
+    running(symbol, device, true, v1, n_processes, processes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v2(
+    device: Handle,
+    n_processes: Out<u32>,
+    processes: Out<ProcessV2>,
+) -> Code {
+    let symbol = "nvmlDeviceGetGraphicsRunningProcesses_v2";
+    running(symbol, device, true, v2, n_processes, processes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
+    device: Handle,
+    n_processes: Out<u32>,
+    processes: Out<ProcessV2>,
+) -> Code {
+    let symbol = "nvmlDeviceGetGraphicsRunningProcesses_v3";
+    running(symbol, device, true, v2, n_processes, processes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetProcessUtilization(
+    device: Handle,
+    samples: Out<ProcessBusy>,
+    n_samples: Out<u32>,
+    last_seen_us: u64,
+) -> Code {
+    on_gpu("nvmlDeviceGetProcessUtilization", device, |asked| {
+        let busy = busy(&asked, last_seen_us)?;
+        put_list(&busy, n_samples, samples)
+    })
+}
+
+fn running<T: Copy>(
+    symbol: &'static str,
+    device: Handle,
+    is_graphics: bool,
+    info: impl Fn(&Process) -> T,
+    n_processes: Out<u32>,
+    processes: Out<T>,
+) -> Code {
+    on_gpu(symbol, device, |asked| {
+        let all = asked.gpu().gpu().processes.iter();
+        let asked_for = all.filter(|process| process.is_graphics == is_graphics);
+        put_list(
+            &asked_for.map(info).collect::<Vec<_>>(),
+            n_processes,
+            processes,
+        )
+    })
+}
+
+fn v1(process: &Process) -> ProcessV1 {
+    ProcessV1 {
+        pid: process.pid,
+        memory_bytes: process.memory_bytes,
+    }
+}
+
+fn v2(process: &Process) -> ProcessV2 {
+    ProcessV2 {
+        pid: process.pid,
+        memory_bytes: process.memory_bytes,
+        gpu_instance: NO_INSTANCE,
+        compute_instance: NO_INSTANCE,
+    }
+}
+
+/// Gives what each process was busy with at the newest update, if that is later than what the caller saw.
+fn busy(asked: &AskedGpu<'_>, last_seen_us: u64) -> Answer<Vec<ProcessBusy>> {
+    let gpu = asked.gpu().gpu();
+    if gpu.mig {
+        return Err(Code::NOT_SUPPORTED);
+    }
+    let update_s = gpu.utilisation.update_s;
+    let stamp_us = stamp_us(asked.model, (asked.now_s / update_s).floor() * update_s);
+    let sample = |process: &Process| ProcessBusy {
+        pid: process.pid,
+        stamp_us,
+        multiprocessors: process.gpu_pct,
+        memory: process.memory_pct,
+        encoder: 0,
+        decoder: 0,
+    };
+    if stamp_us <= last_seen_us || gpu.processes.is_empty() {
+        return Err(Code::NOT_FOUND);
+    }
+    Ok(gpu.processes.iter().map(sample).collect())
+}

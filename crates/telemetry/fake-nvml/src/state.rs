@@ -1,0 +1,241 @@
+//! The library's state, and the way in for every symbol.
+//!
+//! Role: counts calls, sees to it that the library is initialised, that the driver has the call, that the handle is one
+//! and that nothing is to fail; then asks the symbol. A panic ends here, as `NVML_ERROR_UNKNOWN`.
+
+use crate::abi::{Answer, Code};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use telemetry::synthetic::{Call, GpuModel, Model, Scenario};
+
+/// The environment variable with the scenario or its path.
+const VARIABLE: &str = "FAKE_NVML_SCENARIO";
+/// Distance between two handles; a handle is no index, so that a caller who mixes them up is found out.
+const HANDLE_STEP: usize = 0x100;
+
+/// A value of `nvmlDevice_t`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle(usize);
+
+/// What the library remembers.
+#[derive(Debug)]
+pub(crate) struct State {
+    model: Option<Model>,
+    n_initialised: u32,
+    began: Option<Instant>,
+    stands_at: Option<Duration>,
+    calls: BTreeMap<&'static str, u64>,
+    why: String,
+}
+
+/// A machine that is asked something, now.
+pub(crate) struct Asked<'a> {
+    pub(crate) model: &'a mut Model,
+    pub(crate) now_s: f64,
+}
+
+/// A GPU that is asked something, now.
+pub(crate) struct AskedGpu<'a> {
+    pub(crate) model: &'a mut Model,
+    pub(crate) index: usize,
+    pub(crate) now_s: f64,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    model: None,
+    n_initialised: 0,
+    began: None,
+    stands_at: None,
+    calls: BTreeMap::new(),
+    why: String::new(),
+});
+
+impl Handle {
+    pub(crate) fn of(index: usize) -> Self {
+        Self((index + 1) * HANDLE_STEP)
+    }
+
+    fn index(self, n_gpus: usize) -> Answer<usize> {
+        let found = (0..n_gpus).find(|&index| Self::of(index) == self);
+        found.ok_or(Code::INVALID_ARGUMENT)
+    }
+}
+
+impl State {
+    /// Plays a scenario from its beginning.
+    pub(crate) fn play(&mut self, scenario: Scenario) -> Answer {
+        self.model = Some(self.make(scenario)?);
+        self.began = None;
+        self.stands_at = None;
+        self.calls.clear();
+        Ok(())
+    }
+
+    /// Remembers why something failed, for those who ask.
+    pub(crate) fn explain(&mut self, why: &str) -> Code {
+        why.clone_into(&mut self.why);
+        Code::UNKNOWN
+    }
+
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
+    pub(crate) fn model(&self) -> Answer<&Model> {
+        self.model.as_ref().ok_or(Code::UNINITIALIZED)
+    }
+
+    /// Makes time stand still at a time, or run on from what it is.
+    pub(crate) fn stand(&mut self, at: Option<Duration>) {
+        if at.is_none() {
+            self.began = Instant::now().checked_sub(self.now());
+        }
+        self.stands_at = at;
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        let running = || self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        self.stands_at.unwrap_or_else(running)
+    }
+
+    pub(crate) fn n_calls(&self, symbol: &str) -> u64 {
+        self.calls.get(symbol).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn initialise(&mut self, symbol: &'static str) -> Answer {
+        if self.model.is_none() {
+            let scenario = scenario_of_environment().map_err(|why| self.explain(&why))?;
+            self.model = Some(self.make(scenario)?);
+        }
+        self.began.get_or_insert_with(Instant::now);
+        let now_s = self.now().as_secs_f64();
+        let model = self.model.as_mut().ok_or(Code::UNKNOWN)?;
+        if self.n_initialised == 0 {
+            model.initialise(now_s);
+        }
+        refuse(model, symbol, None, now_s)?;
+        self.n_initialised += 1;
+        Ok(())
+    }
+
+    pub(crate) fn shut_down(&mut self) -> Answer {
+        let left = self.n_initialised.checked_sub(1);
+        self.n_initialised = left.ok_or(Code::UNINITIALIZED)?;
+        Ok(())
+    }
+
+    fn make(&mut self, scenario: Scenario) -> Answer<Model> {
+        Model::new(scenario).map_err(|fault| self.explain(&fault.to_string()))
+    }
+
+    fn count(&mut self, symbol: &'static str) {
+        *self.calls.entry(symbol).or_default() += 1;
+    }
+}
+
+impl AskedGpu<'_> {
+    pub(crate) fn gpu(&self) -> &GpuModel {
+        &self.model.gpus()[self.index]
+    }
+}
+
+/// Answers a symbol that needs no initialised library.
+pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut State) -> Answer) -> Code {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut state = lock();
+        state.count(symbol);
+        body(&mut state)
+    }));
+    match outcome {
+        Ok(Ok(())) => Code::SUCCESS,
+        Ok(Err(code)) => code,
+        Err(_) => Code::UNKNOWN,
+    }
+}
+
+/// Answers a symbol that asks no GPU.
+pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Asked<'_>) -> Answer) -> Code {
+    answer(symbol, |state| {
+        let asked = ask(state)?;
+        refuse(asked.model, symbol, None, asked.now_s)?;
+        body(asked)
+    })
+}
+
+/// Answers a symbol that asks a GPU by its handle.
+pub(crate) fn on_gpu(
+    symbol: &'static str,
+    handle: Handle,
+    body: impl FnOnce(AskedGpu<'_>) -> Answer,
+) -> Code {
+    answer(symbol, |state| {
+        let Asked { model, now_s } = ask(state)?;
+        let index = handle.index(model.gpus().len())?;
+        refuse(model, symbol, Some(index), now_s)?;
+        body(AskedGpu {
+            model,
+            index,
+            now_s,
+        })
+    })
+}
+
+/// Refuses a call that is to fail.
+pub(crate) fn refuse(model: &Model, symbol: &str, gpu: Option<usize>, now_s: f64) -> Answer {
+    let call = Call {
+        symbol,
+        gpu,
+        field: None,
+    };
+    model
+        .failure(&call, now_s)
+        .map_or(Ok(()), |code| Err(Code(code)))
+}
+
+/// Rounds a quantity to the number that NVML tells; below zero and beyond the type it is held at the end.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "float to integer saturates"
+)]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// The same for the 32 bits of most of NVML's numbers.
+pub(crate) fn whole_u32(value: f64) -> u32 {
+    u32::try_from(whole(value)).unwrap_or(u32::MAX)
+}
+
+/// Gives thousandths: of W as mW, of J as mJ.
+pub(crate) fn milli(value: f64) -> f64 {
+    value * 1e3
+}
+
+fn ask(state: &mut State) -> Answer<Asked<'_>> {
+    if state.n_initialised == 0 {
+        return Err(Code::UNINITIALIZED);
+    }
+    let now_s = state.now().as_secs_f64();
+    let model = state.model.as_mut().ok_or(Code::UNINITIALIZED)?;
+    Ok(Asked { model, now_s })
+}
+
+fn scenario_of_environment() -> Result<Scenario, String> {
+    let Ok(told) = std::env::var(VARIABLE) else {
+        return Ok(Scenario::default());
+    };
+    let text = if told.trim_start().starts_with('{') {
+        told
+    } else {
+        std::fs::read_to_string(&told).map_err(|fault| format!("{told}: {fault}"))?
+    };
+    Scenario::from_json(&text).map_err(|fault| fault.to_string())
+}
+
+fn lock() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}

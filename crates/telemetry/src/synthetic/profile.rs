@@ -1,0 +1,242 @@
+//! What GPUs of an architecture tell under a driver.
+//!
+//! Role: turns [`Tells::AsBuilt`] into sensors, and says which calls and fields a driver's library has.
+//! Source: for sensors Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of attention";
+//! for versions of CUDA NVIDIA's release notes of the toolkits.
+//! Limits: the logarithmic sensors of Kepler and Maxwell are not modelled, those GPUs are given Turing's. In which
+//! driver a call came first is known to the branch, not to the release.
+
+use super::{Architecture, Counter, Gpu, Sensor, SensorClass, Tells};
+use serde::{Deserialize, Serialize};
+
+/// A driver and its library.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Driver {
+    /// Its version, `535.161.08`, which decides on what the library has.
+    pub version: String,
+    /// Calls that it does not have, besides those that came later.
+    pub missing: Vec<String>,
+}
+
+/// A field of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PowerField {
+    /// Field 186.
+    Instant,
+    /// Field 185.
+    Average,
+    /// `nvmlDeviceGetPowerUsage`, which `nvidia-smi` prints by default.
+    Draw,
+}
+
+/// Branches of the driver, the CUDA version of each, as NVML writes it, and the newest first.
+const CUDA_VERSIONS: [(u32, u32); 19] = [
+    (580, 13_000),
+    (575, 12_090),
+    (570, 12_080),
+    (565, 12_070),
+    (560, 12_060),
+    (555, 12_050),
+    (550, 12_040),
+    (545, 12_030),
+    (535, 12_020),
+    (530, 12_010),
+    (525, 12_000),
+    (520, 11_080),
+    (515, 11_070),
+    (510, 11_060),
+    (495, 11_050),
+    (470, 11_040),
+    (465, 11_030),
+    (460, 11_020),
+    (450, 11_000),
+];
+
+/// Calls that did not always exist, and the branch of the driver that brought them.
+const FIRST_BRANCHES: [(&str, u32); 7] = [
+    ("nvmlDeviceGetMemoryInfo_v2", 510),
+    ("nvmlDeviceGetComputeRunningProcesses_v3", 510),
+    ("nvmlDeviceGetGraphicsRunningProcesses_v3", 510),
+    ("nvmlDeviceGetMigMode", 450),
+    ("nvmlDeviceGetCurrentClocksEventReasons", 535),
+    ("nvmlDeviceGetSupportedClocksEventReasons", 535),
+    ("nvmlDeviceGetTemperatureV", 570),
+];
+
+impl Driver {
+    /// Gives the branch and the release within it: 535 and 161. Zeros where the version is none.
+    #[must_use]
+    pub fn release(&self) -> (u32, u32) {
+        let mut numbers = self
+            .version
+            .split('.')
+            .map(|part| part.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
+    /// Gives the newest version of CUDA that it runs, as NVML writes it: 12020 is 12.2.
+    #[must_use]
+    pub fn cuda_version(&self) -> u32 {
+        let (branch, _) = self.release();
+        let found = CUDA_VERSIONS.iter().find(|(first, _)| branch >= *first);
+        found.map_or(10_020, |(_, version)| *version)
+    }
+
+    /// Gives the version of the library: `12.535.161.08`.
+    #[must_use]
+    pub fn library_version(&self) -> String {
+        format!("{}.{}", self.cuda_version() / 1000, self.version)
+    }
+
+    /// Whether its library has a call.
+    #[must_use]
+    pub fn has(&self, symbol: &str) -> bool {
+        let (branch, _) = self.release();
+        let came = FIRST_BRANCHES.iter().find(|(name, _)| *name == symbol);
+        came.is_none_or(|(_, first)| branch >= *first)
+            && !self.missing.iter().any(|name| name == symbol)
+    }
+
+    /// Whether its library tells power by fields 185 and 186.
+    #[must_use]
+    pub fn has_power_fields(&self) -> bool {
+        self.release().0 >= 530
+    }
+
+    /// Gives the number that a field of the numbers before 580.82 goes by, of which that release moved 251 to 273.
+    #[must_use]
+    pub fn field_number(&self, before: u32) -> u32 {
+        match before {
+            251..=255 if self.release() >= (580, 82) => before + 18,
+            256..=273 if self.release() >= (580, 82) => before - 5,
+            _ => before,
+        }
+    }
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self {
+            version: "570.133.20".to_owned(),
+            missing: vec![],
+        }
+    }
+}
+
+/// Gives the sensor behind a field.
+pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Sensor> {
+    let told = match field {
+        PowerField::Instant => gpu.sensors.instant,
+        PowerField::Average => gpu.sensors.average,
+        PowerField::Draw => gpu.sensors.draw,
+    };
+    match told {
+        Tells::By(sensor) => Some(sensor),
+        Tells::Never => None,
+        Tells::AsBuilt => class(gpu, driver, field).map(Sensor::of),
+    }
+}
+
+/// Gives the counter of energy, which Volta brought.
+pub(super) fn counter(gpu: &Gpu) -> Option<Counter> {
+    match gpu.counter {
+        Tells::By(counter) => Some(counter),
+        Tells::Never => None,
+        Tells::AsBuilt => (gpu.architecture >= Architecture::Volta).then(|| Counter {
+            update_s: if gpu.architecture == Architecture::Volta {
+                0.02
+            } else {
+                0.1
+            },
+            ..Counter::default()
+        }),
+    }
+}
+
+fn class(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<SensorClass> {
+    use Architecture::{Ada, Ampere, Pascal, Volta};
+    if field != PowerField::Draw && !driver.has_power_fields() {
+        return None;
+    }
+    // The large die of Ampere has the sensor of none of its siblings.
+    let is_ga100 = gpu.compute_capability == (8, 0);
+    let own = match gpu.architecture {
+        Pascal | Volta => SensorClass::Fast,
+        _ if is_ga100 => SensorClass::PartTime,
+        Ampere | Ada => SensorClass::FullTime,
+        older if older < Ampere => SensorClass::FullTime,
+        _ => SensorClass::PartTime,
+    };
+    let averages = gpu.architecture >= Ampere && !is_ga100;
+    match field {
+        PowerField::Instant => Some(own),
+        PowerField::Average => averages.then_some(SensorClass::LastSecond),
+        PowerField::Draw if !averages || driver.release().0 == 530 => Some(own),
+        PowerField::Draw => Some(SensorClass::LastSecond),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::Board;
+
+    fn on(version: &str) -> Driver {
+        Driver {
+            version: version.to_owned(),
+            ..Driver::default()
+        }
+    }
+
+    #[test]
+    fn the_same_field_changes_its_meaning_with_the_driver() {
+        let gpu = Gpu::of(Board::Rtx3090);
+        let window_s = |version, field| sensor(&gpu, &on(version), field).map(|told| told.window_s);
+        assert_eq!(window_s("525.60.13", PowerField::Draw), Some(1.0));
+        assert_eq!(window_s("530.30.02", PowerField::Draw), Some(0.1));
+        assert_eq!(window_s("535.54.03", PowerField::Draw), Some(1.0));
+        assert_eq!(window_s("525.60.13", PowerField::Instant), None);
+        assert_eq!(window_s("535.54.03", PowerField::Instant), Some(0.1));
+        assert_eq!(window_s("535.54.03", PowerField::Average), Some(1.0));
+    }
+
+    #[test]
+    fn each_board_has_the_sensors_that_were_found_in_it() {
+        let driver = Driver::default();
+        let found = |board, field| sensor(&Gpu::of(board), &driver, field).map(|s| s.window_s);
+        let fields = [PowerField::Instant, PowerField::Average, PowerField::Draw];
+        let windows_s = |board| fields.map(|field| found(board, field));
+        assert_eq!(windows_s(Board::P100), [Some(0.01), None, Some(0.01)]);
+        assert_eq!(windows_s(Board::V100), [Some(0.01), None, Some(0.01)]);
+        assert_eq!(windows_s(Board::T4), [Some(0.1), None, Some(0.1)]);
+        assert_eq!(windows_s(Board::A100), [Some(0.025), None, Some(0.025)]);
+        assert_eq!(windows_s(Board::H100), [Some(0.025), Some(1.0), Some(1.0)]);
+        let counts = |board| counter(&Gpu::of(board)).map(|counter| counter.update_s);
+        assert_eq!(Board::ALL.map(counts)[..3], [None, Some(0.02), Some(0.1)]);
+    }
+
+    #[test]
+    fn a_driver_runs_the_cuda_of_its_branch() {
+        let cuda = |version| on(version).cuda_version();
+        assert_eq!(cuda("510.47.03"), 11_060);
+        assert_eq!(cuda("535.161.08"), 12_020);
+        assert_eq!(cuda("418.87"), 10_020);
+        assert_eq!(on("535.161.08").library_version(), "12.535.161.08");
+        assert!(!on("470.57.02").has("nvmlDeviceGetMemoryInfo_v2"));
+        assert!(on("510.47.03").has("nvmlDeviceGetMemoryInfo_v2"));
+    }
+
+    #[test]
+    fn renumbering_moves_every_field_to_a_place_of_its_own() {
+        let moved = on("580.82.07");
+        let mut numbers: Vec<u32> = (251..=273)
+            .map(|before| moved.field_number(before))
+            .collect();
+        assert_eq!((numbers[0], numbers[5]), (269, 251));
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(251..=273));
+        assert_eq!(on("580.65.06").field_number(251), 251);
+    }
+}

@@ -1,0 +1,83 @@
+//! Quantities over time that are no power: utilisation, memory, throughput.
+//!
+//! Role: one number, or the pieces of a [`Program`] read in the unit that the quantity's name holds.
+
+use super::Program;
+use serde::{Deserialize, Serialize};
+
+/// A quantity over time. In JSON a number, or a program whose pieces say `from` and `to`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    /// Always the same.
+    Constant(f64),
+    /// Going through a program.
+    Varying(Program),
+}
+
+impl Quantity {
+    /// Gives `high` for a share `duty` of each period, then `low`.
+    #[must_use]
+    pub fn square(low: f64, high: f64, period_s: f64, duty: f64) -> Self {
+        Self::Varying(Program::square(low, high, period_s, duty))
+    }
+
+    /// Gives its value at a time.
+    #[must_use]
+    pub fn at(&self, time_s: f64) -> f64 {
+        match self {
+            Self::Constant(value) => *value,
+            Self::Varying(program) => program.power_w(time_s),
+        }
+    }
+
+    /// Gives its mean over a window that ends at a time; its value then, if the window is empty.
+    #[must_use]
+    pub fn mean(&self, end_s: f64, window_s: f64) -> f64 {
+        match self {
+            Self::Constant(value) => *value,
+            Self::Varying(program) => program.mean_w(end_s, window_s),
+        }
+    }
+
+    /// Whether all its values are finite and at least 0, and all its pieces last.
+    pub(super) fn is_sound(&self) -> bool {
+        match self {
+            Self::Constant(value) => value.is_finite() && *value >= 0.0,
+            Self::Varying(program) => is_sound(program),
+        }
+    }
+}
+
+/// Whether all values of a program are finite and at least 0, and all its pieces last.
+pub(super) fn is_sound(program: &Program) -> bool {
+    let level = |value: f64| value.is_finite() && value >= 0.0;
+    program.pieces.iter().all(|piece| {
+        piece.lasts_s > 0.0 && piece.lasts_s.is_finite() && level(piece.from_w) && level(piece.to_w)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_a_program_are_both_quantities() -> serde_json::Result<()> {
+        let constant: Quantity = serde_json::from_str("12.5")?;
+        assert_eq!(constant.mean(3.0, 1.0), 12.5);
+        let ramp = r#"{"pieces": [{"lasts_s": 2, "from": 0, "to": 100}], "repeats": true}"#;
+        let varying: Quantity = serde_json::from_str(ramp)?;
+        assert_eq!((varying.at(3.0), varying.mean(4.0, 4.0)), (50.0, 50.0));
+        Ok(())
+    }
+
+    #[test]
+    fn pieces_that_do_not_last_and_values_below_nothing_are_unsound() {
+        assert!(Quantity::square(0.0, 1.0, 1.0, 0.5).is_sound());
+        assert!(!Quantity::square(-1.0, 1.0, 1.0, 0.5).is_sound());
+        assert!(!Quantity::square(0.0, f64::NAN, 1.0, 0.5).is_sound());
+        let mut still = Program::constant(1.0);
+        still.pieces[0].lasts_s = 0.0;
+        assert!(!is_sound(&still));
+    }
+}

@@ -1,0 +1,112 @@
+//! Temperature of a die that follows its power.
+//!
+//! Role: the thermal model of a scenario, with its solution in closed form.
+//! Method: one resistance and one capacity, `τ T' = ambient + R P(t) - T`. Power is straight in pieces, so each piece
+//! has an elementary solution; a round of a repeating program maps the filtered power affinely, and many rounds are a
+//! geometric series.
+
+use super::{Piece, Program};
+use serde::{Deserialize, Serialize};
+
+/// A thermal model of the first order.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thermal {
+    /// Temperature without any power, in °C.
+    pub ambient_c: f64,
+    /// Rise for each watt, in °C/W; 0 for a temperature that stands still.
+    pub rise_c_per_w: f64,
+    /// Time constant, in s; above 0.
+    pub tau_s: f64,
+    /// Temperature from which clocks are slowed down, in °C.
+    pub slowdown_c: f64,
+    /// Temperature at which the device turns itself off, in °C; it is told, never acted on.
+    pub shutdown_c: f64,
+}
+
+impl Default for Thermal {
+    fn default() -> Self {
+        Self {
+            ambient_c: 30.0,
+            rise_c_per_w: 0.5,
+            tau_s: 20.0,
+            slowdown_c: 93.0,
+            shutdown_c: 96.0,
+        }
+    }
+}
+
+/// Gives power through a low-pass filter of the first order, in W, which has settled on the power at zero by then.
+///
+/// The cost is that of one round of the program, at any time.
+pub(super) fn filtered_w(program: &Program, tau_s: f64, time_s: f64) -> f64 {
+    let start_w = program.power_w(0.0);
+    let through = |from_w: f64, time_s: f64| {
+        let (mut state_w, mut left_s) = (from_w, time_s);
+        for piece in &program.pieces {
+            let lasts_s = left_s.min(piece.lasts_s);
+            state_w = through_piece(piece, tau_s, state_w, lasts_s);
+            left_s -= lasts_s;
+        }
+        let last_w = program.pieces.last().map_or(0.0, |piece| piece.to_w);
+        last_w + (state_w - last_w) * (-left_s / tau_s).exp()
+    };
+    let round_s: f64 = program.pieces.iter().map(|piece| piece.lasts_s).sum();
+    let time_s = time_s.max(0.0);
+    if !program.repeats || round_s <= 0.0 {
+        return through(start_w, time_s);
+    }
+    let n_rounds = (time_s / round_s).floor();
+    // A round maps w to `through(0) + keep w`, whose fixed point the state nears by `keep` each time.
+    let fixed_w = through(0.0, round_s) / -(-round_s / tau_s).exp_m1();
+    let state_w = fixed_w + (start_w - fixed_w) * (-n_rounds * round_s / tau_s).exp();
+    through(state_w, (time_s - n_rounds * round_s).max(0.0))
+}
+
+/// Solves `τ s' = P - s` over the first so many seconds of a piece.
+fn through_piece(piece: &Piece, tau_s: f64, state_w: f64, time_s: f64) -> f64 {
+    let slope = (piece.to_w - piece.from_w) / piece.lasts_s;
+    // The particular solution runs parallel to the power, behind it by the time constant.
+    let behind = |time_s: f64| piece.from_w + slope * (time_s - tau_s);
+    behind(time_s) + (state_w - behind(0.0)) * (-time_s / tau_s).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filtered_power_solves_its_equation() {
+        let pieces = vec![
+            Piece::level(0.3, 50.0),
+            Piece {
+                lasts_s: 0.4,
+                from_w: 50.0,
+                to_w: 250.0,
+            },
+        ];
+        for repeats in [true, false] {
+            let program = Program {
+                pieces: pieces.clone(),
+                repeats,
+            };
+            let (tau_s, step_s) = (1.7, 1e-5);
+            let (mut state_w, mut time_s) = (50.0, 0.0);
+            while time_s < 4.0 {
+                state_w += step_s / tau_s * (program.power_w(time_s + step_s / 2.0) - state_w);
+                time_s += step_s;
+            }
+            let exact_w = filtered_w(&program, tau_s, time_s);
+            assert!((exact_w - state_w).abs() < 1e-2, "{exact_w} {state_w}");
+        }
+    }
+
+    #[test]
+    fn filtered_power_starts_settled_and_ends_at_the_mean() {
+        let square = Program::square(40.0, 240.0, 0.5, 0.25);
+        assert_eq!(filtered_w(&square, 5.0, 0.0), 240.0);
+        // Ripple of a filter ten times as slow as the period stays within a tenth of the swing.
+        assert!((filtered_w(&square, 5.0, 1e6) - 90.0).abs() < 20.0);
+        assert!((filtered_w(&Program::constant(70.0), 5.0, 3.0) - 70.0).abs() < 1e-9);
+    }
+}
