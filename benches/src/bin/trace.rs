@@ -206,7 +206,7 @@ fn sampler(options: &Options) -> Result<Sampler> {
         {
             Some("nvml") => Sampler::new(nvml()?),
             Some("rapl") => Sampler::new(Rapl::open()?),
-            Some("demo") => Sampler::new(Synthetic::of(Program::square(30.0, 240.0, 2.0, 0.6))),
+            Some("demo") => Sampler::new(Synthetic::of(Program::square(15.0, 65.0, 2.0, 0.6))?),
             Some(path) => Sampler::new(Replay::of(recorded(Path::new(path))?)),
             None => match nvml() {
                 Ok(nvml) => Sampler::new(nvml),

@@ -46,9 +46,10 @@ impl Fault {
             3 => Self::NotSupported,
             4 => Self::NoPermission,
             13 => Self::MissingCall,
-            15 => Self::Lost,
-            // Not loaded, or replaced by one that is not the library's.
-            9 | 18 => Self::DriverGone,
+            // Fallen off the bus, or to be reset.
+            15 | 16 => Self::Lost,
+            // Not initialised, not loaded, or replaced by one that is not the library's.
+            1 | 9 | 12 | 18 => Self::DriverGone,
             code => Self::Code(code),
         }
     }
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_code_of_nvml_survives_being_a_fault() {
-        for code in [1, 2, 3, 4, 6, 7, 9, 13, 15, 25, 999] {
+        for code in [2, 3, 4, 6, 7, 9, 13, 15, 25, 999] {
             assert_eq!(Fault::from_nvml(code).nvml_code(), code);
         }
         assert_eq!(Fault::from_nvml(3), Fault::NotSupported);

@@ -16,7 +16,6 @@
 //! since a trace began. A name holds its unit where a type does not.
 
 mod device;
-pub mod doctor;
 mod error;
 pub mod format;
 mod metric;
@@ -27,15 +26,12 @@ mod sampler;
 #[cfg(feature = "http")]
 pub mod serve;
 mod source;
-mod span;
 pub mod synthetic;
 mod trace;
 
 pub use device::{Capability, Device, Kind, PowerLimits};
-pub use doctor::doctor;
 pub use error::{Error, Fault, Result};
 pub use metric::{Metric, Unit, Values};
 pub use sampler::{Running, Sampler, Stopped};
 pub use source::{Reading, Select, Source};
-pub use span::{Span, Spent, measure, measure_by};
 pub use trace::{FaultCount, Mark, Overhead, Row, Trace};

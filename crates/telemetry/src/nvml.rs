@@ -344,32 +344,35 @@ fn field(metric: Metric) -> &'static str {
 
 fn fault(error: &NvmlError) -> Fault {
     match error {
-        NvmlError::NotSupported | NvmlError::NoData => Fault::NotSupported,
-        NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => Fault::MissingCall,
-        NvmlError::NoPermission => Fault::NoPermission,
-        NvmlError::GpuLost | NvmlError::ResetRequired | NvmlError::NotFound => Fault::Lost,
-        NvmlError::Uninitialized
-        | NvmlError::DriverNotLoaded
-        | NvmlError::LibRmVersionMismatch
-        | NvmlError::LibraryNotFound => Fault::DriverGone,
         NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) => Fault::Senseless,
-        other => Fault::Code(code(other)),
+        other => Fault::from_nvml(code(other)),
     }
 }
 
-/// Gives NVML's number of an error; 999 of what has none.
+/// Gives NVML's number of an error, which the wrapper gave a name; 999 of what has none.
 fn code(error: &NvmlError) -> u32 {
     const UNKNOWN: u32 = 999;
     match error {
+        NvmlError::Uninitialized => 1,
         NvmlError::InvalidArg => 2,
+        NvmlError::NotSupported => 3,
+        NvmlError::NoPermission => 4,
+        NvmlError::NotFound => 6,
         NvmlError::InsufficientSize(_) => 7,
         NvmlError::InsufficientPower => 8,
+        NvmlError::DriverNotLoaded => 9,
         NvmlError::Timeout => 10,
         NvmlError::IrqIssue => 11,
+        NvmlError::LibraryNotFound => 12,
+        NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => 13,
         NvmlError::CorruptedInfoROM => 14,
+        NvmlError::GpuLost => 15,
+        NvmlError::ResetRequired => 16,
         NvmlError::OperatingSystem => 17,
+        NvmlError::LibRmVersionMismatch => 18,
         NvmlError::InUse => 19,
         NvmlError::InsufficientMemory => 20,
+        NvmlError::NoData => 21,
         _ => UNKNOWN,
     }
 }

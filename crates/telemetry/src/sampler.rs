@@ -32,7 +32,7 @@ const FLUSH: Duration = Duration::from_millis(900);
 /// use telemetry::{Metric, Sampler, synthetic::{Program, Synthetic}};
 ///
 /// // A model is sampled without waiting.
-/// let source = Synthetic::of(Program::square(50.0, 250.0, 1.0, 0.5));
+/// let source = Synthetic::of(Program::square(20.0, 60.0, 1.0, 0.5))?;
 /// let trace = Sampler::new(source).record(Duration::from_secs(10))?;
 /// assert_eq!(trace.series(0, Metric::PowerInstant).len(), 101);
 /// # Ok::<(), telemetry::Error>(())

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// ```
 /// use telemetry::{Sampler, synthetic::{Program, Synthetic}};
 ///
-/// let running = Sampler::new(Synthetic::of(Program::constant(100.0))).start()?;
+/// let running = Sampler::new(Synthetic::of(Program::constant(50.0))?).start()?;
 /// let epoch = running.span("epoch");
 /// let step = running.span("step"); // spans may nest
 /// // …

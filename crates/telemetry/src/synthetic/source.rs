@@ -2,7 +2,7 @@
 //!
 //! Role: lets sampler, energy and analysis run on a scenario without the boundary of a library.
 
-use super::{Call, GpuModel, Model, PowerField};
+use super::{Call, GpuModel, Model, PowerField, Program, Scenario};
 use crate::{Capability, Device, Fault, Kind, Metric, PowerLimits, Reading, Source, Values};
 use std::time::Duration;
 
@@ -22,6 +22,20 @@ impl Synthetic {
             devices: devices.collect(),
             model,
         }
+    }
+
+    /// Gives a T4 that draws power by a program.
+    ///
+    /// # Errors
+    /// [`crate::Error::ParameterInvalid`] if the program is none: a piece of no length, a number that is not finite.
+    pub fn of(power: Program) -> crate::Result<Self> {
+        let mut scenario = Scenario::default();
+        scenario.gpus.truncate(1);
+        scenario
+            .gpus
+            .iter_mut()
+            .for_each(|gpu| gpu.power = power.clone());
+        Ok(Self::new(Model::new(scenario)?))
     }
 
     /// Gives the model.

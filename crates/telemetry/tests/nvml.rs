@@ -1,0 +1,208 @@
+//! The source `nvml` over the real boundary, against a library that plays scenarios whose truth is known.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+use support::{Fake, fake};
+use telemetry::nvml::Nvml;
+use telemetry::synthetic::{Board, FaultRule, Model, Scenario, Synthetic};
+use telemetry::{Error, Fault, Metric, Reading, Source};
+
+fn at(fake: &Fake, nvml: &mut Nvml, device: usize, ms: u64) -> Reading {
+    let now = Duration::from_millis(ms);
+    fake.set_time(now);
+    nvml.read(device, now)
+}
+
+#[test]
+fn what_the_library_tells_is_what_the_model_is() {
+    for driver in [
+        "450.80.02",
+        "510.47.03",
+        "530.30.02",
+        "570.133.20",
+        "580.95.05",
+    ] {
+        let scenario = Scenario::of(&Board::ALL).on_driver(driver);
+        let fake = Fake::play(&scenario);
+        let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+        let mut model = Synthetic::new(Model::new(scenario).unwrap());
+        assert_eq!(nvml.devices().len(), Board::ALL.len());
+        for (told, known) in nvml.devices().iter().zip(model.devices()) {
+            assert_eq!(told.name, known.name);
+            assert_eq!(told.uuid, known.uuid);
+            assert_eq!(told.limits, known.limits, "{}", known.name);
+            assert_eq!(told.architecture, known.architecture);
+            for (told, known) in told.capabilities.iter().zip(&known.capabilities) {
+                assert_eq!(
+                    (told.metric, told.fault),
+                    (known.metric, known.fault),
+                    "{driver}"
+                );
+            }
+        }
+        for ms in [0, 1, 99, 100, 350, 1234, 2999, 60_000] {
+            for device in 0..Board::ALL.len() {
+                let told = at(&fake, &mut nvml, device, ms);
+                let known = model.read(device, Duration::from_millis(ms));
+                for metric in Metric::ALL {
+                    let (told, known) = (told.values.get(metric), known.values.get(metric));
+                    // NVML tells mW, mJ, whole degrees and per cent.
+                    let step = match metric {
+                        Metric::Temperature | Metric::GpuBusy | Metric::MemoryBusy => 0.51,
+                        Metric::SmClock | Metric::MemoryClock => 0.51,
+                        _ => 0.000_51,
+                    };
+                    let is_near = match (told, known) {
+                        (Some(told), Some(known)) => (told - known).abs() <= step,
+                        (None, None) => true,
+                        _ => false,
+                    };
+                    assert!(
+                        is_near,
+                        "{driver} {device} {metric} at {ms}: {told:?} {known:?}"
+                    );
+                }
+                assert_eq!(told.faults, []);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_asked_for_once() {
+    let rule = FaultRule::of_symbol("nvmlDeviceGetTotalEnergyConsumption", 3);
+    let fake = Fake::play(&Scenario::default().with_fault(rule));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let energy = nvml.devices()[0]
+        .capabilities
+        .iter()
+        .find(|c| c.metric == Metric::Energy);
+    assert_eq!(energy.unwrap().fault, Some(Fault::NotSupported));
+    let before = fake.calls("nvmlDeviceGetTotalEnergyConsumption");
+    for ms in 0..10 {
+        let reading = at(&fake, &mut nvml, 0, ms);
+        assert_eq!(reading.faults, []);
+        assert!(reading.values.get(Metric::PowerDraw).is_some());
+    }
+    assert_eq!(fake.calls("nvmlDeviceGetTotalEnergyConsumption"), before);
+}
+
+#[test]
+fn a_call_that_fails_for_a_time_is_a_fault_of_one_metric() {
+    let rule = FaultRule {
+        from_ms: 100,
+        until_ms: Some(200),
+        ..FaultRule::of_symbol("nvmlDeviceGetTemperature*", 999)
+    };
+    let fake = Fake::play(&Scenario::default().with_fault(rule));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    assert!(at(&fake, &mut nvml, 0, 50).faults.is_empty());
+    let reading = at(&fake, &mut nvml, 0, 150);
+    assert_eq!(reading.faults, [(Metric::Temperature, Fault::Code(999))]);
+    assert!(reading.values.get(Metric::PowerInstant).is_some());
+    assert!(
+        at(&fake, &mut nvml, 0, 250)
+            .values
+            .get(Metric::Temperature)
+            .is_some()
+    );
+}
+
+#[test]
+fn a_lost_gpu_ends_nothing_and_is_found_again() {
+    let lost = FaultRule {
+        until_init: true,
+        ..FaultRule::lost(1, 2000)
+    };
+    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(lost));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    assert!(at(&fake, &mut nvml, 1, 1900).faults.is_empty());
+    for ms in [2100, 2200, 3000] {
+        let reading = at(&fake, &mut nvml, 1, ms);
+        assert!(reading.values.iter().next().is_none());
+        assert!(
+            reading
+                .faults
+                .iter()
+                .all(|(_, fault)| *fault == Fault::Lost),
+            "{reading:?}"
+        );
+        assert!(
+            reading
+                .faults
+                .iter()
+                .any(|(metric, _)| *metric == Metric::PowerInstant)
+        );
+        assert!(at(&fake, &mut nvml, 0, ms).faults.is_empty());
+    }
+    // A second after it was missed it is looked for, with the library loaded anew.
+    let found = at(&fake, &mut nvml, 1, 3200);
+    assert!(found.faults.is_empty() && found.values.get(Metric::Energy).is_some());
+    assert!(at(&fake, &mut nvml, 0, 3300).faults.is_empty());
+}
+
+#[test]
+fn a_driver_that_goes_and_comes_back_is_waited_for() {
+    let gone = FaultRule {
+        from_ms: 1000,
+        until_ms: Some(5000),
+        ..FaultRule::of_symbol("nvml*", 9)
+    };
+    let fake = Fake::play(&Scenario::default().with_fault(gone));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    for ms in [1100, 2500, 4000] {
+        let faults = at(&fake, &mut nvml, 0, ms).faults;
+        let is_gone = |(_, fault): &(Metric, Fault)| *fault == Fault::DriverGone;
+        assert!(
+            !faults.is_empty() && faults.iter().all(is_gone),
+            "{ms}: {faults:?}"
+        );
+    }
+    let reading = at(&fake, &mut nvml, 0, 6000);
+    assert!(reading.faults.is_empty() && reading.values.get(Metric::Energy).is_some());
+}
+
+#[test]
+fn a_divided_gpu_says_what_only_the_whole_would() {
+    let mut scenario = Scenario::of(&[Board::A100]);
+    scenario.gpus[0].mig = true;
+    let _fake = Fake::play(&scenario);
+    let nvml = Nvml::open_at(&fake()).unwrap();
+    let device = &nvml.devices()[0];
+    assert!(device.is_mig);
+    let busy = device
+        .capabilities
+        .iter()
+        .find(|c| c.metric == Metric::GpuBusy)
+        .unwrap();
+    assert_eq!(busy.fault, Some(Fault::NotOnMig));
+    assert!(device.field(Metric::Energy).is_some());
+}
+
+#[test]
+fn a_query_tells_what_a_t4_is() {
+    let _fake = Fake::play(&Scenario::default().on_driver("510.47.03"));
+    let nvml = Nvml::open_at(&fake()).unwrap();
+    let query = nvml.query(0);
+    assert_eq!(query.name.as_deref(), Some("Tesla T4"));
+    assert_eq!(query.compute_capability, Some((7, 5)));
+    assert_eq!(query.multiprocessors, Some(40));
+    assert!((query.bandwidth_gb_s.unwrap() - 320.064).abs() < 1e-9);
+    // As `nvidia-smi` has it, 15360 MiB; CUDA counts less, since the driver keeps some.
+    assert_eq!(query.memory_bytes, Some(15_360 << 20));
+    assert_eq!(nvml.cuda_version(), Some((11, 6)));
+    assert_eq!(nvml.driver(), Some("510.47.03"));
+}
+
+#[test]
+fn a_library_that_is_not_there_is_a_typed_error() {
+    for path in ["/nowhere/libnvidia-ml.so.1", "/etc/hostname", ""] {
+        let error = Nvml::open_at(Path::new(path)).unwrap_err();
+        assert!(matches!(error, Error::Library { .. }), "{path}: {error}");
+    }
+    let _fake = Fake::play(&Scenario::default().with_fault(FaultRule::of_symbol("nvmlInit*", 9)));
+    let error = Nvml::open_at(&fake()).unwrap_err();
+    assert!(error.to_string().contains("driver"), "{error}");
+}
