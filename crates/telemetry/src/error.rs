@@ -127,6 +127,12 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Somebody wanted it to end.
+    #[error("{operation}: cancelled")]
+    Cancelled {
+        /// What was asked for.
+        operation: &'static str,
+    },
     /// What was to take the rows of a trace failed.
     #[error("sampling: {0}")]
     Sink(std::io::Error),

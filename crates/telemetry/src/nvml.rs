@@ -7,9 +7,11 @@
 //! Source: NVIDIA, "NVML API Reference Guide".
 //! Limits: of a GPU that is divided (MIG), what the whole of it tells.
 
+mod clocks;
 mod query;
 mod raw;
 
+pub use clocks::ClockLock;
 pub use query::{Query, bandwidth};
 
 use crate::device::{Capability, Device, Kind, PowerLimits};

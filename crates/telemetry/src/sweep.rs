@@ -1,0 +1,105 @@
+//! Runs a job at several clocks, for the energy curve of it.
+//!
+//! Method: each clock is gone to twice as often as half of the repeats ask, in order and back (ABBA), so a device that warms
+//! up biases no clock; the job's energy is that of a span between two readings. The clock is reset after each run, and so
+//! also if the job panics or the sweep is cancelled.
+//! Limits: the caller's process must be allowed to set clocks; who catches signals lets `is_cancelled` say so.
+
+use crate::analysis::dvfs::Point;
+use crate::nvml::Nvml;
+use crate::sampler::Running;
+use crate::{Error, Metric, Result};
+use std::time::Duration;
+
+/// What a sweep does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The clocks, in MHz and rising.
+    pub clocks_mhz: Vec<u32>,
+    /// How often the job runs at each; two or more tell the scatter.
+    pub repeats: usize,
+    /// How long the device is left alone between the change of a clock and the job.
+    pub settle: Duration,
+}
+
+/// Runs a job at the clocks of a plan, and gives the points of its energy curve.
+///
+/// The job gets the clock, and gives the number of items that it worked off; it must wait for its device. `running` samples
+/// that device, as the first of its devices.
+///
+/// # Errors
+/// [`Error::Unavailable`] if the clock can't be set or the device tells no energy; [`Error::Cancelled`] as soon as
+/// `is_cancelled`; [`Error::ParameterInvalid`] for a plan without clocks or repeats, or a job of no items.
+pub fn sweep(
+    control: &Nvml,
+    device: usize,
+    running: &Running,
+    plan: &Plan,
+    is_cancelled: impl Fn() -> bool,
+    mut job: impl FnMut(u32) -> f64,
+) -> Result<Vec<Point>> {
+    const OPERATION: &str = "sweep";
+    let n_runs = plan.clocks_mhz.len() * plan.repeats;
+    check(OPERATION, "clocks times repeats", n_runs as f64, n_runs > 0)?;
+    let mut runs: Vec<Vec<(f64, f64)>> = vec![vec![]; plan.clocks_mhz.len()];
+    for repeat in 0..plan.repeats {
+        let there = 0..plan.clocks_mhz.len();
+        let order: Vec<usize> = if repeat % 2 == 0 { there.collect() } else { there.rev().collect() };
+        for at in order {
+            if is_cancelled() {
+                return Err(Error::Cancelled {
+                    operation: OPERATION,
+                });
+            }
+            let clock_mhz = plan.clocks_mhz[at];
+            let lock = control.lock_sm_clock(device, clock_mhz)?;
+            std::thread::sleep(plan.settle);
+            let span = running.span(format!("{clock_mhz} MHz"));
+            let items = job(clock_mhz);
+            let spent = span.end();
+            drop(lock);
+            check(OPERATION, "items", items, items > 0.0 && items.is_finite())?;
+            let energy = spent.devices.first().and_then(|(_, energy)| energy.as_ref());
+            let joules = energy.map(|energy| energy.joules).ok_or(Error::Unavailable {
+                operation: OPERATION,
+                metric: Metric::Energy,
+                device,
+                fault: crate::Fault::NotSupported,
+            })?;
+            runs[at].push((joules / items, spent.duration().as_secs_f64() / items));
+        }
+    }
+    let points = plan.clocks_mhz.iter().zip(runs);
+    Ok(points.map(|(&clock_mhz, runs)| point(clock_mhz, &runs)).collect())
+}
+
+fn check(operation: &'static str, parameter: &'static str, value: f64, is_fine: bool) -> Result<()> {
+    if is_fine {
+        return Ok(());
+    }
+    Err(Error::ParameterInvalid {
+        operation,
+        parameter,
+        value,
+        must: "above 0",
+    })
+}
+
+/// Gives the mean of a clock's runs, each of energy and time per item, and the scatter of the mean.
+fn point(clock_mhz: u32, runs: &[(f64, f64)]) -> Point {
+    let n = runs.len() as f64;
+    let joules = runs.iter().map(|run| run.0).sum::<f64>() / n;
+    let seconds = runs.iter().map(|run| run.1).sum::<f64>() / n;
+    let squares: f64 = runs.iter().map(|run| (run.0 - joules).powi(2)).sum();
+    let noise = if runs.len() > 1 {
+        (squares / (n - 1.0) / n).sqrt() / joules
+    } else {
+        0.0
+    };
+    Point {
+        clock_mhz: clock_mhz.into(),
+        watts: joules / seconds,
+        rate: 1.0 / seconds,
+        noise,
+    }
+}
