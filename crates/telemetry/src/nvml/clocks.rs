@@ -55,7 +55,9 @@ impl Nvml {
     fn control<T>(
         &self,
         device: usize,
-        call: impl FnOnce(nvml_wrapper::Device<'_>) -> std::result::Result<T, nvml_wrapper::error::NvmlError>,
+        call: impl FnOnce(
+            nvml_wrapper::Device<'_>,
+        ) -> std::result::Result<T, nvml_wrapper::error::NvmlError>,
     ) -> Result<T> {
         let refused = |fault| Error::Unavailable {
             operation: OPERATION,
@@ -73,6 +75,8 @@ impl Nvml {
 impl Drop for ClockLock<'_> {
     fn drop(&mut self) {
         // A GPU that is lost has lost its lock, too.
-        let _ = self.nvml.control(self.device, |mut gpu| gpu.reset_gpu_locked_clocks());
+        let _ = self
+            .nvml
+            .control(self.device, |mut gpu| gpu.reset_gpu_locked_clocks());
     }
 }
