@@ -27,7 +27,7 @@ const GPU_CRATES: [&str; 2] = ["gpu-wgsl", "shaders"];
 /// The only crate that names wgpu.
 const WGPU_OWNER: &str = "gpu-wgsl";
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     rule("tensor-core", Uses::Only(&[]), false, &["wgpu"]),
     rule("telemetry", Uses::Only(&[]), false, &["wgpu", "ndarray"]),
     rule("distributions", Uses::Only(&[]), true, &["wgpu", "ndarray"]),
@@ -40,6 +40,7 @@ const RULES: [Rule; 9] = [
     ),
     rule("games", Uses::Only(&[]), true, &["wgpu"]),
     rule("quant", Uses::Only(&["tensor-core"]), true, &["wgpu"]),
+    rule("fake-nvml", Uses::Only(&["telemetry"]), false, &["wgpu"]),
     rule("benches", Uses::All, false, &[]),
     rule("xtask", Uses::All, false, &[]),
 ];
