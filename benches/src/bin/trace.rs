@@ -5,7 +5,7 @@
 //! Ctrl-C and SIGTERM end sampling, not the program: the end of the file, the energy and the report still come.
 
 use anyhow::{Context, Result, bail};
-use benches::report::{energy_line, trace_page, verdict};
+use benches::report::{trace_page, verdict};
 use benches::{output, record::replace_file, units};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
@@ -344,7 +344,7 @@ fn conclude(options: &Options, trace: &Trace) -> Result<()> {
         let energy = trace.energy(index, window(index));
         let energy = energy.map_or_else(
             || "told neither energy nor power".to_owned(),
-            |e| energy_line(&e),
+            |energy| energy.to_string(),
         );
         said += &format!("{} {}: {energy}\n", device.index, device.name);
         for sentence in verdict(trace, index) {

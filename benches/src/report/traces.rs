@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use telemetry::analysis::idle_periods;
-use telemetry::{Device, Energy, Metric, Spent, Trace};
+use telemetry::{Device, Metric, Spent, Trace};
 
 use super::{escape, figures, page};
 use crate::date;
@@ -61,27 +61,6 @@ pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
     }
 }
 
-/// Gives an energy in a line.
-#[must_use]
-pub fn energy_line(energy: &Energy) -> String {
-    let interval = energy.interval;
-    let mut line = format!(
-        "{} J (between {} and {}), {} by {}, {} updates in {} s",
-        units::digits(energy.joules),
-        units::digits(interval.low_j),
-        units::digits(interval.high_j),
-        energy.method,
-        energy.field,
-        energy.n_updates,
-        units::digits((energy.window.end - energy.window.start).as_secs_f64()),
-    );
-    if let Some(check) = energy.check {
-        let off = (check.joules / energy.joules - 1.0) * PER_CENT;
-        let _ = write!(line, "; {} gives {off:+.2} %", check.method);
-    }
-    line
-}
-
 fn summary(trace: &Trace) -> String {
     format!(
         "<p class=\"lead\">Source {}, {} device(s), every {} ms for {} s.</p>\n",
@@ -102,7 +81,7 @@ fn energies(trace: &Trace, device: usize) -> String {
         .next()
         .map_or_else(Default::default, |row| row.time);
     match trace.energy(device, start..end) {
-        Some(energy) => format!("<p><b>{}</b></p>\n", escape(&energy_line(&energy))),
+        Some(energy) => format!("<p><b>{}</b></p>\n", escape(&format!("{energy}"))),
         None => "<p>It told neither energy nor power.</p>\n".to_owned(),
     }
 }

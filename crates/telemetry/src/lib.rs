@@ -15,23 +15,39 @@
 //! Watt, joule, degree Celsius, percent of time, byte, megahertz, all in f64; times are [`Duration`](std::time::Duration)s
 //! since a trace began. A name holds its unit where a type does not.
 
+pub mod analysis;
 mod device;
+pub mod doctor;
+mod energy;
 mod error;
 pub mod format;
+mod least_squares;
 mod metric;
 pub mod nvml;
 pub mod rapl;
+pub mod reasons;
 pub mod replay;
 mod sampler;
+pub mod sensor;
 #[cfg(feature = "http")]
 pub mod serve;
 mod source;
+mod span;
+mod sweep;
 pub mod synthetic;
+#[cfg(test)]
+mod testdata;
 mod trace;
+mod updates;
 
 pub use device::{Capability, Device, Kind, PowerLimits};
+pub use doctor::doctor;
+pub use energy::{Calibration, Energy, EnergyCheck, Interval, Method};
 pub use error::{Error, Fault, Result};
 pub use metric::{Metric, Unit, Values};
 pub use sampler::{Running, Sampler, Stopped};
+pub use sensor::SensorClass;
 pub use source::{Reading, Select, Source};
+pub use span::{Span, Spent, measure, measure_by};
+pub use sweep::{Plan, sweep};
 pub use trace::{FaultCount, Mark, Overhead, Row, Trace};

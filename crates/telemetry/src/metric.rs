@@ -13,6 +13,10 @@ pub enum Metric {
     PowerAverage,
     /// Power as `nvidia-smi` prints it by default: one of the two above, depending on architecture and driver.
     PowerDraw,
+    /// Power of the whole module, the GPU and the CPU beside it, where they share one.
+    PowerModule,
+    /// Power of the device's memory, a part of its own.
+    PowerMemory,
     /// The limit that the device keeps to now.
     PowerLimit,
     /// Energy since the driver was loaded, by the device's own counter.
@@ -64,10 +68,12 @@ impl Metric {
     /// How many there are.
     pub const COUNT: usize = Self::ALL.len();
     /// All of them, in the order of their columns.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::PowerInstant,
         Self::PowerAverage,
         Self::PowerDraw,
+        Self::PowerModule,
+        Self::PowerMemory,
         Self::PowerLimit,
         Self::Energy,
         Self::Temperature,
@@ -88,6 +94,8 @@ impl Metric {
             Self::PowerInstant => "power_instant",
             Self::PowerAverage => "power_average",
             Self::PowerDraw => "power_draw",
+            Self::PowerModule => "power_module",
+            Self::PowerMemory => "power_memory",
             Self::PowerLimit => "power_limit",
             Self::Energy => "energy",
             Self::Temperature => "temperature",
@@ -112,9 +120,12 @@ impl Metric {
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
-            Self::PowerInstant | Self::PowerAverage | Self::PowerDraw | Self::PowerLimit => {
-                Unit::Watt
-            }
+            Self::PowerInstant
+            | Self::PowerAverage
+            | Self::PowerDraw
+            | Self::PowerModule
+            | Self::PowerMemory
+            | Self::PowerLimit => Unit::Watt,
             Self::Energy => Unit::Joule,
             Self::Temperature => Unit::Celsius,
             Self::GpuBusy | Self::MemoryBusy => Unit::Percent,

@@ -25,9 +25,16 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Field of the newest power, and of the mean of the last second.
+/// Fields of the newest power, and of the mean of the last second.
 const POWER_INSTANT: u32 = 186;
 const POWER_AVERAGE: u32 = 185;
+/// What is asked for by one call.
+const FIELDS: [(Metric, u32, Scope); 4] = [
+    (Metric::PowerInstant, POWER_INSTANT, Scope::Gpu),
+    (Metric::PowerAverage, POWER_AVERAGE, Scope::Gpu),
+    (Metric::PowerModule, POWER_INSTANT, Scope::Module),
+    (Metric::PowerMemory, POWER_INSTANT, Scope::Memory),
+];
 /// Time between two attempts to find what was lost.
 const RECONNECT: Duration = Duration::from_secs(1);
 const PER_MILLI: f64 = 1e-3;
@@ -201,16 +208,15 @@ fn ask(library: &Library, handle: Handle, wants: impl Fn(Metric) -> bool) -> Vec
         Ok(value) => Ok(f64::from(value)),
         Err(error) => Err(fault(&error)),
     };
-    add(&[Metric::PowerInstant, Metric::PowerAverage], &|| {
-        let fields = [(POWER_INSTANT, Scope::Gpu), (POWER_AVERAGE, Scope::Gpu)];
-        match handle.fields(library, fields) {
-            Ok(fields) => fields
-                .into_iter()
-                .map(|field| field.map_err(|error| fault(&error)))
-                .map(|field| Ok(field? as f64 * PER_MILLI))
-                .collect(),
-            Err(error) => vec![Err(fault(&error)); 2],
-        }
+    add(&FIELDS.map(|(metric, ..)| metric), &|| match handle
+        .fields(library, FIELDS.map(|(_, id, scope)| (id, scope)))
+    {
+        Ok(fields) => fields
+            .into_iter()
+            .map(|field| field.map_err(|error| fault(&error)))
+            .map(|field| Ok(field? as f64 * PER_MILLI))
+            .collect(),
+        Err(error) => vec![Err(fault(&error)); FIELDS.len()],
     });
     add(&[Metric::PowerDraw], &|| vec![milli(device.power_usage())]);
     add(&[Metric::PowerLimit], &|| {
@@ -329,6 +335,8 @@ fn field(metric: Metric) -> &'static str {
     match metric {
         Metric::PowerInstant => "nvmlDeviceGetFieldValues 186",
         Metric::PowerAverage => "nvmlDeviceGetFieldValues 185",
+        Metric::PowerModule => "nvmlDeviceGetFieldValues 186, scope 1",
+        Metric::PowerMemory => "nvmlDeviceGetFieldValues 186, scope 2",
         Metric::PowerDraw => "nvmlDeviceGetPowerUsage",
         Metric::PowerLimit => "nvmlDeviceGetEnforcedPowerLimit",
         Metric::Energy => "nvmlDeviceGetTotalEnergyConsumption",

@@ -5,7 +5,7 @@
 //! also if the job panics or the sweep is cancelled.
 //! Limits: the caller's process must be allowed to set clocks; who catches signals lets `is_cancelled` say so.
 
-use crate::analysis::dvfs::Point;
+use crate::analysis::Point;
 use crate::nvml::Nvml;
 use crate::sampler::Running;
 use crate::{Error, Metric, Result};
@@ -44,7 +44,11 @@ pub fn sweep(
     let mut runs: Vec<Vec<(f64, f64)>> = vec![vec![]; plan.clocks_mhz.len()];
     for repeat in 0..plan.repeats {
         let there = 0..plan.clocks_mhz.len();
-        let order: Vec<usize> = if repeat % 2 == 0 { there.collect() } else { there.rev().collect() };
+        let order: Vec<usize> = if repeat % 2 == 0 {
+            there.collect()
+        } else {
+            there.rev().collect()
+        };
         for at in order {
             if is_cancelled() {
                 return Err(Error::Cancelled {
@@ -59,21 +63,33 @@ pub fn sweep(
             let spent = span.end();
             drop(lock);
             check(OPERATION, "items", items, items > 0.0 && items.is_finite())?;
-            let energy = spent.devices.first().and_then(|(_, energy)| energy.as_ref());
-            let joules = energy.map(|energy| energy.joules).ok_or(Error::Unavailable {
-                operation: OPERATION,
-                metric: Metric::Energy,
-                device,
-                fault: crate::Fault::NotSupported,
-            })?;
+            let energy = spent
+                .devices
+                .first()
+                .and_then(|(_, energy)| energy.as_ref());
+            let joules = energy
+                .map(|energy| energy.joules)
+                .ok_or(Error::Unavailable {
+                    operation: OPERATION,
+                    metric: Metric::Energy,
+                    device,
+                    fault: crate::Fault::NotSupported,
+                })?;
             runs[at].push((joules / items, spent.duration().as_secs_f64() / items));
         }
     }
     let points = plan.clocks_mhz.iter().zip(runs);
-    Ok(points.map(|(&clock_mhz, runs)| point(clock_mhz, &runs)).collect())
+    Ok(points
+        .map(|(&clock_mhz, runs)| point(clock_mhz, &runs))
+        .collect())
 }
 
-fn check(operation: &'static str, parameter: &'static str, value: f64, is_fine: bool) -> Result<()> {
+fn check(
+    operation: &'static str,
+    parameter: &'static str,
+    value: f64,
+    is_fine: bool,
+) -> Result<()> {
     if is_fine {
         return Ok(());
     }

@@ -18,6 +18,7 @@ mod sensor;
 mod source;
 mod thermal;
 
+pub use crate::sensor::SensorClass;
 pub use board::Board;
 pub use control::ClockModel;
 pub use gpu::{
@@ -29,6 +30,6 @@ pub use profile::{Driver, PowerField};
 pub use program::{Piece, Program};
 pub use quantity::Quantity;
 pub use scenario::{Call, FaultRule, Scenario};
-pub use sensor::{Sensor, SensorClass};
+pub use sensor::Sensor;
 pub use source::Synthetic;
 pub use thermal::Thermal;

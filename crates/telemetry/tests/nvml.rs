@@ -24,7 +24,9 @@ fn what_the_library_tells_is_what_the_model_is() {
         "570.133.20",
         "580.95.05",
     ] {
-        let scenario = Scenario::of(&Board::ALL).on_driver(driver);
+        let mut scenario = Scenario::of(&Board::ALL).on_driver(driver);
+        scenario.gpus[0].scopes.memory = Some(0.25);
+        scenario.gpus[5].scopes.module = Some(1.5);
         let fake = Fake::play(&scenario);
         let mut nvml = Nvml::open_at(&support::fake()).unwrap();
         let mut model = Synthetic::new(Model::new(scenario).unwrap());

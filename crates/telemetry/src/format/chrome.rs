@@ -21,6 +21,8 @@ const CHARTS: [(&str, &[Metric]); 5] = [
             Metric::PowerInstant,
             Metric::PowerAverage,
             Metric::PowerDraw,
+            Metric::PowerModule,
+            Metric::PowerMemory,
             Metric::PowerLimit,
         ],
     ),

@@ -157,6 +157,8 @@ fn help(metric: Metric) -> &'static str {
         Metric::PowerInstant => "Power over the sensor's own window.",
         Metric::PowerAverage => "Power over the last second.",
         Metric::PowerDraw => "Power as nvidia-smi prints it by default.",
+        Metric::PowerModule => "Power of the GPU and the CPU of its module.",
+        Metric::PowerMemory => "Power of device memory, a part of the device's.",
         Metric::PowerLimit => "The power limit in force.",
         Metric::Energy => "Energy by the device's counter, since the driver was loaded.",
         Metric::Temperature => "Temperature of the die.",

@@ -1,6 +1,7 @@
 //! What a power sensor tells of the power there is.
 
 use super::Program;
+use crate::SensorClass;
 use serde::{Deserialize, Serialize};
 
 /// A sensor that is read anew every so often, and then tells the mean of the power over a window that just ended.
@@ -16,23 +17,6 @@ pub struct Sensor {
     /// What it tells over what is true.
     #[serde(default = "one")]
     pub gain: f64,
-}
-
-/// The kinds of power sensors of NVIDIA's GPUs that were found by measurement.
-///
-/// # Source
-/// Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of attention".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SensorClass {
-    /// 25 ms of every 100: A100, and the instant power of Hopper.
-    PartTime,
-    /// 100 ms of every 100: Turing, and the instant power of Ampere and Ada.
-    FullTime,
-    /// The last second, every 100 ms: the average power of Ampere and later.
-    LastSecond,
-    /// 10 ms of every 20: Pascal and Volta.
-    Fast,
 }
 
 impl Sensor {
@@ -64,22 +48,6 @@ impl Sensor {
     /// `mean_w(end_s, window_s)`.
     pub fn told_of(&self, time_s: f64, mean_w: impl Fn(f64, f64) -> f64) -> f64 {
         self.gain * mean_w(self.updated_s(time_s), self.window_s)
-    }
-}
-
-impl SensorClass {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::PartTime, Self::FullTime, Self::LastSecond, Self::Fast];
-
-    /// Gives time between updates and length of the window, in s.
-    #[must_use]
-    pub fn update_and_window_s(self) -> (f64, f64) {
-        match self {
-            Self::PartTime => (0.1, 0.025),
-            Self::FullTime => (0.1, 0.1),
-            Self::LastSecond => (0.1, 1.0),
-            Self::Fast => (0.02, 0.01),
-        }
     }
 }
 

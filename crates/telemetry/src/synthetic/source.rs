@@ -112,7 +112,9 @@ fn device(model: &Model, gpu: usize) -> Device {
 fn call(model: &Model, metric: Metric) -> (&'static str, Option<u32>) {
     let memory = "nvmlDeviceGetMemoryInfo_v2";
     match metric {
-        Metric::PowerInstant => ("nvmlDeviceGetFieldValues", Some(186)),
+        Metric::PowerInstant | Metric::PowerModule | Metric::PowerMemory => {
+            ("nvmlDeviceGetFieldValues", Some(186))
+        }
         Metric::PowerAverage => ("nvmlDeviceGetFieldValues", Some(185)),
         Metric::PowerDraw => ("nvmlDeviceGetPowerUsage", None),
         Metric::PowerLimit => ("nvmlDeviceGetEnforcedPowerLimit", None),
@@ -150,11 +152,17 @@ fn value(model: &Model, gpu: usize, metric: Metric, time_s: f64) -> Result<f64, 
 )]
 fn told(gpu: &GpuModel, metric: Metric, time_s: f64) -> Result<f64, Fault> {
     let power = |field| gpu.told_w(field, time_s).ok_or(Fault::NotSupported);
+    let of_scope = |share: Option<f64>| {
+        let share = share.ok_or(Fault::NotSupported)?;
+        Ok(share * power(PowerField::Instant)?)
+    };
     let memory = &gpu.gpu().memory;
     match metric {
         Metric::PowerInstant => power(PowerField::Instant),
         Metric::PowerAverage => power(PowerField::Average),
         Metric::PowerDraw => power(PowerField::Draw),
+        Metric::PowerModule => of_scope(gpu.gpu().scopes.module),
+        Metric::PowerMemory => of_scope(gpu.gpu().scopes.memory),
         Metric::PowerLimit => Ok(gpu.limit_w(time_s)),
         Metric::Energy => gpu.counted_j(time_s).ok_or(Fault::NotSupported),
         Metric::Temperature => Ok(gpu.temperature_c(time_s)),

@@ -1,0 +1,456 @@
+//! The energy curve: what an item of work costs at each clock, and which clock is best for whom.
+//!
+//! Method: the measured minimum comes with all points that noise can't tell from it. Two models stand beside it: a
+//! parabola of energy over clock, which is simple and often a poor fit, and a physical one, in which an item takes
+//! `t = a + b/f` and the device draws `P = p0 + c·f^k`, with the k of 2, 3 and 4 that explains power best; its minimum
+//! is that of `t(f)·P(f)`. Energy-delay products weigh time once (EDP) or twice (ED²P).
+//! Limits: the models are fits, not laws; a minimum outside the clocks that were measured is not reported.
+
+use crate::least_squares::{self, Fit};
+use crate::{Error, Result};
+
+/// What was measured at a clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Clock, in MHz.
+    pub clock_mhz: f64,
+    /// Mean power, in W.
+    pub watts: f64,
+    /// Items of work per second.
+    pub rate: f64,
+    /// Standard deviation of the energy per item, as a share of it; 0 if it is not known.
+    pub noise: f64,
+}
+
+/// A point and what is best about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Optimum {
+    /// Its place in [`Curve::points`].
+    pub at: usize,
+    /// Its clock, in MHz.
+    pub clock_mhz: f64,
+    /// Energy per item, in J.
+    pub joules: f64,
+    /// Energy saved against the highest clock, as a share.
+    pub saving: f64,
+    /// Rate lost against the highest clock, as a share.
+    pub slowdown: f64,
+}
+
+/// Energy per item as a parabola of the clock, `c0 + c1·f + c2·f²` (J, MHz).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Polynomial {
+    /// c0, c1 and c2.
+    pub coefficients: [f64; 3],
+    /// Clock and energy of its lowest point, in MHz and J; none if it opens downwards or lies outside the measurement.
+    pub minimum: Option<(f64, f64)>,
+    /// Share of the variance that it explains.
+    pub r_squared: f64,
+}
+
+/// `t = a + b/f` and `P = p0 + c·f^k` (s, W, MHz).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PhysicalFit {
+    /// a, in s.
+    pub fixed_s: f64,
+    /// b, in s·MHz.
+    pub scaling: f64,
+    /// p0, in W.
+    pub static_w: f64,
+    /// c, in W/MHz^k.
+    pub dynamic: f64,
+    /// k.
+    pub exponent: u8,
+    /// Share of the variance of the time per item that is explained.
+    pub time_r_squared: f64,
+    /// The same for power.
+    pub power_r_squared: f64,
+    /// Clock of the least energy per item, in MHz; none if it lies outside the measurement.
+    pub minimum_mhz: Option<f64>,
+}
+
+/// The curve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// What was measured, by rising clock.
+    pub points: Vec<Point>,
+    /// Energy per item of each, in J.
+    pub joules: Vec<f64>,
+    /// The least energy.
+    pub least_energy: Optimum,
+    /// Places of the points whose energy is, within two standard deviations, no higher than the least.
+    pub confidence: Vec<usize>,
+    /// The least product of energy and time per item.
+    pub least_edp: Optimum,
+    /// The least product of energy and time squared.
+    pub least_ed2p: Optimum,
+    /// Places of the points that no other beats in time and energy both, by rising time.
+    pub pareto: Vec<usize>,
+    /// A parabola through them all.
+    pub parabola: Option<Polynomial>,
+    /// The physical models with k = 2, 3, 4, where they fit, in this order.
+    pub physical: Vec<PhysicalFit>,
+}
+
+/// Standard deviations within which energies are the same: 95 % for normal noise.
+const CONFIDENCE: f64 = 1.96;
+const OPERATION: &str = "dvfs";
+
+/// Gives the energy curve of a sweep of clocks.
+///
+/// # Errors
+/// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point to point
+/// (duplicates: average repeats before, and put their scatter into `noise`), and for a clock, power, rate or noise
+/// that is not finite or has no meaning: zero or less, for noise less than zero.
+pub fn dvfs(points: &[Point]) -> Result<Curve> {
+    checked(points)?;
+    let joules: Vec<f64> = points
+        .iter()
+        .map(|point| point.watts / point.rate)
+        .collect();
+    let least_by = |cost: &dyn Fn(usize) -> f64| {
+        let places = 0..points.len();
+        places
+            .min_by(|&a, &b| cost(a).total_cmp(&cost(b)))
+            .unwrap_or(0)
+    };
+    let least = least_by(&|i| joules[i]);
+    let error = |i: usize| joules[i] * points[i].noise;
+    let is_same = |&i: &usize| {
+        joules[i] - joules[least] <= CONFIDENCE * error(i).hypot(error(least)) || i == least
+    };
+    let is_beaten = |i: usize| {
+        (0..points.len()).any(|j| {
+            let no_worse = points[j].rate >= points[i].rate && joules[j] <= joules[i];
+            no_worse && (points[j].rate > points[i].rate || joules[j] < joules[i])
+        })
+    };
+    let mut pareto: Vec<usize> = (0..points.len()).filter(|&i| !is_beaten(i)).collect();
+    pareto.sort_by(|&a, &b| points[b].rate.total_cmp(&points[a].rate));
+    let at = |i| optimum(points, &joules, i);
+    Ok(Curve {
+        points: points.to_vec(),
+        least_energy: at(least),
+        confidence: (0..points.len()).filter(is_same).collect(),
+        least_edp: at(least_by(&|i| joules[i] / points[i].rate)),
+        least_ed2p: at(least_by(&|i| joules[i] / points[i].rate.powi(2))),
+        pareto,
+        parabola: parabola(points, &joules),
+        physical: (2..=4).filter_map(|k| physical(points, k)).collect(),
+        joules,
+    })
+}
+
+impl Curve {
+    /// Gives the point with the least energy among those that are slower than the fastest by at most a share.
+    #[must_use]
+    pub fn saving_at(&self, max_slowdown: f64) -> Optimum {
+        let fastest = self
+            .points
+            .iter()
+            .map(|point| point.rate)
+            .fold(0.0, f64::max);
+        let is_fast = |&i: &usize| self.points[i].rate >= fastest * (1.0 - max_slowdown.max(0.0));
+        let places = (0..self.points.len()).filter(is_fast);
+        let least = places.min_by(|&a, &b| self.joules[a].total_cmp(&self.joules[b]));
+        optimum(
+            &self.points,
+            &self.joules,
+            least.unwrap_or(self.points.len() - 1),
+        )
+    }
+
+    /// Gives the physical model that explains power best.
+    #[must_use]
+    pub fn best_physical(&self) -> Option<&PhysicalFit> {
+        let by_power =
+            |a: &&PhysicalFit, b: &&PhysicalFit| a.power_r_squared.total_cmp(&b.power_r_squared);
+        self.physical.iter().max_by(by_power)
+    }
+}
+
+fn checked(points: &[Point]) -> Result<()> {
+    let refuse = |parameter, value, must| {
+        Err(Error::ParameterInvalid {
+            operation: OPERATION,
+            parameter,
+            value,
+            must,
+        })
+    };
+    if points.len() < 3 {
+        #[expect(clippy::cast_precision_loss, reason = "fewer than three")]
+        return refuse("number of points", points.len() as f64, "at least 3");
+    }
+    for point in points {
+        for (parameter, value) in [
+            ("clock_mhz", point.clock_mhz),
+            ("watts", point.watts),
+            ("rate", point.rate),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return refuse(parameter, value, "finite and above 0");
+            }
+        }
+        if !(point.noise >= 0.0 && point.noise.is_finite()) {
+            return refuse("noise", point.noise, "finite and at least 0");
+        }
+    }
+    for pair in points.windows(2) {
+        if pair[1].clock_mhz <= pair[0].clock_mhz {
+            return refuse(
+                "clock_mhz",
+                pair[1].clock_mhz,
+                "above that of the point before",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Describes a point against the one with the highest clock.
+fn optimum(points: &[Point], joules: &[f64], at: usize) -> Optimum {
+    let last = points.len() - 1;
+    Optimum {
+        at,
+        clock_mhz: points[at].clock_mhz,
+        joules: joules[at],
+        saving: 1.0 - joules[at] / joules[last],
+        slowdown: 1.0 - points[at].rate / points[last].rate,
+    }
+}
+
+fn fit(points: &[Point], basis: &[&dyn Fn(f64) -> f64], y: &[f64]) -> Option<Fit> {
+    let column = |f: &&dyn Fn(f64) -> f64| points.iter().map(|p| f(p.clock_mhz)).collect();
+    least_squares::fit(&basis.iter().map(column).collect::<Vec<_>>(), y)
+}
+
+/// Whether a clock is within those that were measured.
+fn within(points: &[Point], clock_mhz: f64) -> bool {
+    (points[0].clock_mhz..=points[points.len() - 1].clock_mhz).contains(&clock_mhz)
+}
+
+fn parabola(points: &[Point], joules: &[f64]) -> Option<Polynomial> {
+    let found = fit(points, &[&|_| 1.0, &|f| f, &|f| f * f], joules)?;
+    let (c0, c1, c2) = (
+        found.coefficients[0],
+        found.coefficients[1],
+        found.coefficients[2],
+    );
+    let vertex_mhz = -c1 / (2.0 * c2);
+    let has_minimum = c2 > 0.0 && within(points, vertex_mhz);
+    Some(Polynomial {
+        coefficients: [c0, c1, c2],
+        minimum: has_minimum.then_some((vertex_mhz, c0 + 0.5 * c1 * vertex_mhz)),
+        r_squared: found.r_squared,
+    })
+}
+
+fn physical(points: &[Point], exponent: u8) -> Option<PhysicalFit> {
+    let k = i32::from(exponent);
+    let times: Vec<f64> = points.iter().map(|point| 1.0 / point.rate).collect();
+    let powers: Vec<f64> = points.iter().map(|point| point.watts).collect();
+    let time = fit(points, &[&|_| 1.0, &|f| 1.0 / f], &times)?;
+    let power = fit(points, &[&|_| 1.0, &|f| f.powi(k)], &powers)?;
+    let (a, b) = (time.coefficients[0], time.coefficients[1]);
+    let (p0, c) = (power.coefficients[0], power.coefficients[1]);
+    Some(PhysicalFit {
+        fixed_s: a,
+        scaling: b,
+        static_w: p0,
+        dynamic: c,
+        exponent,
+        time_r_squared: time.r_squared,
+        power_r_squared: power.r_squared,
+        minimum_mhz: stationary(points, (a, b), (p0, c), k),
+    })
+}
+
+/// Finds where `(a + b/f)(p0 + c·f^k)` is least: the root of `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`, which rises with f
+/// if all constants are above 0, by halving.
+fn stationary(points: &[Point], (a, b): (f64, f64), (p0, c): (f64, f64), k: i32) -> Option<f64> {
+    let slope =
+        |f: f64| c * (a * f64::from(k) * f.powi(k + 1) + b * f64::from(k - 1) * f.powi(k)) - b * p0;
+    let (mut low, mut high) = (points[0].clock_mhz, points[points.len() - 1].clock_mhz);
+    if !(slope(low) <= 0.0 && slope(high) >= 0.0) {
+        return None;
+    }
+    // As many halvings as an f64 has bits leave no interval.
+    for _ in 0..f64::MANTISSA_DIGITS {
+        let middle = 0.5 * (low + high);
+        if slope(middle) < 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(0.5 * (low + high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The table of clocks, powers and rates of the source.
+    fn table() -> Vec<Point> {
+        let rows = [
+            (544.0, 57.0, 60.0),
+            (683.0, 62.0, 75.0),
+            (810.0, 65.0, 85.0),
+            (936.0, 70.0, 95.0),
+            (1063.0, 78.0, 105.0),
+            (1202.0, 88.0, 115.0),
+            (1328.0, 115.0, 120.0),
+        ];
+        let point = |(clock_mhz, watts, rate)| Point {
+            clock_mhz,
+            watts,
+            rate,
+            noise: 0.0,
+        };
+        rows.map(point).to_vec()
+    }
+
+    fn close(value: f64, expected: f64, digits: i32) {
+        let off = (value / expected - 1.0).abs();
+        assert!(
+            off < 0.5 * 10.0_f64.powi(1 - digits),
+            "{value} is not {expected}"
+        );
+    }
+
+    #[test]
+    fn the_least_energy_of_the_table_is_at_936_mhz() {
+        let curve = dvfs(&table()).unwrap();
+        assert_eq!(curve.least_energy.clock_mhz, 936.0);
+        close(curve.least_energy.joules, 0.7368, 4);
+        close(curve.least_energy.saving, 0.231, 3);
+        close(curve.least_energy.slowdown, 0.208, 3);
+        assert_eq!(curve.confidence, [3]);
+        assert_eq!(curve.least_edp.clock_mhz, 1202.0);
+        assert_eq!(curve.least_ed2p.clock_mhz, 1202.0);
+        close(curve.least_edp.joules / 115.0, 0.006654, 4);
+        close(curve.least_ed2p.joules / 115.0 / 115.0, 5.786e-5, 4);
+        assert_eq!(curve.pareto, [6, 5, 4, 3]);
+    }
+
+    #[test]
+    fn models_of_the_table_have_their_known_minima() {
+        let curve = dvfs(&table()).unwrap();
+        let parabola = curve.parabola.unwrap();
+        for (found, expected) in
+            parabola
+                .coefficients
+                .iter()
+                .zip([2.014466, -2.719328e-3, 1.432007e-6])
+        {
+            close(*found, expected, 7);
+        }
+        let (vertex_mhz, joules) = parabola.minimum.unwrap();
+        close(vertex_mhz, 949.48, 5);
+        close(joules, 0.7235, 4);
+        close(parabola.r_squared, 0.931, 3);
+        for (fit, (minimum_mhz, r_squared)) in
+            curve
+                .physical
+                .iter()
+                .zip([(875.4, 0.920), (905.5, 0.960), (934.8, 0.980)])
+        {
+            close(fit.minimum_mhz.unwrap(), minimum_mhz, 4);
+            close(fit.power_r_squared, r_squared, 3);
+            close(fit.fixed_s, 2.346e-3, 4);
+            close(fit.scaling, 7.677, 4);
+        }
+        let best = curve.best_physical().unwrap();
+        assert_eq!(best.exponent, 4);
+        close(best.static_w, 56.18, 4);
+        close(best.dynamic, 1.776e-11, 4);
+    }
+
+    #[test]
+    fn savings_come_at_a_price_in_speed() {
+        let curve = dvfs(&table()).unwrap();
+        for (max_slowdown, clock_mhz) in
+            [(0.0, 1328.0), (0.05, 1202.0), (0.125, 1063.0), (0.5, 936.0)]
+        {
+            assert_eq!(
+                curve.saving_at(max_slowdown).clock_mhz,
+                clock_mhz,
+                "{max_slowdown}"
+            );
+        }
+        close(curve.saving_at(0.05).saving, 0.202, 3);
+        close(curve.saving_at(0.05).slowdown, 0.0417, 3);
+    }
+
+    #[test]
+    fn noise_makes_neighbours_equal() {
+        let noisy = table().into_iter().map(|point| Point {
+            noise: 0.01,
+            ..point
+        });
+        let curve = dvfs(&noisy.collect::<Vec<_>>()).unwrap();
+        assert_eq!(curve.confidence, [3, 4]);
+    }
+
+    #[test]
+    fn bad_points_are_refused_by_name() {
+        let broken = |at: usize, change: &dyn Fn(&mut Point)| {
+            let mut points = table();
+            change(&mut points[at]);
+            dvfs(&points).unwrap_err().to_string()
+        };
+        let message = dvfs(&table()[..2]).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "dvfs: number of points is 2, it must be at least 3"
+        );
+        for (message, expected) in [
+            (broken(1, &|p| p.watts = f64::NAN), "watts is NaN"),
+            (broken(1, &|p| p.rate = 0.0), "rate is 0"),
+            (
+                broken(0, &|p| p.clock_mhz = f64::INFINITY),
+                "clock_mhz is inf",
+            ),
+            (broken(2, &|p| p.noise = -0.1), "noise is -0.1"),
+            (
+                broken(2, &|p| p.clock_mhz = 683.0),
+                "clock_mhz is 683, it must be above",
+            ),
+            (
+                broken(2, &|p| p.clock_mhz = 600.0),
+                "clock_mhz is 600, it must be above",
+            ),
+        ] {
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_device_that_follows_the_model_gives_its_minimum(
+            fixed_s in 1e-4..5e-3_f64,
+            scaling in 1.0..10.0_f64,
+            static_w in 20.0..60.0_f64,
+            share in 0.3..2.0_f64,
+        ) {
+            let dynamic = share * static_w / 1000.0_f64.powi(3);
+            let point = |i: i32| {
+                let f = 300.0 + 100.0 * f64::from(i);
+                let rate = 1.0 / (fixed_s + scaling / f);
+                Point { clock_mhz: f, watts: static_w + dynamic * f.powi(3), rate, noise: 0.0 }
+            };
+            let points: Vec<Point> = (0..14).map(point).collect();
+            let curve = dvfs(&points).unwrap();
+            let best = curve.best_physical().unwrap();
+            prop_assert_eq!(best.exponent, 3);
+            prop_assert!((best.power_r_squared - 1.0).abs() < 1e-9);
+            if let Some(minimum_mhz) = best.minimum_mhz {
+                prop_assert!((minimum_mhz - curve.least_energy.clock_mhz).abs() < 101.0);
+            }
+            prop_assert!(curve.pareto.contains(&curve.least_energy.at));
+            prop_assert_eq!(curve.saving_at(1.0).at, curve.least_energy.at);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The same job under two policies: power caps, locked clocks, other settings.
+//!
+//! Role: says which one does more per second and which one more per joule, and what held the GPU back. A comparison
+//! needs the work that was done: energy without it says nothing.
+
+use crate::reasons::{self, Reason};
+use crate::{Energy, Error, Fault, Metric, Result, Trace};
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+/// A job that was traced.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// Position of the device in it.
+    pub device: usize,
+    /// When the job ran; none for all of the trace.
+    pub window: Option<Range<Duration>>,
+    /// How much it did, in any unit that the compared jobs share.
+    pub items: f64,
+}
+
+/// What a job took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// How long it took, in s.
+    pub seconds: f64,
+    /// Items per second.
+    pub throughput: f64,
+    /// What it took, in J.
+    pub energy: Energy,
+    /// The same per item.
+    pub joules_per_item: f64,
+    /// Mean power, in W.
+    pub mean_w: f64,
+    /// The power limit, in W: the median over the window, or the one that the device was found with.
+    pub power_limit_w: Option<f64>,
+    /// Mean clock of the multiprocessors, in MHz.
+    pub sm_clock_mhz: Option<f64>,
+    /// Mean clock of the memory, in MHz.
+    pub memory_clock_mhz: Option<f64>,
+    /// The highest temperature, in °C.
+    pub hottest_c: Option<f64>,
+    /// Reasons for low clocks, those with the largest shares of time first; without those that never held.
+    pub reasons: Vec<ReasonShare>,
+}
+
+/// A reason for low clocks and how long it held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReasonShare {
+    /// The reason.
+    pub reason: Reason,
+    /// Share of the readings in which it held, 0 to 1.
+    pub share: f64,
+}
+
+/// Two policies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The first.
+    pub before: Policy,
+    /// The second.
+    pub after: Policy,
+    /// Throughput of the second over that of the first.
+    pub speedup: f64,
+    /// Energy per item of the second over that of the first.
+    pub energy_ratio: f64,
+    /// Where that ratio is by sampling alone: a gain that is the same in both traces, as on one card, cancels.
+    pub energy_ratio_range: (f64, f64),
+}
+
+const OPERATION: &str = "compare_policies";
+
+/// Compares two traces of the same job.
+///
+/// # Errors
+/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] for a device that is
+/// none of the trace's; [`Error::Unavailable`] if no energy of the window can be told.
+pub fn compare_policies(before: &Job<'_>, after: &Job<'_>) -> Result<Comparison> {
+    let (before_items, after_items) = (before.items, after.items);
+    let (before, after) = (policy(before)?, policy(after)?);
+    let per_item = |policy: &Policy, items: f64| {
+        let sampling = policy.energy.sampling;
+        (sampling.low_j / items, sampling.high_j / items)
+    };
+    let (a, b) = (
+        per_item(&before, before_items),
+        per_item(&after, after_items),
+    );
+    Ok(Comparison {
+        speedup: after.throughput / before.throughput,
+        energy_ratio: after.joules_per_item / before.joules_per_item,
+        energy_ratio_range: (b.0 / a.1, b.1 / a.0),
+        before,
+        after,
+    })
+}
+
+fn policy(job: &Job<'_>) -> Result<Policy> {
+    if !(job.items > 0.0 && job.items.is_finite()) {
+        return Err(Error::ParameterInvalid {
+            operation: OPERATION,
+            parameter: "items",
+            value: job.items,
+            must: "finite and above 0",
+        });
+    }
+    let Some(device) = job.trace.devices.get(job.device) else {
+        return Err(Error::NoDevice {
+            operation: OPERATION,
+            selection: job.device.to_string(),
+            n_devices: job.trace.devices.len(),
+        });
+    };
+    let unavailable = || Error::Unavailable {
+        operation: OPERATION,
+        metric: Metric::Energy,
+        device: job.device,
+        fault: Fault::NotSupported,
+    };
+    let window = match &job.window {
+        Some(window) => window.clone(),
+        None => {
+            let mut rows = job.trace.of_device(job.device);
+            let first = rows.next().ok_or_else(unavailable)?;
+            first.time..rows.last().unwrap_or(first).time
+        }
+    };
+    let energy = job
+        .trace
+        .energy(job.device, window.clone())
+        .ok_or_else(unavailable)?;
+    let values = |metric| {
+        let within = job
+            .trace
+            .of_device(job.device)
+            .filter(|row| window.contains(&row.time));
+        within
+            .filter_map(|row| row.values.get(metric))
+            .collect::<Vec<f64>>()
+    };
+    let seconds = (window.end - window.start).as_secs_f64();
+    let limit_w = crate::updates::median(values(Metric::PowerLimit));
+    let hottest = values(Metric::Temperature)
+        .into_iter()
+        .max_by(f64::total_cmp);
+    Ok(Policy {
+        seconds,
+        throughput: job.items / seconds,
+        joules_per_item: energy.joules / job.items,
+        mean_w: energy.mean_w(),
+        energy,
+        power_limit_w: limit_w.or(device.limits.set_w),
+        sm_clock_mhz: mean(&values(Metric::SmClock)),
+        memory_clock_mhz: mean(&values(Metric::MemoryClock)),
+        hottest_c: hottest,
+        reasons: shares(&values(Metric::ClockReasons)),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn shares(values: &[f64]) -> Vec<ReasonShare> {
+    let holds = |reason: Reason| {
+        let held = |&value: &f64| f64::from(u8::from(reasons::of(value).any(|r| r == reason)));
+        let share = mean(&values.iter().map(held).collect::<Vec<_>>())?;
+        (share > 0.0).then_some(ReasonShare { reason, share })
+    };
+    let mut shares: Vec<ReasonShare> = reasons::ALL.into_iter().filter_map(holds).collect();
+    shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+    shares
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+        let (low, high) = self.energy_ratio_range;
+        write!(
+            f,
+            "throughput {:+.1} %, energy per item {:+.1} % [{:+.1}, {:+.1}]",
+            percent(self.speedup),
+            percent(self.energy_ratio),
+            percent(low),
+            percent(high),
+        )?;
+        for (name, policy) in [("before", &self.before), ("after", &self.after)] {
+            write!(
+                f,
+                "; {name}: {:.1} s, {:.1} W",
+                policy.seconds, policy.mean_w
+            )?;
+            if let Some(limit_w) = policy.power_limit_w {
+                write!(f, " of {limit_w:.0} W")?;
+            }
+            if let Some(clock_mhz) = policy.sm_clock_mhz {
+                write!(f, ", {clock_mhz:.0} MHz")?;
+            }
+            for ReasonShare { reason, share } in &policy.reasons {
+                write!(f, ", {} {:.0} %", reason.name, 100.0 * share)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! From what a sensor told to cells of power: [`Cells`].
+//!
+//! Method: a sensor whose window is no longer than the time between updates saw the cell before each update and nothing
+//! of the rest. One whose window holds m updates (the last second, every 100 ms) saw everything m times: with `B_k` for
+//! the mean power between updates k−1 and k, `B_k = B_(k−m) + m (r_k − r_(k−1))`, which gives all cells from the first
+//! m, and these sum up to `m r_0`. What is left undetermined is a pattern of m cells with sum zero that repeats through
+//! the whole trace. It is chosen such that power does not change from cell to cell at most of the boundaries (the
+//! median of each boundary over all repetitions is zero). Whole multiples of the window do not depend on that choice.
+//! Limits: a load that repeats exactly with the window is such a pattern, and not seen. The energy of windows that are
+//! no multiple of the sensor's is then as uncertain as [`Cells::sum`] says.
+
+use super::cells::{Cell, Cells, Sight};
+use crate::updates::{self, Update};
+
+/// How a sensor makes its readings; in s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Habit {
+    pub update_s: f64,
+    pub window_s: f64,
+}
+
+/// Time before and after a hidden cell in which power is taken to have been like in it, in s.
+const REACH_S: f64 = 3.0;
+/// Hidden time between two updates, in times of the usual step, from which on it is missing.
+const MISSING_STEPS: f64 = 3.5;
+/// How far before the first and after the last update a cell is added, in steps.
+const MARGIN_STEPS: f64 = 1.6;
+/// Fewer steps in a window need no unfolding.
+const MIN_FOLD: usize = 2;
+
+/// Gives cells, and the times of updates, from readings of power, (s, W).
+pub(crate) fn of_power(
+    series: &[(f64, f64)],
+    habit: Habit,
+    ceiling_w: f64,
+) -> (Cells, Vec<Update>) {
+    let updates = updates::updates(series, habit.update_s);
+    let step_s = habit.update_s.max(updates::read_interval_s(series));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a small positive count"
+    )]
+    let fold = (habit.window_s / step_s).round() as usize;
+    let is_folded = fold >= MIN_FOLD && updates.len() > fold;
+    let runs = updates.chunk_by(|a, b| b.time_s - a.time_s < MISSING_STEPS * step_s);
+    let mut list: Vec<Cell> = vec![];
+    for run in runs {
+        let cells = if is_folded && run.len() > fold {
+            unfolded(run, fold, step_s)
+        } else {
+            alternating(run, habit.window_s.min(step_s))
+        };
+        let (Some(last), Some(first)) = (list.last().copied(), cells.first()) else {
+            list = cells;
+            continue;
+        };
+        // A new run may reach back into the pause, or beyond.
+        if first.from_s > last.to_s {
+            list.push(Cell {
+                from_s: last.to_s,
+                to_s: first.from_s,
+                watts: 0.5 * (last.watts + first.watts),
+                sight: Sight::Missing,
+            });
+        }
+        let kept = cells.into_iter().filter(|cell| cell.to_s > last.to_s);
+        list.extend(kept.map(|cell| Cell {
+            from_s: cell.from_s.max(last.to_s),
+            ..cell
+        }));
+    }
+    add_margins(&mut list, MARGIN_STEPS * step_s);
+    set_ranges(&mut list, &updates);
+    let has_gap = list.iter().any(|cell| cell.sight == Sight::Missing);
+    // The margin before the first cell takes part in the count, and the pattern of each run is its own.
+    let cells = Cells {
+        list,
+        ceiling_w,
+        slack_s: slack_s(&updates),
+        fold: if is_folded && !has_gap { fold } else { 0 },
+    };
+    (cells, updates)
+}
+
+/// Gives cells, and the times of updates, from readings of a counter, (s, J); none if it goes back.
+pub(crate) fn of_counter(
+    series: &[(f64, f64)],
+    update_s: f64,
+    ceiling_w: f64,
+) -> Option<(Cells, Vec<Update>)> {
+    if series.windows(2).any(|pair| pair[1].1 < pair[0].1) {
+        return None;
+    }
+    let updates = updates::updates(series, update_s);
+    let cell = |pair: &[Update]| Cell {
+        from_s: pair[0].time_s,
+        to_s: pair[1].time_s,
+        watts: (pair[1].value - pair[0].value) / (pair[1].time_s - pair[0].time_s),
+        sight: Sight::Seen,
+    };
+    let mut list: Vec<Cell> = updates.windows(2).map(cell).collect();
+    let step_s = update_s.max(updates::read_interval_s(series));
+    add_margins(&mut list, MARGIN_STEPS * step_s);
+    for end in [0, list.len().saturating_sub(1)] {
+        if let Some(cell) = list.get_mut(end) {
+            cell.sight = Sight::Missing;
+        }
+    }
+    let cells = Cells {
+        list,
+        ceiling_w,
+        slack_s: slack_s(&updates),
+        fold: 0,
+    };
+    Some((cells, updates))
+}
+
+fn slack_s(updates: &[Update]) -> f64 {
+    updates::median(updates.iter().map(|u| u.slack_s).collect()).unwrap_or(0.0)
+}
+
+/// A seen cell before each update, and what is hidden between them.
+fn alternating(run: &[Update], window_s: f64) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = vec![];
+    for update in run {
+        let mut from_s = update.time_s - window_s;
+        if let Some(&last) = cells.last() {
+            // Windows that follow each other but for rounding leave nothing hidden.
+            if from_s > last.to_s + 0.05 * window_s {
+                cells.push(Cell {
+                    from_s: last.to_s,
+                    to_s: from_s,
+                    watts: 0.5 * (last.watts + update.value),
+                    sight: hidden(),
+                });
+            } else {
+                from_s = last.to_s;
+            }
+        }
+        if update.time_s > from_s {
+            cells.push(Cell {
+                from_s,
+                to_s: update.time_s,
+                watts: update.value,
+                sight: Sight::Seen,
+            });
+        }
+    }
+    cells
+}
+
+/// The cells between updates, whose means over `fold` of them are what was told.
+fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
+    #[expect(clippy::cast_precision_loss, reason = "a small count")]
+    let length = fold as f64;
+    // Power of each cell over that of the one `fold` multiples before, within the first `fold`.
+    let mut rises = vec![0.0; fold];
+    for pair in run.windows(2) {
+        let before = rises[rises.len() - fold];
+        rises.push(before + length * (pair[1].value - pair[0].value));
+    }
+    let mut jumps: Vec<f64> = (0..fold)
+        .map(|slot| {
+            let at = (1..rises.len()).filter(|k| k % fold == slot);
+            updates::median(at.map(|k| rises[k] - rises[k - 1]).collect()).unwrap_or(0.0)
+        })
+        .collect();
+    // Around the pattern they sum up to nothing.
+    let excess = jumps.iter().sum::<f64>() / length;
+    for jump in &mut jumps {
+        *jump -= excess;
+    }
+    let mut pattern = vec![0.0; fold];
+    for slot in 1..fold {
+        pattern[slot] = pattern[slot - 1] - jumps[slot];
+    }
+    let level = run[0].value - pattern.iter().sum::<f64>() / length;
+    let first_s = run[0].time_s - length * step_s;
+    let mut from_s = first_s;
+    let mut cells = vec![];
+    for (k, rise) in rises.iter().enumerate() {
+        let to_s = match (k + 1).checked_sub(fold) {
+            Some(update) => run[update].time_s,
+            None => from_s + step_s,
+        };
+        cells.push(Cell {
+            from_s,
+            to_s,
+            watts: level + pattern[k % fold] + rise,
+            sight: Sight::Seen,
+        });
+        from_s = to_s;
+    }
+    cells
+}
+
+fn hidden() -> Sight {
+    Sight::Hidden {
+        low_w: 0.0,
+        high_w: 0.0,
+    }
+}
+
+/// Goes a little further than what was seen: a window may end between the last update and the last read.
+fn add_margins(list: &mut Vec<Cell>, margin_s: f64) {
+    let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
+        return;
+    };
+    list.insert(
+        0,
+        Cell {
+            from_s: first.from_s - margin_s,
+            to_s: first.from_s,
+            watts: first.watts,
+            sight: hidden(),
+        },
+    );
+    list.push(Cell {
+        from_s: last.to_s,
+        to_s: last.to_s + margin_s,
+        watts: last.watts,
+        sight: hidden(),
+    });
+}
+
+/// Tells hidden cells the range of the readings around them.
+fn set_ranges(list: &mut [Cell], updates: &[Update]) {
+    let (mut first, mut end) = (0, 0);
+    for cell in list {
+        while first < updates.len() && updates[first].time_s < cell.from_s - REACH_S {
+            first += 1;
+        }
+        while end < updates.len() && updates[end].time_s < cell.to_s + REACH_S {
+            end += 1;
+        }
+        if let Sight::Hidden { low_w, high_w } = &mut cell.sight {
+            let around = || updates[first..end.max(first)].iter().map(|u| u.value);
+            *low_w = around().fold(cell.watts, f64::min);
+            *high_w = around().fold(cell.watts, f64::max);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{Program, Sensor};
+    use crate::{SensorClass, testdata::Random};
+
+    fn cells_of(class: SensorClass, load: &Program) -> Vec<Cell> {
+        let (update_s, window_s) = class.update_and_window_s();
+        let sensor = Sensor {
+            phase_s: 0.5 * update_s,
+            ..Sensor::of(class)
+        };
+        let read = |i: i32| {
+            let time_s = 0.2 * update_s * f64::from(i);
+            (time_s, sensor.told_w(load, time_s))
+        };
+        let series: Vec<_> = (0..500).map(read).collect();
+        let habit = Habit { update_s, window_s };
+        of_power(&series, habit, 400.0).0.list
+    }
+
+    #[test]
+    fn each_cell_that_was_seen_is_the_sensors_window() {
+        for class in [SensorClass::PartTime, SensorClass::Fast] {
+            let (update_s, window_s) = class.update_and_window_s();
+            let cells = cells_of(class, &Program::square(50.0, 250.0, 0.73, 0.6));
+            for three in cells.windows(3).skip(3) {
+                if three[1].sight == Sight::Seen {
+                    assert!(
+                        (three[1].to_s - three[1].from_s - window_s).abs() < 1e-9,
+                        "{three:?}"
+                    );
+                } else if matches!(three[1].sight, Sight::Hidden { .. }) {
+                    let hidden_s = three[1].to_s - three[1].from_s;
+                    assert!((hidden_s - (update_s - window_s)).abs() < 1e-9, "{three:?}");
+                    assert_eq!(three[1].watts, 0.5 * (three[0].watts + three[2].watts));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_second_unfolds_into_its_tenths() {
+        let mut random = Random(1);
+        let mut pieces = vec![crate::synthetic::Piece::level(2.0, 60.0)];
+        pieces.extend((0..8).map(|_| {
+            crate::synthetic::Piece::level(random.between(0.3, 0.9), random.between(50.0, 250.0))
+        }));
+        let load = Program {
+            pieces,
+            repeats: false,
+        };
+        let cells = cells_of(SensorClass::LastSecond, &load);
+        let mut worst_w = 0.0_f64;
+        for cell in cells
+            .iter()
+            .filter(|cell| cell.sight == Sight::Seen && cell.from_s > 0.0)
+        {
+            // Reads every 20 ms leave the phase open by that much; a cell without a jump is exact all the same.
+            let is_flat = load.power_w(cell.from_s - 0.03) == load.power_w(cell.to_s + 0.03);
+            let off_w = cell.watts - load.mean_w(cell.to_s, cell.to_s - cell.from_s);
+            worst_w = worst_w.max(if is_flat { off_w.abs() } else { 0.0 });
+        }
+        assert!(worst_w < 1e-6, "{worst_w}");
+    }
+}

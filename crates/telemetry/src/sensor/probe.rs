@@ -1,0 +1,337 @@
+//! Measures what a power sensor does: how often it is updated, and over what time it averages.
+//!
+//! Role: for sensors that the table does not know, and to check those that it knows.
+//! Method: the update period is the longest that the times of changes keep to (see `updates.rs`), refined by least
+//! squares. For the window, a load of known shape has run: readings must then be `offset + gain · mean of the load over
+//! [u − delay − window, u − delay]` at each update `u`; offset and gain are linear, window and delay are searched for,
+//! first over a wide grid and then by halving. A load that steps at many phases of the updates (a square wave whose
+//! period is no multiple of theirs) shows windows that are shorter than the time between updates; a single step shows
+//! only longer ones.
+//! Limits: a load that repeats through the whole trace can't tell windows that differ by its period: let it begin or
+//! end within. Reads that are in step with the updates leave a slack of their interval; a window is found
+//! within 5 % by reads at least six times as frequent as updates (tested). The window is as good as the load's stamps.
+//! A device whose power goes on changing within a load (a cold card, a first kernel) leaves residuals, and with them a
+//! wider uncertainty.
+
+use crate::synthetic::{Piece, Program};
+use crate::updates::{self, Update};
+
+/// What a sensor was found to do; all times in s, with how far they may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// Time between two updates.
+    pub update_s: f64,
+    /// How far that may be off.
+    pub update_uncertainty_s: f64,
+    /// The window that is averaged over, if a load was given.
+    pub window: Option<Window>,
+}
+
+/// A window that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Its length.
+    pub window_s: f64,
+    /// The lengths below and above which the readings are explained clearly worse.
+    pub range_s: (f64, f64),
+    /// How much later than at its end it is told; with the delay from the load's stamps to the power.
+    pub delay_s: f64,
+    /// Share of the readings' variance that the load explains, at most 1.
+    pub r_squared: f64,
+}
+
+/// Shortest and longest time between updates that is looked for.
+const PERIODS_S: (f64, f64) = (0.004, 2.0);
+/// Longest window that is looked for.
+const MAX_WINDOW_S: f64 = 2.5;
+/// Longest delay. The least is less than nothing by what the times of updates may be late.
+const MAX_DELAY_S: f64 = 0.2;
+/// Lengths of the first search, and delays.
+const N_WINDOWS: u32 = 60;
+const N_DELAYS: u32 = 12;
+/// Halvings of the step of the search.
+const N_HALVINGS: u32 = 14;
+/// Fewer updates tell no window.
+const MIN_UPDATES: usize = 12;
+
+/// Measures a sensor from its readings, (s, W), and the load that ran, in any unit, on the same clock.
+///
+/// `None` if the period of updates can't be seen: reads less frequent than updates, constant power, or fewer than
+/// eight changes. Reads need not be regular, and their interval need not divide the period.
+#[must_use]
+pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
+    let found = updates::period(series, PERIODS_S.0, PERIODS_S.1)?;
+    Some(Probe {
+        update_s: found.period_s,
+        update_uncertainty_s: found.uncertainty_s,
+        window: load.and_then(|load| {
+            let mut updates = updates::updates(series, found.period_s);
+            // What was told before the first change is of unknown age.
+            updates.retain(|update| update.time_s - MAX_WINDOW_S > 0.0);
+            window(&updates, load, found.period_s)
+        }),
+    })
+}
+
+fn window(updates: &[Update], load: &Program, period_s: f64) -> Option<Window> {
+    if updates.len() < MIN_UPDATES {
+        return None;
+    }
+    let load = &Integral::of(load, updates[updates.len() - 1].time_s);
+    let misfit = |window_s, delay_s| misfit(updates, load, window_s, delay_s);
+    let total = misfit(0.0, f64::INFINITY);
+    let shrink = (0.002 / MAX_WINDOW_S).powf(1.0 / f64::from(N_WINDOWS));
+    let (mut best, mut at) = (f64::INFINITY, (0.0, 0.0));
+    let slack_s = updates::median(updates.iter().map(|u| u.slack_s).collect())?;
+    let slack_s = slack_s.max(updates::JITTER * period_s);
+    let delay_step_s = (MAX_DELAY_S + slack_s) / f64::from(N_DELAYS);
+    for i in 0..=N_WINDOWS {
+        let window_s = MAX_WINDOW_S * shrink.powf(f64::from(i));
+        for j in 0..=N_DELAYS {
+            let delay_s = delay_step_s.mul_add(f64::from(j), -slack_s);
+            let sum = misfit(window_s, delay_s);
+            if sum < best {
+                (best, at) = (sum, (window_s, delay_s));
+            }
+        }
+    }
+    if best >= total {
+        return None;
+    }
+    let mut steps = (0.15 * at.0, delay_step_s);
+    for _ in 0..N_HALVINGS {
+        for _ in 0..8 {
+            let (window_s, delay_s) = at;
+            for (towards_w, towards_d) in [
+                (1, 0),
+                (-1, 0),
+                (0, 1),
+                (0, -1),
+                (1, -1),
+                (-1, 1),
+                (1, 1),
+                (-1, -1),
+            ] {
+                let next = (
+                    (window_s + f64::from(towards_w) * steps.0).max(1e-4),
+                    (delay_s + f64::from(towards_d) * steps.1).max(-slack_s),
+                );
+                let sum = misfit(next.0, next.1);
+                if sum < best {
+                    (best, at) = (sum, next);
+                }
+            }
+            if at == (window_s, delay_s) {
+                break;
+            }
+        }
+        steps = (0.5 * steps.0, 0.5 * steps.1);
+    }
+    // The variance of the fit, with as much again for residuals that depend on each other and for the slack in the
+    // times of the updates; two standard deviations.
+    #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
+    let allowed = best * (1.0 + 8.0 / (updates.len() - 4) as f64) + 1e-9 * total;
+    let edge = |direction: f64| {
+        let mut reach_s = 0.0;
+        let mut step_s = 0.5 * at.0;
+        while step_s > 1e-4 * at.0 {
+            let window_s = at.0 + direction * (reach_s + step_s);
+            if window_s > 0.0 && window_s < 2.0 * MAX_WINDOW_S && misfit(window_s, at.1) <= allowed
+            {
+                reach_s += step_s;
+            } else {
+                step_s *= 0.5;
+            }
+        }
+        at.0 + direction * (reach_s + slack_s)
+    };
+    Some(Window {
+        window_s: at.0,
+        range_s: (edge(-1.0), edge(1.0)),
+        delay_s: at.1,
+        r_squared: 1.0 - best / total,
+    })
+}
+
+/// Gives the sum of squares that the best offset and gain leave; of the readings themselves for an infinite delay.
+fn misfit(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
+    let n = updates.len() as f64;
+    let loads = |update: &Update| {
+        if delay_s.is_finite() {
+            load.mean_w(update.time_s - delay_s, window_s)
+        } else {
+            0.0
+        }
+    };
+    let (mut x, mut y, mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let origin = updates[0].value;
+    for update in updates {
+        let (a, b) = (loads(update), update.value - origin);
+        x += a;
+        y += b;
+        xx += a * a;
+        xy += a * b;
+        yy += b * b;
+    }
+    let (xx, xy, yy) = (xx - x * x / n, xy - x * y / n, yy - y * y / n);
+    // A falling reading to a rising load is the rest of a period seen, and not the window.
+    if xx > 0.0 && xy > 0.0 {
+        yy - xy * xy / xx
+    } else {
+        yy
+    }
+}
+
+/// A program's energy since time zero, found in logarithmic time.
+struct Integral {
+    /// Start and energy of each piece.
+    pieces: Vec<(f64, f64, Piece)>,
+}
+
+impl Integral {
+    fn of(program: &Program, until_s: f64) -> Self {
+        let (mut pieces, mut time_s, mut energy) = (vec![], 0.0, 0.0);
+        let mut add = |piece: Piece| {
+            pieces.push((time_s, energy, piece));
+            time_s += piece.lasts_s;
+            energy += 0.5 * (piece.from_w + piece.to_w) * piece.lasts_s;
+            time_s
+        };
+        let mut end_s = 0.0;
+        loop {
+            for piece in &program.pieces {
+                end_s = add(*piece);
+            }
+            if !program.repeats || end_s <= 0.0 || end_s > until_s {
+                break;
+            }
+        }
+        let last_w = program.pieces.last().map_or(0.0, |last| last.to_w);
+        add(Piece::level(f64::INFINITY, last_w));
+        Self { pieces }
+    }
+
+    fn mean_w(&self, end_s: f64, window_s: f64) -> f64 {
+        (self.until(end_s) - self.until(end_s - window_s)) / window_s
+    }
+
+    fn until(&self, time_s: f64) -> f64 {
+        let next = self.pieces.partition_point(|piece| piece.0 <= time_s);
+        let (start_s, energy, piece) = self.pieces[next.saturating_sub(1)];
+        let left_s = time_s - start_s;
+        let slope = (piece.to_w - piece.from_w) / piece.lasts_s;
+        energy + left_s * (piece.from_w + 0.5 * slope * left_s.max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SensorClass;
+    use crate::synthetic::Sensor;
+    use crate::testdata;
+
+    fn read(sensor: &Sensor, program: &Program, every_s: f64, until_s: f64) -> Vec<(f64, f64)> {
+        let mut series = vec![];
+        let mut time_s = 0.0;
+        while time_s < until_s {
+            let rounded = (sensor.told_w(program, time_s) * 1000.0).round() / 1000.0;
+            series.push((time_s, rounded));
+            time_s += every_s;
+        }
+        series
+    }
+
+    #[test]
+    fn all_classes_are_found_from_a_square_load() {
+        let mut pieces = vec![Piece::level(5.0, 60.0)];
+        for i in 0..120 {
+            let lasts_s = 0.2 + 0.17 * (f64::from(i) * 0.618).fract();
+            pieces.push(Piece::level(lasts_s, if i % 2 == 0 { 260.0 } else { 60.0 }));
+        }
+        let load = Program {
+            pieces,
+            repeats: false,
+        };
+        for class in SensorClass::ALL {
+            let (update_s, window_s) = class.update_and_window_s();
+            // The interval of reads bounds how well an edge within a window of 10 ms is seen.
+            let factor = if class == SensorClass::Fast { 0.3 } else { 1.0 };
+            for (every_s, phase_s) in [(0.005, 0.0), (0.0073, 0.0133), (0.011, 0.0719)] {
+                let every_s = every_s * factor;
+                let sensor = Sensor {
+                    phase_s,
+                    gain: 0.95,
+                    ..Sensor::of(class)
+                };
+                let series = read(&sensor, &load, every_s, 40.0);
+                let found = probe(&series, Some(&load)).unwrap();
+                let window = found.window.unwrap();
+                let off = (found.update_s / update_s - 1.0).abs();
+                assert!(off < 0.05, "{class:?} {every_s}: {found:?}");
+                assert!(
+                    (found.update_s - update_s).abs() <= found.update_uncertainty_s,
+                    "{found:?}"
+                );
+                let off = (window.window_s / window_s - 1.0).abs();
+                assert!(off < 0.05, "{class:?} {every_s} {phase_s}: {window:?}");
+                let (low_s, high_s) = window.range_s;
+                assert!((low_s..=high_s).contains(&window_s), "{class:?} {window:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_is_not_taken_for_the_rest_of_the_loads_period() {
+        // Without its end, a load's mean over a window and over the rest of a period mirror each other.
+        let load = Program::square(60.0, 260.0, 0.5731, 0.5);
+        let series = read(&Sensor::of(SensorClass::FullTime), &load, 0.0073, 30.0);
+        let window = probe(&series, Some(&load)).unwrap().window.unwrap();
+        assert!((window.window_s / 0.1 - 1.0).abs() < 0.05, "{window:?}");
+    }
+
+    #[test]
+    fn real_sensors_keep_to_their_periods() {
+        for (name, column, expected_s) in [
+            ("v100-update-rate", 1, 0.02),
+            ("rtx3090-step", 1, 0.1),
+            ("rtx3090-step", 2, 0.1),
+            ("rtx3090-square-104ms", 1, 0.1),
+            ("rtx3090-square-104ms", 2, 0.1),
+        ] {
+            let series = testdata::sensor(name, column);
+            let found = probe(&series, None).unwrap();
+            let off = (found.update_s / expected_s - 1.0).abs();
+            eprintln!("{name} {column}: {found:?}");
+            assert!(off < 0.02, "{name} {column}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn windows_of_a_real_sensor_are_those_of_its_classes() {
+        // The "last second" of this card is a little longer than that.
+        for (name, column, expected_s) in [
+            ("rtx3090-square-104ms", 2, 0.1),
+            ("rtx3090-step", 1, 1.06),
+            ("rtx3090-square-104ms", 1, 1.06),
+        ] {
+            let load = testdata::meter_program(name);
+            let found = probe(&testdata::sensor(name, column), Some(&load)).unwrap();
+            let window = found.window.unwrap();
+            eprintln!("{name} {column}: {window:?}");
+            assert!(
+                (window.window_s / expected_s - 1.0).abs() < 0.05,
+                "{name} {column}: {window:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn reads_that_are_too_slow_tell_nothing() {
+        let load = Program::square(60.0, 260.0, 0.5731, 0.5);
+        let series = read(&Sensor::of(SensorClass::Fast), &load, 0.1, 30.0);
+        let found = probe(&series, None);
+        assert!(found.is_none_or(|p| p.update_s > 0.09), "{found:?}");
+    }
+}
