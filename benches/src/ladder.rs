@@ -240,7 +240,11 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
         losses: timing.losses.clone(),
         loss_stride: timing.loss_stride.unwrap_or(1).max(1),
         accuracy: timing.accuracy,
-        note: comparison(&row.executor, timing),
+        note: energy(timing.energy_j, None)
+            .into_iter()
+            .fold(comparison(&row.executor, timing), |said, energy| {
+                joined(said, &energy)
+            }),
     }
 }
 
@@ -278,9 +282,19 @@ fn around(row: &Row) -> String {
     let told = parts
         .into_iter()
         .filter_map(|(what, seconds)| Some((what, positive(seconds)?)));
-    told.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)))
+    let times = told.map(|(what, seconds)| format!("{what} {}", units::seconds(seconds)));
+    times
+        .chain(energy(row.energy_j, row.energy_interval_j))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Says what energy a run took: `1.2 J (1.1–1.3)`.
+fn energy(joules: Option<f64>, interval: Option<[f64; 2]>) -> Option<String> {
+    let joules = units::digits(positive(joules)?);
+    let ends = interval.map(|ends| ends.map(units::digits));
+    let ends = ends.map_or_else(String::new, |[low, high]| format!(" ({low}–{high})"));
+    Some(format!("{joules} J{ends}"))
 }
 
 /// Joins median and quartiles; a missing quartile is the median itself.

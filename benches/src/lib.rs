@@ -14,6 +14,7 @@ pub mod ladder;
 pub mod machine;
 pub mod measure;
 pub mod memory;
+pub mod meter;
 pub mod mnist;
 mod on_cpu;
 mod on_gpu;

@@ -80,8 +80,11 @@ pub struct Row {
     pub share_of_peak: Option<f64>,
     /// Most memory held beyond inputs and outputs, in bytes.
     pub peak_extra_bytes: Option<u64>,
-    /// Energy of one run in joules.
+    /// Energy of one run in joules, with what idles beside it, as [`crate::meter`] has it.
     pub energy_j: Option<f64>,
+    /// Where the true energy is, in joules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_interval_j: Option<[f64; 2]>,
     /// Losses of a training, those of the steps 0, k, 2 k, …, where k is `loss_stride`; left out where nothing is trained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f32>,
@@ -122,6 +125,9 @@ pub struct RivalTiming {
     pub first_call_s: Option<f64>,
     /// Most memory held beyond inputs and result, in bytes.
     pub peak_extra_bytes: Option<u64>,
+    /// Energy of one run in joules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
     /// Work per second at the median, in the row's `rate_unit`.
     pub rate: Option<f64>,
     /// Bytes of inputs and outputs per second at the median, in 10⁹ bytes.
@@ -321,6 +327,7 @@ impl Default for Row {
             share_of_peak: None,
             peak_extra_bytes: None,
             energy_j: None,
+            energy_interval_j: None,
             losses: Vec::new(),
             loss_stride: None,
             accuracy: None,

@@ -12,6 +12,7 @@ mod entry;
 
 use crate::ladder::joined;
 use crate::measure::SETTLE;
+use crate::meter::Meter;
 use crate::record::{NotRun, RivalTiming, Row};
 use crate::rivals::Rival;
 use crate::workload::{Contestant, Extent, Rung, Workload};
@@ -35,6 +36,8 @@ pub struct Setting<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
     /// Told what happens next.
     pub progress: &'a dyn Fn(&str),
+    /// What tells energy.
+    pub meter: &'a Meter,
 }
 
 /// Rows of a workload, and what of it was not run.
@@ -107,6 +110,12 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         }
         take_turns(&mut entries, round);
     }
+    for entry in &mut entries {
+        if (setting.interrupted)() {
+            return outcome;
+        }
+        entry.meter(setting.meter);
+    }
     say("checking again");
     entries
         .iter_mut()
@@ -174,6 +183,8 @@ fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     row.read_back_s = entry.read_back_s;
     row.wall_s = entry.wall_s();
     row.peak_extra_bytes = entry.peak_extra_bytes;
+    row.energy_j = entry.energy.map(|energy| energy.joules);
+    row.energy_interval_j = entry.energy.map(|energy| energy.interval);
     let curve = &entry.curve;
     row.losses.clone_from(&curve.losses);
     (row.loss_stride, row.accuracy) = (curve.stride, curve.accuracy);
@@ -210,6 +221,7 @@ fn timing_of(
         high_s,
         first_call_s: rival.first_call_s,
         peak_extra_bytes: rival.peak_extra_bytes,
+        energy_j: rival.energy.map(|energy| energy.joules),
         rate: median_s.map(|seconds| work.rate(seconds)),
         gb_per_s: median_s.map(|seconds| bytes / seconds * 1e-9),
         speedup_over_first: first_s
@@ -278,6 +290,7 @@ mod tests {
             python: None,
             interrupted: &|| false,
             progress: &|_| (),
+            meter: &Meter::default(),
         };
         let rows = run(training(), &setting).rows;
         assert_eq!(rows[0].losses, [3.0, 2.0, 1.0]);
@@ -340,6 +353,7 @@ mod tests {
             python: Some(Path::new("sh")),
             interrupted: &|| false,
             progress: &|_| (),
+            meter: &Meter::default(),
         };
         let rows = run(workload, &setting).rows;
         let (rival, ours) = (&rows[0].rivals["shell"], rows[0].median_s.unwrap());

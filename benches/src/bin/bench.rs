@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result};
 use benches::machine;
+use benches::meter::Meter;
 use benches::mnist::{self, Images};
 use benches::output::print;
 use benches::record::{AdapterFacts, Check, Machine, NotRun, Record, replace_file};
@@ -210,6 +211,7 @@ struct Campaign {
     path: PathBuf,
     python: Option<PathBuf>,
     adapters: Vec<Adapter>,
+    meter: Meter,
 }
 
 impl Campaign {
@@ -235,6 +237,7 @@ impl Campaign {
             path,
             python,
             adapters,
+            meter: Meter::open(),
         };
         campaign.record.write(&campaign.path)?;
         campaign.measure_peaks();
@@ -324,6 +327,7 @@ impl Campaign {
             python: self.python.as_deref(),
             interrupted: &|| interrupted.load(Ordering::Relaxed),
             progress: &|message| progress.say(message),
+            meter: &self.meter,
         };
         let outcome = run::run(problem.workload(&gpus), &setting);
         let finished = !outcome.rows.is_empty();

@@ -4,6 +4,7 @@ use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
 use crate::figure::Figure;
 use crate::measure::{Ratio, Timing, wall};
+use crate::meter::{Meter, RunEnergy};
 use crate::record::Check;
 use crate::workload::{Contestant, Extent, Output, Workload};
 use anyhow::{Context, Result};
@@ -28,6 +29,8 @@ pub(super) struct Entry<'a> {
     /// Time to bring the result back.
     pub(super) read_back_s: Option<f64>,
     pub(super) peak_extra_bytes: Option<u64>,
+    /// Energy of a run.
+    pub(super) energy: Option<RunEnergy>,
     /// What its last checked result shows.
     pub(super) figure: Option<Figure>,
     /// What it says of a training.
@@ -59,6 +62,7 @@ impl<'a> Entry<'a> {
             first_call_s: None,
             read_back_s: None,
             peak_extra_bytes: None,
+            energy: None,
             figure: None,
             curve: Curve::default(),
             compared,
@@ -152,6 +156,18 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
+    /// Runs once more under a meter, beside the rounds.
+    pub(super) fn meter(&mut self, meter: &Meter) {
+        let seconds = self.timing().map(|timing| timing.median);
+        let (Some(contestant), Some(seconds)) = (&mut self.contestant, seconds) else {
+            return;
+        };
+        match meter.measure(contestant.as_mut(), seconds) {
+            Ok(energy) => self.energy = energy,
+            Err(error) => self.fail(&error),
+        }
+    }
+
     /// Compares the result of the last round with the oracle: a race that the first run won may be lost later.
     pub(super) fn check_again(&mut self, workload: &Workload<'_>) {
         let Some(contestant) = &mut self.contestant else {
@@ -169,7 +185,7 @@ impl<'a> Entry<'a> {
         self.check = Check::Failed(format!("{error:#}"));
         self.contestant = None;
         (self.upload_s, self.first_call_s, self.read_back_s) = (None, None, None);
-        self.peak_extra_bytes = None;
+        (self.peak_extra_bytes, self.energy) = (None, None);
         (self.figure, self.curve) = (None, Curve::default());
         self.rounds.clear();
         self.wall_rounds.clear();
