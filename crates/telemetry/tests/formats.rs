@@ -33,7 +33,7 @@ fn trace() -> Trace {
     let row = |step: u32| {
         let mut values = Values::none();
         for (column, metric) in Metric::ALL.into_iter().enumerate() {
-            if (step as usize + column) % 5 != 0 {
+            if !(step as usize + column).is_multiple_of(5) {
                 values.set(metric, f64::from(step) / 3.0 + column as f64 * 1e9);
             }
         }

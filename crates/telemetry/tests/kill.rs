@@ -22,12 +22,13 @@ const DIALECTS: [(&str, Dialect); 4] = [
 
 /// Samples into a file of each dialect until somebody ends it.
 fn sample_forever(folder: &Path) {
-    let source = Synthetic::of(Program::square(20.0, 60.0, 0.5, 0.5)).unwrap();
+    let source = Synthetic::of(Program::square(20.0, 60.0, 0.5, 0.5)).expect("a sound program");
     let mut sampler = Sampler::new(source).interval(INTERVAL);
     for (name, dialect) in DIALECTS {
-        sampler = sampler.to(Writer::create(dialect, &folder.join(name)).unwrap());
+        let writer = Writer::create(dialect, &folder.join(name));
+        sampler = sampler.to(writer.expect("a folder of the test's own"));
     }
-    let _running = sampler.start().unwrap();
+    let _running = sampler.start().expect("a model can be sampled");
     loop {
         std::thread::park();
     }
