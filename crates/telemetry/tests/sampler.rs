@@ -67,7 +67,7 @@ struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
+        self.0.lock().expect("nobody panics").extend(bytes);
         Ok(bytes.len())
     }
 
@@ -83,7 +83,7 @@ fn rows_of_a_model_stand_at_multiples_of_the_interval() {
     assert_eq!(trace.rows.len(), 2 * 101);
     for (index, row) in trace.rows.iter().enumerate() {
         assert_eq!(row.device, index % 2);
-        assert_eq!(row.time, Duration::from_millis(30) * (index as u32 / 2));
+        assert_eq!(row.time, Duration::from_millis(30 * (index as u64 / 2)));
     }
     let fault = trace.faults.iter().find(|fault| fault.device == 0).unwrap();
     assert_eq!((fault.metric, fault.fault), (Metric::GpuBusy, Fault::Lost));
