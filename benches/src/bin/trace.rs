@@ -19,7 +19,7 @@ use telemetry::format::{self, Dialect, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::replay::Replay;
-use telemetry::synthetic::{Program, Synthetic};
+use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
 use telemetry::{Metric, Running, Sampler, Select, Trace};
 
 const HELP: &str = "\
@@ -94,6 +94,12 @@ fn run() -> Result<ExitCode> {
         .select(options.select.clone())
         .to(Writer::create(dialect, &options.out)?)
         .start()?;
+    let n_devices = running.look(|trace| trace.devices.len());
+    if dialect == Dialect::Seed && n_devices > 1 {
+        eprintln!(
+            "trace: the script's columns hold the first of {n_devices} devices; --format csv holds all"
+        );
+    }
     let running = Arc::new(running);
     let endpoint = options.serve.map(|address| {
         let running = Arc::clone(&running);
@@ -206,7 +212,7 @@ fn sampler(options: &Options) -> Result<Sampler> {
         {
             Some("nvml") => Sampler::new(nvml()?),
             Some("rapl") => Sampler::new(Rapl::open()?),
-            Some("demo") => Sampler::new(Synthetic::of(Program::square(15.0, 65.0, 2.0, 0.6))?),
+            Some("demo") => Sampler::new(demo()?),
             Some(path) => Sampler::new(Replay::of(recorded(Path::new(path))?)),
             None => match nvml() {
                 Ok(nvml) => Sampler::new(nvml),
@@ -221,6 +227,19 @@ fn sampler(options: &Options) -> Result<Sampler> {
             },
         },
     )
+}
+
+/// Gives a GPU that computes for 1.2 s and waits for 0.8, again and again.
+fn demo() -> Result<Synthetic> {
+    const PERIOD_S: f64 = 2.0;
+    const DUTY: f64 = 0.6;
+    let mut scenario = Scenario::default();
+    for gpu in &mut scenario.gpus {
+        gpu.power = Program::square(15.0, 65.0, PERIOD_S, DUTY);
+        gpu.utilisation.gpu_pct = Quantity::square(0.0, 96.0, PERIOD_S, DUTY);
+        gpu.utilisation.memory_pct = Quantity::square(0.0, 38.0, PERIOD_S, DUTY);
+    }
+    Ok(Synthetic::new(Model::new(scenario)?))
 }
 
 fn recorded(path: &Path) -> Result<Trace> {

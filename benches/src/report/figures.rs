@@ -55,6 +55,19 @@ pub(super) fn draw(figure: &Figure) -> Result<String> {
     })
 }
 
+/// Gives round numbers within a range, six at most: multiples of 1, 2 or 5 times a power of ten.
+fn marks(range: &Range<f64>) -> Vec<f64> {
+    const MOST: f64 = 6.0;
+    let least = (range.end - range.start) / MOST;
+    let decade = 10_f64.powf(least.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
+    let step = steps.into_iter().find(|&step| step >= least);
+    let step = step.unwrap_or(steps[3]);
+    let first = (range.start / step).ceil();
+    let multiples = (0..).map(|number| (first + f64::from(number)) * step);
+    multiples.take_while(|&value| value <= range.end).collect()
+}
+
 fn draw_panel(canvas: &Canvas<'_>, panel: &Panel) -> Result<()> {
     let lines: Vec<Vec<(f64, f64)>> = panel
         .lines
@@ -101,14 +114,12 @@ fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -
 
 /// Draws marks of an axis at the edge of the plot left of it, and what it is.
 fn right_axis(canvas: &Canvas<'_>, name: &str, range: &Range<f64>) -> Result<()> {
-    const MARKS: u32 = 5;
     let (width, height) = canvas.dim_in_pixel();
     let [width, height, margin, below] =
         [width, height, MARGIN, MARGIN + ACROSS].map(|size| i32::try_from(size).unwrap_or(0));
     let plot = f64::from((height - margin - below).max(1));
-    for mark in 0..=MARKS {
-        let share = f64::from(mark) / f64::from(MARKS);
-        let value = range.start + share * (range.end - range.start);
+    for value in marks(range) {
+        let share = (value - range.start) / (range.end - range.start);
         #[expect(clippy::cast_possible_truncation, reason = "a place in the picture")]
         let y = margin + ((1.0 - share) * plot) as i32;
         let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Center);
@@ -346,6 +357,18 @@ mod tests {
         let svg = draw(&figure(false, &[[0.0, 1.0], [1.0, 2.0]])).unwrap();
         assert_eq!(svg.matches("a &lt;line&gt;").count(), 2);
         assert!(svg.contains("line-cpu") && svg.contains("line-muted"));
+    }
+
+    #[test]
+    fn an_axis_on_the_right_has_its_own_scale() {
+        assert_eq!(marks(&(0.0..0.163)), [0.0, 0.05, 0.1, 3.0 * 0.05]);
+        assert_eq!(marks(&(3.0..9.0)), [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+        let mut two = figure(false, &[[0.0, 0.0], [1.0, 100.0]]);
+        two.panels[0].right = "kJ".into();
+        let energy = Line::through("energy", [(0.0, 0.0), (1.0, 2.0)]).on_the_right();
+        two.panels[0].lines.push(energy);
+        let svg = draw(&two).unwrap();
+        assert!(svg.contains("kJ") && svg.contains("energy"), "{svg}");
     }
 
     #[test]

@@ -147,10 +147,9 @@ pub fn idle_periods(trace: &Trace, device: usize) -> Result<Bottleneck> {
         let of_it = stretches
             .iter()
             .filter(|stretch| stretch.activity == activity);
-        let time_s: f64 = of_it
-            .map(|s| (s.window.end - s.window.start).as_secs_f64())
-            .sum();
-        time_s / total_s
+        let times = of_it.map(|s| (s.window.end - s.window.start).as_secs_f64());
+        // A sum of nothing is -0.
+        times.fold(0.0, |sum, time_s| sum + time_s) / total_s
     };
     let shares = Shares {
         active: share(Activity::Active),
