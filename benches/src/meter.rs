@@ -1,7 +1,7 @@
 //! The energy of a run, by what this machine tells.
 //!
 //! Role: fills `energy_j` of rows, where NVIDIA's driver or RAPL tells energy; nowhere is a clock or a limit touched.
-//! Method: after the timed rounds, which nothing samples, a contestant runs for [`METERED_S`] on end, as a region of a trace
+//! Method: after the timed rounds, which nothing samples, a contestant runs for two seconds on end, as a region of a trace
 //! of its own; its energy over the number of runs is that of one. What stands idle beside it is part of it: that is what the
 //! meter of a machine would count. A run that takes several seconds is metered once.
 //! Limits: all GPUs of the driver count, whichever ran; CPUs count only where there is no such GPU, by RAPL.
