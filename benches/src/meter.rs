@@ -105,15 +105,17 @@ impl fmt::Debug for Meter {
 mod tests {
     use super::*;
     use crate::workload::Output;
+    use std::time::Instant;
     use telemetry::synthetic::{Program, Synthetic};
 
-    /// Sleeps, which takes a known power for a known time.
-    struct Sleeper(Duration);
+    /// Works for a known time, at what a model says is a known power.
+    struct Worker(Duration);
 
-    impl Contestant for Sleeper {
+    impl Contestant for Worker {
         fn run(&mut self, times: usize) -> Result<Vec<f64>> {
-            for _ in 0..times {
-                std::thread::sleep(self.0);
+            let (start, whole) = (Instant::now(), self.0 * u32::try_from(times)?);
+            while start.elapsed() < whole {
+                std::thread::yield_now();
             }
             Ok(vec![self.0.as_secs_f64(); times])
         }
@@ -126,11 +128,11 @@ mod tests {
     #[test]
     fn energy_of_a_run_is_power_times_its_time() {
         let meter = Meter::by(|| Synthetic::of(Program::constant(50.0)).map(Sampler::new));
-        let mut sleeper = Sleeper(Duration::from_millis(100));
-        let found = meter.measure(&mut sleeper, 0.1).unwrap().unwrap();
-        // A busy machine sleeps longer, never shorter.
+        let mut worker = Worker(Duration::from_millis(100));
+        let found = meter.measure(&mut worker, 0.1).unwrap().unwrap();
+        // A busy machine takes longer, never shorter.
         assert!((4.9..20.0).contains(&found.joules), "{found:?}");
         assert!(found.interval[0] <= found.joules && found.joules <= found.interval[1]);
-        assert_eq!(Meter::default().measure(&mut sleeper, 0.1).unwrap(), None);
+        assert_eq!(Meter::default().measure(&mut worker, 0.1).unwrap(), None);
     }
 }

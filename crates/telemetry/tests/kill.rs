@@ -1,10 +1,13 @@
 //! A process that is killed while it samples leaves files that are shorter, not broken.
 
+mod support;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::work_for;
 use telemetry::Sampler;
 use telemetry::format::{self, Dialect, Writer};
 use telemetry::synthetic::{Program, Synthetic};
@@ -60,7 +63,7 @@ fn a_killed_process_leaves_all_but_the_last_second() {
             std::thread::yield_now();
         }
         let sampled = Instant::now();
-        std::thread::sleep(lives.saturating_sub(born.elapsed()));
+        work_for(lives.saturating_sub(born.elapsed()));
         child.kill().unwrap();
         let sampled = sampled.elapsed();
         child.wait().unwrap();

@@ -1,9 +1,12 @@
 //! The sampler: rows when they are due, bounded memory, and nothing lost.
 
+mod support;
+
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::work_for;
 use telemetry::format::{self, Dialect, Writer};
 use telemetry::{
     Device, Error, Fault, Kind, Metric, PowerLimits, Reading, Sampler, Select, Source, Values,
@@ -48,7 +51,7 @@ impl Source for Counting {
     }
 
     fn read(&mut self, _device: usize, _now: Duration) -> Reading {
-        std::thread::sleep(self.takes);
+        work_for(self.takes);
         let count = self.n_readings.fetch_add(1, Ordering::Relaxed);
         let mut values = Values::none();
         values.set(Metric::Energy, count as f64);

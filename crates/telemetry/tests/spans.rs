@@ -4,9 +4,8 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::sleep;
 use std::time::Duration;
-use support::Fake;
+use support::{Fake, work_for};
 use telemetry::analysis::dvfs;
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::{Action, Board, Gpu, Program, Quantity, Scenario, Synthetic};
@@ -23,12 +22,12 @@ fn sampler() -> Sampler {
 fn the_energy_of_a_region_is_that_of_its_time() {
     let running = sampler().start().unwrap();
     let outer = running.span("outer");
-    sleep(Duration::from_millis(300));
+    work_for(Duration::from_millis(300));
     let inner = running.span("inner");
-    sleep(Duration::from_millis(400));
+    work_for(Duration::from_millis(400));
     let inner = inner.end();
     let outer = outer.end();
-    sleep(Duration::from_millis(250));
+    work_for(Duration::from_millis(250));
     let trace = running.stop().trace;
     let names: Vec<_> = trace
         .marks
@@ -83,7 +82,7 @@ fn a_region_that_is_not_left_has_no_energy() {
 #[test]
 fn measured_work_gives_its_output_and_its_energy() {
     let work = || {
-        sleep(Duration::from_millis(300));
+        work_for(Duration::from_millis(300));
         42
     };
     let (output, spent) = measure_by(sampler(), work).unwrap();
@@ -135,7 +134,7 @@ fn a_sweep_finds_the_energy_curve_and_resets_the_clock() {
     };
     let job = |_| {
         let from = fake.time();
-        sleep(Duration::from_millis(400));
+        work_for(Duration::from_millis(400));
         fake.work(0, from, fake.time())
     };
     let points = sweep(&control, 0, &running, &plan, || false, job).unwrap();

@@ -1,3 +1,5 @@
+//! Analysis of devices whose story is known.
+
 use super::*;
 use crate::synthetic::{Program, Sensor};
 use crate::{Device, Error, Kind, Metric, PowerLimits, Row, SensorClass, Trace, Values};

@@ -1,3 +1,5 @@
+//! Energies of devices whose truth is known, and of real ones beside a meter.
+
 use super::*;
 use crate::synthetic::{Piece, Program, Sensor};
 use crate::testdata::Random;

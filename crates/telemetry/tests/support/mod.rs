@@ -11,7 +11,7 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::{CString, c_char};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use telemetry::synthetic::{Action, Scenario};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -21,6 +21,14 @@ static ALONE: Mutex<()> = Mutex::new(());
 pub(crate) struct Fake {
     library: Library,
     _alone: MutexGuard<'static, ()>,
+}
+
+/// Works for a time, as whoever is measured does.
+pub(crate) fn work_for(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::thread::yield_now();
+    }
 }
 
 /// Gives the path of the fake library, which cargo builds beside the tests.
