@@ -165,11 +165,9 @@ impl Sampler {
     pub fn record(self, duration: Duration) -> Result<Trace> {
         let mut sampling = self.begin()?;
         let interval = sampling.trace.interval;
-        let mut round = 0_u32;
-        while interval.saturating_mul(round) <= duration && round < u32::MAX {
-            let now = interval * round;
+        let times = (0..).map(|round| due(round, interval));
+        for now in times.take_while(|&now| now <= duration) {
             sampling.tick(now, || now);
-            round += 1;
         }
         sampling.end();
         match sampling.failures.pop() {
@@ -304,25 +302,26 @@ impl Sampling {
 impl Shared {
     /// The loop of the thread.
     fn sample(&self, interval: Duration) {
-        let mut round = 0_u32;
+        let mut round = 0_u64;
         loop {
             let next = self.next_round(round, interval);
-            let due = interval.saturating_mul(next);
+            let due = due(next, interval);
             if self.waits_until(due) {
                 return;
             }
             let mut sampling = self.lock();
-            sampling.overhead.missed += u64::from(next - round - 1);
+            sampling.overhead.missed += next - round - 1;
             sampling.overhead.cpu = thread_cpu_time();
             sampling.tick(due, || self.start.elapsed());
             round = next;
         }
     }
 
-    /// Gives the first round after one that is not over yet.
-    fn next_round(&self, round: u32, interval: Duration) -> u32 {
+    /// Gives the first round after one that is still to come: what is late is left out, so there is always time between two
+    /// rounds in which others get at the trace.
+    fn next_round(&self, round: u64, interval: Duration) -> u64 {
         let passed = self.start.elapsed().as_nanos() / interval.as_nanos();
-        (round + 1).max(u32::try_from(passed).unwrap_or(u32::MAX - 1))
+        u64::try_from(passed).unwrap_or(round).max(round) + 1
     }
 
     /// Waits, and says whether sampling is to stop.
@@ -420,6 +419,12 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }
+}
+
+/// Gives when a round is due, up to 584 years from the start.
+fn due(round: u64, interval: Duration) -> Duration {
+    let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(interval.saturating_mul(round))
 }
 
 /// Gives the time that this thread has spent on a processor.

@@ -18,6 +18,13 @@ fn sampler() -> Sampler {
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
+/// Whether an interval says little: gains alone make its ends differ by a quarter, and a phase of 20 ms in a window of
+/// 300 at either end by as much again.
+fn is_vague(spent: &Spent) -> bool {
+    let interval = spent.interval().expect("a model tells energy");
+    interval.high_j > 1.6 * interval.low_j
+}
+
 #[test]
 fn the_energy_of_a_region_is_that_of_its_time() {
     let running = sampler().start().unwrap();
@@ -47,8 +54,7 @@ fn the_energy_of_a_region_is_that_of_its_time() {
                 spent.name
             );
         }
-        let off = (later.joules().unwrap() / truth - 1.0).abs();
-        assert!(off < 0.005, "{}: {off}", later.name);
+        assert!(!is_vague(&later), "{later:?}");
     }
 }
 
@@ -89,9 +95,10 @@ fn measured_work_gives_its_output_and_its_energy() {
     assert_eq!(output, 42);
     let truth = WATTS * spent.duration().as_secs_f64();
     assert!(
-        (spent.joules().unwrap() / truth - 1.0).abs() < 0.005,
-        "{spent:?}"
+        spent.interval().unwrap().contains(truth),
+        "{truth} {spent:?}"
     );
+    assert!(!is_vague(&spent), "{spent:?}");
 }
 
 /// A V100 with the clocks and the power of the source's table, whose library lets clocks be set.
