@@ -4,20 +4,19 @@
 //! Method: after the timed rounds, which nothing samples, a contestant runs for two seconds on end, as a region of a trace
 //! of its own; its energy over the number of runs is that of one. What stands idle beside it is part of it: that is what the
 //! meter of a machine would count. A run that takes several seconds is metered once.
-//! Limits: all GPUs of the driver count, whichever ran; CPUs count only where there is no such GPU, by RAPL.
+//! Limits: what runs on a device is metered by NVIDIA's driver, all GPUs together, whichever ran and without the CPU beside
+//! them; all else by RAPL.
 
 use crate::workload::Contestant;
 use anyhow::Result;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
-use telemetry::{Sampler, measure_by};
+use telemetry::{Device, Metric, Sampler, Source, measure_by};
 
 /// How long a contestant runs for its energy: twenty updates of the slowest sensors.
-const METERED_S: f64 = 2.0;
-/// Runs for it at most, of contestants that take no time.
-const MAX_RUNS: f64 = 1e6;
+const METERED: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Gives what samples for one measurement.
@@ -26,7 +25,10 @@ type Open = dyn Fn() -> telemetry::Result<Sampler>;
 /// What tells energy on this machine, if anything does.
 #[derive(Default)]
 pub struct Meter {
-    open: Option<Box<Open>>,
+    /// Of GPUs.
+    gpu: Option<Box<Open>>,
+    /// Of CPUs.
+    cpu: Option<Box<Open>>,
 }
 
 /// The energy of one run.
@@ -42,62 +44,70 @@ impl Meter {
     /// Looks for what tells energy; what is missing is no fault.
     #[must_use]
     pub fn open() -> Self {
-        if Nvml::open().is_ok() {
-            Self::by(|| Nvml::open().map(Sampler::new))
-        } else if Rapl::open().is_ok() {
-            Self::by(|| Rapl::open().map(Sampler::new))
-        } else {
-            Self::default()
-        }
-    }
-
-    /// Uses what is opened anew for each measurement.
-    #[must_use]
-    pub fn by(open: impl Fn() -> telemetry::Result<Sampler> + 'static) -> Self {
+        let nvml = || Nvml::open().map(Sampler::new);
+        let rapl = || Rapl::open().map(Sampler::new);
+        let tells = |device: &Device| device.field(Metric::Energy).is_some();
+        let has_gpu = Nvml::open().is_ok();
+        let has_cpu = Rapl::open().is_ok_and(|rapl| rapl.devices().iter().any(tells));
         Self {
-            open: Some(Box::new(open)),
+            gpu: has_gpu.then(|| Box::new(nvml) as Box<Open>),
+            cpu: has_cpu.then(|| Box::new(rapl) as Box<Open>),
         }
     }
 
-    /// Runs a contestant, of which one run takes so many seconds, and gives the energy of one; nothing without a meter, or
-    /// where it tells none.
+    /// Uses what is opened anew for each measurement, for CPUs and GPUs alike.
+    #[must_use]
+    pub fn by(open: fn() -> telemetry::Result<Sampler>) -> Self {
+        Self {
+            gpu: Some(Box::new(open)),
+            cpu: Some(Box::new(open)),
+        }
+    }
+
+    /// Runs a contestant, and gives the energy of one run; nothing without a meter for where it runs, or where that tells
+    /// none.
     ///
     /// # Errors
-    /// Whatever breaks the contestant, or took the meter away.
+    /// Whatever breaks the contestant.
     pub(crate) fn measure(
         &self,
         contestant: &mut dyn Contestant,
-        seconds: f64,
+        is_on_gpu: bool,
     ) -> Result<Option<RunEnergy>> {
-        let Some(open) = &self.open else {
+        let open = if is_on_gpu { &self.gpu } else { &self.cpu };
+        // A meter that was there and is gone is no fault of the contestant.
+        let Some(sampler) = open.as_ref().and_then(|open| open().ok()) else {
             return Ok(None);
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "clamped to 1..=1e6"
-        )]
-        let n_runs = (METERED_S / seconds).ceil().clamp(1.0, MAX_RUNS) as usize;
-        let sampler = open()?.interval(INTERVAL);
-        let (ran, spent) = measure_by(sampler, || contestant.run(n_runs))?;
-        ran?;
+        let work = || -> Result<usize> {
+            let (start, mut n_runs) = (Instant::now(), 0);
+            // By the host's clock, since a device's own leaves out what is around its work; in growing batches, so that looking
+            // at the clock costs nothing.
+            while start.elapsed() < METERED {
+                let batch = (n_runs / 4).max(1);
+                contestant.run(batch)?;
+                n_runs += batch;
+            }
+            Ok(n_runs)
+        };
+        let Ok((n_runs, spent)) = measure_by(sampler.interval(INTERVAL), work) else {
+            return Ok(None);
+        };
+        let n_runs = n_runs?;
         let one = |joules: f64| joules / n_runs as f64;
-        Ok(spent
-            .joules()
-            .zip(spent.interval())
-            .map(|(joules, interval)| RunEnergy {
-                joules: one(joules),
-                interval: [one(interval.low_j), one(interval.high_j)],
-            }))
+        let found = spent.joules().zip(spent.interval());
+        Ok(found.map(|(joules, interval)| RunEnergy {
+            joules: one(joules),
+            interval: [one(interval.low_j), one(interval.high_j)],
+        }))
     }
 }
 
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_there = self.open.is_some();
-        f.debug_struct("Meter")
-            .field("is_there", &is_there)
-            .finish()
+        let mut shown = f.debug_struct("Meter");
+        shown.field("gpu", &self.gpu.is_some());
+        shown.field("cpu", &self.cpu.is_some()).finish()
     }
 }
 
@@ -105,7 +115,6 @@ impl fmt::Debug for Meter {
 mod tests {
     use super::*;
     use crate::workload::Output;
-    use std::time::Instant;
     use telemetry::synthetic::{Program, Synthetic};
 
     /// Works for a known time, at what a model says is a known power.
@@ -129,10 +138,10 @@ mod tests {
     fn energy_of_a_run_is_power_times_its_time() {
         let meter = Meter::by(|| Synthetic::of(Program::constant(50.0)).map(Sampler::new));
         let mut worker = Worker(Duration::from_millis(100));
-        let found = meter.measure(&mut worker, 0.1).unwrap().unwrap();
+        let found = meter.measure(&mut worker, true).unwrap().unwrap();
         // A busy machine takes longer, never shorter.
         assert!((4.9..20.0).contains(&found.joules), "{found:?}");
         assert!(found.interval[0] <= found.joules && found.joules <= found.interval[1]);
-        assert_eq!(Meter::default().measure(&mut worker, 0.1).unwrap(), None);
+        assert_eq!(Meter::default().measure(&mut worker, true).unwrap(), None);
     }
 }

@@ -110,11 +110,12 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         }
         take_turns(&mut entries, round);
     }
-    for entry in &mut entries {
+    for (index, entry) in entries.iter_mut().enumerate() {
         if (setting.interrupted)() {
             return outcome;
         }
-        entry.meter(setting.meter);
+        let is_on_gpu = rows.get(index).is_some_and(|row| row.adapter.is_some());
+        entry.meter(setting.meter, is_on_gpu);
     }
     say("checking again");
     entries

@@ -157,12 +157,14 @@ impl<'a> Entry<'a> {
     }
 
     /// Runs once more under a meter, beside the rounds.
-    pub(super) fn meter(&mut self, meter: &Meter) {
-        let seconds = self.timing().map(|timing| timing.median);
-        let (Some(contestant), Some(seconds)) = (&mut self.contestant, seconds) else {
+    pub(super) fn meter(&mut self, meter: &Meter, is_on_gpu: bool) {
+        if self.timing().is_none() {
+            return;
+        }
+        let Some(contestant) = &mut self.contestant else {
             return;
         };
-        match meter.measure(contestant.as_mut(), seconds) {
+        match meter.measure(contestant.as_mut(), is_on_gpu) {
             Ok(energy) => self.energy = energy,
             Err(error) => self.fail(&error),
         }

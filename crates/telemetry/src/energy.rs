@@ -218,7 +218,9 @@ impl Trace {
         let near =
             |&(time_s, _): &(f64, f64)| time_s > from_s - CONTEXT_S && time_s < to_s + CONTEXT_S;
         let series = self.series(device, metric);
-        let series: Vec<_> = series.into_iter().filter(near).collect();
+        let mut series: Vec<_> = series.into_iter().filter(near).collect();
+        // A wall clock that was set back leaves readings of the same time.
+        series.dedup_by(|next, last| next.0 <= last.0);
         let ceiling_w = self.ceiling_w(device);
         let within = |u: &&updates::Update| u.time_s > from_s && u.time_s <= to_s;
         let sum = |(cells, updates): (Cells, Vec<updates::Update>)| {

@@ -49,7 +49,7 @@ impl Source for Replay {
     fn read(&mut self, device: usize, now: Duration) -> Reading {
         let rows = &self.rows[device];
         let n_past = rows.partition_point(|&(time, _)| time <= now);
-        let is_over = now > self.trace.duration() + self.trace.interval;
+        let is_over = now > self.trace.duration().saturating_add(self.trace.interval);
         let newest = rows[..n_past].last().filter(|_| !is_over);
         Reading {
             values: newest.map_or_else(Values::none, |&(_, values)| values),

@@ -137,7 +137,7 @@ impl Spent {
     /// Gives the time that it took.
     #[must_use]
     pub fn duration(&self) -> Duration {
-        self.window.end - self.window.start
+        self.window.end.saturating_sub(self.window.start)
     }
 
     /// Gives the energy of all devices, in J; none if that of any is not known.

@@ -148,7 +148,7 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
         Some("X") => trace.marks.push(Mark {
             name: event["name"].as_str().unwrap_or("").to_owned(),
             start: time("ts")?,
-            end: Some(time("ts")? + time("dur")?),
+            end: Some(time("ts")?.saturating_add(time("dur")?)),
             depth: usize::try_from(event["args"]["depth"].as_u64().unwrap_or(0)).unwrap_or(0),
         }),
         _ => {}
