@@ -29,6 +29,7 @@ pub mod rivals;
 pub mod roundings;
 pub mod run;
 pub mod sampling;
+pub mod signals;
 mod staged;
 pub mod table;
 pub mod training;

@@ -464,7 +464,8 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(path).and_then(|facts| facts.modified()).ok()
 }
 
-/// Writes a text file so that its name never stands for half of it.
+/// Writes a text file so that its name never stands for half of it. A link is followed; what is no file, such as a pipe or
+/// a device, is written to and stays what it is.
 ///
 /// # Errors
 /// The folder, the neighbouring file or the renaming failed; the message names the path.
@@ -473,6 +474,10 @@ pub fn replace_file(path: &Path, text: &str) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder of {shown}"))?;
     }
+    if path.exists() && !path.is_file() {
+        return fs::write(path, text).with_context(|| format!("cannot write {shown}"));
+    }
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut neighbour = path.as_os_str().to_owned();
     neighbour.push(format!(".{}.part", std::process::id()));
     let neighbour = PathBuf::from(neighbour);

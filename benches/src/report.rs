@@ -27,7 +27,7 @@ pub(crate) mod sample;
 mod tables;
 mod traces;
 
-pub use traces::{trace_page, verdict};
+pub use traces::{named, sensors, trace_page, untold, verdict, window};
 
 /// What stands above a chart of losses.
 const LOSSES: &str = "Loss of each step of the training, for all that passed their check; beside each name the last \

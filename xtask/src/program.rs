@@ -1,6 +1,6 @@
 //! Building and running the programs of `benches`.
 //!
-//! Role: how `bench`, `doctor` and `report` reach the heavy code without linking it.
+//! Role: how `bench`, `doctor`, `report`, `trace` and others reach the heavy code without linking it.
 //! Method: on Unix a program replaces this process, so Ctrl-C reaches it alone and the
 //! shell waits until it has finished what runs.
 //! Limits: elsewhere this process waits beside the program, and an interrupt may end it first.

@@ -11,7 +11,7 @@ use benches::record::{AdapterFacts, Check, Machine, NotRun, Record, replace_file
 use benches::run::{self, Setting};
 use benches::sampling;
 use benches::workload::{Problem, Task};
-use benches::{peak, report, rivals, table, workloads};
+use benches::{peak, report, rivals, signals, table, workloads};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -440,13 +440,12 @@ fn facts(adapter: &Adapter) -> AdapterFacts {
 fn on_interrupt() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&interrupted);
-    ctrlc::set_handler(move || {
+    signals::on_stop(move |_| {
         if mark.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
         eprintln!("interrupted: finishing what runs; again to stop at once");
-    })
-    .context("Ctrl-C handler")?;
+    })?;
     Ok(interrupted)
 }
 

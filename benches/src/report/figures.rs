@@ -2,8 +2,9 @@
 //!
 //! Role: draws a [`Figure`] of a record, whatever workload it came from.
 //! Method: a hue a line, references dashed in grey; names stand in the corner that is freest, in the colour of their line.
-//! Logarithmic axes leave out what is not positive. A map has no axes, one scale, and names at its places. Lines of the axis
-//! on the right are drawn dashed, in the scale of the left one.
+//! Logarithmic axes leave out what is not positive. A map has no axes, one scale, and names at its places. A panel with an
+//! axis on the right shows what went on over a time: its lines fill it, so names stand above, and points are not marked;
+//! lines of the right axis are drawn dashed, in the scale of the left one.
 
 use std::ops::Range;
 
@@ -35,6 +36,8 @@ const NAME_HEIGHT: i32 = 15;
 const GAP: i32 = 8;
 /// Width of a letter of a name, about.
 const LETTER: i32 = 6;
+/// Room for names above a plot.
+const ABOVE: u32 = 18;
 /// Around a map, where the names of its places stand; and for what stands below it.
 const MAP_MARGIN: u32 = 34;
 const MAP_TITLE: u32 = 20;
@@ -109,26 +112,35 @@ fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -
     let (width, _) = canvas.dim_in_pixel();
     let (plot, side) = canvas.split_horizontally(width.saturating_sub(RIGHT));
     chart(&plot, panel, &lines, (across, up), &label)?;
-    right_axis(&side, &panel.right, &right)
+    right_axis(&side, panel, &right)
+}
+
+/// Gives the room above a plot.
+fn margin_above(panel: &Panel) -> u32 {
+    if panel.right.is_empty() {
+        MARGIN
+    } else {
+        MARGIN + ABOVE
+    }
 }
 
 /// Draws marks of an axis at the edge of the plot left of it, and what it is.
-fn right_axis(canvas: &Canvas<'_>, name: &str, range: &Range<f64>) -> Result<()> {
+fn right_axis(canvas: &Canvas<'_>, panel: &Panel, range: &Range<f64>) -> Result<()> {
     let (width, height) = canvas.dim_in_pixel();
-    let [width, height, margin, below] =
-        [width, height, MARGIN, MARGIN + ACROSS].map(|size| i32::try_from(size).unwrap_or(0));
-    let plot = f64::from((height - margin - below).max(1));
+    let [width, height, above, below] = [width, height, margin_above(panel), MARGIN + ACROSS]
+        .map(|size| i32::try_from(size).unwrap_or(0));
+    let plot = f64::from((height - above - below).max(1));
     for value in marks(range) {
         let share = (value - range.start) / (range.end - range.start);
         #[expect(clippy::cast_possible_truncation, reason = "a place in the picture")]
-        let y = margin + ((1.0 - share) * plot) as i32;
+        let y = above + ((1.0 - share) * plot) as i32;
         let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Center);
         let text = Text::new(units::digits(value), (0, y), style);
         canvas.draw(&text).map_err(drawing)?;
     }
     let style = Ink::Muted.text(SMALL, HPos::Center, VPos::Center);
     let turned = style.transform(FontTransform::Rotate270);
-    let text = Text::new(name.to_owned(), (width - GAP, height / 2), turned);
+    let text = Text::new(panel.right.clone(), (width - GAP, height / 2), turned);
     canvas.draw(&text).map_err(drawing)
 }
 
@@ -170,6 +182,7 @@ where
 {
     let mut chart = ChartBuilder::on(canvas)
         .margin(MARGIN)
+        .margin_top(margin_above(panel))
         .x_label_area_size(ACROSS)
         .y_label_area_size(66)
         .build_cartesian_2d(across, up)
@@ -262,7 +275,7 @@ where
         } else {
             let solid = LineSeries::new(drawn, style);
             chart.draw_series(solid).map_err(drawing)?;
-            if points.len() <= MOST_DOTS {
+            if points.len() <= MOST_DOTS && panel.right.is_empty() {
                 let dot = |&point| Circle::new(point, DOT, ink.marker().filled());
                 chart.draw_series(points.iter().map(dot)).map_err(drawing)?;
             }
@@ -285,7 +298,7 @@ fn ink_of(idx: usize, line: &Line) -> Ink {
     }
 }
 
-/// Names the lines in the corner in which fewest of their points lie, the upper right one if several are as good.
+/// Names the lines, above a panel that they fill, else in the corner in which fewest of their points lie, the upper right one if several are as good.
 fn names(
     canvas: &Canvas<'_>,
     panel: &Panel,
@@ -294,6 +307,16 @@ fn names(
 ) -> Result<()> {
     let named = panel.lines.iter().enumerate();
     let named: Vec<_> = named.filter(|(_, line)| !line.name.is_empty()).collect();
+    if !panel.right.is_empty() {
+        let mut x = left;
+        for (idx, line) in named {
+            let text = ink_of(idx, line).text(SMALL, HPos::Left, VPos::Bottom);
+            let name = Text::new(line.name.clone(), (x, top - GAP), text);
+            canvas.draw(&name).map_err(drawing)?;
+            x += i32::try_from(line.name.chars().count()).unwrap_or(0) * LETTER + 2 * GAP;
+        }
+        return Ok(());
+    }
     let length = |(_, line): &(usize, &Line)| line.name.chars().count();
     let extent = |number: usize, each: i32| i32::try_from(number).unwrap_or(0) * each + GAP;
     let width = extent(named.iter().map(length).max().unwrap_or(0), LETTER);

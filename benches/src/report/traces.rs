@@ -3,14 +3,17 @@
 //! Role: what `cargo xtask trace` leaves behind: the devices and where their numbers come from, what was spent, what kept the
 //! device from working, and the picture of the source's script, per cent on the left and energy on the right.
 //! Method: a picture has at most two points for each of its columns, the least and the most of the time that it stands for,
-//! so no peak is lost and ten minutes take no more room than one.
+//! so no peak is lost and ten minutes take no more room than one; of what stays the same, the ends.
 //! Limits: one picture a device.
 
 use std::fmt::Write;
+use std::ops::Range;
+use std::time::Duration;
 
 use anyhow::Result;
 use telemetry::analysis::idle_periods;
-use telemetry::{Device, Metric, Spent, Trace};
+use telemetry::sensor::update_period;
+use telemetry::{Counted, Device, Metric, Spent, Trace};
 
 use super::{escape, figures, page};
 use crate::date;
@@ -18,7 +21,11 @@ use crate::figure::{Figure, Line, Panel};
 use crate::units;
 
 /// Columns of a picture, each of which takes two points.
-const COLUMNS: usize = 400;
+const COLUMNS: usize = 300;
+/// Regions of code that are listed.
+const MAX_REGIONS: usize = 200;
+/// Points of an energy that is summed up from power.
+const SUMMED: u32 = 60;
 const KILO: f64 = 1e3;
 const PER_CENT: f64 = 100.0;
 
@@ -30,7 +37,7 @@ pub fn trace_page(trace: &Trace) -> Result<String> {
     let mut body = String::from("<h1>Trace of power and utilisation</h1>\n");
     body += &summary(trace);
     for (index, device) in trace.devices.iter().enumerate() {
-        let _ = writeln!(body, "<h2>{}</h2>", escape(&device.name));
+        let _ = writeln!(body, "<h2>{}</h2>", escape(&named(device)));
         body += &energies(trace, index);
         for verdict in verdict(trace, index) {
             let _ = writeln!(body, "<p>{}</p>", escape(&verdict));
@@ -44,45 +51,127 @@ pub fn trace_page(trace: &Trace) -> Result<String> {
                 "<figure><figcaption>{caption}</figcaption>\n{svg}</figure>"
             );
         }
-        body += &fields(device);
+        body += &fields(device, &sensors(trace, index));
     }
     body += &regions(trace);
     body += &costs(trace);
-    let footer = format!("Page made {} from {} rows.", date::now(), trace.rows.len());
+    let rows = trace.rows.len();
+    let footer = format!("Page made {} from {rows} rows in memory.", date::now());
     Ok(page("Trace", &body, &footer))
 }
 
-/// Gives what a trace says of a device, in sentences.
+/// Gives what a trace says of a device, in sentences, of the same time as its energy.
 #[must_use]
 pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
-    match idle_periods(trace, device) {
+    let about = trace.around(device, &window(trace, device));
+    match idle_periods(&about, device) {
         Ok(found) => vec![found.to_string()],
+        Err(telemetry::Error::Unavailable { .. }) => {
+            vec![
+                "Too little is told of utilisation and power to say whether it was idle."
+                    .to_owned(),
+            ]
+        }
         Err(why) => vec![why.to_string()],
     }
 }
 
+/// Gives the time that a device's energy is told for: that of the only region of code, such as a command, where there is
+/// one, and else from the first row to the last.
+#[must_use]
+pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
+    if let [only] = &trace.marks[..] {
+        return only.start..only.end;
+    }
+    let mut rows = trace.of_device(device).map(|row| row.time);
+    let start = rows.next().unwrap_or_default();
+    start..rows.last().unwrap_or(start)
+}
+
+/// Says how often each power metric of a device was seen to be updated, and how often it is by the table.
+#[must_use]
+pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
+    let about = &trace.devices[device];
+    let is_told = |metric: &Metric| about.field(*metric).is_some();
+    let said = |metric: Metric| {
+        let class = about.sensor_class(metric);
+        let known = class.map(|class| {
+            let (update_s, window_s) = class.update_and_window_s();
+            let [update_ms, window_ms] = [update_s, window_s].map(|s| units::digits(s * KILO));
+            format!("every {update_ms} ms over {window_ms} ms by the table of sensors")
+        });
+        let seen = update_period(trace, device, metric).map(|seen| {
+            let (ms, off_ms) = (seen.value_s * KILO, seen.uncertainty_s * KILO);
+            format!("every {ms:.2} ± {off_ms:.2} ms as seen here")
+        });
+        match (seen, known) {
+            (Some(seen), Some(known)) => format!("{metric} is updated {seen}, {known}."),
+            (Some(one), None) | (None, Some(one)) => format!("{metric} is updated {one}."),
+            (None, None) => format!(
+                "How often {metric} is updated is not known; rows every 10 ms of power that changes may show it."
+            ),
+        }
+    };
+    Metric::POWERS
+        .into_iter()
+        .filter(is_told)
+        .map(said)
+        .collect()
+}
+
+/// Says why there is no energy.
+#[must_use]
+pub fn untold(device: &Device) -> &'static str {
+    // A file of the source's script does not say what a device tells.
+    if device.tells_energy() || device.capabilities.is_empty() {
+        "no energy: too little of the time was sampled, or nothing that tells it"
+    } else {
+        "it tells neither energy nor power"
+    }
+}
+
+/// Gives a device's index within its source, and its name.
+#[must_use]
+pub fn named(device: &Device) -> String {
+    format!("{} {}", device.index, device.name)
+}
+
 fn summary(trace: &Trace) -> String {
+    let region = match &trace.marks[..] {
+        [only] => format!(
+            " Energies are those of <code>{}</code>.",
+            escape(&only.name)
+        ),
+        _ => String::new(),
+    };
+    let kept_ms = trace.interval.as_secs_f64() * KILO;
+    let rounds = trace.overhead.filter(|overhead| overhead.ticks > 0);
+    let sampled_ms = rounds.map(|overhead| {
+        overhead.wall.as_secs_f64() * KILO / (overhead.ticks + overhead.missed) as f64
+    });
+    // Memory is bounded, the file of rows is not.
+    let sampled = match sampled_ms {
+        Some(ms) if kept_ms > 1.5 * ms => {
+            format!(
+                " sampled every {} ms, of which this page has rows",
+                units::digits(ms)
+            )
+        }
+        _ => String::new(),
+    };
     format!(
-        "<p class=\"lead\">Source {}, {} device(s), every {} ms for {} s.</p>\n",
+        "<p class=\"lead\">Source {}, {} device(s),{sampled} every {} ms for {} s.{region}</p>\n",
         escape(&trace.source),
         trace.devices.len(),
-        units::digits(trace.interval.as_secs_f64() * KILO),
+        units::digits(kept_ms),
         units::digits(trace.duration().as_secs_f64()),
     )
 }
 
 fn energies(trace: &Trace, device: usize) -> String {
-    let end = trace
-        .of_device(device)
-        .last()
-        .map_or_else(Default::default, |row| row.time);
-    let start = trace
-        .of_device(device)
-        .next()
-        .map_or_else(Default::default, |row| row.time);
-    match trace.energy(device, start..end) {
+    match trace.energy(device, window(trace, device)) {
         Some(energy) => format!("<p><b>{}</b></p>\n", escape(&format!("{energy}"))),
-        None => "<p>It told neither energy nor power.</p>\n".to_owned(),
+        None => format!("<p>{}</p>\n", escape(untold(&trace.devices[device]))),
     }
 }
 
@@ -100,12 +189,9 @@ fn figure(trace: &Trace, device: usize) -> Figure {
         thinned(&shares.collect::<Vec<_>>())
     };
     let last = |metric| trace.series(device, metric).last().map(|&(_, value)| value);
-    let power = [
-        Metric::PowerInstant,
-        Metric::PowerDraw,
-        Metric::PowerAverage,
-    ];
-    let power = power.into_iter().find(|&metric| last(metric).is_some());
+    let power = Metric::POWERS
+        .into_iter()
+        .find(|&metric| last(metric).is_some());
     let left = [
         (
             "power, of its limit",
@@ -131,13 +217,7 @@ fn figure(trace: &Trace, device: usize) -> Figure {
     let left = left
         .into_iter()
         .filter_map(|(name, metric, whole)| Some(Line::through(name, share(metric?, whole))));
-    let counter = trace.series(device, Metric::Energy);
-    let first = counter.first().map_or(0.0, |&(_, energy)| energy);
-    let energy: Vec<_> = counter
-        .into_iter()
-        .map(|(time, now)| (time, (now - first) / KILO))
-        .collect();
-    let energy = Line::through("energy (right)", thinned(&energy)).on_the_right();
+    let energy = Line::through("energy (right)", energy(trace, device)).on_the_right();
     let lines: Vec<Line> = left
         .chain([energy])
         .filter(|line| !line.points.is_empty())
@@ -162,8 +242,47 @@ fn figure(trace: &Trace, device: usize) -> Figure {
     }
 }
 
-/// Gives the least and the most of each column's time, in their order.
+/// Gives times, in s, and the energy until then, in kJ: by the counter, or summed up where there is none.
+fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
+    let mut counted = Counted::default();
+    let readings = trace.series(device, Metric::Energy).into_iter();
+    let counts: Vec<_> = readings
+        .map(|(time_s, told_j)| {
+            let time = Duration::try_from_secs_f64(time_s).unwrap_or(Duration::MAX);
+            (time_s, counted.add(time, told_j) / KILO)
+        })
+        .collect();
+    if !counts.is_empty() {
+        return thinned(&counts);
+    }
+    let rows: Vec<Duration> = trace.of_device(device).map(|row| row.time).collect();
+    let (Some(&start), Some(&end)) = (rows.first(), rows.last()) else {
+        return vec![];
+    };
+    let summed = |step: u32| {
+        let until = start + (end - start).mul_f64(f64::from(step) / f64::from(SUMMED));
+        let joules = trace.energy(device, start..until)?.joules;
+        Some((until.as_secs_f64(), joules / KILO))
+    };
+    (1..=SUMMED).filter_map(summed).collect()
+}
+
+/// Gives the least and the most of each column's time, in their order, without those between two of the same value.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut points = of_columns(points);
+    let is_between = |i: usize| {
+        i > 0
+            && i + 1 < points.len()
+            && points[i - 1].1 == points[i].1
+            && points[i].1 == points[i + 1].1
+    };
+    let keeps: Vec<bool> = (0..points.len()).map(|i| !is_between(i)).collect();
+    let mut keeps = keeps.into_iter();
+    points.retain(|_| keeps.next().unwrap_or(true));
+    points
+}
+
+fn of_columns(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= 2 * COLUMNS {
         return points.to_vec();
     }
@@ -179,8 +298,8 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     columns.flat_map(ends).collect()
 }
 
-/// Lists where each number comes from.
-fn fields(device: &Device) -> String {
+/// Lists where each number comes from, and how often sensors are updated.
+fn fields(device: &Device, sensors: &[String]) -> String {
     let mut html =
         String::from("<details><summary>Where the numbers come from</summary>\n<table>\n");
     let about = [
@@ -205,23 +324,24 @@ fn fields(device: &Device) -> String {
             capability.metric
         );
     }
-    html + "</table>\n</details>\n"
+    html += "</table>\n";
+    for sensor in sensors {
+        let _ = writeln!(html, "<p>{}</p>", escape(sensor));
+    }
+    html + "</details>\n"
 }
 
 /// Lists regions of code with what they took.
 fn regions(trace: &Trace) -> String {
-    let spent: Vec<Spent> = trace
-        .marks
-        .iter()
-        .filter_map(|mark| Spent::of_mark(trace, mark))
-        .collect();
-    if spent.is_empty() {
+    if trace.marks.is_empty() {
         return String::new();
     }
+    let left_out = trace.n_marks_left_out + trace.marks.len().saturating_sub(MAX_REGIONS) as u64;
+    let spent = trace.marks.iter().take(MAX_REGIONS);
     let mut html = String::from(
         "<h2>Regions</h2>\n<table>\n<thead><tr><th>region</th><th>s</th><th>J</th><th>between</th></tr></thead>\n<tbody>\n",
     );
-    for region in spent {
+    for region in spent.map(|mark| Spent::of_mark(trace, mark)) {
         let joules = region
             .joules()
             .map_or_else(|| "unknown".to_owned(), units::digits);
@@ -239,16 +359,23 @@ fn regions(trace: &Trace) -> String {
             units::digits(region.duration().as_secs_f64()),
         );
     }
-    html + "</tbody>\n</table>\n"
+    html += "</tbody>\n</table>\n";
+    if left_out > 0 {
+        let _ = writeln!(
+            html,
+            "<p>And {left_out} more, which the file of rows has.</p>"
+        );
+    }
+    html
 }
 
 /// Says what sampling cost and what did not work.
 fn costs(trace: &Trace) -> String {
     let mut html = String::from("<h2>Sampling</h2>\n");
     if let Some(overhead) = trace.overhead {
-        let share = overhead
-            .cpu
-            .map(|cpu| cpu.as_secs_f64() / overhead.wall.as_secs_f64() * PER_CENT);
+        let wall_s = Some(overhead.wall.as_secs_f64()).filter(|&wall_s| wall_s > 0.0);
+        let share = overhead.cpu.zip(wall_s);
+        let share = share.map(|(cpu, wall_s)| cpu.as_secs_f64() / wall_s * PER_CENT);
         let cpu = share.map_or_else(|| "unknown".to_owned(), |share| format!("{share:.3} %"));
         let _ = writeln!(
             html,
@@ -262,8 +389,13 @@ fn costs(trace: &Trace) -> String {
     for fault in &trace.faults {
         let _ = writeln!(
             html,
-            "<p>Device {}: {} failed {} times, first after {} s: {}.</p>",
-            fault.device,
+            "<p>{}: {} failed {} times, first after {} s: {}.</p>",
+            escape(
+                &trace
+                    .devices
+                    .get(fault.device)
+                    .map_or_else(String::new, named)
+            ),
             fault.metric,
             fault.count,
             units::digits(fault.first.as_secs_f64()),
@@ -271,4 +403,87 @@ fn costs(trace: &Trace) -> String {
         );
     }
     html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use telemetry::Sampler;
+    use telemetry::synthetic::{Board, Model, Program, Quantity, Scenario, Synthetic};
+
+    const TEN_MINUTES: Duration = Duration::from_secs(600);
+
+    fn recorded(boards: &[Board], duration: Duration) -> Trace {
+        let mut scenario = Scenario::of(boards);
+        for gpu in &mut scenario.gpus {
+            gpu.power = Program::square(40.0, 160.0, 2.7, 0.6);
+            gpu.utilisation.gpu_pct = Quantity::square(3.0, 98.0, 2.7, 0.6);
+            gpu.utilisation.memory_pct = Quantity::square(1.0, 45.0, 2.7, 0.6);
+        }
+        let source = Synthetic::new(Model::new(scenario).unwrap());
+        Sampler::new(source).record(duration).unwrap()
+    }
+
+    #[test]
+    fn a_page_of_ten_minutes_is_small_and_needs_no_network() {
+        for boards in [&[Board::T4][..], &[Board::A100; 8]] {
+            let page = trace_page(&recorded(boards, TEN_MINUTES)).unwrap();
+            assert!(page.len() <= 300_000, "{} B", page.len());
+            for link in ["src=", "href=", "@import", "url("] {
+                assert!(!page.contains(link), "{link}");
+            }
+            assert_eq!(page.matches("<svg").count(), boards.len());
+        }
+    }
+
+    #[test]
+    fn energy_is_drawn_with_a_counter_and_without_one() {
+        for (board, has_counter) in [(Board::V100, true), (Board::P100, false)] {
+            let trace = recorded(&[board], Duration::from_secs(60));
+            assert_eq!(!trace.series(0, Metric::Energy).is_empty(), has_counter);
+            let energy = energy(&trace, 0);
+            assert!(energy.windows(2).all(|two| two[0].1 <= two[1].1));
+            // 60 % of the time at 160 W and the rest at 40 are 112 W on average.
+            let &(end_s, kilojoules) = energy.last().unwrap();
+            let truth = 0.112 * end_s;
+            assert!(
+                (kilojoules - truth).abs() < 0.03 * truth,
+                "{board:?} {kilojoules} {truth}"
+            );
+        }
+    }
+
+    #[test]
+    fn thinning_loses_no_peak() {
+        let mut points: Vec<_> = (0..50_000).map(|i| (f64::from(i), 1.0)).collect();
+        points[12_345].1 = 9.0;
+        points[40_000].1 = -3.0;
+        let thin = thinned(&points);
+        assert!(thin.len() <= 2 * COLUMNS);
+        assert!(thin.contains(&(12_345.0, 9.0)) && thin.contains(&(40_000.0, -3.0)));
+        assert!(thin.windows(2).all(|two| two[0].0 <= two[1].0));
+        assert!(thin.len() < 12, "{thin:?}");
+        let ramp: Vec<_> = (0..500).map(|i| (f64::from(i), f64::from(i))).collect();
+        assert_eq!(thinned(&ramp), ramp);
+    }
+
+    #[test]
+    fn energy_is_told_of_the_only_region_or_of_the_whole() {
+        let mut trace = recorded(&[Board::T4], Duration::from_secs(20));
+        assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
+        let mark = |from_s, to_s| telemetry::Mark {
+            name: "job <1>".to_owned(),
+            start: Duration::from_secs(from_s),
+            end: Duration::from_secs(to_s),
+            depth: 0,
+        };
+        trace.marks = vec![mark(3, 12)];
+        assert_eq!(
+            window(&trace, 0),
+            Duration::from_secs(3)..Duration::from_secs(12)
+        );
+        assert!(trace_page(&trace).unwrap().contains("job &lt;1&gt;"));
+        trace.marks.push(mark(13, 14));
+        assert_eq!(window(&trace, 0), Duration::ZERO..Duration::from_secs(20));
+    }
 }

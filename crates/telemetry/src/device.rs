@@ -63,6 +63,13 @@ pub struct Capability {
 }
 
 impl Device {
+    /// Whether its energy can be found: it has a counter, or tells the power that it draws.
+    #[must_use]
+    pub fn tells_energy(&self) -> bool {
+        let tells = |metric| self.field(metric).is_some();
+        tells(Metric::Energy) || Metric::POWERS.into_iter().any(tells)
+    }
+
     /// Gives the field that a metric comes from, if there is one.
     #[must_use]
     pub fn field(&self, metric: Metric) -> Option<&str> {

@@ -1,20 +1,23 @@
 //! Whether this machine's power and energy can be read, and whether its CUDA parts fit together.
 //!
 //! Role: findings with stable ids, which `cargo xtask doctor` prints among its own; scripts match the ids.
-//! Method: nothing is changed and no program is started. What is missing is no fault; what is there and does not work, or does
-//! not fit, is.
+//! Method: nothing is changed and no program is started. What is missing is no fault; what is there and does not work,
+//! or does not fit, is. What is not known to fit is a warning.
 
+pub mod image;
 pub mod toolkit;
 
 use crate::nvml::{Nvml, Query};
 use crate::rapl::Rapl;
-use crate::source::Source;
-use crate::{Device, Fault, Metric, Result};
+use crate::source::{Reading, Source};
+use crate::{Device, Error, Fault, Metric, Result, Values};
+use image::{Host, Refusal};
 use serde::Serialize;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use toolkit::Version;
+use std::time::Duration;
+use toolkit::{Driver, Mismatch, Version};
 
 /// One thing looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -81,7 +84,9 @@ impl Default for Places {
             nvml: None,
             rapl: None,
             toolkits,
-            image: env::var("NVIDIA_REQUIRE_CUDA").ok(),
+            image: env::var("NVIDIA_REQUIRE_CUDA")
+                .ok()
+                .filter(|_| !is_disabled()),
             frameworks: vec![],
         }
     }
@@ -97,16 +102,19 @@ pub fn doctor() -> Vec<Finding> {
 #[must_use]
 pub fn examine(places: &Places) -> Vec<Finding> {
     let mut findings = vec![];
-    let nvml = places
+    let mut nvml = places
         .nvml
         .as_deref()
         .map_or_else(Nvml::open, Nvml::open_at);
-    match &nvml {
+    match &mut nvml {
         Ok(nvml) => gpus(nvml, &mut findings),
-        Err(error) => findings.push(Finding::new("nvml", State::Missing, error.to_string())),
+        Err(error) => findings.push(unopened(error)),
     }
     let nvml = nvml.ok();
     toolkits(places, nvml.as_ref(), &mut findings);
+    if let (Some(condition), Some(nvml)) = (&places.image, &nvml) {
+        findings.push(of_image(condition, nvml));
+    }
     let rapl = places
         .rapl
         .as_deref()
@@ -115,23 +123,67 @@ pub fn examine(places: &Places) -> Vec<Finding> {
     findings
 }
 
-fn gpus(nvml: &Nvml, findings: &mut Vec<Finding>) {
+/// Whether somebody told the container toolkit not to look at what the image asks for.
+fn is_disabled() -> bool {
+    let said = env::var("NVIDIA_DISABLE_REQUIRE").unwrap_or_default();
+    ["1", "true"].contains(&said.to_ascii_lowercase().as_str())
+}
+
+/// Tells a library that is not there from one that is and does not work.
+fn unopened(error: &Error) -> Finding {
+    match error {
+        Error::Library {
+            fault: Some(fault), ..
+        } => {
+            let detail = format!("{error}; {}", remedy(*fault));
+            Finding::new("nvml", State::Failed, detail)
+        }
+        _ => Finding::new("nvml", State::Missing, error.to_string()),
+    }
+}
+
+/// Gives what to do about a fault of the driver or of a whole GPU.
+fn remedy(fault: Fault) -> &'static str {
+    match fault {
+        Fault::NoPermission => {
+            "let this user open /dev/nvidia*; start a container with its GPUs: --gpus all"
+        }
+        Fault::DriverGone => {
+            "load the driver, modprobe nvidia as root; after an update in use, restart the machine"
+        }
+        Fault::Lost => {
+            "restart the machine; if it is lost again, see the kernel's log: dmesg | grep Xid"
+        }
+        Fault::MissingCall => "update the driver, whose library is too old",
+        Fault::Unloadable => {
+            "install the driver's library for this machine: it is damaged, or for another system"
+        }
+        _ => "see the kernel's log: dmesg | grep NVRM",
+    }
+}
+
+fn gpus(nvml: &mut Nvml, findings: &mut Vec<Finding>) {
     let driver = nvml.driver().unwrap_or("unknown");
-    let cuda = nvml.cuda_version();
-    let cuda = cuda.map_or("unknown".to_owned(), |(major, minor)| {
-        format!("{major}.{minor}")
-    });
+    let cuda = cuda_of(nvml).map_or("unknown".to_owned(), |cuda| cuda.to_string());
     let n_devices = nvml.devices().len();
     let detail = format!("driver {driver}, CUDA {cuda}, GPUs: {n_devices}");
     findings.push(Finding::new("nvml", State::Found, detail));
-    for (index, device) in nvml.devices().iter().enumerate() {
-        let query = nvml.query(index);
+    for index in 0..n_devices {
+        let reading = nvml.read(index, Duration::ZERO);
+        let device = &nvml.devices()[index];
         let id = |part: &str| format!("gpu.{index}.{part}");
+        if let Some(fault) = unreachable(device, &reading) {
+            let detail = format!("tells nothing: {fault}; {}", remedy(fault));
+            findings.push(Finding::new(id("device"), State::Failed, detail));
+            continue;
+        }
+        let query = nvml.query(index);
         findings.push(Finding::new(id("device"), State::Found, described(&query)));
         findings.push(of_metrics(&id("metrics"), device));
         findings.push(of_sensor(&id("sensor"), device));
         if query.is_persistent == Some(false) {
-            let why = "off: while nobody uses the GPU, each reading may start it anew; nvidia-smi -pm 1 as root";
+            let why = "off: while nobody uses the GPU, each reading may start it anew; \
+                nvidia-smi -pm 1 as root";
             findings.push(Finding::new(id("persistence"), State::Warning, why));
         }
         if query.is_mig == Some(true) {
@@ -140,6 +192,18 @@ fn gpus(nvml: &Nvml, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(id("mig"), State::Warning, why));
         }
     }
+}
+
+/// Gives why a device tells nothing, if that is not for want of sensors.
+fn unreachable(device: &Device, reading: &Reading) -> Option<Fault> {
+    let is_fatal =
+        |fault: &Fault| matches!(fault, Fault::NoPermission | Fault::Lost | Fault::DriverGone);
+    if reading.values != Values::none() {
+        return None;
+    }
+    let lasting = device.capabilities.iter().filter_map(|told| told.fault);
+    let passing = reading.faults.iter().map(|(_, fault)| *fault);
+    lasting.chain(passing).find(is_fatal)
 }
 
 fn described(query: &Query) -> String {
@@ -185,13 +249,7 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
     }
     let detail = format!("{n_told} are told; not {}", missing.join("; "));
     // Without power there is nothing to integrate, and without the counter nothing else.
-    let is_told = |metric| device.field(metric).is_some();
-    let power = [
-        Metric::PowerInstant,
-        Metric::PowerDraw,
-        Metric::PowerAverage,
-    ];
-    let state = if is_told(Metric::Energy) || power.into_iter().any(is_told) {
+    let state = if device.tells_energy() {
         State::Found
     } else {
         State::Failed
@@ -200,12 +258,7 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
 }
 
 fn of_sensor(id: &str, device: &Device) -> Finding {
-    let metrics = [
-        Metric::PowerInstant,
-        Metric::PowerDraw,
-        Metric::PowerAverage,
-    ];
-    let told = metrics
+    let told = Metric::POWERS
         .into_iter()
         .filter(|&metric| device.field(metric).is_some());
     let known: Vec<String> = told
@@ -216,7 +269,8 @@ fn of_sensor(id: &str, device: &Device) -> Finding {
         })
         .collect();
     if known.is_empty() {
-        let why = "unknown for this architecture and driver; `cargo xtask trace` measures it";
+        let why = "unknown for this architecture and driver; `cargo xtask trace --interval 10ms` \
+            measures how often each power metric is updated";
         return Finding::new(id, State::Warning, why);
     }
     Finding::new(id, State::Found, known.join("; "))
@@ -242,7 +296,8 @@ fn of_rapl(rapl: Result<Rapl>) -> Finding {
         Some(Fault::NoPermission) => Finding::new(
             "rapl",
             State::Warning,
-            "only root may read it; as root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (until the next start)",
+            "only root may read it; as root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj \
+             (until the next start)",
         ),
         Some(fault) => Finding::new("rapl", State::Warning, fault.to_string()),
     }
@@ -253,48 +308,97 @@ fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
         .toolkits
         .iter()
         .find_map(|folder| Some((folder, toolkit_in(folder)?)));
-    let driver: Option<Version> = nvml.and_then(|nvml| nvml.driver()?.parse().ok());
-    match found {
-        None => findings.push(Finding::new(
-            "cuda.toolkit",
-            State::Missing,
-            "no CUDA toolkit",
-        )),
-        Some((folder, toolkit)) => {
-            let detail = format!("{toolkit} in {}", folder.display());
-            findings.push(Finding::new("cuda.toolkit", State::Found, detail));
-            if let Some(driver) = driver {
-                let fits = toolkit::driver_runs(driver, toolkit);
-                let fine = format!("driver {driver} runs what CUDA {toolkit} builds");
-                findings.push(judged("cuda.driver", fits, fine));
-            }
-            for (name, version) in &places.frameworks {
-                let Some(framework) = toolkit::of_framework(version) else {
-                    continue;
-                };
-                let fits = toolkit::toolkit_builds(toolkit, framework);
-                let fine = format!("{name} {version} and toolkit {toolkit} fit");
-                findings.push(judged(&format!("cuda.framework.{name}"), fits, fine));
-            }
-        }
+    let driver = nvml.and_then(|nvml| {
+        Some(Driver {
+            version: nvml.driver()?.parse().ok()?,
+            cuda: cuda_of(nvml),
+        })
+    });
+    let (state, detail) = match found {
+        None => (State::Missing, "no CUDA toolkit".to_owned()),
+        Some((folder, toolkit)) => (State::Found, format!("{toolkit} in {}", folder.display())),
+    };
+    findings.push(Finding::new("cuda.toolkit", state, detail));
+    let toolkit = found.map(|(_, toolkit)| toolkit);
+    if let (Some(driver), Some(toolkit)) = (driver, toolkit) {
+        let what = format!("what CUDA {toolkit} builds");
+        findings.push(of_driver("cuda.driver", driver, toolkit, &what));
     }
-    let cuda = nvml.and_then(Nvml::cuda_version);
-    if let (Some(condition), Some((major, minor))) = (&places.image, cuda) {
-        let cuda = Version { major, minor };
-        let fine = format!("the driver's CUDA {cuda} is what the image asks for");
-        findings.push(judged(
-            "cuda.image",
-            toolkit::image_starts(condition, cuda),
-            fine,
-        ));
+    for (name, version) in &places.frameworks {
+        let Some(framework) = toolkit::of_framework(version) else {
+            continue;
+        };
+        let id = format!("cuda.framework.{name}");
+        let what = format!("{name} {version}");
+        if let Some(driver) = driver {
+            findings.push(of_driver(&format!("{id}.driver"), driver, framework, &what));
+        }
+        if let Some(toolkit) = toolkit {
+            let fits = toolkit::toolkit_builds(toolkit, framework);
+            findings.push(judged(
+                &id,
+                fits,
+                format!("{what} and toolkit {toolkit} fit"),
+            ));
+        }
     }
 }
 
-fn judged(id: &str, fits: std::result::Result<(), toolkit::Mismatch>, fine: String) -> Finding {
+fn of_driver(id: &str, driver: Driver, cuda: Version, what: &str) -> Finding {
+    let fine = format!("driver {} runs {what}", driver.version);
+    judged(id, driver.runs(cuda), fine)
+}
+
+fn judged(id: &str, fits: std::result::Result<(), Mismatch>, fine: String) -> Finding {
     match fits {
         Ok(()) => Finding::new(id, State::Found, fine),
+        Err(unknown @ Mismatch::NotInTable { .. }) => {
+            Finding::new(id, State::Warning, unknown.to_string())
+        }
         Err(mismatch) => Finding::new(id, State::Failed, mismatch.to_string()),
     }
+}
+
+/// Checks the image's condition against each GPU, as the container toolkit does.
+fn of_image(condition: &str, nvml: &Nvml) -> Finding {
+    let id = "cuda.image";
+    let of_machine = Host {
+        cuda: cuda_of(nvml).map(|cuda| cuda.to_string()),
+        driver: nvml.driver().map(str::to_owned),
+        ..Host::default()
+    };
+    let of_gpu = |index| {
+        let query = nvml.query(index);
+        let arch = query.compute_capability;
+        Host {
+            arch: arch.map(|(major, minor)| Version { major, minor }.to_string()),
+            brand: query.brand.map(str::to_owned),
+            ..of_machine.clone()
+        }
+    };
+    let mut hosts: Vec<Host> = (0..nvml.devices().len()).map(of_gpu).collect();
+    if hosts.is_empty() {
+        hosts.push(of_machine.clone());
+    }
+    let refusals = hosts
+        .iter()
+        .filter_map(|host| image::starts(condition, host).err());
+    let judged = refusals.map(|refusal| match refusal {
+        Refusal::Unclear { .. } => (State::Warning, refusal.to_string()),
+        Refusal::Unmet { .. } => (State::Failed, refusal.to_string()),
+    });
+    match judged.max_by_key(|(state, _)| *state) {
+        Some((state, why)) => Finding::new(id, state, why),
+        None => {
+            let fine = format!("{} is what the image asks for", hosts[0]);
+            Finding::new(id, State::Found, fine)
+        }
+    }
+}
+
+fn cuda_of(nvml: &Nvml) -> Option<Version> {
+    let (major, minor) = nvml.cuda_version()?;
+    Some(Version { major, minor })
 }
 
 fn toolkit_in(folder: &Path) -> Option<Version> {

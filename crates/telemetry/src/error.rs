@@ -30,6 +30,9 @@ pub enum Fault {
     /// The driver was unloaded or replaced while in use.
     #[error("the driver is not loaded, or not the library's")]
     DriverGone,
+    /// The library is there, and is none that this program can load.
+    #[error("the library can't be loaded")]
+    Unloadable,
     /// The number is none that the unit allows.
     #[error("the reading makes no sense")]
     Senseless,
@@ -61,6 +64,7 @@ impl Fault {
             Self::NotSupported | Self::NotOnMig => 3,
             Self::NoPermission => 4,
             Self::DriverGone => 9,
+            Self::Unloadable => 12,
             Self::MissingCall => 13,
             Self::Lost => 15,
             Self::Code(code) => code,
@@ -82,9 +86,11 @@ pub enum Error {
         library: String,
         /// What the loader or the library said.
         why: String,
+        /// Why it is of no use; none if it is not there.
+        fault: Option<Fault>,
     },
     /// Nothing can be sampled.
-    #[error("{operation}: {selection} is none of this source's {n_devices} devices")]
+    #[error("{operation}: {selection:?} is none of this source's {n_devices} devices")]
     NoDevice {
         /// What was asked for.
         operation: &'static str,
@@ -137,12 +143,12 @@ pub enum Error {
     #[error("sampling: {0}")]
     Sink(std::io::Error),
     /// A file that could not be read or written.
-    #[error("{path}: {source}")]
+    #[error("{path}: {why}")]
     File {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        why: std::io::Error,
     },
 }
 

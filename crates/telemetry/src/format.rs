@@ -5,7 +5,7 @@
 //! | [`Dialect::Csv`] | people and tables | everything |
 //! | [`Dialect::JsonLines`] | programs | everything |
 //! | [`Dialect::Seed`] | scripts that read the `;` file of a script of 2023 | one device; power and memory as shares of their limits |
-//! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation and clocks beside regions of code |
+//! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation, clocks, energy and temperature beside regions of code |
 //! | [`prometheus`] | scrapers | the newest row of each device |
 //!
 //! Method: a line goes out whole or not at all, so a file that a killed process left is a shorter trace. Readers pass over
@@ -20,7 +20,7 @@ mod seed;
 use crate::trace::{FaultCount, Mark, Overhead, Row, Trace};
 use crate::{Device, Error, Metric, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -93,6 +93,8 @@ pub struct Writer<W> {
     /// Whole lines that are not written yet.
     held: String,
     seed: seed::State,
+    /// What makes room for a trace before it begins, if anything has to.
+    empties: Option<fn(&mut W) -> io::Result<()>>,
 }
 
 /// What stands in a file before the first row.
@@ -178,25 +180,33 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
         writer.write_row(trace, row);
     }
     for mark in &trace.marks {
-        writer.write_mark(trace, mark);
+        writer.write_mark(mark);
     }
     writer.write_end(trace);
     writer.held
 }
 
 impl Writer<File> {
-    /// Creates a file, or empties it.
+    /// Opens a file to write to, or creates it. What it held stays until a trace begins.
     ///
     /// # Errors
-    /// [`Error::File`] if the system refuses it.
+    /// [`Error::File`] if the system refuses it, or while somebody else writes a trace to it.
     pub fn create(dialect: Dialect, path: &Path) -> Result<Self> {
-        let refused = |source| Error::File {
+        let refused = |why| Error::File {
             path: path.to_owned(),
-            source,
+            why,
         };
-        File::create(path)
-            .map(|file| Self::new(dialect, file))
-            .map_err(refused)
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(refused)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let why = "another program writes a trace to it";
+            return Err(refused(io::Error::new(io::ErrorKind::ResourceBusy, why)));
+        }
+        Ok(Self {
+            empties: Some(empty),
+            ..Self::new(dialect, file)
+        })
     }
 }
 
@@ -209,6 +219,7 @@ impl<W> Writer<W> {
             out,
             held: String::new(),
             seed: seed::State::default(),
+            empties: None,
         }
     }
 
@@ -237,12 +248,20 @@ impl<W> Writer<W> {
         }
     }
 
-    fn write_mark(&mut self, trace: &Trace, mark: &Mark) {
+    fn write_mark(&mut self, mark: &Mark) {
         match self.dialect {
-            Dialect::Csv => csv::note(&mut self.held, &Note::Mark(mark.clone())),
-            Dialect::JsonLines => json_lines::note(&mut self.held, &Note::Mark(mark.clone())),
+            Dialect::ChromeTrace => chrome::mark(&mut self.held, mark),
+            _ => self.write_note(&Note::Mark(mark.clone())),
+        }
+    }
+
+    fn write_note(&mut self, note: &Note) {
+        match self.dialect {
+            Dialect::Csv => csv::note(&mut self.held, note),
+            Dialect::JsonLines => json_lines::note(&mut self.held, note),
+            Dialect::ChromeTrace => chrome::note(&mut self.held, note),
+            // The script's readers take seven numbers a line and nothing else.
             Dialect::Seed => {}
-            Dialect::ChromeTrace => chrome::mark(&mut self.held, trace, mark),
         }
     }
 
@@ -250,11 +269,7 @@ impl<W> Writer<W> {
         let faults = trace.faults.iter().copied().map(Note::Fault);
         let overhead = trace.overhead.map(Note::Overhead);
         for note in faults.chain(overhead) {
-            match self.dialect {
-                Dialect::Csv => csv::note(&mut self.held, &note),
-                Dialect::JsonLines => json_lines::note(&mut self.held, &note),
-                Dialect::Seed | Dialect::ChromeTrace => {}
-            }
+            self.write_note(&note);
         }
         if self.dialect == Dialect::ChromeTrace {
             chrome::end(&mut self.held);
@@ -272,6 +287,9 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write + Send> Sink for Writer<W> {
     fn begin(&mut self, trace: &Trace) -> io::Result<()> {
+        if let Some(empty) = self.empties {
+            empty(&mut self.out)?;
+        }
         self.write_begin(trace);
         self.send()
     }
@@ -284,8 +302,8 @@ impl<W: Write + Send> Sink for Writer<W> {
         self.send()
     }
 
-    fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()> {
-        self.write_mark(trace, mark);
+    fn mark(&mut self, _trace: &Trace, mark: &Mark) -> io::Result<()> {
+        self.write_mark(mark);
         Ok(())
     }
 
@@ -297,6 +315,14 @@ impl<W: Write + Send> Sink for Writer<W> {
         self.write_end(trace);
         self.send()
     }
+}
+
+/// Empties a file; what is none, such as a pipe, has nothing to be emptied of.
+fn empty(file: &mut File) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(())
 }
 
 impl Header {

@@ -87,6 +87,9 @@ impl Metric {
         Self::ClockReasons,
     ];
 
+    /// Those that tell the power that is drawn, the best first.
+    pub const POWERS: [Self; 3] = [Self::PowerInstant, Self::PowerDraw, Self::PowerAverage];
+
     /// Gives the name that files use: `power_instant`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -172,9 +175,9 @@ impl Values {
         (!value.is_nan()).then_some(value)
     }
 
-    /// Sets a value; NaN is none.
+    /// Sets a value; what is not finite is none.
     pub fn set(&mut self, metric: Metric, value: f64) {
-        self.0[metric as usize] = value;
+        self.0[metric as usize] = if value.is_finite() { value } else { f64::NAN };
     }
 
     /// Gives those that are there, in the order of [`Metric::ALL`].
@@ -213,7 +216,10 @@ mod tests {
         values.set(Metric::Energy, 1.5);
         assert_ne!(values, Values::none());
         assert_eq!(values.iter().collect::<Vec<_>>(), [(Metric::Energy, 1.5)]);
-        values.set(Metric::Energy, f64::NAN);
-        assert_eq!(values.get(Metric::Energy), None);
+        for none in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            values.set(Metric::Energy, 1.5);
+            values.set(Metric::Energy, none);
+            assert_eq!(values.get(Metric::Energy), None);
+        }
     }
 }

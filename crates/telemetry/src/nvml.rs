@@ -2,42 +2,32 @@
 //!
 //! Role: the source `nvml`. What each device tells is found out when it is opened; later only that is asked for.
 //! Method: a call that a device does not support, or that the library lacks, is asked for once. When a GPU is lost, or
-//! the driver is gone, readings say so, and every second the library is loaded anew and the device looked for by its
-//! UUID.
+//! the driver is gone, readings say so, and the library is loaded anew and devices told by their UUID: after a second, and
+//! ever less often, since that takes time from the GPUs that are there. A GPU that may not be opened is not asked again.
 //! Source: NVIDIA, "NVML API Reference Guide".
-//! Limits: of a GPU that is divided (MIG), what the whole of it tells.
+//! Limits: of a GPU that is divided (MIG), what the whole of it tells. A GPU that is lost while the library is opened has
+//! neither name nor limits when it comes back.
 
 mod clocks;
+mod lookout;
+mod metrics;
 mod query;
 mod raw;
 
 pub use clocks::ClockLock;
-pub use query::{Query, bandwidth};
+pub use query::{Query, bandwidth, cores_per_multiprocessor};
 
 use crate::device::{Capability, Device, Kind, PowerLimits};
 use crate::source::{Reading, Source};
 use crate::{Error, Fault, Metric, Result, Values};
+use lookout::Lookout;
+use metrics::{PER_MILLI, ask, field};
 use nvml_wrapper::Nvml as Library;
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
-use raw::{Handle, Scope};
+use raw::Handle;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Fields of the newest power, and of the mean of the last second.
-const POWER_INSTANT: u32 = 186;
-const POWER_AVERAGE: u32 = 185;
-/// What is asked for by one call.
-const FIELDS: [(Metric, u32, Scope); 4] = [
-    (Metric::PowerInstant, POWER_INSTANT, Scope::Gpu),
-    (Metric::PowerAverage, POWER_AVERAGE, Scope::Gpu),
-    (Metric::PowerModule, POWER_INSTANT, Scope::Module),
-    (Metric::PowerMemory, POWER_INSTANT, Scope::Memory),
-];
-/// Time between two attempts to find what was lost.
-const RECONNECT: Duration = Duration::from_secs(1);
-const PER_MILLI: f64 = 1e-3;
 
 /// The GPUs of NVIDIA's driver.
 ///
@@ -64,17 +54,20 @@ pub struct Nvml {
     /// None while the driver is gone.
     library: Option<Library>,
     devices: Vec<Device>,
-    /// Of each device; none while it is lost.
-    handles: Vec<Option<Handle>>,
-    /// When what is lost was last looked for.
-    looked: Duration,
+    handles: Vec<Opened>,
+    /// Of each device, when to look for it.
+    lookouts: Vec<Lookout>,
 }
+
+/// The handle of a device, or why there is none.
+type Opened = std::result::Result<Handle, Fault>;
 
 impl Nvml {
     /// Loads the driver's library.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is none, or no driver behind it.
+    /// [`Error::Library`] if there is none, or no driver behind it. A GPU that can't be opened is a device all the same, whose
+    /// metrics have that fault.
     pub fn open() -> Result<Self> {
         Self::load(None)
     }
@@ -92,15 +85,14 @@ impl Nvml {
             operation: "Nvml::open",
             library: name_of(path.as_deref()),
             why: error.to_string(),
+            fault: (!is_absent(path.as_deref(), &error)).then(|| fault(&error)),
         };
         let library = init(path.as_deref()).map_err(refused)?;
         let count = library.device_count().map_err(refused)?;
         let driver = library.sys_driver_version().ok();
         let (mut devices, mut handles) = (vec![], vec![]);
         for index in 0..count {
-            // A device that is lost already keeps its index.
-            let found = library.device_by_index(index).ok();
-            let handle = found.as_ref().map(Handle::of);
+            let handle = opened(library.device_by_index(index));
             devices.push(describe(index as usize, driver.clone(), &library, handle));
             handles.push(handle);
         }
@@ -110,7 +102,7 @@ impl Nvml {
             library: Some(library),
             devices,
             handles,
-            looked: Duration::ZERO,
+            lookouts: vec![Lookout::default(); count as usize],
         })
     }
 
@@ -121,22 +113,61 @@ impl Nvml {
     }
 
     /// Loads the library anew, and looks for all devices.
+    ///
+    /// They are looked for by index and told by their UUID: to ask for a UUID fails as soon as any GPU is lost.
     fn reconnect(&mut self) {
         // The old one must be shut down first: initialisations are counted.
-        self.handles.fill(None);
         self.library = None;
-        let Ok(library) = init(self.path.as_deref()) else {
-            return;
+        let library = init(self.path.as_deref());
+        let count = library.as_ref().map_or(Ok(0), Library::device_count);
+        let gone = if library.is_ok() && count.is_ok() {
+            Fault::Lost
+        } else {
+            Fault::DriverGone
         };
-        for (device, handle) in self.devices.iter().zip(&mut self.handles) {
-            let found = match &device.uuid {
-                Some(uuid) => library.device_by_uuid(uuid.as_str()),
-                None => library.device_by_index(u32::try_from(device.index).unwrap_or(u32::MAX)),
-            };
-            *handle = found.as_ref().ok().map(Handle::of);
+        for handle in self.handles.iter_mut().filter(|handle| !is_refused(handle)) {
+            *handle = Err(gone);
         }
-        self.library = Some(library);
+        self.library = library.ok();
+        for index in 0..count.unwrap_or(0) {
+            let found = self
+                .library
+                .as_ref()
+                .map(|library| library.device_by_index(index));
+            let Some(Ok(found)) = found else { continue };
+            let uuid = found.uuid().ok();
+            let is_it = |device: &&Device| match &device.uuid {
+                Some(known) => Some(known) == uuid.as_ref(),
+                // One that was lost from the beginning told none.
+                None => device.index == index as usize,
+            };
+            if let Some(device) = self.devices.iter().find(is_it) {
+                self.handles[device.index] = Ok(Handle::of(&found));
+            }
+        }
     }
+}
+
+/// Gives the handle of a device that was found, or why it was not.
+fn opened(found: std::result::Result<nvml_wrapper::Device<'_>, NvmlError>) -> Opened {
+    match found {
+        Ok(device) => Ok(Handle::of(&device)),
+        Err(error) => Err(match fault(&error) {
+            known @ (Fault::NoPermission | Fault::NotSupported | Fault::DriverGone) => known,
+            // Fallen off the bus, or its UUID is none of those that are there.
+            _ => Fault::Lost,
+        }),
+    }
+}
+
+/// Whether it is no use to look for a device again.
+fn is_refused(handle: &Opened) -> bool {
+    matches!(handle, Err(Fault::NoPermission | Fault::NotSupported))
+}
+
+/// Whether a device is to be looked for.
+fn is_lost(handle: &Opened) -> bool {
+    handle.is_err() && !is_refused(handle)
 }
 
 impl Source for Nvml {
@@ -149,135 +180,53 @@ impl Source for Nvml {
     }
 
     fn read(&mut self, device: usize, now: Duration) -> Reading {
-        let is_lost = self.handles[device].is_none();
-        if is_lost && now.saturating_sub(self.looked) >= RECONNECT {
-            self.looked = now;
+        if is_lost(&self.handles[device]) && self.lookouts[device].is_due(now) {
             self.reconnect();
         }
-        let capabilities = &self.devices[device].capabilities;
-        let told = capabilities
-            .iter()
-            .filter(|capability| capability.fault.is_none());
-        let told: Vec<Metric> = told.map(|capability| capability.metric).collect();
-        let (Some(library), Some(handle)) = (&self.library, self.handles[device]) else {
-            let fault = if self.library.is_some() {
-                Fault::Lost
-            } else {
-                Fault::DriverGone
-            };
-            return Reading {
-                values: Values::none(),
-                faults: told.into_iter().map(|metric| (metric, fault)).collect(),
-            };
+        let about = &self.devices[device];
+        let is_told = |metric: Metric| about.field(metric).is_some();
+        let (library, handle) = match (&self.library, self.handles[device]) {
+            (Some(library), Ok(handle)) => (library, handle),
+            (_, handle) => {
+                let fault = handle.err().unwrap_or(Fault::DriverGone);
+                return Reading {
+                    values: Values::none(),
+                    faults: Metric::ALL
+                        .into_iter()
+                        .filter(|&metric| is_told(metric))
+                        .map(|metric| (metric, fault))
+                        .collect(),
+                };
+            }
         };
         let (mut values, mut faults) = (Values::none(), vec![]);
-        let answers = ask(library, handle, |metric| told.contains(&metric));
-        for (metric, answer) in answers {
-            match answer {
-                Ok(value) => values.set(metric, value),
-                Err(fault) => faults.push((metric, fault)),
-            }
-        }
+        ask(library, handle, is_told, |metric, answer| match answer {
+            _ if !is_told(metric) => {}
+            Ok(value) => values.set(metric, value),
+            Err(fault) => faults.push((metric, fault)),
+        });
         let is_gone =
-            |(_, fault): &(Metric, Fault)| matches!(fault, Fault::Lost | Fault::DriverGone);
-        if faults.iter().any(is_gone) {
-            self.handles[device] = None;
-            self.looked = now;
+            |&&(_, fault): &&(Metric, Fault)| matches!(fault, Fault::Lost | Fault::DriverGone);
+        // A device of which nothing can be read is gone, whatever the driver calls it.
+        let nothing = faults.first().filter(|_| values == Values::none());
+        match faults.iter().find(is_gone).or(nothing) {
+            Some(&(_, fault)) => {
+                self.handles[device] = Err(if fault == Fault::DriverGone {
+                    fault
+                } else {
+                    Fault::Lost
+                });
+                self.lookouts[device].lost(now);
+            }
+            None => self.lookouts[device] = Lookout::default(),
         }
         Reading { values, faults }
     }
 }
 
-type Answer = std::result::Result<f64, Fault>;
-
-/// Asks a device for what is wanted, and gives its answers; calls that tell two metrics are made once.
-fn ask(library: &Library, handle: Handle, wants: impl Fn(Metric) -> bool) -> Vec<(Metric, Answer)> {
-    let device = handle.device(library);
-    let mut answers = vec![];
-    let mut add = |metrics: &[Metric], values: &dyn Fn() -> Vec<Answer>| {
-        if metrics.iter().any(|&metric| wants(metric)) {
-            let told = metrics.iter().copied().zip(values());
-            answers.extend(told.filter(|&(metric, _)| wants(metric)));
-        }
-    };
-    let milli = |value: std::result::Result<u32, NvmlError>| match value {
-        Ok(value) => Ok(f64::from(value) * PER_MILLI),
-        Err(error) => Err(fault(&error)),
-    };
-    let plain = |value: std::result::Result<u32, NvmlError>| match value {
-        Ok(value) => Ok(f64::from(value)),
-        Err(error) => Err(fault(&error)),
-    };
-    add(&FIELDS.map(|(metric, ..)| metric), &|| match handle
-        .fields(library, FIELDS.map(|(_, id, scope)| (id, scope)))
-    {
-        Ok(fields) => fields
-            .into_iter()
-            .map(|field| field.map_err(|error| fault(&error)))
-            .map(|field| Ok(field? as f64 * PER_MILLI))
-            .collect(),
-        Err(error) => vec![Err(fault(&error)); FIELDS.len()],
-    });
-    add(&[Metric::PowerDraw], &|| vec![milli(device.power_usage())]);
-    add(&[Metric::PowerLimit], &|| {
-        vec![milli(device.enforced_power_limit())]
-    });
-    add(&[Metric::Energy], &|| {
-        let energy = device.total_energy_consumption();
-        vec![energy.map_or_else(|error| Err(fault(&error)), |mj| Ok(mj as f64 * PER_MILLI))]
-    });
-    add(&[Metric::Temperature], &|| {
-        vec![match handle.temperature(library) {
-            Ok(degrees) => Ok(f64::from(degrees)),
-            // The older call, which drivers keep for as long as they can.
-            Err(_) => plain(device.temperature(TemperatureSensor::Gpu)),
-        }]
-    });
-    add(
-        &[Metric::GpuBusy, Metric::MemoryBusy],
-        &|| match device.utilization_rates() {
-            Ok(busy) => vec![Ok(busy.gpu.into()), Ok(busy.memory.into())],
-            Err(error) => vec![Err(fault(&error)); 2],
-        },
-    );
-    add(
-        &[Metric::MemoryTotal, Metric::MemoryUsed],
-        &|| match handle.memory(library) {
-            Ok(bytes) => bytes.map(|bytes| Ok(bytes as f64)).to_vec(),
-            Err(error) => vec![Err(fault(&error)); 2],
-        },
-    );
-    add(&[Metric::SmClock], &|| {
-        vec![plain(device.clock_info(Clock::SM))]
-    });
-    add(&[Metric::MemoryClock], &|| {
-        vec![plain(device.clock_info(Clock::Memory))]
-    });
-    add(&[Metric::PerformanceState], &|| {
-        vec![match device.performance_state() {
-            Ok(state) => Ok(f64::from(state.as_c())),
-            Err(error) => Err(fault(&error)),
-        }]
-    });
-    add(&[Metric::ClockReasons], &|| {
-        let older = |_| {
-            device
-                .current_throttle_reasons()
-                .map(|reasons| reasons.bits())
-        };
-        let reasons = handle.event_reasons(library).or_else(older);
-        vec![reasons.map_or_else(|error| Err(fault(&error)), |bits| Ok(bits as f64))]
-    });
-    answers
-}
-
 /// Finds out what a device is and what it tells.
-fn describe(
-    index: usize,
-    driver: Option<String>,
-    library: &Library,
-    handle: Option<Handle>,
-) -> Device {
+fn describe(index: usize, driver: Option<String>, library: &Library, opened: Opened) -> Device {
+    let handle = opened.ok();
     let device = handle.map(|handle| handle.device(library));
     let device = device.as_ref();
     let watts = |milliwatts: Option<u32>| milliwatts.map(|mw| f64::from(mw) * PER_MILLI);
@@ -285,12 +234,18 @@ fn describe(
     let is_mig = device
         .and_then(|device| device.mig_mode().ok())
         .is_some_and(|mode| mode.current != 0);
-    let answers = handle.map_or_else(Vec::new, |handle| ask(library, handle, |_| true));
+    let mut answers = vec![];
+    if let Some(handle) = handle {
+        let everything = |_| true;
+        ask(library, handle, everything, |metric, answer| {
+            answers.push((metric, answer));
+        });
+    }
     let has_temperature_v = handle.is_some_and(|handle| handle.temperature(library).is_ok());
     let has_event_reasons = handle.is_some_and(|handle| handle.event_reasons(library).is_ok());
     let capability = |metric: Metric| {
         let answer = answers.iter().find(|(asked, _)| *asked == metric);
-        let fault = answer.map_or(Some(Fault::Lost), |(_, answer)| answer.err());
+        let fault = answer.map_or(opened.err(), |(_, answer)| answer.err());
         Capability {
             metric,
             field: match metric {
@@ -304,7 +259,7 @@ fn describe(
             fault: match fault {
                 Some(Fault::NotSupported) if is_mig => Some(Fault::NotOnMig),
                 // What may come back is asked for again.
-                Some(Fault::Lost | Fault::DriverGone | Fault::Code(_)) => None,
+                Some(Fault::Lost | Fault::DriverGone | Fault::Senseless | Fault::Code(_)) => None,
                 other => other,
             },
         }
@@ -330,31 +285,10 @@ fn describe(
     }
 }
 
-/// Gives the call, and the field, that a metric comes from.
-fn field(metric: Metric) -> &'static str {
-    match metric {
-        Metric::PowerInstant => "nvmlDeviceGetFieldValues 186",
-        Metric::PowerAverage => "nvmlDeviceGetFieldValues 185",
-        Metric::PowerModule => "nvmlDeviceGetFieldValues 186, scope 1",
-        Metric::PowerMemory => "nvmlDeviceGetFieldValues 186, scope 2",
-        Metric::PowerDraw => "nvmlDeviceGetPowerUsage",
-        Metric::PowerLimit => "nvmlDeviceGetEnforcedPowerLimit",
-        Metric::Energy => "nvmlDeviceGetTotalEnergyConsumption",
-        Metric::Temperature => "nvmlDeviceGetTemperatureV",
-        Metric::GpuBusy => "nvmlDeviceGetUtilizationRates gpu",
-        Metric::MemoryBusy => "nvmlDeviceGetUtilizationRates memory",
-        Metric::MemoryUsed => "nvmlDeviceGetMemoryInfo used",
-        Metric::MemoryTotal => "nvmlDeviceGetMemoryInfo total",
-        Metric::SmClock => "nvmlDeviceGetClockInfo SM",
-        Metric::MemoryClock => "nvmlDeviceGetClockInfo memory",
-        Metric::PerformanceState => "nvmlDeviceGetPerformanceState",
-        Metric::ClockReasons => "nvmlDeviceGetCurrentClocksEventReasons",
-    }
-}
-
 fn fault(error: &NvmlError) -> Fault {
     match error {
         NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) => Fault::Senseless,
+        NvmlError::LibloadingError(_) => Fault::Unloadable,
         other => Fault::from_nvml(code(other)),
     }
 }
@@ -391,6 +325,18 @@ fn init(path: Option<&Path>) -> std::result::Result<Library, NvmlError> {
     match path {
         Some(path) => Library::builder().lib_path(path.as_os_str()).init(),
         None => Library::builder().lib_path(OsStr::new(DEFAULT)).init(),
+    }
+}
+
+/// Whether a library can't be loaded because there is none.
+fn is_absent(path: Option<&Path>, error: &NvmlError) -> bool {
+    let NvmlError::LibloadingError(why) = error else {
+        return false;
+    };
+    match path {
+        Some(path) => !path.exists(),
+        // The loader knows where it looked, and says what it found there.
+        None => cfg!(windows) || why.to_string().contains("No such file"),
     }
 }
 

@@ -1,13 +1,19 @@
 //! Energy of CPUs and their memory by RAPL, through Linux's powercap files.
 //!
-//! Method: each domain has a counter in µJ that wraps around at a known range. A device's energy counts from when the
-//! source was opened; a reading that is lower than the last one has wrapped, once: even at 32 bits of 15.3 µJ and 1 kW
-//! that takes a minute, so a domain must be read more often than that.
+//! Method: each domain has a counter in µJ that wraps around at a known range. Its energy is what the counter tells
+//! and a range for each wrap that was seen. A counter that did not go on from what it told before has wrapped, once, if
+//! the power that a wrap implies is one that the domain can draw; else it was reset, as after a suspend, or misread.
+//! Then, and where a domain tells no range, the reading is a fault, and the energy falls to what the counter tells:
+//! [`crate::Trace::energy`] takes no such window for covered. Even at 32 bits of 15.3 µJ and 1 kW a wrap takes a
+//! minute: a domain must be read more often.
+//! Accuracy: no tolerance of these counters is known that holds for all machines: [`crate::Calibration::of_kind`].
 //! Source: Linux kernel documentation, "Power Capping Framework".
-//! Limits: packages and memory only. Cores are parts of their package, and the platform domain holds all packages, so a sum
-//! over this source's devices counts nothing twice.
+//! Limits: packages and memory only. Cores are parts of their package, and the platform domain holds all packages, so
+//! a sum over this source's devices counts nothing twice. A reset after which the counter would have wrapped at a
+//! likely power passes for a wrap.
 
 use crate::device::{Capability, Device, Kind, PowerLimits};
+use crate::energy::{EXCURSION, went_on};
 use crate::source::{Reading, Source};
 use crate::{Error, Fault, Metric, Result, Values};
 use std::fs;
@@ -18,6 +24,11 @@ use std::time::Duration;
 /// Where Linux keeps the domains.
 const ROOT: &str = "/sys/class/powercap";
 const UJ_PER_J: f64 = 1e6;
+const UW_PER_W: f64 = 1e6;
+/// A limit from here on, in W, is none: firmware lifts a limit by setting all of the register's 15 bits of 1/8 W.
+const LIFTED_W: f64 = 4095.0;
+/// The most that a domain without a limit draws, in W.
+const WITHOUT_LIMIT_W: f64 = 1000.0;
 
 /// The RAPL domains of a machine.
 #[derive(Debug)]
@@ -30,9 +41,14 @@ pub struct Rapl {
 #[derive(Debug)]
 struct Domain {
     path: PathBuf,
-    range_uj: u64,
-    last_uj: Option<u64>,
-    total_uj: u64,
+    /// Where the counter wraps, in µJ, if that is told.
+    range_uj: Option<u64>,
+    /// The most power for a moment, in W.
+    ceiling_w: f64,
+    /// The newest reading, and when it was.
+    last: Option<(u64, Duration)>,
+    /// What wraps since the last reset left out of the counter, in µJ.
+    wrapped_uj: u64,
 }
 
 impl Rapl {
@@ -57,14 +73,21 @@ impl Rapl {
             .filter_map(|path| Some((name_of(&path)?, path)));
         let (mut devices, mut domains) = (vec![], vec![]);
         for (name, path) in named {
-            let mut domain = Domain {
-                range_uj: number(&path.join("max_energy_range_uj")).unwrap_or(0),
+            let fault = number(&path.join("energy_uj")).err();
+            let device = device(devices.len(), name, &path, fault);
+            let ceiling_w = device
+                .limits
+                .max_w
+                .map_or(WITHOUT_LIMIT_W, |w| w * EXCURSION);
+            devices.push(device);
+            let range_uj = number(&path.join("max_energy_range_uj")).ok();
+            let domain = Domain {
+                range_uj: range_uj.filter(|&range_uj| range_uj > 0),
                 path,
-                last_uj: None,
-                total_uj: 0,
+                ceiling_w,
+                last: None,
+                wrapped_uj: 0,
             };
-            let fault = domain.advance().err();
-            devices.push(device(devices.len(), name, &domain.path, fault));
             domains.push(domain);
         }
         if devices.is_empty() {
@@ -72,6 +95,7 @@ impl Rapl {
                 operation: "Rapl::open",
                 library: root.display().to_string(),
                 why: "no domain of RAPL".to_owned(),
+                fault: None,
             });
         }
         Ok(Self { devices, domains })
@@ -87,9 +111,9 @@ impl Source for Rapl {
         &self.devices
     }
 
-    fn read(&mut self, device: usize, _now: Duration) -> Reading {
+    fn read(&mut self, device: usize, now: Duration) -> Reading {
         let (mut values, mut faults) = (Values::none(), vec![]);
-        match self.domains[device].advance() {
+        match self.domains[device].advance(now) {
             Ok(energy_j) => values.set(Metric::Energy, energy_j),
             Err(fault) => faults.push((Metric::Energy, fault)),
         }
@@ -98,15 +122,23 @@ impl Source for Rapl {
 }
 
 impl Domain {
-    /// Reads the counter, and gives the energy since the first reading, in J.
-    fn advance(&mut self) -> std::result::Result<f64, Fault> {
+    /// Reads the counter, and gives its energy, in J.
+    fn advance(&mut self, now: Duration) -> std::result::Result<f64, Fault> {
         let now_uj = number(&self.path.join("energy_uj"))?;
-        let last_uj = self.last_uj.unwrap_or(now_uj);
-        let wrapped = if now_uj < last_uj { self.range_uj } else { 0 };
-        // Without a range, a counter that went back tells nothing of what it counted.
-        self.total_uj += (now_uj + wrapped).saturating_sub(last_uj);
-        self.last_uj = Some(now_uj);
-        Ok(self.total_uj as f64 / UJ_PER_J)
+        if let Some((last_uj, then)) = self.last.replace((now_uj, now)) {
+            let reading = |uj: u64, time: Duration| (time.as_secs_f64(), uj as f64 / UJ_PER_J);
+            let from = reading(last_uj, then);
+            let goes_on = |uj: u64| went_on(from, reading(uj, now), self.ceiling_w);
+            let could_wrap = |&range_uj: &u64| goes_on(now_uj.saturating_add(range_uj));
+            if !goes_on(now_uj) {
+                let Some(range_uj) = self.range_uj.filter(could_wrap) else {
+                    self.wrapped_uj = 0;
+                    return Err(Fault::Senseless);
+                };
+                self.wrapped_uj = self.wrapped_uj.saturating_add(range_uj);
+            }
+        }
+        Ok(self.wrapped_uj.saturating_add(now_uj) as f64 / UJ_PER_J)
     }
 }
 
@@ -134,6 +166,23 @@ fn number(path: &Path) -> std::result::Result<u64, Fault> {
     text.trim().parse().map_err(|_| Fault::Senseless)
 }
 
+/// Gives what a domain may draw: its first constraint, over the longest time, as set, and the greatest of all.
+fn limits(path: &Path) -> PowerLimits {
+    let watts = |constraint: u32, what: &str| {
+        let file = path.join(format!("constraint_{constraint}_{what}_uw"));
+        let watts = number(&file).ok()? as f64 / UW_PER_W;
+        (watts > 0.0 && watts < LIFTED_W).then_some(watts)
+    };
+    let exists = |n: &u32| path.join(format!("constraint_{n}_power_limit_uw")).exists();
+    let each = (0..).take_while(exists);
+    let all = each.flat_map(|n| [watts(n, "power_limit"), watts(n, "max_power")]);
+    PowerLimits {
+        set_w: watts(0, "power_limit"),
+        max_w: all.flatten().reduce(f64::max),
+        ..PowerLimits::default()
+    }
+}
+
 fn device(index: usize, name: String, path: &Path, fault: Option<Fault>) -> Device {
     let folder = path.file_name().unwrap_or_default().to_string_lossy();
     Device {
@@ -144,7 +193,7 @@ fn device(index: usize, name: String, path: &Path, fault: Option<Fault>) -> Devi
         pci: None,
         driver: None,
         architecture: None,
-        limits: PowerLimits::default(),
+        limits: limits(path),
         is_mig: false,
         capabilities: vec![Capability {
             metric: Metric::Energy,
@@ -177,6 +226,20 @@ mod tests {
         root
     }
 
+    /// Reads a package's energy at a second after its counter was set.
+    fn energy(rapl: &mut Rapl, root: &Path, uj: &str, second: u64) -> Option<f64> {
+        fs::write(root.join("intel-rapl:0/energy_uj"), uj).unwrap();
+        let reading = rapl.read(0, Duration::from_secs(second));
+        let told = reading.values.get(Metric::Energy);
+        let faults: Vec<_> = told
+            .is_none()
+            .then_some((Metric::Energy, Fault::Senseless))
+            .into_iter()
+            .collect();
+        assert_eq!(reading.faults, faults, "{uj}");
+        told
+    }
+
     #[test]
     fn energy_counts_on_when_the_counter_wraps() {
         let root = folder("wrap");
@@ -187,16 +250,87 @@ mod tests {
             .map(|device| device.name.as_str())
             .collect();
         assert_eq!(names, ["package-0", "package-0/dram"]);
-        let mut energy = |uj: &str| {
-            fs::write(root.join("intel-rapl:0/energy_uj"), uj).unwrap();
-            rapl.read(0, Duration::ZERO).values.get(Metric::Energy)
-        };
-        assert_eq!(energy("900000"), Some(0.0));
-        assert_eq!(energy("950000"), Some(0.05));
-        assert_eq!(energy("150000"), Some(0.25));
-        assert_eq!(energy("150000"), Some(0.25));
-        assert_eq!(energy("nonsense"), None);
-        assert_eq!(energy("160000"), Some(0.26));
+        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        assert_eq!(energy("900000", 0), Some(0.9));
+        assert_eq!(energy("950000", 1), Some(0.95));
+        assert_eq!(energy("150000", 2), Some(1.15));
+        assert_eq!(energy("150000", 3), Some(1.15));
+        assert_eq!(energy("nonsense", 4), None);
+        assert_eq!(energy("160000", 5), Some(1.16));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_counter_without_a_range_that_fell_is_a_fault_and_counts_on() {
+        let root = folder("rangeless");
+        fs::remove_file(root.join("intel-rapl:0/max_energy_range_uj")).unwrap();
+        let mut rapl = Rapl::open_at(&root).unwrap();
+        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        assert_eq!(energy("900000", 0), Some(0.9));
+        assert_eq!(energy("100000", 1), None);
+        assert_eq!(energy("300000", 2), Some(0.3));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_adds_no_range() {
+        let root = folder("reset");
+        // 262 kJ, as of a package with a unit of 61 µJ, and a limit of 100 W.
+        fs::write(
+            root.join("intel-rapl:0/max_energy_range_uj"),
+            "262143328850",
+        )
+        .unwrap();
+        fs::write(
+            root.join("intel-rapl:0/constraint_0_power_limit_uw"),
+            "100000000",
+        )
+        .unwrap();
+        let mut rapl = Rapl::open_at(&root).unwrap();
+        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        assert_eq!(energy("262143000000", 0), Some(262_143.0));
+        // 99.7 J in a second are a wrap.
+        assert!((energy("99328850", 1).unwrap() - 262_242.657_7).abs() < 1e-6);
+        // From 99 J to 50 J would take 262 kJ.
+        assert_eq!(energy("50000000", 2), None);
+        assert_eq!(energy("60000000", 3), Some(60.0));
+        // After more than the range's worth of time nothing tells.
+        assert!(energy("1000000", 5000).is_some());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_counter_that_rose_faster_than_the_domain_draws_is_a_fault() {
+        let root = folder("misread");
+        let limit = root.join("intel-rapl:0/constraint_0_power_limit_uw");
+        fs::write(limit, "100000000").unwrap();
+        let mut rapl = Rapl::open_at(&root).unwrap();
+        let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
+        assert_eq!(energy("0", 0), Some(0.0));
+        // 120 W in one second and the slack of another.
+        assert_eq!(energy("240000000", 1), Some(240.0));
+        assert_eq!(energy("481000000", 2), None);
+        assert_eq!(energy("482000000", 3), Some(482.0));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn limits_are_those_of_the_constraints() {
+        let root = folder("limits");
+        let package = root.join("intel-rapl:0");
+        for (file, uw) in [
+            ("constraint_0_power_limit_uw", "95000000\n"),
+            ("constraint_0_max_power_uw", "125000000\n"),
+            ("constraint_1_power_limit_uw", "150000000\n"),
+            ("constraint_1_max_power_uw", "0\n"),
+            ("constraint_2_power_limit_uw", "4095875000\n"),
+        ] {
+            fs::write(package.join(file), uw).unwrap();
+        }
+        let rapl = Rapl::open_at(&root).unwrap();
+        let [package, memory] = [0, 1].map(|device| rapl.devices()[device].limits);
+        assert_eq!((package.set_w, package.max_w), (Some(95.0), Some(150.0)));
+        assert_eq!(memory, PowerLimits::default());
         fs::remove_dir_all(root).unwrap();
     }
 

@@ -3,7 +3,8 @@
 //! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds took, so nothing drifts; rounds
 //! that fell due while another ran are left out and counted. Rows go into memory, which is bounded, and to sinks, which
 //! write what they hold at least once a second.
-//! Limits: of a trace that outgrows its [`Sampler::capacity`] every other round is given up, again and again; sinks get all rows.
+//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory keeps one row in twice the time, again and again
+//! ([`Trace::interval`] says which), and it keeps 4096 regions of code; sinks get all rows and all regions.
 
 use crate::format::Sink;
 use crate::source::{Select, Source};
@@ -11,6 +12,7 @@ use crate::trace::{Mark, Overhead, Row, Trace};
 use crate::{Error, Result};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,8 +21,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The shortest interval: NVML calls of several microseconds would fill a shorter one.
 const MIN_INTERVAL: Duration = Duration::from_micros(100);
-/// Rows in memory without another choice: about 2 MiB.
+/// Rows in memory without another choice, of all devices: 2.4 MiB.
 const CAPACITY: usize = 1 << 14;
+/// Regions of code in memory.
+const MAX_MARKS: usize = 1 << 12;
 /// The time after which sinks are flushed.
 const FLUSH: Duration = Duration::from_millis(900);
 
@@ -61,6 +65,8 @@ pub struct Stopped {
     pub trace: Trace,
     /// What sinks failed of; such a sink was given up, and the others went on.
     pub failures: Vec<io::Error>,
+    /// Whether the source panicked, so that the trace ends there.
+    pub has_panicked: bool,
 }
 
 struct Shared {
@@ -79,10 +85,13 @@ struct Sampling {
     trace: Trace,
     sinks: Vec<Box<dyn Sink>>,
     failures: Vec<io::Error>,
+    has_panicked: bool,
     overhead: Overhead,
+    /// The newest row of each device.
+    newest: Vec<Option<Row>>,
     capacity: usize,
-    /// In memory is every so manieth round.
-    stride: u64,
+    /// Regions of code that are being run.
+    n_open: usize,
     flushed: Duration,
     is_ended: bool,
 }
@@ -112,7 +121,7 @@ impl Sampler {
         Self { select, ..self }
     }
 
-    /// Keeps at most so many rows in memory; at least two for each device.
+    /// Keeps at most so many rows in memory, of all devices together; at least two for each.
     #[must_use]
     pub fn capacity(self, rows: usize) -> Self {
         Self {
@@ -148,9 +157,9 @@ impl Sampler {
         let thread = thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || theirs.sample(interval))
-            .map_err(|source| Error::File {
+            .map_err(|why| Error::File {
                 path: "a thread".into(),
-                source,
+                why,
             })?;
         Ok(Running {
             shared,
@@ -199,12 +208,14 @@ impl Sampler {
         let mut sampling = Sampling {
             source: self.source,
             capacity: self.capacity.max(2 * selected.len()),
+            newest: vec![None; selected.len()],
             selected,
             trace,
             sinks: self.sinks,
             failures: vec![],
+            has_panicked: false,
             overhead: Overhead::default(),
-            stride: 1,
+            n_open: 0,
             flushed: Duration::ZERO,
             is_ended: false,
         };
@@ -227,22 +238,29 @@ impl Sampling {
     /// Reads every device once.
     fn tick(&mut self, due: Duration, clock: impl Fn() -> Duration) {
         let begun = clock();
-        let keeps = self.overhead.ticks.is_multiple_of(self.stride);
-        self.read(keeps, &clock);
+        self.read(false, &clock);
         let now = clock();
         self.overhead.ticks += 1;
         self.overhead.wall = now;
         self.overhead.latest = self.overhead.latest.max(begun.saturating_sub(due));
         self.overhead.longest = self.overhead.longest.max(now - begun);
         self.trace.overhead = Some(self.overhead);
-        if now - self.flushed >= FLUSH {
-            self.flushed = now;
-            self.tell(|sink, trace| sink.flush(trace));
+        // At the round that is nearest, so that no time between rounds is needed for it.
+        let half = self.trace.interval.min(FLUSH) / 2;
+        if now + half >= self.flushed + FLUSH {
+            self.flush(now);
         }
     }
 
-    /// Reads every device, and keeps its row in memory or only sends it to the sinks.
-    fn read(&mut self, keeps: bool, clock: impl Fn() -> Duration) {
+    /// Has the sinks write what they hold.
+    fn flush(&mut self, now: Duration) {
+        self.flushed = now;
+        self.tell(|sink, trace| sink.flush(trace));
+    }
+
+    /// Reads every device. Sinks get its row, and memory does if it is an `edge` of a region or the first of its time.
+    fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
+        let slot = self.trace.interval;
         for device in 0..self.selected.len() {
             let time = clock();
             let reading = self.source.read(self.selected[device], time);
@@ -255,23 +273,34 @@ impl Sampling {
                 values: reading.values,
             };
             self.tell(|sink, trace| sink.row(trace, &row));
-            if keeps {
+            let last = self.newest[device].replace(row);
+            if is_edge || last.is_none_or(|last| slot_of(last.time, slot) < slot_of(time, slot)) {
                 self.trace.rows.push(row);
             }
         }
-        if self.trace.rows.len() > self.capacity {
+        while self.trace.rows.len() > self.capacity {
             self.thin();
         }
     }
 
-    /// Gives up every other row of each device.
+    /// Keeps one row of each device in every interval; if that leaves much, in every other one from now on.
     fn thin(&mut self) {
-        self.stride *= 2;
-        let mut seen = vec![0_usize; self.selected.len()];
+        if self.keep_one_in(self.trace.interval) > self.capacity / 2 {
+            self.trace.interval = self.trace.interval.saturating_mul(2);
+            self.keep_one_in(self.trace.interval);
+        }
+    }
+
+    /// Keeps the first row of each device in every so long time, and gives how many are left.
+    fn keep_one_in(&mut self, slot: Duration) -> usize {
+        let mut last = vec![None; self.selected.len()];
         self.trace.rows.retain(|row| {
-            seen[row.device] += 1;
-            seen[row.device] % 2 == 1
+            let found = Some(slot_of(row.time, slot));
+            last[row.device]
+                .replace(found)
+                .is_none_or(|last| last < found)
         });
+        self.trace.rows.len()
     }
 
     /// Tells all sinks; those that fail are given up.
@@ -302,10 +331,18 @@ impl Sampling {
 impl Shared {
     /// The loop of the thread.
     fn sample(&self, interval: Duration) {
-        let mut round = 0_u64;
+        let (mut round, mut flushed) = (0_u64, Duration::ZERO);
         loop {
             let next = self.next_round(round, interval);
             let due = due(next, interval);
+            // Regions of code end between rounds, and rounds may be seconds apart.
+            while flushed + FLUSH < due {
+                if self.waits_until(flushed + FLUSH) {
+                    return;
+                }
+                flushed = self.start.elapsed();
+                self.lock().flush(flushed);
+            }
             if self.waits_until(due) {
                 return;
             }
@@ -313,7 +350,7 @@ impl Shared {
             sampling.overhead.missed += next - round - 1;
             sampling.overhead.cpu = thread_cpu_time();
             sampling.tick(due, || self.start.elapsed());
-            round = next;
+            (round, flushed) = (next, sampling.flushed);
         }
     }
 
@@ -350,36 +387,51 @@ impl Running {
         self.shared.start.elapsed()
     }
 
-    /// Looks at what is in memory so far.
+    /// Looks at what is in memory so far. The sampler waits meanwhile, so what takes long is better done on a copy.
+    ///
+    /// `at` must not use this `Running`, which would wait for itself for ever.
     pub fn look<R>(&self, at: impl FnOnce(&Trace) -> R) -> R {
         at(&self.shared.lock().trace)
     }
 
-    /// Reads all devices now, beside the rounds, and gives the time.
-    pub(crate) fn read_now(&self) -> Duration {
+    /// Gives the trace with the newest row of each device only, which costs little at any time.
+    #[must_use]
+    pub fn newest(&self) -> Trace {
+        let sampling = self.shared.lock();
+        let mut rows: Vec<Row> = sampling.newest.iter().copied().flatten().collect();
+        rows.sort_by_key(|row| row.time);
+        sampling.trace.with_rows(rows)
+    }
+
+    /// Gives a copy of a window of the trace, and of the time around it that its energy may depend on.
+    pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Trace {
+        self.shared.lock().trace.excerpt(window)
+    }
+
+    /// Reads all devices before a region of code begins, beside the rounds, and gives when it does and in how many others it is.
+    pub(crate) fn enter(&self) -> (Duration, usize) {
         let mut sampling = self.shared.lock();
-        let now = self.now();
         sampling.read(true, || self.now());
-        now
+        sampling.n_open += 1;
+        let depth = sampling.n_open - 1;
+        drop(sampling);
+        (self.now(), depth)
     }
 
-    /// Begins a region of code, and gives its position.
-    pub(crate) fn enter(&self, name: String, start: Duration) -> usize {
-        let marks = &mut self.shared.lock().trace.marks;
-        marks.push(Mark {
-            name,
-            start,
-            end: None,
-            depth: marks.iter().filter(|mark| mark.end.is_none()).count(),
-        });
-        marks.len() - 1
-    }
-
-    /// Ends a region of code.
-    pub(crate) fn leave(&self, mark: usize, end: Duration) {
+    /// Reads all devices after a region of code that has ended, and keeps it.
+    pub(crate) fn leave(&self, mark: Mark) {
         let mut sampling = self.shared.lock();
-        sampling.trace.marks[mark].end = Some(end);
-        sampling.tell(|sink, trace| sink.mark(trace, &trace.marks[mark]));
+        sampling.read(true, || self.now());
+        sampling.n_open = sampling.n_open.saturating_sub(1);
+        sampling.tell(|sink, trace| sink.mark(trace, &mark));
+        let marks = &mut sampling.trace.marks;
+        if marks.len() < MAX_MARKS {
+            // Regions end in another order than they begin.
+            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
+            marks.insert(place, mark);
+        } else {
+            sampling.trace.n_marks_left_out += 1;
+        }
     }
 
     /// Reads once more, ends the sinks, and gives the trace.
@@ -390,6 +442,7 @@ impl Running {
         Stopped {
             trace: std::mem::take(&mut sampling.trace),
             failures: std::mem::take(&mut sampling.failures),
+            has_panicked: sampling.has_panicked,
         }
     }
 
@@ -400,12 +453,17 @@ impl Running {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.stopping.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported where it happened; what was sampled before is whole.
-            let _ = thread.join();
-            self.read_now();
-            self.shared.lock().end();
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let has_panicked = thread.join().is_err();
+        let mut sampling = self.shared.lock();
+        sampling.has_panicked = has_panicked;
+        // What was sampled before is whole, and such a source is asked no more.
+        if !has_panicked {
+            sampling.read(true, || self.now());
         }
+        sampling.end();
     }
 }
 
@@ -425,6 +483,11 @@ impl fmt::Debug for Shared {
 fn due(round: u64, interval: Duration) -> Duration {
     let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(interval.saturating_mul(round))
+}
+
+/// Gives the number of a stretch of time.
+fn slot_of(time: Duration, slot: Duration) -> u128 {
+    time.as_nanos() / slot.as_nanos().max(1)
 }
 
 /// Gives the time that this thread has spent on a processor.

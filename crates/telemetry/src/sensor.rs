@@ -1,7 +1,7 @@
 //! Which power sensor a number comes from, and what it saw of the power there was.
 //!
 //! Role: the same query changes its meaning with architecture, field and driver: 25 ms of every 100, all of it, or the
-//! last second. [`Device::sensor_class`] tells by a table, [`probe`] by measurement.
+//! last second. [`Device::sensor_class`] tells by a table, [`probe()`] and [`update_period`] by measurement.
 //! Source: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of attention", with its
 //! table of measurements (`JimZeyuYang/GPU_Power_Benchmark`, `Overall_Results.xlsx`), which covers Pascal to Hopper and
 //! drivers before, at and after 530.
@@ -10,7 +10,7 @@
 
 mod probe;
 
-pub use probe::{Probe, probe};
+pub use probe::{Measured, Probe, probe, update_period};
 
 use crate::{Device, Metric};
 use serde::{Deserialize, Serialize};

@@ -73,14 +73,20 @@ impl Select {
     }
 }
 
-/// Whether a device goes by a name. Places on the bus are compared without the leading zeros of their domain.
+/// Whether a device goes by a name. Of places on the bus, the leading zeros of their domain count for nothing, and a domain
+/// of 0 may be left out.
 fn is_named(device: &Device, name: &str) -> bool {
-    let place = |text: &str| text.trim_start_matches('0').to_ascii_lowercase();
-    let is_uuid = |uuid: &String| !name.is_empty() && uuid.starts_with(name) && name.len() > 4;
+    let lower = name.to_ascii_lowercase();
+    let place = |text: &str| {
+        let text = text.trim_start_matches('0');
+        text.trim_start_matches(':')
+            .trim_start_matches('0')
+            .to_owned()
+    };
+    let is_uuid = |uuid: &String| lower.len() > 4 && uuid.to_ascii_lowercase().starts_with(&lower);
+    let is_place =
+        |pci: &String| lower.contains(':') && place(&pci.to_ascii_lowercase()) == place(&lower);
     name.parse() == Ok(device.index)
         || device.uuid.as_ref().is_some_and(is_uuid)
-        || device
-            .pci
-            .as_ref()
-            .is_some_and(|pci| place(pci) == place(name))
+        || device.pci.as_ref().is_some_and(is_place)
 }

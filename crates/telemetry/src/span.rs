@@ -1,6 +1,6 @@
 //! The energy of a region of code.
 //!
-//! Method: all devices are read where the region begins and where it ends, beside the rounds of the sampler, and the
+//! Method: all devices are read before the region begins and after it ends, beside the rounds of the sampler, and the
 //! region is marked in the trace. Work that was only queued on a GPU is none of the region's unless it is waited for:
 //! a span takes what waits, and calls it before both readings.
 //! Accuracy: that of [`Trace::energy`]. A sensor's next update after the end tells more of it, so the same region in the
@@ -10,14 +10,15 @@ use crate::energy::{Energy, Interval};
 use crate::nvml::Nvml;
 use crate::rapl::Rapl;
 use crate::sampler::{Running, Sampler};
+use crate::source::Source;
 use crate::trace::{Mark, Trace};
-use crate::{Device, Result};
+use crate::{Device, Error, Fault, Metric, Result};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The time after work for which [`measure`] goes on sampling: two updates of the slowest sensors.
-const LINGER: Duration = Duration::from_millis(200);
+/// The time after work for which sampling should go on, as in [`measure`]: two updates of the slowest sensors.
+pub const LINGER: Duration = Duration::from_millis(200);
 /// The interval at which [`measure`] samples.
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -39,9 +40,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 pub struct Span<'a> {
     running: &'a Running,
     sync: Box<dyn Fn() + 'a>,
-    mark: usize,
     name: String,
     start: Duration,
+    depth: usize,
     is_over: bool,
 }
 
@@ -68,16 +69,21 @@ impl Running {
     pub fn span_synced<'a>(&'a self, name: impl Into<String>, sync: impl Fn() + 'a) -> Span<'a> {
         let name = name.into();
         sync();
-        let start = self.read_now();
-        let mark = self.enter(name.clone(), start);
+        let (start, depth) = self.enter();
         Span {
             running: self,
             sync: Box::new(sync),
-            mark,
             name,
             start,
+            depth,
             is_over: false,
         }
+    }
+
+    /// Gives what a time of the trace took, as far as it is known now. A moment later more is known of its end.
+    #[must_use]
+    pub fn spent(&self, name: impl Into<String>, window: Range<Duration>) -> Spent {
+        Spent::of(&self.excerpt(&window), name.into(), window)
     }
 }
 
@@ -85,17 +91,21 @@ impl Span<'_> {
     /// Ends the region, and gives what it took as far as it is known now.
     #[must_use]
     pub fn end(mut self) -> Spent {
-        let end = self.finish();
-        let window = self.start..end;
-        self.running
-            .look(|trace| Spent::of(trace, &self.name, window))
+        let window = self.start..self.finish();
+        self.running.spent(self.name.clone(), window)
     }
 
     fn finish(&mut self) -> Duration {
         self.is_over = true;
         (self.sync)();
-        let end = self.running.read_now();
-        self.running.leave(self.mark, end);
+        // What sampling takes is none of the region's.
+        let end = self.running.now();
+        self.running.leave(Mark {
+            name: self.name.clone(),
+            start: self.start,
+            end,
+            depth: self.depth,
+        });
         end
     }
 }
@@ -117,18 +127,18 @@ impl fmt::Debug for Span<'_> {
 }
 
 impl Spent {
-    /// Gives what a region took, by a trace; none if the region has not ended.
+    /// Gives what a region took, by a trace.
     #[must_use]
-    pub fn of_mark(trace: &Trace, mark: &Mark) -> Option<Self> {
-        Some(Self::of(trace, &mark.name, mark.start..mark.end?))
+    pub fn of_mark(trace: &Trace, mark: &Mark) -> Self {
+        Self::of(trace, mark.name.clone(), mark.start..mark.end)
     }
 
-    fn of(trace: &Trace, name: &str, window: Range<Duration>) -> Self {
+    fn of(trace: &Trace, name: String, window: Range<Duration>) -> Self {
         let energy = |(index, device): (usize, &Device)| {
             (device.clone(), trace.energy(index, window.clone()))
         };
         Self {
-            name: name.to_owned(),
+            name,
             devices: trace.devices.iter().enumerate().map(energy).collect(),
             window,
         }
@@ -163,14 +173,15 @@ impl Spent {
     }
 }
 
-/// Does some work, and gives what it came to and what energy it took: by the GPUs of NVIDIA's driver, or by RAPL where there
-/// are none.
+/// Does some work, and gives what it came to and what energy it took: by the GPUs of NVIDIA's driver, or by RAPL where none
+/// of them tells energy.
 ///
 /// Work that is only queued is not waited for; see [`Running::span_synced`]. This returns 200 ms after the work is done,
 /// so that sensors tell of its end.
 ///
 /// # Errors
-/// [`crate::Error::Library`] if this machine tells no energy at all; the work is not done then.
+/// [`Error::Library`] if there is neither; [`Error::Unavailable`] if neither tells energy, as RAPL does where only root
+/// may read it. The work is not done then.
 ///
 /// # Examples
 /// ```
@@ -180,11 +191,32 @@ impl Spent {
 /// }
 /// ```
 pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
-    let sampler = match Nvml::open() {
+    let sampler = match Nvml::open().and_then(telling_energy) {
         Ok(nvml) => Sampler::new(nvml),
-        Err(no_gpu) => Sampler::new(Rapl::open().map_err(|_| no_gpu)?),
+        Err(no_gpu) => match Rapl::open().and_then(telling_energy) {
+            Ok(rapl) => Sampler::new(rapl),
+            Err(Error::Library { .. }) => return Err(no_gpu),
+            Err(unreadable) => return Err(unreadable),
+        },
     };
     measure_by(sampler.interval(INTERVAL), work)
+}
+
+/// Gives a source back, if any of its devices tells energy.
+fn telling_energy<S: Source>(source: S) -> Result<S> {
+    let devices = source.devices();
+    if devices.iter().any(Device::tells_energy) {
+        return Ok(source);
+    }
+    let all = devices.iter().flat_map(|device| &device.capabilities);
+    let mut of_energy = all.filter(|capability| capability.metric == Metric::Energy);
+    let fault = of_energy.find_map(|capability| capability.fault);
+    Err(Error::Unavailable {
+        operation: "measure",
+        metric: Metric::Energy,
+        device: 0,
+        fault: fault.unwrap_or(Fault::NotSupported),
+    })
 }
 
 /// Does the same by a sampler of the caller's.
@@ -195,8 +227,46 @@ pub fn measure_by<T>(sampler: Sampler, work: impl FnOnce() -> T) -> Result<(T, S
     let running = sampler.start()?;
     let span = running.span("measured");
     let output = work();
-    let window = span.end().window;
+    let soon = span.end();
     std::thread::sleep(LINGER);
     let trace = running.stop().trace;
-    Ok((output, Spent::of(&trace, "measured", window)))
+    Ok((output, Spent::of(&trace, soon.name, soon.window)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Replay;
+    use crate::{Capability, Kind, PowerLimits};
+
+    #[test]
+    fn a_source_that_tells_no_energy_says_why() {
+        let source = |fault| {
+            let device = Device {
+                index: 0,
+                kind: Kind::Rapl,
+                name: "package-0".to_owned(),
+                uuid: None,
+                pci: None,
+                driver: None,
+                architecture: None,
+                limits: PowerLimits::default(),
+                is_mig: false,
+                capabilities: vec![Capability {
+                    metric: Metric::Energy,
+                    field: "energy_uj".to_owned(),
+                    fault,
+                }],
+            };
+            Replay::of(Trace {
+                devices: vec![device],
+                ..Trace::default()
+            })
+        };
+        assert!(telling_energy(source(None)).is_ok());
+        let error = telling_energy(source(Some(Fault::NoPermission)))
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("no permission"), "{error}");
+    }
 }

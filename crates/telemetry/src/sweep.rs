@@ -1,13 +1,16 @@
 //! Runs a job at several clocks, for the energy curve of it.
 //!
 //! Method: each clock is gone to twice as often as half of the repeats ask, in order and back (ABBA), so a device that warms
-//! up biases no clock; the job's energy is that of a span between two readings. The clock is reset after each run, and so
-//! also if the job panics or the sweep is cancelled.
-//! Limits: the caller's process must be allowed to set clocks; who catches signals lets `is_cancelled` say so.
+//! up biases no clock; the job's energy is that of a span between two readings, asked for when sensors had time to tell of
+//! its end. The clock is reset after each run, and so also if the job panics or the sweep is cancelled.
+//! Limits: the caller's process must be allowed to set clocks. Signals that end a process at once leave the clock locked: who
+//! catches them ends the job, and lets `is_cancelled` say so.
 
 use crate::analysis::Point;
 use crate::nvml::Nvml;
 use crate::sampler::Running;
+use crate::source::Source;
+use crate::span::LINGER;
 use crate::{Error, Metric, Result};
 use std::time::Duration;
 
@@ -25,11 +28,12 @@ pub struct Plan {
 /// Runs a job at the clocks of a plan, and gives the points of its energy curve.
 ///
 /// The job gets the clock, and gives the number of items that it worked off; it must wait for its device. `running` samples
-/// that device, as the first of its devices.
+/// that device among others; the two are known to be one by UUID.
 ///
 /// # Errors
-/// [`Error::Unavailable`] if the clock can't be set or the device tells no energy; [`Error::Cancelled`] as soon as
-/// `is_cancelled`; [`Error::ParameterInvalid`] for a plan without clocks or repeats, or a job of no items.
+/// [`Error::Unavailable`] if the clock can't be set or the device tells no energy; [`Error::NoDevice`] if it is not sampled;
+/// [`Error::Cancelled`] as soon as `is_cancelled`; [`Error::ParameterInvalid`] for a plan without clocks or repeats, with
+/// clocks that do not rise or that the device does not have, or a job of no items.
 pub fn sweep(
     control: &Nvml,
     device: usize,
@@ -39,8 +43,21 @@ pub fn sweep(
     mut job: impl FnMut(u32) -> f64,
 ) -> Result<Vec<Point>> {
     const OPERATION: &str = "sweep";
-    let n_runs = plan.clocks_mhz.len() * plan.repeats;
+    let n_runs = plan.clocks_mhz.len().saturating_mul(plan.repeats);
     check(OPERATION, "clocks times repeats", n_runs as f64, n_runs > 0)?;
+    let offered = control.sm_clocks(device)?;
+    for (place, &clock_mhz) in plan.clocks_mhz.iter().enumerate() {
+        let rises = place == 0 || plan.clocks_mhz[place - 1] < clock_mhz;
+        if !rises || !offered.contains(&clock_mhz) {
+            return Err(Error::ParameterInvalid {
+                operation: OPERATION,
+                parameter: "clock in MHz",
+                value: clock_mhz.into(),
+                must: "one that the device offers, and above the one before",
+            });
+        }
+    }
+    let sampled = position(OPERATION, control, device, running)?;
     let mut runs: Vec<Vec<(f64, f64)>> = vec![vec![]; plan.clocks_mhz.len()];
     for repeat in 0..plan.repeats {
         let there = 0..plan.clocks_mhz.len();
@@ -60,13 +77,12 @@ pub fn sweep(
             std::thread::sleep(plan.settle);
             let span = running.span(format!("{clock_mhz} MHz"));
             let items = job(clock_mhz);
-            let spent = span.end();
+            let soon = span.end();
             drop(lock);
             check(OPERATION, "items", items, items > 0.0 && items.is_finite())?;
-            let energy = spent
-                .devices
-                .first()
-                .and_then(|(_, energy)| energy.as_ref());
+            std::thread::sleep(LINGER);
+            let spent = running.spent(soon.name, soon.window);
+            let energy = spent.devices[sampled].1.as_ref();
             let joules = energy
                 .map(|energy| energy.joules)
                 .ok_or(Error::Unavailable {
@@ -82,6 +98,28 @@ pub fn sweep(
     Ok(points
         .map(|(&clock_mhz, runs)| point(clock_mhz, &runs))
         .collect())
+}
+
+/// Gives the place of the controlled device among those that are sampled.
+fn position(
+    operation: &'static str,
+    control: &Nvml,
+    device: usize,
+    running: &Running,
+) -> Result<usize> {
+    let controlled = control.devices().get(device);
+    let sampled = running.newest().devices;
+    let is_it = |found: &crate::Device| match controlled {
+        Some(controlled) if controlled.uuid.is_some() => found.uuid == controlled.uuid,
+        Some(controlled) => found.pci.is_some() && found.pci == controlled.pci,
+        None => false,
+    };
+    let found = sampled.iter().position(is_it);
+    found.ok_or_else(|| Error::NoDevice {
+        operation,
+        selection: format!("GPU {device}, whose clock is to be set"),
+        n_devices: sampled.len(),
+    })
 }
 
 fn check(

@@ -1,7 +1,8 @@
 //! A trace: what devices told over a time, with what is needed to understand it later.
 
-use crate::{Device, Fault, Metric, Values};
+use crate::{Device, Fault, Metric, Result, Select, Values, energy};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::time::Duration;
 
 /// What was sampled.
@@ -13,14 +14,16 @@ pub struct Trace {
     pub source: String,
     /// When it began, in ns since 1970, by the machine's wall clock.
     pub began_unix_ns: u64,
-    /// The time between two rows of a device that was asked for.
+    /// The time between two rows of a device: what was asked for, or more where memory had no room.
     pub interval: Duration,
     /// The devices.
     pub devices: Vec<Device>,
     /// What they told.
     pub rows: Vec<Row>,
-    /// Regions of code, in the order of their starts.
+    /// Regions of code that were left, in the order of their starts.
     pub marks: Vec<Mark>,
+    /// How many more there were for which memory had no room.
+    pub n_marks_left_out: u64,
     /// What did not work, and how often.
     pub faults: Vec<FaultCount>,
     /// What sampling itself cost.
@@ -45,8 +48,8 @@ pub struct Mark {
     pub name: String,
     /// When it was entered.
     pub start: Duration,
-    /// When it was left; none while it runs, or if the trace ended before.
-    pub end: Option<Duration>,
+    /// When it was left.
+    pub end: Duration,
     /// In how many others it is.
     pub depth: usize,
 }
@@ -84,6 +87,59 @@ pub struct Overhead {
 }
 
 impl Trace {
+    /// Gives the same devices with other rows and without regions.
+    pub(crate) fn with_rows(&self, rows: Vec<Row>) -> Self {
+        Self {
+            source: self.source.clone(),
+            devices: self.devices.clone(),
+            marks: vec![],
+            faults: self.faults.clone(),
+            rows,
+            ..*self
+        }
+    }
+
+    /// Gives the rows of a window, and of as much time around it as its energy depends on.
+    pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Self {
+        let from = window.start.saturating_sub(energy::CONTEXT);
+        let to = window.end.saturating_add(energy::CONTEXT);
+        let first = self.rows.partition_point(|row| row.time < from);
+        let last = self.rows.partition_point(|row| row.time <= to);
+        self.with_rows(self.rows[first..last.max(first)].to_vec())
+    }
+
+    /// Gives the trace of one device's rows in a window, with the one before it and the one after it, and without regions.
+    #[must_use]
+    pub fn around(&self, device: usize, window: &Range<Duration>) -> Self {
+        let rows: Vec<Row> = self.of_device(device).copied().collect();
+        let first = rows.partition_point(|row| row.time <= window.start);
+        let last = rows.partition_point(|row| row.time < window.end);
+        let first = first.saturating_sub(1);
+        let last = (last + 1).clamp(first, rows.len());
+        self.with_rows(rows[first..last].to_vec())
+    }
+
+    /// Gives the trace of some devices only.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoDevice`] if the selection is empty.
+    pub fn of_selected(mut self, select: &Select) -> Result<Self> {
+        let selected = select.among(&self.devices)?;
+        let place = |device: usize| selected.iter().position(|&found| found == device);
+        self.rows.retain_mut(|row| {
+            let found = place(row.device);
+            row.device = found.unwrap_or_default();
+            found.is_some()
+        });
+        self.faults.retain_mut(|fault| {
+            let found = place(fault.device);
+            fault.device = found.unwrap_or_default();
+            found.is_some()
+        });
+        self.devices = selected.iter().map(|&i| self.devices[i].clone()).collect();
+        Ok(self)
+    }
+
     /// Gives a device's rows.
     pub fn of_device(&self, device: usize) -> impl Iterator<Item = &Row> + Clone + '_ {
         self.rows.iter().filter(move |row| row.device == device)
@@ -117,5 +173,37 @@ impl Trace {
                 count: 1,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_a_row_more_at_either_end_where_there_is_one() {
+        let row = |step: u32| Row {
+            device: step as usize % 2,
+            time: Duration::from_millis(50) * step,
+            values: Values::none(),
+        };
+        let trace = Trace {
+            rows: (0..20).map(row).collect(),
+            ..Trace::default()
+        };
+        let times = |from_ms, to_ms| {
+            let window = Duration::from_millis(from_ms)..Duration::from_millis(to_ms);
+            let rows = trace.around(1, &window).rows;
+            assert!(rows.iter().all(|row| row.device == 1));
+            rows.iter()
+                .map(|row| row.time.as_millis())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(times(200, 300), [150, 250, 350]);
+        assert_eq!(times(150, 350), [150, 250, 350]);
+        assert_eq!(times(0, 40), [50]);
+        assert_eq!(times(900, 9000), [850, 950]);
+        assert_eq!(times(9000, 9001), [950]);
+        assert!(times(9000, 1).is_empty());
     }
 }

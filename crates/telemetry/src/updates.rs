@@ -5,9 +5,15 @@
 //! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`, so each bracket,
 //! modulo the period, is an arc that holds the phase, and the arcs of many changes, whatever the rhythm of the reads,
 //! narrow it down. A sensor's clock wanders against ours, so each stretch of a few seconds has a phase of its own. Two
-//! equal readings in a row are no change and need none: they lie on the grid. Where reads are no more frequent than
-//! updates, each read stands for one. A period that is not known is found by going along the changes with each
-//! candidate.
+//! equal readings in a row are no change and need none: they lie on the grid. An update that no read saw before the
+//! next one is left out. Where reads are no more frequent than updates, each read stands for one. A period that is not
+//! known is found by going along the changes with each candidate.
+//! Reads cluster where regions of code begin and end. What is usual is therefore told by time and not by number: a
+//! thousand reads in a millisecond are one millisecond, and a pause counts for no more than a few reads.
+//! Cost: time and memory grow with the number of reads and not with the time that they span: there is no grid in a
+//! pause between two reads.
+
+use crate::Trace;
 
 /// A sensor's reading, at the update that made it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,9 +45,11 @@ pub(crate) const JITTER: f64 = 0.01;
 /// Changes that lie further apart, in periods, are not counted along the grid: the error of the period adds up.
 const MAX_STEPS: f64 = 20.0;
 /// Reads less frequent than this, in periods, miss updates.
-const SLOW_READS: f64 = 0.98;
+pub(crate) const SLOW_READS: f64 = 0.98;
 /// A pause between two reads, in the longer of period and usual interval, after which updates are missing.
-const PAUSE: f64 = 2.5;
+pub(crate) const PAUSE: f64 = 2.5;
+/// What times of an f64 may be off, in periods.
+const ROUNDING: f64 = 1e-6;
 /// Periods that are tried, each so much shorter than the one before.
 const PERIOD_STEP: f64 = 0.004;
 /// What a change off the grid counts against one on it, in nats.
@@ -57,10 +65,52 @@ const MIN_CHANGES: usize = 8;
 /// Changes that a period is looked for in; more only cost time.
 const MAX_CHANGES: usize = 600;
 
-/// Gives the median interval of reads, in s; 0 for fewer than two.
-pub(crate) fn read_interval_s(series: &[(f64, f64)]) -> f64 {
-    let gaps = series.windows(2).map(|pair| pair[1].0 - pair[0].0);
-    median(gaps.collect()).unwrap_or(0.0)
+/// Gives the median time between two reads, in s, weighed by time: a longer one counts as much as `longest_s`, and all
+/// count alike if that is 0; 0 for fewer than two reads.
+pub(crate) fn usual_gap_s(times_s: impl Iterator<Item = f64> + Clone, longest_s: f64) -> f64 {
+    let gaps = times_s.clone().skip(1).zip(times_s).map(|(b, a)| b - a);
+    let weighed = gaps.map(|gap_s| {
+        let is_alike = longest_s <= 0.0;
+        (gap_s, if is_alike { 1.0 } else { gap_s.min(longest_s) })
+    });
+    quantile(weighed.collect(), 0.5).unwrap_or(0.0)
+}
+
+/// Gives the usual time between two reads of a sensor with a period, in s; 0 for fewer than two.
+pub(crate) fn read_interval_s(series: &[(f64, f64)], period_s: f64) -> f64 {
+    usual_gap_s(series.iter().map(|read| read.0), PAUSE * period_s)
+}
+
+/// Gives the usual time between two rows of a device, in s: what was asked for, or more if there were fewer.
+pub(crate) fn row_interval_s(trace: &Trace, device: usize) -> f64 {
+    let asked_s = trace.interval.as_secs_f64();
+    let times_s = trace.of_device(device).map(|row| row.time.as_secs_f64());
+    usual_gap_s(times_s, asked_s).max(asked_s)
+}
+
+/// Gives the times that readings, (s, anything), hold, in s: until the next, or for the usual interval if that is a
+/// pause away or there is none.
+pub(crate) fn held_s(series: &[(f64, f64)], usual_s: f64) -> Vec<f64> {
+    let until = |pair: &[(f64, f64)]| match pair[1].0 - pair[0].0 {
+        gap_s if gap_s > PAUSE * usual_s => usual_s,
+        gap_s => gap_s.max(0.0),
+    };
+    let mut held: Vec<f64> = series.windows(2).map(until).collect();
+    held.extend(series.last().map(|_| usual_s));
+    held
+}
+
+/// Gives the number that a share of the weight of all, (number, weight), lies at or below; none without any weight.
+pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> {
+    weighed.retain(|&(_, weight)| weight > 0.0);
+    weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total: f64 = weighed.iter().map(|&(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let reached = weighed.iter().find(|&&(_, weight)| {
+        below += weight;
+        below > share * total
+    });
+    reached.or(weighed.last()).map(|&(number, _)| number)
 }
 
 /// Gives the median; of an even number, the upper of the two in the middle.
@@ -73,14 +123,13 @@ pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
 pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> Option<Period> {
     let mut changes = changes(series);
     changes.truncate(MAX_CHANGES);
-    let interval_s = read_interval_s(series);
-    if changes.len() < MIN_CHANGES || interval_s <= 0.0 {
+    if changes.len() < MIN_CHANGES {
         return None;
     }
-    let shortest_s = shortest_s.max(interval_s / SLOW_READS);
     // Every grid fits if it is fine enough. A change on a grid is worth what it excludes: ln(period / bracket).
     let widths = changes.iter().map(|change| change.by_s - change.after_s);
-    let width_s = median(widths.collect())?;
+    let width_s = median(widths.collect()).filter(|&width_s| width_s > 0.0)?;
+    let shortest_s = shortest_s.max(width_s / SLOW_READS);
     let (mut best, mut coarse_s, mut candidate_s) = (MIN_EVIDENCE, 0.0, longest_s);
     while candidate_s >= shortest_s {
         let off = misfit(&changes, candidate_s);
@@ -102,27 +151,37 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     Some(found)
 }
 
-/// Gives all updates from the first read to the last, in the order of their times.
+/// Gives the updates that were seen, from the first read to the last, in the order of their times.
 pub(crate) fn updates(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
-    let interval_s = read_interval_s(series);
-    let mut updates = if interval_s > SLOW_READS * period_s {
-        let per_read = |&(time_s, value): &(f64, f64)| Update {
-            time_s: time_s - 0.5 * period_s,
-            slack_s: 0.5 * period_s,
-            value,
-        };
-        series.iter().map(per_read).collect()
-    } else {
-        on_grid(series, period_s)
-    };
-    let longest_s = PAUSE * period_s.max(interval_s);
-    for pair in series.windows(2) {
-        let (from_s, to_s) = (pair[0].0, pair[1].0);
-        if to_s - from_s > longest_s {
-            updates.retain(|u| u.time_s <= from_s || u.time_s > to_s - period_s);
-        }
+    let interval_s = read_interval_s(series, period_s);
+    if interval_s <= SLOW_READS * period_s {
+        return on_grid(series, period_s, PAUSE * period_s.max(interval_s));
     }
-    updates
+    let per_read = |(time_s, value): (f64, f64)| Update {
+        time_s: time_s - 0.5 * period_s,
+        slack_s: 0.5 * period_s,
+        value,
+    };
+    spaced(series, interval_s).map(per_read).collect()
+}
+
+/// Gives reads that lie about an interval apart: of those that cluster, the ones nearest to it.
+fn spaced(series: &[(f64, f64)], interval_s: f64) -> impl Iterator<Item = (f64, f64)> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let &read = series.get(next)?;
+        next += 1;
+        let due_s = read.0 + interval_s;
+        let off_s = |i: usize| series.get(i).map(|later| (later.0 - due_s).abs());
+        while off_s(next + 1) <= off_s(next) && off_s(next + 1).is_some() {
+            next += 1;
+        }
+        // A read right after another at the end of all tells of no other update.
+        if off_s(next) > Some(0.5 * interval_s) && series.get(next).is_some_and(|r| r.0 < due_s) {
+            next += 1;
+        }
+        Some(read)
+    })
 }
 
 fn changes(series: &[(f64, f64)]) -> Vec<Bracket> {
@@ -250,45 +309,101 @@ fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     }
 }
 
-/// Gives the updates of reads that are more frequent.
-fn on_grid(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
-    let (Some(&first), Some(&last)) = (series.first(), series.last()) else {
+/// Gives the updates of reads that are more frequent, without looking for any in pauses of more than a time.
+fn on_grid(series: &[(f64, f64)], period_s: f64, pause_s: f64) -> Vec<Update> {
+    let Some(&first) = series.first() else {
         return vec![];
     };
     let changes = changes(series);
     let reach_s = f64::max(BLOCK * period_s, BLOCK_S);
-    let mut updates: Vec<Update> = vec![];
-    let mut next_read = 0;
-    let (mut start_s, mut phase) = (first.0, (first.0 - 0.5 * period_s, 0.5 * period_s));
-    while start_s <= last.0 {
-        let end_s = start_s + reach_s;
-        let from = changes.partition_point(|c| c.by_s < start_s - 0.5 * reach_s);
-        let to = changes.partition_point(|c| c.after_s < end_s + 0.5 * reach_s);
-        phase = vote(&changes[from..to], period_s).unwrap_or(phase);
-        let (phase_s, slack_s) = phase;
-        // The newest update at the first read was up to a period before.
-        let at_least_s = updates
-            .last()
-            .map_or(first.0 - period_s, |u| u.time_s + 0.5 * period_s);
-        let mut time_s = phase_s + ((at_least_s - phase_s) / period_s).ceil() * period_s;
-        while time_s <= end_s.min(last.0) {
-            let middle_s = time_s + 0.5 * period_s;
-            while next_read + 1 < series.len()
-                && (series[next_read + 1].0 - middle_s).abs()
-                    <= (series[next_read].0 - middle_s).abs()
-            {
-                next_read += 1;
+    let mut grid = Grid {
+        period_s,
+        phase: (first.0 - 0.5 * period_s, 0.5 * period_s),
+        updates: vec![],
+    };
+    let mut block_end_s = f64::NEG_INFINITY;
+    for run in series.chunk_by(|a, b| b.0 - a.0 <= pause_s) {
+        let (mut start_s, last_s) = (run[0].0, run[run.len() - 1].0);
+        // Counted, since at times far from zero a block is less than the spacing of numbers.
+        for _ in 0..=count((last_s - start_s) / reach_s) + 1 {
+            if start_s >= block_end_s {
+                block_end_s = start_s + reach_s;
+                let from = changes.partition_point(|c| c.by_s < start_s - 0.5 * reach_s);
+                let to = changes.partition_point(|c| c.after_s < block_end_s + 0.5 * reach_s);
+                let of_block = changes.get(from..to).unwrap_or_default();
+                grid.phase = vote(of_block, period_s).unwrap_or(grid.phase);
             }
-            updates.push(Update {
-                time_s,
-                slack_s,
-                value: series[next_read].1,
-            });
+            grid.fill(run, block_end_s.min(last_s));
+            if block_end_s > last_s {
+                break;
+            }
+            start_s = block_end_s;
+        }
+    }
+    grid.updates
+}
+
+/// Updates that have been found, and where the next ones lie.
+struct Grid {
+    period_s: f64,
+    /// The time of any update, and how far it may be off.
+    phase: (f64, f64),
+    updates: Vec<Update>,
+}
+
+impl Grid {
+    /// Adds updates until a time, with the reads of a run nearest to half a period after them, if these saw them.
+    fn fill(&mut self, run: &[(f64, f64)], end_s: f64) {
+        let (period_s, (phase_s, slack_s)) = (self.period_s, self.phase);
+        // The newest update at the first read was up to a period before.
+        let oldest_s = run[0].0 - period_s;
+        let next_s = self.updates.last().map(|u| u.time_s + 0.5 * period_s);
+        let at_least_s = next_s.map_or(oldest_s, |next_s| next_s.max(oldest_s));
+        let mut time_s = phase_s + ((at_least_s - phase_s) / period_s).ceil() * period_s;
+        let mut nearest = run
+            .partition_point(|read| read.0 < time_s)
+            .saturating_sub(1);
+        // Counted, since numbers may be so large that a period is lost in them.
+        for _ in 0..=count((end_s - time_s) / period_s + 1.0) {
+            if time_s > end_s {
+                break;
+            }
+            let middle_s = time_s + 0.5 * period_s;
+            let off_s = |read: usize| (run[read].0 - middle_s).abs();
+            while nearest + 1 < run.len() && off_s(nearest + 1) <= off_s(nearest) {
+                nearest += 1;
+            }
+            // Reads that follow each other sooner than updates see all of them. Where one is missing, a read that may
+            // have come before or after another update tells of neither.
+            let gap_s = |to: usize| run.get(to).map_or(0.0, |read| read.0 - run[to - 1].0);
+            let before_s = if nearest > 0 { gap_s(nearest) } else { 0.0 };
+            let is_late = before_s.max(gap_s(nearest + 1)) > SLOW_READS * period_s;
+            let margin_s = if is_late {
+                slack_s
+            } else {
+                -ROUNDING * period_s
+            };
+            let is_seen = off_s(nearest) + margin_s <= 0.5 * period_s;
+            if is_seen && self.updates.last().is_none_or(|last| last.time_s < time_s) {
+                self.updates.push(Update {
+                    time_s,
+                    slack_s,
+                    value: run[nearest].1,
+                });
+            }
             time_s += period_s;
         }
-        start_s = end_s;
     }
-    updates
+}
+
+/// Gives how many whole ones are in a number, none if it is negative or NaN.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates at both ends, and no number gives none"
+)]
+fn count(number: f64) -> usize {
+    number as usize
 }
 
 /// Finds the phase that most brackets have an update at, and how far it may be off; none without changes.
@@ -328,6 +443,7 @@ fn vote(changes: &[Bracket], period_s: f64) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::synthetic::{Program, Sensor};
+    use crate::testdata::Random;
 
     fn read(sensor: &Sensor, program: &Program, every_s: f64, until_s: f64) -> Vec<(f64, f64)> {
         let mut series = vec![];
@@ -380,6 +496,80 @@ mod tests {
                 .iter()
                 .all(|update| (update.value - 80.0).abs() < 1e-9)
         );
+    }
+
+    #[test]
+    fn rows_that_lie_far_apart_cost_no_more_than_rows() {
+        let mut random = Random(1);
+        let load = Program::square(0.0, 1.0, 0.37, 0.4);
+        let mut damaged = vec![];
+        for far_s in [1e3, 1e7, 1e11, 1e15, 1e19] {
+            let mut series = read(&Sensor::of(crate::SensorClass::Fast), &load, 0.005, 4.0);
+            let n = series.len();
+            for (i, read) in series.iter_mut().enumerate().skip(n / 2) {
+                read.0 += far_s * (1.0 + 1e-3 * (i / 100) as f64);
+            }
+            damaged.push(series);
+        }
+        for longest in [-3.0, -1.0, 3.0, 12.0] {
+            let mut time_s = 0.0;
+            let mut read = |_| {
+                time_s += 10.0_f64.powf(random.between(-6.0, longest));
+                (time_s, random.between(0.0, 9.0).round())
+            };
+            damaged.push((0..100_000).map(&mut read).collect());
+        }
+        for series in &mut damaged {
+            series.dedup_by(|next, last| next.0 <= last.0);
+            for period_s in [1e-9, 0.000_976, 0.02, 0.1, 0.73] {
+                let found = updates(series, period_s);
+                assert!(
+                    found.len() <= 4 * series.len(),
+                    "{period_s}: {}",
+                    found.len()
+                );
+                assert!(found.windows(2).all(|two| two[0].time_s < two[1].time_s));
+            }
+        }
+    }
+
+    #[test]
+    fn an_update_that_no_read_saw_is_left_out() {
+        let load = Program::square(50.0, 250.0, 0.73, 0.6);
+        let sensor = Sensor {
+            phase_s: 0.0371,
+            ..Sensor::of(crate::SensorClass::FullTime)
+        };
+        let mut series = read(&sensor, &load, 0.05, 10.0);
+        series.retain(|&(time_s, _)| !(4.12..4.26).contains(&time_s));
+        let found = updates(&series, 0.1);
+        // Updates at 4.1371, of which nobody knows, and 4.2371, which the read at 4.3 saw.
+        let after = found.iter().find(|u| u.time_s > 4.1).unwrap();
+        assert!(after.time_s > 4.2, "{after:?}");
+        for update in &found[2..found.len() - 1] {
+            let told_w = sensor.told_w(&load, update.time_s + 0.05);
+            assert!((update.value - told_w).abs() < 1e-9, "{update:?} {told_w}");
+        }
+    }
+
+    #[test]
+    fn reads_that_cluster_do_not_change_what_is_usual() {
+        let load = Program::square(50.0, 250.0, 0.73, 0.6);
+        let sensor = Sensor::of(crate::SensorClass::FullTime);
+        let mut series = vec![];
+        for (time_s, _) in read(&sensor, &load, 0.03, 30.0) {
+            let times_s = (0..20).map(|i| time_s + 1e-6 * f64::from(i));
+            series.extend(times_s.map(|time_s| (time_s, sensor.told_w(&load, time_s))));
+        }
+        assert!((read_interval_s(&series, 0.1) - 0.03).abs() < 1e-4);
+        let found = period(&series, 0.004, 2.0).unwrap();
+        assert!((found.period_s - 0.1).abs() < 0.005, "{found:?}");
+        // Every second row of a slow sampler is one of a region's edges.
+        let mut slow = read(&sensor, &load, 0.3, 30.0);
+        let edges: Vec<_> = slow.iter().map(|&(time_s, w)| (time_s + 1e-5, w)).collect();
+        slow.extend(edges);
+        slow.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert_eq!(updates(&slow, 0.1).len(), slow.len() / 2);
     }
 
     #[test]

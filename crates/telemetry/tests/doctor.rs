@@ -6,7 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 use support::{Fake, fake};
 use telemetry::doctor::{Finding, Places, State, examine};
-use telemetry::synthetic::{Board, Scenario};
+use telemetry::synthetic::{Architecture, Board, FaultRule, Scenario};
+
+/// What NVIDIA's image of CUDA 12.2 asks for, but for the brands between.
+const CUDA_12_2: &str = "cuda>=12.2 brand=tesla,driver>=470,driver<471 \
+    brand=unknown,driver>=470,driver<471 brand=tesla,driver>=525,driver<526";
 
 /// Gives a folder with these files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -69,14 +73,14 @@ fn both_failures_of_the_source_are_diagnosed() {
     );
     let findings = examine(&Places {
         toolkits: vec!["/nowhere".into(), toolkit.clone()],
-        image: Some("cuda>=12.2 driver>=470".to_owned()),
+        image: Some(CUDA_12_2.to_owned()),
         frameworks: vec![("torch".to_owned(), "2.0.0+cu118".to_owned())],
         ..places()
     });
     fs::remove_dir_all(toolkit).expect("a folder of the test's own");
     for (id, said) in [
         ("cuda.driver", "needs driver 525"),
-        ("cuda.image", "asks for CUDA 12.2"),
+        ("cuda.image", "asks for cuda>=12.2"),
         ("cuda.framework.torch", "built for 11.8"),
     ] {
         let finding = find(&findings, id);
@@ -127,5 +131,136 @@ fn a_machine_with_nothing_has_no_fault() {
             .iter()
             .all(|finding| finding.state == State::Missing),
         "{findings:?}"
+    );
+}
+
+#[test]
+fn a_library_that_is_there_and_does_not_work_is_a_fault_with_its_fix() {
+    for (code, fix) in [
+        (4, "/dev/nvidia"),
+        (9, "modprobe nvidia"),
+        (18, "restart the machine"),
+        (999, "dmesg"),
+    ] {
+        let rule = FaultRule::of_symbol("nvmlInit*", code);
+        let _fake = Fake::play(&Scenario::default().with_fault(rule));
+        let findings = examine(&places());
+        let nvml = find(&findings, "nvml");
+        assert_eq!(nvml.state, State::Failed, "{code}");
+        assert!(nvml.detail.contains(fix), "{code}: {}", nvml.detail);
+    }
+    let no_library = folder("no-library", &[("libnvidia-ml.so.1", "not one")]);
+    let findings = examine(&Places {
+        nvml: Some(no_library.join("libnvidia-ml.so.1")),
+        ..places()
+    });
+    fs::remove_dir_all(no_library).expect("a folder of the test's own");
+    assert_eq!(find(&findings, "nvml").state, State::Failed);
+}
+
+#[test]
+fn a_gpu_that_cannot_be_reached_is_one_fault_and_leaves_the_others_as_they_are() {
+    let handle_of_first = |code| FaultRule {
+        gpu: Some(0),
+        ..FaultRule::of_symbol("nvmlDeviceGetHandleBy*", code)
+    };
+    for rule in [
+        handle_of_first(4),
+        handle_of_first(15),
+        FaultRule::lost(0, 0),
+    ] {
+        let _fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(rule.clone()));
+        let findings = examine(&places());
+        let of_first: Vec<&Finding> = findings
+            .iter()
+            .filter(|finding| finding.id.starts_with("gpu.0."))
+            .collect();
+        assert_eq!(of_first.len(), 1, "{rule:?}: {of_first:?}");
+        assert_eq!(of_first[0].id, "gpu.0.device");
+        assert_eq!(of_first[0].state, State::Failed, "{rule:?}");
+        assert_eq!(find(&findings, "gpu.1.device").state, State::Found);
+        assert_eq!(find(&findings, "gpu.1.metrics").state, State::Found);
+    }
+}
+
+#[test]
+fn an_image_starts_by_any_of_its_alternatives_and_on_every_gpu() {
+    let v100_on = |driver| Scenario::of(&[Board::V100]).on_driver(driver);
+    let mixed = Scenario::of(&[Board::V100, Board::Rtx3090]).on_driver("470.57.02");
+    let v100_without_brand =
+        v100_on("470.57.02").with_fault(FaultRule::of_symbol("nvmlDeviceGetBrand", 3));
+    for (scenario, expected) in [
+        (v100_on("470.57.02"), State::Found),
+        (v100_on("510.47.03"), State::Failed),
+        (v100_on("535.54.03"), State::Found),
+        (mixed, State::Failed),
+        (v100_without_brand, State::Warning),
+        (Scenario::of(&[]).on_driver("535.54.03"), State::Found),
+    ] {
+        let _fake = Fake::play(&scenario);
+        let findings = examine(&Places {
+            image: Some(CUDA_12_2.to_owned()),
+            ..places()
+        });
+        let image = find(&findings, "cuda.image");
+        assert_eq!(image.state, expected, "{scenario:?}: {}", image.detail);
+    }
+}
+
+#[test]
+fn a_framework_is_held_against_the_driver_with_a_toolkit_and_without() {
+    let _fake = Fake::play(&Scenario::default().on_driver("510.47.03"));
+    let toolkit = folder("older", &[("version.txt", "CUDA Version 11.6.2\n")]);
+    for toolkits in [vec![], vec![toolkit.clone()]] {
+        let has_toolkit = !toolkits.is_empty();
+        let findings = examine(&Places {
+            toolkits,
+            frameworks: vec![
+                ("torch".to_owned(), "2.6.0+cu124".to_owned()),
+                ("jaxlib".to_owned(), "0.4.7+cu118".to_owned()),
+            ],
+            ..places()
+        });
+        let torch = find(&findings, "cuda.framework.torch.driver");
+        assert_eq!(torch.state, State::Failed);
+        assert!(torch.detail.contains("12.4 needs driver 525"), "{torch:?}");
+        let jaxlib = find(&findings, "cuda.framework.jaxlib.driver");
+        assert_eq!(jaxlib.state, State::Found);
+        let of_toolkit = findings
+            .iter()
+            .any(|finding| finding.id == "cuda.framework.torch");
+        assert_eq!(of_toolkit, has_toolkit);
+    }
+    fs::remove_dir_all(toolkit).expect("a folder of the test's own");
+}
+
+#[test]
+fn a_cuda_that_nothing_is_known_of_is_a_warning() {
+    let _fake = Fake::play(&Scenario::default());
+    let toolkit = folder(
+        "newer",
+        &[("version.json", r#"{"cuda": {"version": "14.0.1"}}"#)],
+    );
+    let findings = examine(&Places {
+        toolkits: vec![toolkit.clone()],
+        ..places()
+    });
+    fs::remove_dir_all(toolkit).expect("a folder of the test's own");
+    let driver = find(&findings, "cuda.driver");
+    assert_eq!(driver.state, State::Warning);
+    assert!(driver.detail.contains("not known"), "{driver:?}");
+}
+
+#[test]
+fn a_sensor_that_no_table_knows_names_the_command_that_measures_it() {
+    let mut scenario = Scenario::default();
+    scenario.gpus[0].architecture = Architecture::Maxwell;
+    let _fake = Fake::play(&scenario);
+    let findings = examine(&places());
+    let sensor = find(&findings, "gpu.0.sensor");
+    assert_eq!(sensor.state, State::Warning);
+    assert!(
+        sensor.detail.contains("trace --interval 10ms"),
+        "{sensor:?}"
     );
 }

@@ -35,7 +35,7 @@ n.nvmlShutdown()
 #[test]
 fn python_sees_what_rust_sees() -> std::io::Result<()> {
     let Some(python) = std::env::var_os("FAKE_NVML_PYTHON") else {
-        eprintln!("skipped: FAKE_NVML_PYTHON names no Python with nvidia-ml-py and nvitop");
+        support::skip("FAKE_NVML_PYTHON names no Python with nvidia-ml-py and nvitop");
         return Ok(());
     };
     let mut scenario = Scenario::of(&[Board::T4, Board::Rtx3090]);

@@ -52,7 +52,7 @@ fn trace() -> Trace {
         marks: vec![Mark {
             name: "a, \"b\"; #c".to_owned(),
             start: Duration::from_millis(300),
-            end: Some(Duration::from_millis(900)),
+            end: Duration::from_millis(900),
             depth: 1,
         }],
         faults: vec![FaultCount {
@@ -66,6 +66,7 @@ fn trace() -> Trace {
             ticks: 20,
             ..Overhead::default()
         }),
+        ..Trace::default()
     }
 }
 
@@ -100,6 +101,8 @@ fn a_chrome_trace_has_counters_and_regions_on_one_clock() {
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
     assert_eq!(read.trace.devices, trace.devices);
     assert_eq!(read.trace.marks, trace.marks);
+    assert_eq!(read.trace.faults, trace.faults);
+    assert_eq!(read.trace.overhead, trace.overhead);
     for metric in [
         Metric::PowerInstant,
         Metric::Energy,
@@ -147,6 +150,15 @@ fn the_seed_dialect_is_the_scripts() {
         time,
         values,
     });
+    // The driver was loaded anew, and counts from zero; the first reading may as well be a wrong one.
+    for (round, told_j) in [(2, 100.0), (3, 150.0)] {
+        values.set(Metric::Energy, told_j);
+        trace.rows.push(Row {
+            device: 0,
+            time: round * time,
+            values,
+        });
+    }
     let text = format::write(&trace, Dialect::Seed);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
@@ -156,6 +168,8 @@ fn the_seed_dialect_is_the_scripts() {
              Mem Cons [% max];Energy [kJ]",
             "1700000000.123457;34;50;97;12;25;0",
             "1700000000.223457;34;50;;12;25;1.5",
+            "1700000000.323457;34;50;;12;25;1.5",
+            "1700000000.423457;34;50;;12;25;1.65",
         ]
     );
     let limits = Limits {
@@ -165,9 +179,12 @@ fn the_seed_dialect_is_the_scripts() {
     let read = format::read_seed(text.as_bytes(), limits).unwrap().trace;
     assert_eq!(
         read.series(0, Metric::PowerDraw),
-        [(0.0, 35.0), (0.1, 35.0)]
+        [(0.0, 35.0), (0.1, 35.0), (0.2, 35.0), (0.3, 35.0)]
     );
-    assert_eq!(read.series(0, Metric::Energy), [(0.0, 0.0), (0.1, 1500.0)]);
+    assert_eq!(
+        read.series(0, Metric::Energy),
+        [(0.0, 0.0), (0.1, 1500.0), (0.2, 1500.0), (0.3, 1650.0)]
+    );
     assert_eq!(read.series(0, Metric::MemoryUsed)[0].1, 4e9);
     // Without limits there are no watts, rather than wrong ones.
     let bare = format::read(text.as_bytes()).unwrap().trace;

@@ -146,6 +146,78 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
 }
 
 #[test]
+fn a_gpu_that_is_lost_for_good_is_looked_for_ever_less_often() {
+    let lost = FaultRule::lost(1, 2000);
+    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(lost));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let before = fake.calls("nvmlInit_v2");
+    for tenth in 0..6000 {
+        assert!(at(&fake, &mut nvml, 0, tenth * 100).faults.is_empty());
+        let _ = at(&fake, &mut nvml, 1, tenth * 100);
+    }
+    // After 1, 2, 4, … 64 s, and every 64 s from then on: 14 times in ten minutes.
+    let looks = fake.calls("nvmlInit_v2") - before;
+    assert_eq!(looks, 14);
+}
+
+#[test]
+fn a_gpu_that_is_found_and_says_nothing_is_looked_for_ever_less_often() {
+    let silent = FaultRule {
+        gpu: Some(1),
+        from_ms: 2000,
+        ..FaultRule::of_symbol("nvmlDeviceGetPowerUsage", 15)
+    };
+    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(silent));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let before = fake.calls("nvmlInit_v2");
+    for tenth in 0..6000 {
+        assert!(at(&fake, &mut nvml, 0, tenth * 100).faults.is_empty());
+        let _ = at(&fake, &mut nvml, 1, tenth * 100);
+    }
+    let looks = fake.calls("nvmlInit_v2") - before;
+    assert!((10..=14).contains(&looks), "{looks}");
+}
+
+#[test]
+fn a_gpu_that_is_lost_for_good_delays_no_other() {
+    let for_good = FaultRule::lost(0, 1000);
+    let for_a_time = FaultRule {
+        until_init: true,
+        ..FaultRule::lost(1, 300_000)
+    };
+    let scenario = Scenario::of(&[Board::T4, Board::A100, Board::H100]);
+    let fake = Fake::play(&scenario.with_fault(for_good).with_fault(for_a_time));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let mut blind = 0;
+    for tenth in 0..4000 {
+        let _ = at(&fake, &mut nvml, 0, tenth * 100);
+        blind += usize::from(!at(&fake, &mut nvml, 1, tenth * 100).faults.is_empty());
+        assert!(at(&fake, &mut nvml, 2, tenth * 100).faults.is_empty());
+    }
+    assert!((1..=11).contains(&blind), "{blind} tenths of a second");
+}
+
+#[test]
+fn a_gpu_that_may_not_be_opened_is_a_device_with_that_fault() {
+    let refused = FaultRule {
+        gpu: Some(1),
+        ..FaultRule::of_symbol("nvmlDeviceGetHandleByIndex*", 4)
+    };
+    let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(refused));
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let device = &nvml.devices()[1];
+    let is_refused = |c: &telemetry::Capability| c.fault == Some(Fault::NoPermission);
+    assert!(device.capabilities.iter().all(is_refused), "{device:?}");
+    let before = fake.calls("nvmlInit_v2");
+    for second in 0..100 {
+        assert!(at(&fake, &mut nvml, 0, second * 1000).faults.is_empty());
+        let reading = at(&fake, &mut nvml, 1, second * 1000);
+        assert!(reading.faults.is_empty() && reading.values == telemetry::Values::none());
+    }
+    assert_eq!(fake.calls("nvmlInit_v2"), before);
+}
+
+#[test]
 fn a_driver_that_goes_and_comes_back_is_waited_for() {
     let gone = FaultRule {
         from_ms: 1000,

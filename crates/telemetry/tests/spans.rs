@@ -4,9 +4,10 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use support::{Fake, work_for};
+use std::time::{Duration, Instant};
+use support::{Fake, Shared, work_for};
 use telemetry::analysis::dvfs;
+use telemetry::format::{self, Dialect, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::{Action, Board, Gpu, Program, Quantity, Scenario, Synthetic};
 use telemetry::{Error, Plan, Sampler, Spent, measure_by, sweep};
@@ -43,7 +44,7 @@ fn the_energy_of_a_region_is_that_of_its_time() {
         .collect();
     assert_eq!(names, [("outer", 0), ("inner", 1)]);
     for (mark, at_once) in trace.marks.iter().zip([outer, inner]) {
-        let later = Spent::of_mark(&trace, mark).unwrap();
+        let later = Spent::of_mark(&trace, mark);
         assert_eq!(later.window, at_once.window);
         let truth = WATTS * later.duration().as_secs_f64();
         for spent in [&at_once, &later] {
@@ -70,19 +71,67 @@ fn work_is_waited_for_before_both_readings() {
     drop(span);
     assert_eq!(waits.load(Ordering::Relaxed), 2);
     let trace = running.stop().trace;
-    assert!(trace.marks[0].end.is_some());
+    assert_eq!(trace.marks.len(), 1);
     // The rows at both ends are there, beside those of the rounds.
     let is_at = |time| trace.rows.iter().any(|row| row.time >= time);
     assert!(is_at(trace.marks[0].start) && trace.rows.len() >= 4);
 }
 
 #[test]
-fn a_region_that_is_not_left_has_no_energy() {
+fn regions_are_kept_when_they_are_left_in_the_order_in_which_they_began() {
     let running = sampler().start().unwrap();
-    let span = running.span("endless");
-    let trace = running.look(Clone::clone);
-    assert_eq!(Spent::of_mark(&trace, &trace.marks[0]), None);
-    drop(span);
+    let (long, early) = (running.span("long"), running.span("early"));
+    assert!(running.look(|trace| trace.marks.is_empty()));
+    drop(early);
+    drop(running.span("late"));
+    drop(long);
+    let trace = running.stop().trace;
+    let said: Vec<_> = trace
+        .marks
+        .iter()
+        .map(|m| (m.name.as_str(), m.depth))
+        .collect();
+    assert_eq!(said, [("long", 0), ("early", 1), ("late", 1)]);
+}
+
+#[test]
+fn any_number_of_regions_fits_into_memory() {
+    const REGIONS: u64 = 10_000;
+    let file = Shared::default();
+    let running = sampler()
+        .capacity(1000)
+        .to(Writer::new(Dialect::Csv, file.clone()))
+        .start()
+        .unwrap();
+    let begun = Instant::now();
+    for _ in 0..REGIONS {
+        drop(running.span("short"));
+    }
+    // The last one costs as little as the first: 10,000 take well below a millisecond each.
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    let whole = running.span("whole");
+    work_for(Duration::from_millis(300));
+    let window = whole.end().window;
+    let trace = running.stop().trace;
+    assert!(
+        trace.rows.len() <= 1000
+            && trace.marks.len() as u64 + trace.n_marks_left_out == REGIONS + 1
+    );
+    // Regions did not crowd out the rounds.
+    let seconds = trace.duration().as_secs_f64();
+    assert!(
+        trace.interval.as_secs_f64() <= (8.0 * seconds / 1000.0).max(0.01),
+        "{:?}",
+        trace.interval
+    );
+    assert!(trace.energy(0, window).is_some());
+    let written = format::read(&file.bytes()).unwrap().trace;
+    assert_eq!(written.marks.len() as u64, REGIONS + 1);
+    assert!(written.rows.len() as u64 > 2 * REGIONS);
 }
 
 #[test]
@@ -198,6 +247,74 @@ fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
     assert!(!fake.is_locked(0));
 }
 
+/// Names to a copy of this test the file by which it says that its job runs.
+#[cfg(unix)]
+const STARTED: &str = "TELEMETRY_TEST_SWEEPS";
+
+/// Sweeps until somebody asks it to end, and ends with code 0 if the clock was locked and is not any more.
+#[cfg(unix)]
+fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
+    let fake = Fake::play(&table());
+    fake.use_real_time();
+    let control = Nvml::open_at(&support::fake()).expect("the fake opens");
+    let sampled = Nvml::open_at(&support::fake()).expect("the fake opens");
+    let running = Sampler::new(sampled).start().expect("it can be sampled");
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())
+        .expect("a signal can be caught");
+    let plan = Plan {
+        clocks_mhz: control.sm_clocks(0).expect("it has clocks")[..1].to_vec(),
+        repeats: 1000,
+        settle: Duration::ZERO,
+    };
+    let was_locked = AtomicUsize::new(0);
+    let job = |_| {
+        was_locked.fetch_add(usize::from(fake.is_locked(0)), Ordering::Relaxed);
+        std::fs::write(started, "").expect("a file of the test's own");
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        1.0
+    };
+    let ended = sweep(
+        &control,
+        0,
+        &running,
+        &plan,
+        || stop.load(Ordering::Relaxed),
+        job,
+    );
+    let is_fine = matches!(ended, Err(Error::Cancelled { .. }))
+        && was_locked.load(Ordering::Relaxed) == 1
+        && !fake.is_locked(0);
+    std::process::exit(i32::from(!is_fine))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_clock_is_reset_when_a_signal_ends_the_sweep() {
+    if let Some(started) = std::env::var_os(STARTED) {
+        sweep_until_asked_to_end(started.as_ref());
+    }
+    let name = format!("telemetry-sweeps-{}", std::process::id());
+    let started = std::env::temp_dir().join(name);
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_clock_is_reset_when_a_signal_ends_the_sweep"])
+        .env(STARTED, &started)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !started.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let status = child.wait().unwrap();
+    std::fs::remove_file(started).unwrap();
+    assert!(status.success(), "{status}");
+}
+
 #[test]
 fn who_may_not_set_clocks_is_told_so() {
     let mut scenario = table();
@@ -207,4 +324,7 @@ fn who_may_not_set_clocks_is_told_so() {
     let error = control.lock_sm_clock(0, 1000).unwrap_err();
     assert!(error.to_string().contains("no permission"), "{error}");
     assert!(!fake.is_locked(0));
+    // What somebody else locked is not reset by who was refused.
+    let resets = |action: &Action| format!("{action:?}").contains("Reset");
+    assert!(!fake.actions().iter().any(resets), "{:?}", fake.actions());
 }

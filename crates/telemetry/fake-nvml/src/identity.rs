@@ -46,8 +46,12 @@ extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, handle: Out<Handle>) -> Code
     let symbol = "nvmlDeviceGetHandleByUUID";
     on_system(symbol, |asked| {
         let uuid = uuid.read()?;
-        let mut indices = 0..asked.model.gpus().len();
-        let index = indices.find(|&index| asked.model.uuid(index) == uuid);
+        let n_gpus = asked.model.gpus().len();
+        // As NVIDIA's header has it, this call fails if any GPU has fallen off the bus.
+        for index in 0..n_gpus {
+            refuse(asked.model, symbol, Some(index), asked.now_s)?;
+        }
+        let index = (0..n_gpus).find(|&index| asked.model.uuid(index) == uuid);
         found(symbol, &asked, index.ok_or(Code::NOT_FOUND)?, handle)
     })
 }
@@ -111,6 +115,13 @@ extern "C" fn nvmlDeviceGetArchitecture(device: Handle, architecture: Out<u32>) 
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetBrand(device: Handle, brand: Out<u32>) -> Code {
+    on_gpu("nvmlDeviceGetBrand", device, |asked| {
+        brand.put(brand_of(&asked.gpu().gpu().name))
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetNumGpuCores(device: Handle, n_cores: Out<u32>) -> Code {
     on_gpu("nvmlDeviceGetNumGpuCores", device, |asked| {
         n_cores.put(asked.gpu().gpu().n_cores)
@@ -122,6 +133,14 @@ extern "C" fn nvmlDeviceGetMemoryBusWidth(device: Handle, bits: Out<u32>) -> Cod
     on_gpu("nvmlDeviceGetMemoryBusWidth", device, |asked| {
         bits.put(asked.gpu().gpu().memory_bus_bits)
     })
+}
+
+/// Gives the value of `nvmlBrandType_t` of a product, which old names contain and new ones no longer do.
+fn brand_of(name: &str) -> u32 {
+    const BRANDS: [(&str, u32); 2] = [("Tesla", 2), ("GeForce", 5)];
+    const NVIDIA: u32 = 14;
+    let found = BRANDS.iter().find(|(word, _)| name.contains(word));
+    found.map_or(NVIDIA, |(_, brand)| *brand)
 }
 
 fn device_count(symbol: &'static str, count: Out<u32>) -> Code {

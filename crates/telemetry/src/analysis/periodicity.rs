@@ -9,7 +9,7 @@
 //! found frequency is the fundamental. Its place is then refined on the sum of the first harmonics.
 //! Limits: periods from four samples to a fifth of the trace.
 
-use crate::updates::{median, read_interval_s};
+use crate::updates::{median, usual_gap_s};
 use std::f64::consts::{LN_2, TAU};
 
 /// A period that power keeps to.
@@ -54,7 +54,12 @@ const N_HARMONICS: i32 = 3;
 /// Times must rise; the interval need not be constant.
 #[must_use]
 pub fn periodicity(series: &[(f64, f64)]) -> Option<Periodicity> {
-    let (step_s, samples) = even(series)?;
+    periodicity_of(series, 0.0)
+}
+
+/// Does the same for a series that was sampled so often, in s, with more readings here and there.
+pub(super) fn periodicity_of(series: &[(f64, f64)], usual_s: f64) -> Option<Periodicity> {
+    let (step_s, samples) = even(series, usual_s)?;
     let lines = spectrum(&samples);
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let (n, length) = (samples.len() as f64, lines.len() as f64 * 2.0);
@@ -82,7 +87,8 @@ pub fn periodicity(series: &[(f64, f64)]) -> Option<Periodicity> {
     }
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let cycles = refine(&samples, found as f64 / length, 1.0 / length);
-    let (duty, levels_w) = levels(&samples);
+    let alike: Vec<(f64, f64)> = samples.iter().map(|&watts| (watts, 1.0)).collect();
+    let (duty, levels_w) = levels(&alike);
     Some(Periodicity {
         period_s: step_s / cycles,
         duty,
@@ -92,17 +98,17 @@ pub fn periodicity(series: &[(f64, f64)]) -> Option<Periodicity> {
     })
 }
 
-/// Divides power into low and high; gives the share of high and both means.
-pub(super) fn levels(watts: &[f64]) -> (f64, (f64, f64)) {
-    let extremes = |f: fn(f64, f64) -> f64, from| watts.iter().copied().fold(from, f);
+/// Divides power, (W, weight), into low and high; gives the share of high and both means.
+pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
+    let extremes = |f: fn(f64, f64) -> f64, from| watts.iter().map(|w| w.0).fold(from, f);
     let (mut low, mut high) = (extremes(f64::min, f64::INFINITY), extremes(f64::max, 0.0));
     let mut share = 1.0;
     // Lloyd's algorithm for two means settles within a few rounds in one dimension.
     for _ in 0..20 {
         let middle = 0.5 * (low + high);
         let mean = |is_high: bool| {
-            let part = watts.iter().filter(|&&w| (w > middle) == is_high);
-            let (sum, n) = part.fold((0.0, 0.0), |(sum, n), w| (sum + w, n + 1.0));
+            let part = watts.iter().filter(|&&(w, _)| (w > middle) == is_high);
+            let (sum, n) = part.fold((0.0, 0.0), |(sum, n), (w, k)| (sum + k * w, n + k));
             (n > 0.0).then(|| (sum / n, n))
         };
         let (Some((next_low, n_low)), Some((next_high, n_high))) = (mean(false), mean(true)) else {
@@ -114,14 +120,17 @@ pub(super) fn levels(watts: &[f64]) -> (f64, (f64, f64)) {
 }
 
 /// Brings a series to constant steps, by holding values, and takes the mean of several where it is too long.
-fn even(series: &[(f64, f64)]) -> Option<(f64, Vec<f64>)> {
+fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (series.first()?, series.last()?);
-    let interval_s = read_interval_s(series);
+    let span_s = last.0 - first.0;
+    let times_s = series.iter().map(|reading| reading.0);
+    // What lies further apart is too few samples.
+    let longest_s = span_s / (MIN_LENGTH - 1) as f64;
+    let interval_s = usual_gap_s(times_s, longest_s).max(usual_s);
     if interval_s <= 0.0 || !interval_s.is_finite() {
         return None;
     }
-    let span_s = last.0 - first.0;
-    let wanted = count(span_s / interval_s) + 1;
+    let wanted = count(span_s / interval_s).saturating_add(1);
     let n = wanted.min(MAX_LENGTH);
     if n < MIN_LENGTH {
         return None;

@@ -4,6 +4,7 @@
 //! needs the work that was done: energy without it says nothing.
 
 use crate::reasons::{self, Reason};
+use crate::updates::{held_s, quantile, row_interval_s};
 use crate::{Energy, Error, Fault, Metric, Result, Trace};
 use std::fmt;
 use std::ops::Range;
@@ -52,7 +53,7 @@ pub struct Policy {
 pub struct ReasonShare {
     /// The reason.
     pub reason: Reason,
-    /// Share of the readings in which it held, 0 to 1.
+    /// Share of the time in which it held, 0 to 1.
     pub share: f64,
 }
 
@@ -132,20 +133,20 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
         .trace
         .energy(job.device, window.clone())
         .ok_or_else(unavailable)?;
+    let usual_s = row_interval_s(job.trace, job.device);
+    let (start_s, end_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
+    // Values with the times that they held: there are more rows where regions of code begin and end.
     let values = |metric| {
-        let within = job
-            .trace
-            .of_device(job.device)
-            .filter(|row| window.contains(&row.time));
-        within
-            .filter_map(|row| row.values.get(metric))
-            .collect::<Vec<f64>>()
+        let mut series = job.trace.series(job.device, metric);
+        series.retain(|&(time_s, _)| (start_s..end_s).contains(&time_s));
+        let held = held_s(&series, usual_s).into_iter();
+        let values = series.iter().map(|point| point.1).zip(held);
+        values.collect::<Vec<(f64, f64)>>()
     };
     let seconds = (window.end - window.start).as_secs_f64();
-    let limit_w = crate::updates::median(values(Metric::PowerLimit));
-    let hottest = values(Metric::Temperature)
-        .into_iter()
-        .max_by(f64::total_cmp);
+    let limit_w = quantile(values(Metric::PowerLimit), 0.5);
+    let temperatures = values(Metric::Temperature).into_iter();
+    let hottest = temperatures.map(|(value, _)| value).max_by(f64::total_cmp);
     Ok(Policy {
         seconds,
         throughput: job.items / seconds,
@@ -153,22 +154,29 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
         mean_w: energy.mean_w(),
         energy,
         power_limit_w: limit_w.or(device.limits.set_w),
-        sm_clock_mhz: mean(&values(Metric::SmClock)),
-        memory_clock_mhz: mean(&values(Metric::MemoryClock)),
+        sm_clock_mhz: mean(values(Metric::SmClock).into_iter()),
+        memory_clock_mhz: mean(values(Metric::MemoryClock).into_iter()),
         hottest_c: hottest,
         reasons: shares(&values(Metric::ClockReasons)),
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// Gives the mean of values by their weights; none without any.
+fn mean(weighed: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (sum, weights) = weighed.fold((0.0, 0.0), |(sum, weights), (value, weight)| {
+        (sum + weight * value, weights + weight)
+    });
+    (weights > 0.0).then(|| sum / weights)
 }
 
-fn shares(values: &[f64]) -> Vec<ReasonShare> {
+fn shares(values: &[(f64, f64)]) -> Vec<ReasonShare> {
     let holds = |reason: Reason| {
-        let held = |&value: &f64| f64::from(u8::from(reasons::of(value).any(|r| r == reason)));
-        let share = mean(&values.iter().map(held).collect::<Vec<_>>())?;
+        let is_held = |value| f64::from(u8::from(reasons::of(value).any(|r| r == reason)));
+        let share = mean(
+            values
+                .iter()
+                .map(|&(value, held_s)| (is_held(value), held_s)),
+        )?;
         (share > 0.0).then_some(ReasonShare { reason, share })
     };
     let mut shares: Vec<ReasonShare> = reasons::ALL.into_iter().filter_map(holds).collect();

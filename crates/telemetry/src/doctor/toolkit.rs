@@ -1,14 +1,24 @@
-//! Whether a driver, a CUDA toolkit, a framework and a container's image fit together.
+//! Whether a driver, a CUDA toolkit and a framework fit together.
 //!
-//! Method: two rules that are often taken for one. A driver runs what was built by any toolkit of a major version that it
-//! is new enough for. A framework's extensions are to be built by a toolkit of the framework's own major version.
-//! Source: NVIDIA, "CUDA Compatibility", table of minor-version compatibility; PyTorch, `torch.utils.cpp_extension`.
+//! Method: two rules that are often taken for one. A driver runs what was built by any toolkit of a major version that
+//! it is new enough for. A framework's extensions are to be built by a toolkit of the framework's own major version.
+//! Source: NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver versions; PyTorch,
+//! `torch.utils.cpp_extension`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The oldest driver of each major version of CUDA, on Linux.
-const OLDEST_DRIVERS: [(u32, u32); 3] = [(11, 450), (12, 525), (13, 580)];
+/// Groups of versions of CUDA that run on the same drivers, each up to where the next begins, with the oldest driver on
+/// Linux. From 11.1 on a group is the rest of a major version.
+const OLDEST_DRIVERS: [(Version, Version); 7] = [
+    (Version::new(10, 0), Version::new(410, 48)),
+    (Version::new(10, 1), Version::new(418, 39)),
+    (Version::new(10, 2), Version::new(440, 33)),
+    (Version::new(11, 0), Version::new(450, 36)),
+    (Version::new(11, 1), Version::new(450, 80)),
+    (Version::new(12, 0), Version::new(525, 60)),
+    (Version::new(13, 0), Version::new(580, 65)),
+];
 
 /// A version: major and minor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,37 +29,53 @@ pub struct Version {
     pub minor: u32,
 }
 
-/// What does not fit.
+/// A driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Driver {
+    /// Its version.
+    pub version: Version,
+    /// The newest CUDA that it says it runs.
+    pub cuda: Option<Version>,
+}
+
+/// What does not fit, or is not known to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// The driver is too old for the toolkit's major version.
+    /// The driver is too old for a version of CUDA.
     #[error(
-        "CUDA {toolkit} needs driver {needed} or later, and it is {driver}: update the driver, or use CUDA {newest}.x"
+        "CUDA {cuda} needs driver {needed} or later, and it is {driver}: update the driver, or use \
+         a CUDA before {before}"
     )]
     DriverTooOld {
         /// The driver.
         driver: Version,
-        /// The toolkit.
-        toolkit: Version,
-        /// The oldest driver that would do, by its major version.
-        needed: u32,
-        /// The newest major version that this driver is new enough for.
-        newest: u32,
-    },
-    /// An image asks for more than the driver has.
-    #[error(
-        "the image asks for CUDA {asked} or later, and the driver's is {cuda}: use an image for CUDA {cuda} or earlier, or update the driver"
-    )]
-    ImageTooNew {
-        /// What the image asks for.
-        asked: Version,
-        /// The driver's CUDA.
+        /// What the toolkit, or the framework, is of.
         cuda: Version,
+        /// The oldest driver that would do.
+        needed: Version,
+        /// The first version of CUDA that this driver is too old for.
+        before: Version,
+    },
+    /// Which drivers run a version of CUDA is not known here.
+    #[error(
+        "whether driver {driver} runs CUDA {cuda} is not known: the table here goes from {oldest} \
+         to {newest}.x"
+    )]
+    NotInTable {
+        /// The driver.
+        driver: Version,
+        /// What the toolkit, or the framework, is of.
+        cuda: Version,
+        /// The oldest version of CUDA in the table.
+        oldest: Version,
+        /// The newest major version in it.
+        newest: u32,
     },
     /// The toolkit and the framework have other major versions.
     #[error(
-        "the toolkit is CUDA {toolkit}, and the framework was built for {framework}: extensions will not build; install toolkit {framework}"
+        "the toolkit is CUDA {toolkit}, and the framework was built for {framework}: extensions \
+         will not build; install toolkit {framework}"
     )]
     OtherMajor {
         /// The toolkit.
@@ -59,41 +85,39 @@ pub enum Mismatch {
     },
 }
 
-/// Checks that a driver runs what a toolkit builds.
-///
-/// # Errors
-/// [`Mismatch::DriverTooOld`].
-pub fn driver_runs(driver: Version, toolkit: Version) -> Result<(), Mismatch> {
-    let newest = OLDEST_DRIVERS
-        .iter()
-        .filter(|(_, oldest)| driver.major >= *oldest);
-    let newest = newest.map(|(cuda, _)| *cuda).max().unwrap_or(10);
-    let needed = OLDEST_DRIVERS
-        .iter()
-        .find(|(cuda, _)| *cuda == toolkit.major);
-    match needed {
-        Some(&(_, needed)) if driver.major < needed => Err(Mismatch::DriverTooOld {
-            driver,
-            toolkit,
-            needed,
-            newest,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Checks that a container with an image's condition (`NVIDIA_REQUIRE_CUDA`) starts: its first `cuda>=`.
-///
-/// # Errors
-/// [`Mismatch::ImageTooNew`].
-pub fn image_starts(condition: &str, cuda: Version) -> Result<(), Mismatch> {
-    let asked = condition.split_whitespace().find_map(|part| {
-        let version = part.split(',').next()?.strip_prefix("cuda>=")?;
-        version.parse::<Version>().ok()
-    });
-    match asked {
-        Some(asked) if asked > cuda => Err(Mismatch::ImageTooNew { asked, cuda }),
-        _ => Ok(()),
+impl Driver {
+    /// Checks that it runs what a toolkit of a version builds, or a framework that was built by one.
+    ///
+    /// # Errors
+    /// [`Mismatch::DriverTooOld`]; [`Mismatch::NotInTable`] if that is not known.
+    pub fn runs(self, cuda: Version) -> Result<(), Mismatch> {
+        // A driver runs all that came before it, whatever the table knows.
+        if self.cuda.is_some_and(|newest| cuda <= newest) {
+            return Ok(());
+        }
+        let driver = self.version;
+        let row = OLDEST_DRIVERS
+            .iter()
+            .rfind(|(first, _)| first.major == cuda.major && *first <= cuda);
+        let Some(&(_, needed)) = row else {
+            let [(oldest, _), .., (newest, _)] = OLDEST_DRIVERS;
+            return Err(Mismatch::NotInTable {
+                driver,
+                cuda,
+                oldest,
+                newest: newest.major,
+            });
+        };
+        let too_new = OLDEST_DRIVERS.iter().find(|(_, oldest)| driver < *oldest);
+        match too_new {
+            Some(&(before, _)) if driver < needed => Err(Mismatch::DriverTooOld {
+                driver,
+                cuda,
+                needed,
+                before,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -137,6 +161,14 @@ pub fn of_framework(version: &str) -> Option<Version> {
     })
 }
 
+impl Version {
+    /// Gives a version.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+}
+
 impl FromStr for Version {
     type Err = std::num::ParseIntError;
 
@@ -175,24 +207,59 @@ mod tests {
         assert_eq!(of_framework("2.7.0+cu128"), Some(version("12.8")));
     }
 
-    #[test]
-    fn an_image_for_a_newer_cuda_than_the_drivers_is_diagnosed() {
-        let driver = version("510.47.03");
-        for toolkit in ["11.6.2", "11.8"] {
-            assert_eq!(driver_runs(driver, version(toolkit)), Ok(()));
+    fn driver(text: &str) -> Driver {
+        Driver {
+            version: version(text),
+            cuda: None,
         }
-        let error = driver_runs(driver, version("12.2")).unwrap_err();
+    }
+
+    #[test]
+    fn a_driver_runs_every_minor_version_of_a_major_one_that_it_is_new_enough_for() {
+        for (driver_version, cuda, runs) in [
+            ("510.47.03", "11.6.2", true),
+            ("510.47.03", "11.8", true),
+            ("510.47.03", "12.0", false),
+            ("525.60.13", "12.9", true),
+            ("525.53", "12.0", false),
+            ("580.65.06", "13.4", true),
+            ("575.57.08", "13.0", false),
+            ("450.51.06", "11.0", true),
+            ("450.51.06", "11.2", false),
+            ("450.80.02", "11.8", true),
+            ("418.39", "10.1", true),
+            ("418.39", "10.2", false),
+            ("580.65.06", "10.0", true),
+        ] {
+            let found = driver(driver_version).runs(version(cuda));
+            assert_eq!(found.is_ok(), runs, "{driver_version} {cuda}: {found:?}");
+        }
         let expected = Mismatch::DriverTooOld {
-            driver,
-            toolkit: version("12.2"),
-            needed: 525,
-            newest: 11,
+            driver: version("510.47"),
+            cuda: version("12.2"),
+            needed: version("525.60"),
+            before: version("12.0"),
         };
-        assert_eq!(error, expected);
-        let asked = "cuda>=12.2 brand=tesla,driver>=470,driver<471";
-        assert!(image_starts(asked, version("11.6")).is_err());
-        assert_eq!(image_starts(asked, version("12.2")), Ok(()));
-        assert_eq!(image_starts("", version("11.6")), Ok(()));
+        assert_eq!(driver("510.47.03").runs(version("12.2")), Err(expected));
+    }
+
+    #[test]
+    fn a_cuda_that_the_table_lacks_is_not_known_to_run() {
+        for cuda in ["14.0", "15.2", "9.2"] {
+            let found = driver("580.65.06").runs(version(cuda));
+            assert!(
+                matches!(found, Err(Mismatch::NotInTable { .. })),
+                "{cuda}: {found:?}"
+            );
+        }
+        let newer = Driver {
+            version: version("700.10"),
+            cuda: Some(version("14.1")),
+        };
+        for cuda in ["9.2", "13.4", "14.0", "14.1"] {
+            assert_eq!(newer.runs(version(cuda)), Ok(()), "{cuda}");
+        }
+        assert!(newer.runs(version("14.2")).is_err());
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! between nothing and a ceiling: a window that ends inside such a cell is off by what these allow. A cell that was not
 //! seen is taken to be the mean of its neighbours, which is unbiased for power that changes evenly; how far it may be
 //! off is said twice: from the range of what was seen around it, and from nothing and the ceiling alone. A common error
-//! of all times shifts the window, so the bounds are those of the worst of several shifts.
+//! of all times shifts the window, so the bounds are those of the worst of several shifts; errors that are not common
+//! shift its ends apart as well.
 
 /// A time with constant estimated power.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub(crate) struct Cells {
     pub ceiling_w: f64,
     /// How far all times may be off together, in s.
     pub slack_s: f64,
+    /// Whether they may be off by so much each in its own direction.
+    pub is_slack_own: bool,
     /// Length, in cells, of patterns that the sensor can't see (see `unfold.rs`), or 0.
     pub fold: usize,
 }
@@ -56,10 +59,22 @@ const BLOCK_S: f64 = 3.0;
 const N_SHIFTS: i32 = 4;
 
 impl Cells {
+    /// Whether there is a cell at every time between two.
+    pub(crate) fn reach_over(&self, from_s: f64, to_s: f64) -> bool {
+        let ends = self.list.first().zip(self.list.last());
+        ends.is_some_and(|(first, last)| first.from_s <= from_s && to_s <= last.to_s)
+    }
+
+    /// Gives the estimate of the energy between two times, in J, as far as cells reach.
+    pub(crate) fn joules(&self, from_s: f64, to_s: f64) -> f64 {
+        let within = self.within(from_s, to_s);
+        let parts = within.map(|cell| cell.watts * overlap(cell, from_s, to_s));
+        parts.fold(0.0, |sum, joules| sum + joules)
+    }
+
     /// Gives the energy between two times; none if the cells do not reach that far, or if more is missing than there.
     pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
-        let (first, last) = (self.list.first()?, self.list.last()?);
-        if from_s < first.from_s || to_s > last.to_s {
+        if !self.reach_over(from_s, to_s) {
             return None;
         }
         let missing = |cell: &&Cell| cell.sight == Sight::Missing;
@@ -75,15 +90,29 @@ impl Cells {
         let mut sum = self.at(from_s, to_s);
         for step in -N_SHIFTS..=N_SHIFTS {
             let shift_s = self.slack_s * f64::from(step) / f64::from(N_SHIFTS);
-            let shifted = self.at(from_s + shift_s, to_s + shift_s);
-            sum.likely = hull(sum.likely, shifted.likely);
-            sum.certain = hull(sum.certain, shifted.certain);
+            let common = Some(self.at(from_s + shift_s, to_s + shift_s));
+            let own = self
+                .is_slack_own
+                .then(|| self.at(from_s + shift_s, to_s - shift_s));
+            for shifted in common.into_iter().chain(own) {
+                sum.likely = hull(sum.likely, shifted.likely);
+                sum.certain = hull(sum.certain, shifted.certain);
+            }
         }
-        // Energy is never less than nothing.
+        // Energy is never less than nothing, which cells that were unfolded from averages may be.
+        sum.joules = sum.joules.max(0.0);
         sum.likely.0 = sum.likely.0.max(0.0).min(sum.joules);
         sum.certain.0 = sum.certain.0.max(0.0).min(sum.likely.0);
+        sum.likely.1 = sum.likely.1.max(sum.joules);
         sum.certain.1 = sum.certain.1.max(sum.likely.1);
-        Some(sum)
+        sum.certain.1.is_finite().then_some(sum)
+    }
+
+    /// Gives the cells that have a part of the time between two.
+    pub(super) fn within(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &Cell> {
+        let next = self.list.partition_point(|cell| cell.to_s <= from_s);
+        let rest = self.list[next..].iter();
+        rest.take_while(move |cell| cell.from_s < to_s)
     }
 
     /// Sums up with times as they are.
@@ -92,11 +121,7 @@ impl Cells {
         // What may be missing and what may be too much: at the ends, in the blocks of hidden time, without assumption.
         let (mut ends, mut worst, mut blocks) = ((0.0, 0.0), (0.0, 0.0), (0.0, 0.0));
         let (mut block, mut in_block) = (f64::NEG_INFINITY, (0.0, 0.0));
-        let next = self.list.partition_point(|cell| cell.to_s <= from_s);
-        for cell in self.list[next..]
-            .iter()
-            .take_while(|cell| cell.from_s < to_s)
-        {
+        for cell in self.within(from_s, to_s) {
             let time_s = overlap(cell, from_s, to_s);
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
             joules += inside;
@@ -189,7 +214,8 @@ fn overlap(cell: &Cell, from_s: f64, to_s: f64) -> f64 {
     (cell.to_s.min(to_s) - cell.from_s.max(from_s)).max(0.0)
 }
 
-fn hull(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+/// Gives the least and the most of two ranges.
+pub(super) fn hull(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     (a.0.min(b.0), a.1.max(b.1))
 }
 

@@ -1,4 +1,5 @@
-//! Energies of devices whose truth is known, and of real ones beside a meter.
+//! Energies of devices whose truth is known, of real ones beside a meter, and of damaged traces. Long, since all of
+//! them share the models and recordings at the top.
 
 use super::*;
 use crate::synthetic::{Piece, Program, Sensor};
@@ -47,9 +48,19 @@ fn metric(teller: Teller) -> Metric {
 
 /// Samples a load for a time; readings are whole mW or mJ, as NVML's are.
 fn sampled(load: &Program, teller: Teller, phase_s: f64, every_s: f64, lasts_s: f64) -> Trace {
-    let mut rows = vec![];
+    let mut times_s = vec![];
     let mut time_s = 0.0;
     while time_s <= lasts_s {
+        times_s.push(time_s);
+        time_s += every_s;
+    }
+    sampled_at(load, teller, phase_s, &times_s)
+}
+
+/// Does the same at any times, in s.
+fn sampled_at(load: &Program, teller: Teller, phase_s: f64, times_s: &[f64]) -> Trace {
+    let mut rows = vec![];
+    for &time_s in times_s {
         let told = match teller {
             Teller::Power(class) => {
                 let sensor = Sensor {
@@ -75,7 +86,6 @@ fn sampled(load: &Program, teller: Teller, phase_s: f64, every_s: f64, lasts_s: 
             time: Duration::from_secs_f64(time_s),
             values,
         });
-        time_s += every_s;
     }
     Trace {
         devices: vec![device(teller)],
@@ -138,7 +148,36 @@ struct Trial {
     likely_width: f64,
 }
 
-fn trial(load: &Program, teller: Teller, n: usize) -> Trial {
+/// How a device is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rhythm {
+    Regular,
+    /// Some rounds are late and others are missed, one or several in a row.
+    Disturbed,
+}
+
+fn disturbed(random: &mut Random, every_s: f64, lasts_s: f64) -> Vec<f64> {
+    let (mut times_s, mut due_s) = (vec![], 0.0);
+    while due_s <= lasts_s {
+        let is_late = random.uniform() < 0.3;
+        let late_s = if is_late {
+            random.between(0.0, 0.9) * every_s
+        } else {
+            0.0
+        };
+        times_s.push(due_s + late_s);
+        let is_missed = random.uniform() < 0.1;
+        let n_missed = if is_missed {
+            random.between(1.0, 5.0).floor()
+        } else {
+            0.0
+        };
+        due_s += (1.0 + n_missed) * every_s;
+    }
+    times_s
+}
+
+fn trial(load: &Program, teller: Teller, rhythm: Rhythm, n: usize) -> Trial {
     let mut random = Random(n as u64);
     let mut runs = vec![];
     for _ in 0..n {
@@ -147,12 +186,20 @@ fn trial(load: &Program, teller: Teller, n: usize) -> Trial {
         let phase_s = random.uniform();
         let from_s = random.between(2.5, 3.5);
         let to_s = from_s + random.between(1.0, 2.0);
-        let trace = sampled(load, teller, phase_s, every_s, to_s + 1.5);
-        let energy = trace
-            .energy_by(0, metric(teller), seconds(from_s, to_s), &EXACT)
-            .unwrap();
-        runs.push((energy, load.energy_j(from_s, to_s)));
+        let trace = match rhythm {
+            Rhythm::Regular => sampled(load, teller, phase_s, every_s, to_s + 1.5),
+            Rhythm::Disturbed => {
+                let times_s = disturbed(&mut random, every_s, to_s + 1.5);
+                sampled_at(load, teller, phase_s, &times_s)
+            }
+        };
+        let energy = trace.energy_by(0, metric(teller), seconds(from_s, to_s), &EXACT);
+        // Of a window that was missed for the most part there is none.
+        assert!(energy.is_some() || rhythm == Rhythm::Disturbed);
+        runs.extend(energy.map(|energy| (energy, load.energy_j(from_s, to_s))));
     }
+    assert!(runs.len() > n * 9 / 10, "{} of {n}", runs.len());
+    let n = runs.len();
     let share = |holds: &dyn Fn(&(Energy, f64)) -> bool| {
         runs.iter().filter(|run| holds(run)).count() as f64 / n as f64
     };
@@ -189,14 +236,20 @@ fn name(teller: Teller) -> String {
 
 #[test]
 fn intervals_cover_the_truth_in_95_of_100_random_phases() {
+    check_coverage(Rhythm::Regular, 1000, 200);
+}
+
+#[test]
+fn intervals_cover_the_truth_where_reads_are_late_or_missed() {
+    check_coverage(Rhythm::Disturbed, 300, 100);
+}
+
+fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
     let check = |teller| {
         for (load_name, load) in loads() {
-            let n = if load_name.starts_with("alias") {
-                200
-            } else {
-                1000
-            };
-            let found = trial(&load, teller, n);
+            let is_alias = load_name.starts_with("alias");
+            let n = if is_alias { n_alias } else { n };
+            let found = trial(&load, teller, rhythm, n);
             let what = format!("{:>12} {load_name:<14}", name(teller));
             eprintln!(
                 "{what} error {:5.2} % {:5.2} %; interval {:.3} {:6.1} %; likely {:.3} {:6.1} %",
@@ -209,8 +262,8 @@ fn intervals_cover_the_truth_in_95_of_100_random_phases() {
             );
             assert!(found.covered >= 0.95, "{what}");
             // Nothing tells the time in between from what is seen if the load keeps the sensor's period.
-            let is_alias = load_name.starts_with("alias") && is_part_time(teller);
-            assert!(found.likely_covered >= 0.95 || is_alias, "{what}");
+            let is_blind = is_alias && is_part_time(teller);
+            assert!(found.likely_covered >= 0.95 || is_blind, "{what}");
         }
     };
     std::thread::scope(|scope| {
@@ -475,6 +528,355 @@ fn an_empty_second_is_missing_and_not_zero() {
     assert_eq!(trace.energy(0, seconds(3.9, 5.0)), None);
 }
 
+/// A trace of a device that draws 100 W and tells a counter only, every 0.1 s for 12 s.
+fn counting(kind: Kind, limits: PowerLimits) -> Trace {
+    let load = Program::constant(100.0);
+    let mut trace = sampled(&load, Teller::Counter(0.000_976), 0.0, 0.1, 12.0);
+    trace.devices[0].kind = kind;
+    trace.devices[0].limits = limits;
+    trace
+}
+
+/// Changes what a row's counter tells.
+fn tell(row: &mut Row, change: impl Fn(f64) -> f64) {
+    let told_j = row.values.get(Metric::Energy).unwrap();
+    row.values.set(Metric::Energy, change(told_j));
+}
+
+#[test]
+fn the_end_of_a_counters_trace_is_bounded_by_what_the_device_can_draw() {
+    let limited = PowerLimits {
+        max_w: Some(150.0),
+        ..PowerLimits::default()
+    };
+    for (kind, limits, ceiling_w) in [
+        (Kind::Rapl, limited, 180.0),
+        (Kind::Rapl, PowerLimits::default(), 200.0),
+        (Kind::Gpu, PowerLimits::default(), 200.0),
+    ] {
+        let trace = counting(kind, limits);
+        let end_s = trace.duration().as_secs_f64();
+        let energy = trace.energy(0, seconds(2.0, end_s)).unwrap();
+        // At most an interval of reads before the last is open, at both ends.
+        let most_j = 100.0 * (end_s - 2.0) + 2.0 * 0.1 * ceiling_w;
+        let high_j = energy.sampling.high_j;
+        assert!(
+            (1000.0..=most_j).contains(&high_j),
+            "{kind:?} {limits:?} {energy:?}"
+        );
+    }
+}
+
+#[test]
+fn a_counter_that_never_moved_tells_nothing() {
+    let mut trace = counting(Kind::Rapl, PowerLimits::default());
+    for row in &mut trace.rows {
+        tell(row, |_| 77.0);
+    }
+    assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None);
+}
+
+#[test]
+fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
+    let power = Teller::Power(SensorClass::FullTime);
+    let drawing = sampled(&Program::constant(100.0), power, 0.0, 0.1, 12.0);
+    for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
+        let mut trace = counting(Kind::Gpu, limits);
+        for row in &mut trace.rows {
+            tell(row, |_| 77.0);
+        }
+        assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{limits:?}");
+        for (row, other) in trace.rows.iter_mut().zip(&drawing.rows) {
+            row.values.set(
+                Metric::PowerInstant,
+                other.values.get(Metric::PowerInstant).unwrap(),
+            );
+        }
+        let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+        assert_eq!((energy.method, energy.check), (Method::InstantPower, None));
+        assert!((energy.joules - 800.0).abs() < 1.0, "{energy}");
+        // It moved until the sixth second.
+        for (row, other) in trace.rows.iter_mut().zip(&counting(Kind::Gpu, limits).rows) {
+            let until = other.time.min(Duration::from_secs(6));
+            tell(row, |_| 1000.0 + 100.0 * until.as_secs_f64());
+        }
+        for (from_s, to_s, method) in [
+            (1.0, 5.8, Method::Counter),
+            (4.0, 9.0, Method::InstantPower),
+            (7.0, 9.0, Method::InstantPower),
+        ] {
+            let energy = trace.energy(0, seconds(from_s, to_s)).unwrap();
+            let truth = 100.0 * (to_s - from_s);
+            assert_eq!(energy.method, method, "{energy}");
+            assert!((energy.joules / truth - 1.0).abs() < 0.01, "{energy}");
+            assert!(energy.interval.contains(truth), "{energy}");
+        }
+        for row in &mut trace.rows {
+            row.values.set(Metric::PowerInstant, 0.0);
+        }
+        assert_eq!(trace.energy(0, seconds(7.0, 9.0)), None, "{limits:?}");
+        assert_eq!(trace.energy(0, seconds(4.0, 9.0)), None, "{limits:?}");
+    }
+}
+
+#[test]
+fn a_device_that_tells_no_watt_tells_nothing() {
+    for teller in TELLERS {
+        let trace = sampled(&Program::constant(0.0), teller, 0.0, 0.05, 12.0);
+        assert!(trace.devices[0].limits.max_w.is_some());
+        assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{teller:?}");
+    }
+}
+
+#[test]
+fn a_counter_that_is_slow_is_not_stuck() {
+    let load = Program::square(50.0, 250.0, 0.73, 0.6);
+    let trace = sampled(&load, Teller::Counter(2.0), 0.7, 0.1, 60.0);
+    let energy = trace.energy(0, seconds(10.0, 50.0)).unwrap();
+    assert_eq!(energy.method, Method::Counter);
+    assert!(
+        (energy.joules / load.energy_j(10.0, 50.0) - 1.0).abs() < 0.05,
+        "{energy}"
+    );
+}
+
+/// Times of rounds every so often, and of the edges of regions of code, of which some spans of time have 1000 a second.
+fn with_spans(every_s: f64, lasts_s: f64, spanned: &[Range<f64>]) -> Vec<f64> {
+    let mut times_s: Vec<f64> = (0..)
+        .map(|round| every_s * f64::from(round))
+        .take_while(|&time_s| time_s <= lasts_s)
+        .collect();
+    for part in spanned {
+        let starts = (0..).map(|span| part.start + 0.001 * f64::from(span));
+        for start_s in starts.take_while(|&start_s| start_s < part.end) {
+            // Nested ones begin and end within microseconds.
+            times_s.extend([0.0, 3e-6, 8e-4, 8.02e-4].map(|after_s| start_s + after_s));
+        }
+    }
+    times_s.sort_by(f64::total_cmp);
+    times_s
+}
+
+#[test]
+fn regions_of_code_spoil_neither_energies_nor_counts_of_updates() {
+    let load = Program {
+        pieces: irregular(&mut Random(9), 60),
+        repeats: true,
+    };
+    for teller in TELLERS {
+        let (update_s, _) = match teller {
+            Teller::Power(class) => class.update_and_window_s(),
+            Teller::Counter(update_s) => (update_s, 0.0),
+        };
+        for every_s in [0.02, 0.1, 1.0] {
+            for spanned in [&[3.0..3.4, 9.0..9.2][..], &[2.0..16.0], &[0.0..20.0]] {
+                let times_s = with_spans(every_s, 20.0, spanned);
+                let mut trace = sampled_at(&load, teller, 0.0123, &times_s);
+                trace.interval = Duration::from_secs_f64(every_s);
+                let window = (3.05, 14.95);
+                let energy =
+                    trace.energy_by(0, metric(teller), seconds(window.0, window.1), &EXACT);
+                let what = format!("{} {every_s} {spanned:?} {energy:?}", name(teller));
+                let Some(energy) = energy else {
+                    panic!("{what}")
+                };
+                let truth = load.energy_j(window.0, window.1);
+                assert!(energy.interval.contains(truth), "{truth} {what}");
+                // Reads once in a second see a tenth of the time of a sensor that forgets.
+                let off = if is_part_time(teller) || every_s == 1.0 {
+                    0.1
+                } else {
+                    0.02
+                };
+                assert!((energy.joules / truth - 1.0).abs() < off, "{truth} {what}");
+                let (n, most) = (energy.n_updates as f64, 11.9 / update_s + 2.0);
+                assert!((11.0..=most).contains(&n), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn power_exceeds_readings_by_less_than_an_excursion() {
+    let greatest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let pieces = testdata::meter_program("rtx3090-step").pieces;
+    let metered = greatest(&mut pieces.iter().map(|piece| piece.from_w));
+    let told = greatest(
+        &mut testdata::sensor("rtx3090-step", 2)
+            .into_iter()
+            .map(|read| read.1),
+    );
+    eprintln!("{metered} W of {told} W: {:.2}", metered / told);
+    assert!(metered / told < EXCURSION);
+}
+
+#[test]
+fn energies_of_any_size_are_written_with_their_digits() {
+    for (joules, text) in [
+        (0.0, "0"),
+        (0.012_345, "0.01235"),
+        (1.0, "1.000"),
+        (99.996, "100.0"),
+        (1234.56, "1235"),
+        (123_456.7, "123457"),
+        (1.234_56e10, "1.235e10"),
+        (2e-6, "2.000e-6"),
+    ] {
+        assert_eq!(digits(joules), text);
+    }
+    let load = Program::constant(0.05);
+    let trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.1, 9.0);
+    let energy = trace.energy(0, seconds(2.0, 2.5)).unwrap();
+    assert!(energy.to_string().starts_with("0.02500 J [0.0"), "{energy}");
+}
+
+#[test]
+fn the_interval_of_rapl_is_of_sampling_only() {
+    let trace = counting(Kind::Rapl, PowerLimits::default());
+    let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+    assert_eq!(energy.interval, energy.sampling);
+    let trace = counting(Kind::Gpu, PowerLimits::default());
+    let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+    let high = energy.interval.high_j / energy.sampling.high_j;
+    assert!((high - 1.0 / 0.92).abs() < 1e-9, "{energy:?}");
+}
+
+#[test]
+fn windows_beside_a_reset_are_covered_and_one_over_it_is_not() {
+    let mut trace = counting(Kind::Gpu, PowerLimits::default());
+    for row in &mut trace.rows[60..] {
+        // The driver came back after half a second and counts from nothing.
+        tell(row, |told_j| told_j - 1550.0);
+    }
+    let truth = |energy: Option<Energy>| {
+        let energy = energy.unwrap();
+        let joules = 100.0 * (energy.window.end - energy.window.start).as_secs_f64();
+        assert!(energy.interval.contains(joules), "{energy:?}");
+        assert!((energy.joules / joules - 1.0).abs() < 0.01, "{energy:?}");
+    };
+    truth(trace.energy(0, seconds(1.0, 5.8)));
+    truth(trace.energy(0, seconds(6.1, 11.0)));
+    assert_eq!(trace.energy(0, seconds(1.0, 11.0)), None);
+    assert_eq!(trace.energy(0, seconds(5.0, 7.0)), None);
+}
+
+#[test]
+fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
+    for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
+        let mut trace = counting(Kind::Gpu, limits);
+        tell(&mut trace.rows[60], |_| 1e15);
+        assert_eq!(trace.energy(0, seconds(1.0, 11.0)), None);
+        let energy = trace.energy(0, seconds(7.0, 11.0)).unwrap();
+        assert!(
+            energy.interval.contains(400.0) && energy.interval.high_j < 500.0,
+            "{energy:?}"
+        );
+        tell(&mut trace.rows[60], |_| f64::INFINITY);
+        let energy = trace.energy(0, seconds(1.0, 11.0)).unwrap();
+        assert!(
+            energy.interval.contains(1000.0) && energy.interval.high_j < 1200.0,
+            "{energy:?}"
+        );
+    }
+}
+
+#[test]
+fn no_energy_disagrees_with_nothing() {
+    let trace = counting(Kind::Gpu, PowerLimits::default());
+    let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+    let check = EnergyCheck {
+        joules: 5.0,
+        interval: energy.interval,
+        method: Method::InstantPower,
+        metric: Metric::PowerInstant,
+    };
+    let checked = |joules| Energy {
+        joules,
+        check: Some(check),
+        ..energy.clone()
+    };
+    assert_eq!(checked(10.0).disagreement(), Some(-0.5));
+    assert_eq!(checked(0.0).disagreement(), None);
+    let text = checked(0.0).to_string();
+    assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+}
+
+/// Times that a damaged file may hold: in order, equal, too close together, and as far away as there are any.
+fn damaged_times(random: &mut Random, n: usize) -> Vec<Duration> {
+    let power_of_ten = |exponent| Duration::from_secs_f64(10.0_f64.powf(exponent));
+    let (mut times, mut time, mut step) = (vec![], Duration::ZERO, power_of_ten(-1.0));
+    for _ in 0..n {
+        if random.uniform() < 0.01 {
+            step = power_of_ten(random.between(-9.0, 3.0));
+        }
+        if random.uniform() < 0.0005 {
+            time = time.saturating_add(power_of_ten(random.between(0.0, 18.0)));
+        }
+        if random.uniform() < 0.9 {
+            time = time.saturating_add(step);
+        }
+        times.push(time);
+    }
+    times
+}
+
+#[test]
+fn damaged_times_and_readings_take_no_more_time_than_rows() {
+    let began = std::time::Instant::now();
+    let mut random = Random(5);
+    for round in 0..35 {
+        let teller = TELLERS[round % TELLERS.len()];
+        let mut trace = sampled(
+            &Program::square(50.0, 250.0, 0.73, 0.6),
+            teller,
+            0.0,
+            0.1,
+            200.0,
+        );
+        if round % 5 == 4 {
+            trace.devices[0].kind = Kind::Rapl;
+        }
+        if round % 7 == 6 {
+            trace.devices[0].limits = PowerLimits::default();
+        }
+        let mut times = damaged_times(&mut random, trace.rows.len());
+        if round % 3 == 0 {
+            // One row at the end of all times.
+            *times.last_mut().unwrap() = Duration::from_secs(1_000_000_000_000_000);
+        }
+        for (row, time) in trace.rows.iter_mut().zip(times) {
+            row.time = time;
+            let told = row.values.get(metric(teller)).unwrap();
+            let wild = match random.between(0.0, 400.0) {
+                0.0..1.0 => -told,
+                1.0..2.0 => 1e300,
+                2.0..3.0 => f64::INFINITY,
+                3.0..4.0 => 0.0,
+                _ => told,
+            };
+            row.values.set(metric(teller), wild);
+        }
+        let whole = trace.duration();
+        for share in [1, 2, 5, 100] {
+            for window in [Duration::ZERO..whole / share, whole / share..whole] {
+                if let Some(energy) = trace.energy(0, window) {
+                    assert!(
+                        energy.joules >= 0.0 && energy.joules.is_finite(),
+                        "{energy:?}"
+                    );
+                    assert!(energy.interval.contains(energy.joules), "{energy:?}");
+                    assert!(energy.likely.contains(energy.joules), "{energy:?}");
+                }
+            }
+        }
+        drop(crate::analysis::idle_periods(&trace, 0));
+        let _ = crate::sensor::update_period(&trace, 0, metric(teller));
+    }
+    // It takes seconds; what grows with the time that rows span would never end.
+    let elapsed = began.elapsed();
+    assert!(elapsed < Duration::from_secs(120), "{elapsed:?}");
+}
+
 mod properties {
     use super::*;
     use proptest::prelude::*;
@@ -516,7 +918,7 @@ mod properties {
             };
             let (one, scaled) = (by(&EXACT), by(&Calibration::known(gain)));
             prop_assert!((scaled.joules * gain / one.joules - 1.0).abs() < 1e-12);
-            let guessed = by(&Calibration::default());
+            let guessed = by(&Calibration::of_kind(Kind::Gpu));
             for energy in [&one, &scaled, &guessed] {
                 prop_assert!(energy.sampling.contains(energy.joules));
                 prop_assert!(energy.interval.contains(energy.joules));

@@ -6,6 +6,9 @@
 //! m, and these sum up to `m r_0`. What is left undetermined is a pattern of m cells with sum zero that repeats through
 //! the whole trace. It is chosen such that power does not change from cell to cell at most of the boundaries (the
 //! median of each boundary over all repetitions is zero). Whole multiples of the window do not depend on that choice.
+//! Where an update was not seen, what it would have told is taken to lie on the line between its neighbours. All that
+//! is lost with it is where power was within two cells, and within all that follow by whole windows: bounds are then
+//! those of cells that are whole windows, which need no other reading, beside those of the smaller ones.
 //! Limits: a load that repeats exactly with the window is such a pattern, and not seen. The energy of windows that are
 //! no multiple of the sensor's is then as uncertain as [`Cells::sum`] says.
 
@@ -25,17 +28,25 @@ const REACH_S: f64 = 3.0;
 const MISSING_STEPS: f64 = 3.5;
 /// How far before the first and after the last update a cell is added, in steps.
 const MARGIN_STEPS: f64 = 1.6;
+/// Windows whose edges are closer than this, in windows, follow each other.
+const SAME_EDGE: f64 = 0.05;
+/// Updates whose distance is further from a step than this, in steps, are irregular.
+const IRREGULAR: f64 = 0.25;
 /// Fewer steps in a window need no unfolding.
 const MIN_FOLD: usize = 2;
 
-/// Gives cells, and the times of updates, from readings of power, (s, W).
+/// Gives cells, and the times of updates, from readings of power, (s, W), of a device with a row every `row_s`; the
+/// first are the estimate, and others have to be within the bounds as well.
 pub(crate) fn of_power(
     series: &[(f64, f64)],
     habit: Habit,
+    row_s: f64,
     ceiling_w: f64,
-) -> (Cells, Vec<Update>) {
+) -> Vec<(Cells, Vec<Update>)> {
     let updates = updates::updates(series, habit.update_s);
-    let step_s = habit.update_s.max(updates::read_interval_s(series));
+    let step_s = habit
+        .update_s
+        .max(updates::read_interval_s(series, habit.update_s));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -43,13 +54,14 @@ pub(crate) fn of_power(
     )]
     let fold = (habit.window_s / step_s).round() as usize;
     let is_folded = fold >= MIN_FOLD && updates.len() > fold;
-    let runs = updates.chunk_by(|a, b| b.time_s - a.time_s < MISSING_STEPS * step_s);
+    let usual_s = if is_folded { step_s } else { step_s.max(row_s) };
+    let is_one_run = |a: &Update, b: &Update| b.time_s - a.time_s < MISSING_STEPS * usual_s;
     let mut list: Vec<Cell> = vec![];
-    for run in runs {
-        let cells = if is_folded && run.len() > fold {
-            unfolded(run, fold, step_s)
-        } else {
-            alternating(run, habit.window_s.min(step_s))
+    for run in updates.chunk_by(is_one_run) {
+        let whole = is_folded.then(|| filled(run, step_s));
+        let cells = match whole.filter(|whole| whole.len() > fold) {
+            Some(whole) => unfolded(&whole, fold, step_s),
+            None => alternating(run, habit.window_s.min(step_s)),
         };
         let (Some(last), Some(first)) = (list.last().copied(), cells.first()) else {
             list = cells;
@@ -70,28 +82,36 @@ pub(crate) fn of_power(
             ..cell
         }));
     }
-    add_margins(&mut list, MARGIN_STEPS * step_s);
-    set_ranges(&mut list, &updates);
     let has_gap = list.iter().any(|cell| cell.sight == Sight::Missing);
     // The margin before the first cell takes part in the count, and the pattern of each run is its own.
-    let cells = Cells {
-        list,
-        ceiling_w,
-        slack_s: slack_s(&updates),
-        fold: if is_folded && !has_gap { fold } else { 0 },
+    let fold = if is_folded && !has_gap { fold } else { 0 };
+    let is_disturbed = is_disturbed(series, &updates, step_s);
+    let finish = |mut list: Vec<Cell>, fold: usize| {
+        add_margins(&mut list, MARGIN_STEPS * step_s);
+        set_ranges(&mut list, &updates);
+        let cells = Cells {
+            list,
+            ceiling_w,
+            slack_s: slack_s(&updates),
+            is_slack_own: is_disturbed,
+            fold,
+        };
+        (cells, updates.clone())
     };
-    (cells, updates)
+    let mut ways = vec![finish(list, fold)];
+    if is_folded && is_disturbed {
+        let wholes = whole_windows(&updates, habit.window_s, MISSING_STEPS * step_s);
+        ways.push(finish(wholes, 0));
+    }
+    ways
 }
 
-/// Gives cells, and the times of updates, from readings of a counter, (s, J); none if it goes back.
+/// Gives cells, and the times of updates, from readings of a counter that does not go back, (s, J).
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     update_s: f64,
     ceiling_w: f64,
-) -> Option<(Cells, Vec<Update>)> {
-    if series.windows(2).any(|pair| pair[1].1 < pair[0].1) {
-        return None;
-    }
+) -> (Cells, Vec<Update>) {
     let updates = updates::updates(series, update_s);
     let cell = |pair: &[Update]| Cell {
         from_s: pair[0].time_s,
@@ -100,7 +120,7 @@ pub(crate) fn of_counter(
         sight: Sight::Seen,
     };
     let mut list: Vec<Cell> = updates.windows(2).map(cell).collect();
-    let step_s = update_s.max(updates::read_interval_s(series));
+    let step_s = update_s.max(updates::read_interval_s(series, update_s));
     add_margins(&mut list, MARGIN_STEPS * step_s);
     for end in [0, list.len().saturating_sub(1)] {
         if let Some(cell) = list.get_mut(end) {
@@ -111,9 +131,19 @@ pub(crate) fn of_counter(
         list,
         ceiling_w,
         slack_s: slack_s(&updates),
+        is_slack_own: is_disturbed(series, &updates, step_s),
         fold: 0,
     };
-    Some((cells, updates))
+    (cells, updates)
+}
+
+/// Whether reads may have missed updates: some lie further apart than a step, and updates do not keep to it.
+fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool {
+    let slow_s = updates::SLOW_READS * step_s;
+    let is_irregular =
+        |pair: &[Update]| (pair[1].time_s - pair[0].time_s - step_s).abs() > IRREGULAR * step_s;
+    series.windows(2).any(|pair| pair[1].0 - pair[0].0 > slow_s)
+        && updates.windows(2).any(is_irregular)
 }
 
 fn slack_s(updates: &[Update]) -> f64 {
@@ -127,7 +157,7 @@ fn alternating(run: &[Update], window_s: f64) -> Vec<Cell> {
         let mut from_s = update.time_s - window_s;
         if let Some(&last) = cells.last() {
             // Windows that follow each other but for rounding leave nothing hidden.
-            if from_s > last.to_s + 0.05 * window_s {
+            if from_s > last.to_s + SAME_EDGE * window_s {
                 cells.push(Cell {
                     from_s: last.to_s,
                     to_s: from_s,
@@ -147,6 +177,61 @@ fn alternating(run: &[Update], window_s: f64) -> Vec<Cell> {
             });
         }
     }
+    cells
+}
+
+/// Puts updates that were not seen between those that were.
+fn filled(run: &[Update], step_s: f64) -> Vec<Update> {
+    let mut whole = run[..1].to_vec();
+    for pair in run.windows(2) {
+        let n_steps = ((pair[1].time_s - pair[0].time_s) / step_s).round();
+        let between = (1..).map(f64::from).take_while(|&step| step < n_steps);
+        whole.extend(between.map(|step| {
+            let at = |a: f64, b: f64| a + (b - a) * step / n_steps;
+            Update {
+                time_s: at(pair[0].time_s, pair[1].time_s),
+                slack_s: pair[0].slack_s.max(pair[1].slack_s),
+                value: at(pair[0].value, pair[1].value),
+            }
+        }));
+        whole.push(pair[1]);
+    }
+    whole
+}
+
+/// The windows of as many updates as do not overlap, from the last one back, and what is between them.
+fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = vec![];
+    for update in updates.iter().rev() {
+        let mut to_s = update.time_s;
+        if let Some(&next) = cells.last() {
+            let gap_s = next.from_s - to_s;
+            if gap_s < -SAME_EDGE * window_s {
+                continue;
+            }
+            if gap_s <= SAME_EDGE * window_s {
+                to_s = next.from_s;
+            } else {
+                cells.push(Cell {
+                    from_s: to_s,
+                    to_s: next.from_s,
+                    watts: 0.5 * (update.value + next.watts),
+                    sight: if gap_s < missing_s {
+                        hidden()
+                    } else {
+                        Sight::Missing
+                    },
+                });
+            }
+        }
+        cells.push(Cell {
+            from_s: to_s - window_s,
+            to_s,
+            watts: update.value,
+            sight: Sight::Seen,
+        });
+    }
+    cells.reverse();
     cells
 }
 
@@ -260,7 +345,7 @@ mod tests {
         };
         let series: Vec<_> = (0..500).map(read).collect();
         let habit = Habit { update_s, window_s };
-        of_power(&series, habit, 400.0).0.list
+        of_power(&series, habit, 0.0, 400.0).remove(0).0.list
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! Trace events, as Perfetto and `chrome://tracing` read them: counters over time, and regions of code as slices.
 //!
-//! Method: an array of objects, one a line. Its closing bracket may be missing: readers of the format expect that.
+//! Method: an array of objects, one a line. Its closing bracket may be missing: readers of the format expect that. What has
+//! no place among events is metadata, which viewers pass over.
 //! Source: Google, "Trace Event Format".
 
 use super::csv::json;
-use super::{Header, Read, refused, seconds, sorted};
+use super::{Header, Note, Read, refused, seconds, sorted};
 use crate::trace::{Mark, Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Value, json};
 
 const NAME: &str = "Chrome trace";
 const US_PER_S: f64 = 1e6;
-/// Name of the event that holds what no other has place for.
+/// Names of the events that hold what no other has place for: before the rows, and after them.
 const HEADER: &str = "telemetry";
+const NOTE: &str = "telemetry note";
 /// Counters, each a chart of its own: its name, and the metrics in it.
 const CHARTS: [(&str, &[Metric]); 5] = [
     (
@@ -60,14 +62,20 @@ pub(super) fn row(text: &mut String, row: &Row) {
     }
 }
 
-pub(super) fn mark(text: &mut String, trace: &Trace, mark: &Mark) {
-    let (start, end) = (mark.start, mark.end.unwrap_or(trace.duration()));
-    let ts = start.as_secs_f64() * US_PER_S;
-    let dur = end.saturating_sub(start).as_secs_f64() * US_PER_S;
+pub(super) fn mark(text: &mut String, mark: &Mark) {
+    let ts = mark.start.as_secs_f64() * US_PER_S;
+    let dur = mark.end.saturating_sub(mark.start).as_secs_f64() * US_PER_S;
     push(
         text,
         &json!({"name": mark.name, "ph": "X", "pid": 0, "tid": 0, "ts": ts, "dur": dur,
             "args": {"depth": mark.depth}}),
+    );
+}
+
+pub(super) fn note(text: &mut String, note: &Note) {
+    push(
+        text,
+        &json!({"name": NOTE, "ph": "M", "pid": 0, "args": note}),
     );
 }
 
@@ -148,9 +156,13 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
         Some("X") => trace.marks.push(Mark {
             name: event["name"].as_str().unwrap_or("").to_owned(),
             start: time("ts")?,
-            end: Some(time("ts")?.saturating_add(time("dur")?)),
+            end: time("ts")?.saturating_add(time("dur")?),
             depth: usize::try_from(event["args"]["depth"].as_u64().unwrap_or(0)).unwrap_or(0),
         }),
+        _ if event["name"] == NOTE => {
+            let note = serde_json::from_value::<Note>(event["args"].clone());
+            note.map_err(|_| "a note of another kind")?.add_to(trace)?;
+        }
         _ => {}
     }
     Ok(())

@@ -112,9 +112,9 @@ fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::R
         match column {
             Column::Time => time = cell.parse().ok().and_then(seconds),
             Column::Device => device = cell.parse().ok(),
-            Column::Of(metric) if !cell.is_empty() => match cell.parse() {
-                Ok(value) => values.set(*metric, value),
-                Err(_) => return Err(format!("{metric} is no number")),
+            Column::Of(metric) if !cell.is_empty() => match cell.parse::<f64>() {
+                Ok(value) if value.is_finite() => values.set(*metric, value),
+                _ => return Err(format!("{metric} is no number")),
             },
             Column::Of(_) | Column::Unknown => {}
         }

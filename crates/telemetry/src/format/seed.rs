@@ -2,15 +2,14 @@
 //!
 //! Method: what the script wrote: wall-clock time in s, temperature in °C, power over the limit that was set, the two
 //! shares of time, memory in use over all there is, energy since the first row in kJ. What is not told is an empty cell,
-//! where the script ended.
-//! Limits: the first device of a trace.
+//! where the script ended; and energy counts on where a driver that was loaded anew counts from zero.
+//! Limits: the first device of a trace; no regions of code, and neither faults nor what sampling cost.
 
 use super::{Read, lines, refused, seconds};
 use crate::device::{Device, Kind, PowerLimits};
 use crate::trace::{Row, Trace};
-use crate::{Metric, Result, Values};
+use crate::{Counted, Metric, Result, Values, updates};
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// The first line, byte for byte.
 pub const HEADER: &str = "Timestamp;Temperature [C];Power [% max];GPU Util [% time];Mem Util [% time];Mem Cons [% max];Energy [kJ]";
@@ -32,8 +31,8 @@ pub struct Limits {
 /// What rows depend on.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The counter of the first row, in J.
-    first_j: Option<f64>,
+    /// Energy since the first row.
+    counted: Counted,
 }
 
 pub(super) fn begin(text: &mut String) {
@@ -46,10 +45,12 @@ pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row
         return;
     }
     let value = |metric| row.values.get(metric);
-    let share = |part: Option<f64>, whole: Option<f64>| Some(part? / whole? * 100.0);
+    let share = |part: Option<f64>, whole: Option<f64>| {
+        let whole = whole.filter(|&whole| whole > 0.0)?;
+        Some(part? / whole * 100.0)
+    };
     let limit = trace.devices.first().and_then(|device| device.limits.set_w);
-    let energy = value(Metric::Energy);
-    state.first_j = state.first_j.or(energy);
+    let energy = value(Metric::Energy).map(|told_j| state.counted.add(row.time, told_j));
     let power = value(Metric::PowerDraw).or(value(Metric::PowerInstant));
     let began_s = trace.began_unix_ns as f64 / NS_PER_S;
     let cells = [
@@ -57,9 +58,7 @@ pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row
         value(Metric::GpuBusy),
         value(Metric::MemoryBusy),
         share(value(Metric::MemoryUsed), value(Metric::MemoryTotal)),
-        energy
-            .zip(state.first_j)
-            .map(|(now, first)| (now - first) / J_PER_KJ),
+        energy.map(|joules| joules / J_PER_KJ),
     ];
     let _ = write!(text, "{:.6}", began_s + row.time.as_secs_f64());
     for cell in [value(Metric::Temperature)].into_iter().chain(cells) {
@@ -117,7 +116,8 @@ pub(super) fn read(text: &str, limits: Limits) -> Result<Read> {
         });
     }
     let mut trace = super::sorted(trace);
-    trace.interval = usual_interval(&trace);
+    let interval_s = updates::row_interval_s(&trace, 0);
+    trace.interval = seconds(interval_s).unwrap_or_default();
     Ok(Read { trace, skipped })
 }
 
@@ -155,15 +155,4 @@ fn device(limits: Limits) -> Device {
         is_mig: false,
         capabilities: vec![],
     }
-}
-
-/// Gives the median time between two rows.
-fn usual_interval(trace: &Trace) -> Duration {
-    let mut steps: Vec<Duration> = trace
-        .rows
-        .windows(2)
-        .map(|two| two[1].time - two[0].time)
-        .collect();
-    steps.sort_unstable();
-    steps.get(steps.len() / 2).copied().unwrap_or_default()
 }

@@ -5,8 +5,6 @@ use crate::{Error, Metric, Result};
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 
-const OPERATION: &str = "Nvml::lock_sm_clock";
-
 /// A GPU whose multiprocessors keep to one clock until this is dropped: after the work, or when it panics.
 ///
 /// A process that is killed leaves the clock locked until `nvidia-smi --reset-gpu-clocks`, or until the driver is loaded anew;
@@ -26,7 +24,7 @@ impl Nvml {
     /// # Panics
     /// If there is no such device.
     pub fn sm_clocks(&self, device: usize) -> Result<Vec<u32>> {
-        self.control(device, |gpu| {
+        self.control("Nvml::sm_clocks", device, |gpu| {
             let memory = gpu.max_clock_info(Clock::Memory)?;
             let mut clocks = gpu.supported_graphics_clocks(memory)?;
             clocks.sort_unstable();
@@ -42,31 +40,32 @@ impl Nvml {
     /// # Panics
     /// If there is no such device.
     pub fn lock_sm_clock(&self, device: usize, clock_mhz: u32) -> Result<ClockLock<'_>> {
-        // What resets the clock is there before it is set.
-        let lock = ClockLock { nvml: self, device };
         let setting = GpuLockedClocksSetting::Numeric {
             min_clock_mhz: clock_mhz,
             max_clock_mhz: clock_mhz,
         };
-        self.control(device, |mut gpu| gpu.set_gpu_locked_clocks(setting))?;
-        Ok(lock)
+        let lock = |mut gpu: nvml_wrapper::Device<'_>| gpu.set_gpu_locked_clocks(setting);
+        self.control("Nvml::lock_sm_clock", device, lock)?;
+        Ok(ClockLock { nvml: self, device })
     }
 
     fn control<T>(
         &self,
+        operation: &'static str,
         device: usize,
         call: impl FnOnce(
             nvml_wrapper::Device<'_>,
         ) -> std::result::Result<T, nvml_wrapper::error::NvmlError>,
     ) -> Result<T> {
         let refused = |fault| Error::Unavailable {
-            operation: OPERATION,
+            operation,
             metric: Metric::SmClock,
             device,
             fault,
         };
-        let (Some(library), Some(handle)) = (&self.library, self.handles[device]) else {
-            return Err(refused(crate::Fault::Lost));
+        let (Some(library), Ok(handle)) = (&self.library, self.handles[device]) else {
+            let fault = self.handles[device].err();
+            return Err(refused(fault.unwrap_or(crate::Fault::DriverGone)));
         };
         call(handle.device(library)).map_err(|error| refused(fault(&error)))
     }
@@ -75,8 +74,7 @@ impl Nvml {
 impl Drop for ClockLock<'_> {
     fn drop(&mut self) {
         // A GPU that is lost has lost its lock, too.
-        let _ = self
-            .nvml
-            .control(self.device, |mut gpu| gpu.reset_gpu_locked_clocks());
+        let reset = |mut gpu: nvml_wrapper::Device<'_>| gpu.reset_gpu_locked_clocks();
+        let _ = self.nvml.control("ClockLock::drop", self.device, reset);
     }
 }

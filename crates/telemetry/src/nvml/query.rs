@@ -1,7 +1,7 @@
 //! What a GPU is: the query that every introduction to CUDA begins with, without CUDA.
 
 use super::{Nvml, PER_MILLI};
-use nvml_wrapper::enum_wrappers::device::Clock;
+use nvml_wrapper::enum_wrappers::device::{Brand, Clock};
 
 /// Bits of a byte, and transfers in a tick of a memory clock: data goes over at both of its edges.
 const BITS: f64 = 8.0;
@@ -14,6 +14,8 @@ const PER_MEGA_INVERSE: f64 = 1e6;
 pub struct Query {
     /// Its name.
     pub name: Option<String>,
+    /// Its brand, as conditions of images have it: `tesla`.
+    pub brand: Option<&'static str>,
     /// Its compute capability, major and minor.
     pub compute_capability: Option<(u32, u32)>,
     /// How many CUDA cores it has.
@@ -43,7 +45,7 @@ impl Nvml {
     /// If there is no such device.
     #[must_use]
     pub fn query(&self, device: usize) -> Query {
-        let (Some(library), Some(handle)) = (&self.library, self.handles[device]) else {
+        let (Some(library), Ok(handle)) = (&self.library, self.handles[device]) else {
             return Query::default();
         };
         let gpu = handle.device(library);
@@ -55,10 +57,11 @@ impl Nvml {
         let width = gpu.memory_bus_width().ok();
         Query {
             name: gpu.name().ok(),
+            brand: gpu.brand().ok().map(word_for),
             compute_capability: capability,
             cores,
             multiprocessors: cores
-                .zip(capability.and_then(cores_of_one))
+                .zip(capability.and_then(cores_per_multiprocessor))
                 .map(|(cores, of_one)| cores / of_one),
             memory_clock_mhz: clock,
             bus_width_bits: width,
@@ -93,11 +96,38 @@ pub fn bandwidth(clock_mhz: u32, width_bits: u32) -> f64 {
     TRANSFERS * clock_hz * f64::from(width_bits) / BITS * PER_GIGA
 }
 
-/// Gives how many cores for f32 a multiprocessor has.
+/// Gives the word that conditions of images have for a brand.
+///
+/// # Source
+/// NVIDIA's images of CUDA, `NVIDIA_REQUIRE_CUDA`.
+fn word_for(brand: Brand) -> &'static str {
+    match brand {
+        Brand::Unknown => "unknown",
+        Brand::Quadro => "quadro",
+        Brand::Tesla => "tesla",
+        Brand::NVS => "nvs",
+        Brand::GRID => "grid",
+        Brand::GeForce => "geforce",
+        Brand::Titan => "titan",
+        Brand::VApps => "vapps",
+        Brand::VPC => "vpc",
+        Brand::VCS => "vcs",
+        Brand::VWS => "vws",
+        Brand::CloudGaming | Brand::VGaming => "cloudgaming",
+        Brand::QuadroRTX => "quadrortx",
+        Brand::NvidiaRTX => "nvidiartx",
+        Brand::Nvidia => "nvidia",
+        Brand::GeForceRTX => "geforcertx",
+        Brand::TitanRTX => "titanrtx",
+    }
+}
+
+/// Gives how many cores for f32 a multiprocessor of a compute capability (major, minor) has; none if it is not known.
 ///
 /// # Source
 /// NVIDIA, "CUDA C++ Programming Guide", table of arithmetic throughput by compute capability.
-fn cores_of_one(capability: (u32, u32)) -> Option<u32> {
+#[must_use]
+pub fn cores_per_multiprocessor(capability: (u32, u32)) -> Option<u32> {
     match capability {
         (3, _) => Some(192),
         (6, 0) | (7, _) | (8, 0) => Some(64),
@@ -113,10 +143,22 @@ mod tests {
     #[test]
     fn a_t4_has_320_gigabytes_per_second_and_40_multiprocessors() {
         assert!((bandwidth(5001, 256) - 320.064).abs() < 1e-9);
-        assert_eq!(cores_of_one((7, 5)).map(|of_one| 2560 / of_one), Some(40));
+        assert_eq!(
+            cores_per_multiprocessor((7, 5)).map(|of_one| 2560 / of_one),
+            Some(40)
+        );
         // An A100, an RTX 3090 and an H100.
-        assert_eq!(cores_of_one((8, 0)).map(|of_one| 6912 / of_one), Some(108));
-        assert_eq!(cores_of_one((8, 6)).map(|of_one| 10496 / of_one), Some(82));
-        assert_eq!(cores_of_one((9, 0)).map(|of_one| 16896 / of_one), Some(132));
+        assert_eq!(
+            cores_per_multiprocessor((8, 0)).map(|of_one| 6912 / of_one),
+            Some(108)
+        );
+        assert_eq!(
+            cores_per_multiprocessor((8, 6)).map(|of_one| 10496 / of_one),
+            Some(82)
+        );
+        assert_eq!(
+            cores_per_multiprocessor((9, 0)).map(|of_one| 16896 / of_one),
+            Some(132)
+        );
     }
 }

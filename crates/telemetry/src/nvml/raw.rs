@@ -104,11 +104,18 @@ impl Handle {
 /// Gives the value of a field, if it is a whole number that is not negative.
 fn whole(field: &sys::nvmlFieldValue_t) -> Result<u64, NvmlError> {
     match field.valueType {
-        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT
-        | sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG
-        | sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => {
-            // SAFETY: all bits are a number. Of a shorter member, the rest are zeros as before the call: NVIDIA's drivers run on
-            // little-endian machines only.
+        // Of a shorter member, the rest of the union may hold anything.
+        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => {
+            // SAFETY: all bits are a number.
+            Ok(unsafe { field.value.uiVal }.into())
+        }
+        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => {
+            #[allow(clippy::unnecessary_cast, reason = "32 bits on Windows")]
+            // SAFETY: all bits are a number.
+            Ok(unsafe { field.value.ulVal } as u64)
+        }
+        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => {
+            // SAFETY: all bits are a number.
             Ok(unsafe { field.value.ullVal })
         }
         other => Err(NvmlError::UnexpectedVariant(other)),

@@ -15,6 +15,7 @@
 
 use crate::synthetic::{Piece, Program};
 use crate::updates::{self, Update};
+use crate::{Metric, Trace};
 
 /// What a sensor was found to do; all times in s, with how far they may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +41,20 @@ pub struct Window {
     pub r_squared: f64,
 }
 
+/// A quantity that was measured, in s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Its value.
+    pub value_s: f64,
+    /// How far that may be off.
+    pub uncertainty_s: f64,
+}
+
+/// A lower quartile of changes of more than this share of the range is the load's and not the sensor's noise. Normal
+/// noise alone has a tenth or less after a hundred updates.
+const NOISE_SHARE: f64 = 0.15;
+/// Fewer different readings are the levels of a load.
+const MIN_LEVELS: usize = 20;
 /// Shortest and longest time between updates that is looked for.
 const PERIODS_S: (f64, f64) = (0.004, 2.0);
 /// Longest window that is looked for.
@@ -70,6 +85,37 @@ pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
             updates.retain(|update| update.time_s - MAX_WINDOW_S > 0.0);
             window(&updates, load, found.period_s)
         }),
+    })
+}
+
+/// Measures the time between two updates of a metric in any trace, whatever ran.
+///
+/// None where it can't be told: as [`probe()`] says, and where readings are a few numbers that come back, or not even a
+/// quarter of their changes are small against their range. A real sensor's noise changes nearly every reading a little;
+/// a number without noise changes with the load alone, whose rhythm would be taken for the sensor's.
+#[must_use]
+pub fn update_period(trace: &Trace, device: usize, metric: Metric) -> Option<Measured> {
+    let mut series = trace.series(device, metric);
+    series.retain(|reading| reading.1.is_finite());
+    series.dedup_by(|next, last| next.0 <= last.0);
+    let mut levels: Vec<f64> = series.iter().map(|reading| reading.1).collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    let range = levels.last()? - levels.first()?;
+    let mut steps: Vec<f64> = series
+        .windows(2)
+        .map(|pair| (pair[1].1 - pair[0].1).abs())
+        .filter(|&step| step > 0.0)
+        .collect();
+    steps.sort_by(f64::total_cmp);
+    let is_noisy = *steps.get(steps.len() / 4)? <= NOISE_SHARE * range;
+    if !is_noisy || levels.len() < MIN_LEVELS {
+        return None;
+    }
+    let found = updates::period(&series, PERIODS_S.0, PERIODS_S.1)?;
+    Some(Measured {
+        value_s: found.period_s,
+        uncertainty_s: found.uncertainty_s,
     })
 }
 
@@ -228,9 +274,9 @@ impl Integral {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SensorClass;
     use crate::synthetic::Sensor;
-    use crate::testdata;
+    use crate::{Row, SensorClass, Values, testdata};
+    use std::time::Duration;
 
     fn read(sensor: &Sensor, program: &Program, every_s: f64, until_s: f64) -> Vec<(f64, f64)> {
         let mut series = vec![];
@@ -325,6 +371,106 @@ mod tests {
                 "{name} {column}: {window:?}"
             );
         }
+    }
+
+    fn trace_of(series: &[(f64, f64)]) -> Trace {
+        let mut trace = Trace::default();
+        for &(time_s, watts) in series {
+            let mut values = Values::none();
+            values.set(Metric::PowerDraw, watts);
+            trace.rows.push(Row {
+                device: 0,
+                time: Duration::from_secs_f64(time_s),
+                values,
+            });
+        }
+        trace
+    }
+
+    #[test]
+    fn real_traces_tell_their_period_or_nothing_at_any_rate_of_reads() {
+        // Nobody told the K40m's period: its own trace, the only one, has 15.4 ms.
+        for (name, column, period_s, slowest) in [
+            ("v100-update-rate", 1, 0.02, 1),
+            ("rtx3090-step", 1, 0.1, 10),
+            ("rtx3090-step", 2, 0.1, 10),
+            ("rtx3090-square-104ms", 1, 0.1, 10),
+            ("rtx3090-square-104ms", 2, 0.1, 10),
+            ("k40m-step", 1, 0.0154, 1),
+        ] {
+            let series = testdata::sensor(name, column);
+            for every in [1, 2, 3, 5, 8, 10, 15, 30] {
+                let thinned: Vec<_> = series.iter().copied().step_by(every).collect();
+                let found = update_period(&trace_of(&thinned), 0, Metric::PowerDraw);
+                eprintln!("{name} {column}, one read of {every}: {found:?}");
+                assert_eq!(found.is_some(), every <= slowest, "{name} {every}");
+                let is_off = |f: Measured| (f.value_s - period_s).abs() > f.uncertainty_s;
+                assert!(!found.is_some_and(is_off), "{name} {every} {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_model_of_any_class_under_any_load_tells_its_period_or_nothing() {
+        let (mut random, mut n_told) = (testdata::Random(4), 0);
+        let loads = [
+            Program::constant(100.0),
+            Program::square(50.0, 250.0, 0.73, 0.6),
+            Program::square(50.0, 250.0, 2.0, 0.5),
+            Program::square(50.0, 250.0, 0.4, 0.5),
+            Program::square(50.0, 250.0, 0.104, 0.5),
+        ];
+        for class in SensorClass::ALL {
+            let update_s = class.update_and_window_s().0;
+            for (noise_w, load) in [0.0, 0.5]
+                .into_iter()
+                .flat_map(|w| loads.iter().map(move |l| (w, l)))
+            {
+                // Times between reads, in those between updates; whatever is slower than 0.6 may tell nothing.
+                for share in [0.08, 0.2, 0.31, 0.45, 0.6, 0.8, 0.97, 1.0, 1.7, 3.1] {
+                    let sensor = Sensor {
+                        phase_s: random.uniform(),
+                        ..Sensor::of(class)
+                    };
+                    let mut series =
+                        read_noisy(&sensor, load, share * update_s, noise_w, &mut random);
+                    series.truncate(4000);
+                    let found = update_period(&trace_of(&series), 0, Metric::PowerDraw);
+                    let what = format!("{class:?} {noise_w} W {load:?} {share}: {found:?}");
+                    let is_off = |f: Measured| (f.value_s - update_s).abs() > f.uncertainty_s;
+                    assert!(!found.is_some_and(is_off), "{what}");
+                    if noise_w > 0.0 && share <= 0.6 {
+                        n_told += i32::from(found.is_some());
+                        if found.is_none() {
+                            eprintln!("{what}");
+                        }
+                    }
+                }
+            }
+        }
+        // Of 100; a load in step with the updates, in some phases, hides their noise.
+        assert!(n_told >= 90, "{n_told}");
+    }
+
+    fn read_noisy(
+        sensor: &Sensor,
+        load: &Program,
+        every_s: f64,
+        noise_w: f64,
+        random: &mut testdata::Random,
+    ) -> Vec<(f64, f64)> {
+        let (mut series, mut time_s) = (vec![], 0.0);
+        let (mut last_s, mut noise) = (f64::NAN, 0.0);
+        while time_s < 30.0 {
+            let updated_s = sensor.updated_s(time_s);
+            if updated_s != last_s {
+                (last_s, noise) = (updated_s, noise_w * random.normal());
+            }
+            let told_w = sensor.told_w(load, time_s) + noise;
+            series.push((time_s, (told_w * 1000.0).round() / 1000.0));
+            time_s += every_s;
+        }
+        series
     }
 
     #[test]

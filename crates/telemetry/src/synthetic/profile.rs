@@ -2,9 +2,13 @@
 //!
 //! Role: turns [`Tells::AsBuilt`] into sensors, and says which calls and fields a driver's library has.
 //! Source: for sensors Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of attention";
-//! for versions of CUDA NVIDIA's release notes of the toolkits.
+//! for versions of CUDA NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver versions (12.7 was no toolkit:
+//! it is what `nvidia-smi` of 565.57.01 prints); for calls NVIDIA, "NVML API Reference Guide", change log to 615, and
+//! where that is silent or late the headers: the process calls `_v3` are in `nvml.h` of nvidia-settings 510.39.01 and
+//! not of 495.46, `nvmlDeviceGetTemperatureV` is in nvidia-ml-py 12.570.86 and not in 12.560.30.
 //! Limits: the logarithmic sensors of Kepler and Maxwell are not modelled, those GPUs are given Turing's. In which
-//! driver a call came first is known to the branch, not to the release.
+//! driver a call came first is known to the branch, not to the release; the fields of power came with 530 by the
+//! measurements, and with 535 by the change log.
 
 use super::{Architecture, Counter, Gpu, Sensor, SensorClass, Tells};
 use serde::{Deserialize, Serialize};
@@ -32,7 +36,11 @@ pub enum PowerField {
 }
 
 /// Branches of the driver, the CUDA version of each, as NVML writes it, and the newest first.
-const CUDA_VERSIONS: [(u32, u32); 19] = [
+const CUDA_VERSIONS: [(u32, u32); 27] = [
+    (615, 13_040),
+    (610, 13_030),
+    (595, 13_020),
+    (590, 13_010),
     (580, 13_000),
     (575, 12_090),
     (570, 12_080),
@@ -51,15 +59,24 @@ const CUDA_VERSIONS: [(u32, u32); 19] = [
     (470, 11_040),
     (465, 11_030),
     (460, 11_020),
+    (455, 11_010),
     (450, 11_000),
+    (440, 10_020),
+    (418, 10_010),
+    (410, OLDEST_CUDA),
 ];
 
+/// The version of CUDA of the oldest driver that is told apart; older ones count as that.
+const OLDEST_CUDA: u32 = 10_000;
+
 /// Calls that did not always exist, and the branch of the driver that brought them.
-const FIRST_BRANCHES: [(&str, u32); 7] = [
+const FIRST_BRANCHES: [(&str, u32); 9] = [
     ("nvmlDeviceGetMemoryInfo_v2", 510),
+    ("nvmlDeviceGetMemoryBusWidth", 510),
+    ("nvmlDeviceGetNumGpuCores", 510),
     ("nvmlDeviceGetComputeRunningProcesses_v3", 510),
     ("nvmlDeviceGetGraphicsRunningProcesses_v3", 510),
-    ("nvmlDeviceGetMigMode", 450),
+    ("nvmlDeviceGetMigMode", 445),
     ("nvmlDeviceGetCurrentClocksEventReasons", 535),
     ("nvmlDeviceGetSupportedClocksEventReasons", 535),
     ("nvmlDeviceGetTemperatureV", 570),
@@ -81,7 +98,7 @@ impl Driver {
     pub fn cuda_version(&self) -> u32 {
         let (branch, _) = self.release();
         let found = CUDA_VERSIONS.iter().find(|(first, _)| branch >= *first);
-        found.map_or(10_020, |(_, version)| *version)
+        found.map_or(OLDEST_CUDA, |(_, version)| *version)
     }
 
     /// Gives the version of the library: `12.535.161.08`.
@@ -222,10 +239,15 @@ mod tests {
         let cuda = |version| on(version).cuda_version();
         assert_eq!(cuda("510.47.03"), 11_060);
         assert_eq!(cuda("535.161.08"), 12_020);
-        assert_eq!(cuda("418.87"), 10_020);
+        assert_eq!(cuda("418.87"), 10_010);
+        assert_eq!(cuda("455.32"), 11_010);
+        assert_eq!(cuda("396.37"), 10_000);
+        assert_eq!(cuda("590.44.01"), 13_010);
         assert_eq!(on("535.161.08").library_version(), "12.535.161.08");
         assert!(!on("470.57.02").has("nvmlDeviceGetMemoryInfo_v2"));
         assert!(on("510.47.03").has("nvmlDeviceGetMemoryInfo_v2"));
+        assert!(!on("495.29.05").has("nvmlDeviceGetNumGpuCores"));
+        assert!(!on("560.35.05").has("nvmlDeviceGetTemperatureV"));
     }
 
     #[test]

@@ -37,15 +37,16 @@ impl Program {
         }
     }
 
-    /// Gives `high_w` for a share `duty` of each period, then `low_w`.
+    /// Gives `high_w` for a share `duty` of each period, then `low_w`; whoever models it refuses a period that is not above
+    /// 0, and a share that is not between 0 and 1.
     #[must_use]
     pub fn square(low_w: f64, high_w: f64, period_s: f64, duty: f64) -> Self {
-        let pieces = [
-            Piece::level(period_s * duty, high_w),
-            Piece::level(period_s * (1.0 - duty), low_w),
-        ];
+        let parts = [(duty, high_w), (1.0 - duty, low_w)];
+        let parts = parts.into_iter().filter(|(share, _)| *share != 0.0);
         Self {
-            pieces: pieces.into_iter().filter(|p| p.lasts_s > 0.0).collect(),
+            pieces: parts
+                .map(|(share, watts)| Piece::level(period_s * share, watts))
+                .collect(),
             repeats: true,
         }
     }

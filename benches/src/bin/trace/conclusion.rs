@@ -1,0 +1,74 @@
+//! What a trace came to, in words, as JSON and as a page.
+
+use super::options::Options;
+use anyhow::Result;
+use benches::report::{named, sensors, trace_page, untold, verdict, window};
+use benches::{output, record::replace_file, units};
+use std::fmt::Write;
+use telemetry::Trace;
+
+/// Prints what a trace came to, and writes the report.
+///
+/// # Errors
+/// An output or a file that can't be written.
+pub(crate) fn conclude(options: &Options, trace: &Trace) -> Result<()> {
+    let page = options.page()?;
+    output::print(&if options.is_json {
+        format!("{}\n", in_json(options, trace)?)
+    } else {
+        in_words(trace)
+    })?;
+    replace_file(&page, &trace_page(trace)?)?;
+    if !options.is_json {
+        let rows = match (options.file(), &options.out) {
+            (Some(_), None) => String::new(),
+            _ => format!("rows: {}, ", options.rows().display()),
+        };
+        output::print(&format!("{rows}report: {}\n", page.display()))?;
+    }
+    Ok(())
+}
+
+fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
+    let devices = trace.devices.iter().enumerate().map(|(index, device)| {
+        serde_json::json!({
+            "device": device,
+            "energy": trace.energy(index, window(trace, index)),
+            "verdict": verdict(trace, index),
+            "sensors": sensors(trace, index),
+        })
+    });
+    Ok(serde_json::json!({
+        "rows_in_memory": trace.rows.len(),
+        "out": options.rows(),
+        "report": options.page()?,
+        "regions": trace.marks,
+        "overhead": trace.overhead,
+        "faults": trace.faults,
+        "devices": devices.collect::<Vec<_>>(),
+    }))
+}
+
+fn in_words(trace: &Trace) -> String {
+    let mut said = String::new();
+    if let [only] = &trace.marks[..] {
+        let seconds = only.end.saturating_sub(only.start).as_secs_f64();
+        let _ = writeln!(said, "{} for {} s:", only.name, units::digits(seconds));
+    }
+    for (index, device) in trace.devices.iter().enumerate() {
+        let energy = trace.energy(index, window(trace, index));
+        let energy = energy.map_or_else(|| untold(device).to_owned(), |energy| energy.to_string());
+        let _ = writeln!(said, "{}: {energy}", named(device));
+        for sentence in verdict(trace, index)
+            .into_iter()
+            .chain(sensors(trace, index))
+        {
+            let _ = writeln!(said, "  {sentence}");
+        }
+        for fault in trace.faults.iter().filter(|fault| fault.device == index) {
+            let (metric, count) = (fault.metric, fault.count);
+            let _ = writeln!(said, "  {metric} failed {count} times: {}", fault.fault);
+        }
+    }
+    said
+}

@@ -1,0 +1,267 @@
+//! The trace command: samples power and utilisation while a command runs, or until it is stopped.
+//!
+//! Role: `cargo xtask trace` and `cargo xtask demo` build and run this program; a bundle carries it along.
+//! Method: rows go to the file as they are sampled, so whatever ends the program leaves what was written a second before.
+//! Ctrl-C and SIGTERM end the command, if there is one, and then sampling: the end of the file, the energy and the report
+//! still come.
+
+mod command;
+mod conclusion;
+mod options;
+
+use anyhow::{Context, Result, bail, ensure};
+use benches::{output, record::replace_file, units};
+use command::{Event, Events, Traced, code_of};
+use conclusion::conclude;
+use indicatif::{ProgressBar, ProgressStyle};
+use options::{HELP, Options, is_same, parse};
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use telemetry::format::{self, Dialect, Writer};
+use telemetry::nvml::Nvml;
+use telemetry::rapl::Rapl;
+use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
+use telemetry::{Counted, LINGER, Metric, Running, Sampler, Trace};
+
+/// How often the live line changes. What ends the program wakes it before.
+const LIVE: Duration = Duration::from_millis(200);
+
+/// Exit code of wrong usage.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let options = match parse() {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("trace: {error:#}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let done = match &options {
+        None => output::print(HELP).map(|()| ExitCode::SUCCESS),
+        Some(options) => match options.file() {
+            Some(file) => convert(options, file),
+            None => sample(options),
+        },
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("trace: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn sample(options: &Options) -> Result<ExitCode> {
+    // All that can be refused is, before a recording of yesterday gives way.
+    command::check(&options.command)?;
+    let listener = options
+        .serve
+        .map(|address| telemetry::serve::listen(Some(address)));
+    let listener = listener.transpose()?;
+    let sampler = sampler(options)?
+        .interval(options.interval)
+        .select(options.select.clone());
+    let dialect = options.dialect();
+    let writer = Writer::create(dialect, options.rows())?;
+    let events = Events::listen()?;
+    let running = sampler.to(writer).start()?;
+    warn_of_more_devices(dialect, running.newest().devices.len());
+    let running = Arc::new(running);
+    let endpoint = listener.map(|listener| {
+        // Weak, so that whatever becomes of the endpoint, the trace is ended here.
+        let running = Arc::downgrade(&running);
+        let newest = move || Weak::upgrade(&running).map_or_else(Trace::default, |r| r.newest());
+        listener.serve(newest)
+    });
+    let endpoint = endpoint.transpose()?;
+    if let (Some(endpoint), false) = (&endpoint, options.is_quiet) {
+        eprintln!("trace: http://{}/metrics", endpoint.address());
+    }
+    let (status, command) = observe(options, &running, &events)?;
+    drop(endpoint);
+    let running = Arc::try_unwrap(running)
+        .ok()
+        .context("the endpoint goes on")?;
+    let stopped = running.stop();
+    for failure in &stopped.failures {
+        eprintln!("trace: {}: {failure}", options.rows().display());
+    }
+    if stopped.has_panicked {
+        eprintln!("trace: the source broke; the trace ends there");
+    }
+    let concluded = conclude(options, &stopped.trace);
+    // A command that outlives its trace is waited for, whatever became of the report.
+    let status = match (status, command) {
+        (None, Some(mut command)) => Some(command.outlive(&events)?),
+        (status, _) => status,
+    };
+    concluded?;
+    Ok(if stopped.failures.is_empty() && !stopped.has_panicked {
+        status.map_or(ExitCode::SUCCESS, code_of)
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Makes the report of a recorded file, and writes its rows in another format if a file for them is named.
+fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
+    ensure!(
+        options.command.is_empty() && options.at_most.is_none() && options.serve.is_none(),
+        "{} is no source that can be sampled: COMMAND, --for and --serve need one; nvml, rapl and demo are",
+        file.display()
+    );
+    let trace = recorded(file)?.of_selected(&options.select)?;
+    if let Some(out) = &options.out {
+        ensure!(
+            !is_same(file, out),
+            "{} would be written over itself; --out names another file",
+            file.display()
+        );
+        warn_of_more_devices(options.dialect(), trace.devices.len());
+        replace_file(out, &format::write(&trace, options.dialect()))?;
+    }
+    conclude(options, &trace)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
+    if dialect == Dialect::Seed && n_devices > 1 {
+        eprintln!(
+            "trace: the script's columns hold the first of {n_devices} devices; --format csv holds all"
+        );
+    }
+}
+
+fn sampler(options: &Options) -> Result<Sampler> {
+    let nvml = || {
+        options
+            .nvml
+            .as_deref()
+            .map_or_else(Nvml::open, Nvml::open_at)
+    };
+    Ok(
+        match options
+            .source
+            .as_ref()
+            .map(|source| source.to_string_lossy())
+            .as_deref()
+        {
+            Some("nvml") => Sampler::new(nvml()?),
+            Some("rapl") => Sampler::new(Rapl::open()?),
+            Some(_) => Sampler::new(demo()?),
+            None => match nvml() {
+                Ok(nvml) => Sampler::new(nvml),
+                // Who named a library wants that one.
+                Err(error) if options.nvml.is_some() => return Err(error.into()),
+                Err(no_gpu) => match Rapl::open() {
+                    Ok(rapl) => Sampler::new(rapl),
+                    Err(no_cpu) => bail!(
+                        "nothing to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`, and `cargo xtask demo` for a look without a GPU)"
+                    ),
+                },
+            },
+        },
+    )
+}
+
+/// Gives a GPU that computes for 1.2 s and waits for 0.8, again and again.
+fn demo() -> Result<Synthetic> {
+    const PERIOD_S: f64 = 2.0;
+    const DUTY: f64 = 0.6;
+    let mut scenario = Scenario::default();
+    for gpu in &mut scenario.gpus {
+        gpu.power = Program::square(15.0, 65.0, PERIOD_S, DUTY);
+        gpu.utilisation.gpu_pct = Quantity::square(0.0, 96.0, PERIOD_S, DUTY);
+        gpu.utilisation.memory_pct = Quantity::square(0.0, 38.0, PERIOD_S, DUTY);
+    }
+    Ok(Synthetic::new(Model::new(scenario)?))
+}
+
+fn recorded(path: &Path) -> Result<Trace> {
+    let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
+    let read = format::read(&bytes).with_context(|| format!("{}", path.display()))?;
+    for skipped in &read.skipped {
+        eprintln!("trace: {}: passed over: {skipped}", path.display());
+    }
+    Ok(read.trace)
+}
+
+/// Runs the command, if there is one, as a region of the trace; gives how it ended, if it did.
+fn observe(
+    options: &Options,
+    running: &Running,
+    events: &Events,
+) -> Result<(Option<ExitStatus>, Option<Traced>)> {
+    if options.command.is_empty() {
+        return Ok((wait(options, running, None, events)?, None));
+    }
+    let region = running.span(options.command_line());
+    let mut command = Traced::start(&options.command, events)?;
+    let status = wait(options, running, Some(&mut command), events)?;
+    drop(region);
+    std::thread::sleep(LINGER);
+    Ok((status, Some(command)))
+}
+
+/// Waits for the command, the time or, without a command, a signal; gives how the command ended, if it did.
+fn wait(
+    options: &Options,
+    running: &Running,
+    mut command: Option<&mut Traced>,
+    events: &Events,
+) -> Result<Option<ExitStatus>> {
+    let live = if options.is_quiet {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new_spinner()
+    };
+    live.set_style(ProgressStyle::with_template("{spinner} {msg}")?);
+    let mut counted = vec![];
+    let status = loop {
+        if let Some(command) = &mut command
+            && let Some(status) = command.ended()?
+        {
+            break Some(status);
+        }
+        let left = options
+            .at_most
+            .map(|at_most| at_most.saturating_sub(running.now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break None;
+        }
+        if !options.is_quiet {
+            live.set_message(live_line(&running.newest(), &mut counted));
+        }
+        if let Some(Event::Stop(stop)) = events.next(left.unwrap_or(LIVE).min(LIVE)) {
+            match &mut command {
+                Some(command) => command.stop(stop),
+                None => break None,
+            }
+        }
+    };
+    live.finish_and_clear();
+    Ok(status)
+}
+
+/// Says in a line how it stands, from the newest rows; energies are counted on from what was `counted` of each device.
+fn live_line(newest: &Trace, counted: &mut Vec<Counted>) -> String {
+    counted.resize(newest.devices.len(), Counted::default());
+    let mut line = format!("{:.0} s", newest.duration().as_secs_f64());
+    for row in &newest.rows {
+        let device = &newest.devices[row.device];
+        line += &format!(" | {} {}", device.index, device.name);
+        let power = Metric::POWERS
+            .into_iter()
+            .find_map(|metric| row.values.get(metric));
+        line += &power.map_or_else(String::new, |watts| format!(" {watts:.0} W"));
+        let busy = row.values.get(Metric::GpuBusy);
+        line += &busy.map_or_else(String::new, |busy| format!(" {busy:.0} % busy"));
+        let told = row.values.get(Metric::Energy);
+        let joules = told.map(|told_j| counted[row.device].add(row.time, told_j));
+        line += &joules.map_or_else(String::new, |joules| {
+            format!(" {} J", units::digits(joules))
+        });
+    }
+    line
+}

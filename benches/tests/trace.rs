@@ -1,0 +1,357 @@
+//! The trace program on a GPU that does not exist: what it leaves behind, and how it ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use telemetry::format;
+
+/// A folder that is gone when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("trace-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder of the test's own");
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Gives the program, which samples the demonstration into a file.
+fn trace(out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
+    command.args([
+        "--source",
+        "demo",
+        "--interval",
+        "20ms",
+        "--quiet",
+        "--json",
+        "--out",
+    ]);
+    command.arg(out).stdin(Stdio::null());
+    command
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    let said = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&said).unwrap_or_else(|error| {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        panic!("{error}: {said:?} {complaint:?}")
+    })
+}
+
+fn duration_s(duration: &serde_json::Value) -> f64 {
+    let part = |name: &str| duration[name].as_f64().expect("a duration has both parts");
+    part("secs") + part("nanos") * 1e-9
+}
+
+#[test]
+fn the_energy_of_a_command_is_that_of_its_time_and_its_exit_code_is_passed_on() {
+    let folder = Folder::new("command");
+    let out = folder.file("trace.jsonl");
+    let output = trace(&out)
+        .args(["--", "sh", "-c", "sleep 0.7; exit 7"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let energy = &json(&output)["devices"][0]["energy"];
+    let window = &energy["window"];
+    let took_s = duration_s(&window["end"]) - duration_s(&window["start"]);
+    let written = format::read(&fs::read(&out).unwrap()).unwrap().trace;
+    assert_eq!(written.marks.len(), 1);
+    assert_eq!(written.marks[0].name, "sh -c sleep 0.7; exit 7");
+    let region = written.marks[0].end - written.marks[0].start;
+    assert!(
+        (region.as_secs_f64() - took_s).abs() < 1e-6 && took_s > 0.7,
+        "{took_s}"
+    );
+    // Sampling went on after the command, so that its end is known.
+    assert!(written.duration() > written.marks[0].end + Duration::from_millis(150));
+    assert!(energy["joules"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(folder.file("trace.html")).unwrap();
+    assert!(page.contains("sleep 0.7; exit 7"));
+}
+
+#[cfg(unix)]
+#[test]
+fn who_ends_the_trace_ends_the_command_and_all_files_get_their_ends() {
+    let folder = Folder::new("term");
+    let (out, ready) = (folder.file("log.csv"), folder.file("ready"));
+    let said = folder.file("said");
+    // A command that takes its leave when it is asked to end, and would else go on for a minute.
+    let command = format!(
+        "trap 'echo asked > {}; exit 3' TERM; touch {}; for i in $(seq 600); do sleep 0.1; done",
+        said.display(),
+        ready.display()
+    );
+    let child = trace(&out)
+        .args(["--", "sh", "-c", &command])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for(|| ready.exists());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(fs::read_to_string(said).unwrap(), "asked\n");
+    assert!(json(&output)["devices"][0]["energy"]["joules"].is_number());
+    let text = fs::read_to_string(&out).unwrap();
+    assert!(text.starts_with(format::SEED_HEADER) && text.ends_with('\n'));
+    assert!(folder.file("log.html").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_a_trace_without_a_command_and_all_is_well() {
+    let folder = Folder::new("interrupt");
+    let out = folder.file("trace.jsonl");
+    let child = trace(&out).stdout(Stdio::piped()).spawn().unwrap();
+    let has_rows = || {
+        let read = fs::read(&out)
+            .ok()
+            .and_then(|bytes| format::read(&bytes).ok());
+        read.is_some_and(|read| read.trace.rows.len() > 10)
+    };
+    wait_for(has_rows);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(json(&output)["devices"][0]["energy"]["joules"].is_number());
+    // The last line of a whole file says what sampling cost.
+    assert!(
+        format::read(&fs::read(&out).unwrap())
+            .unwrap()
+            .trace
+            .overhead
+            .is_some()
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_is_killed_gives_the_code_of_its_signal() {
+    let folder = Folder::new("signal");
+    let output = trace(&folder.file("trace.csv"))
+        .args(["--", "sh", "-c", "kill -9 $$"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_command_that_outlives_its_trace_is_waited_for() {
+    let folder = Folder::new("outlive");
+    let (out, done) = (folder.file("trace.jsonl"), folder.file("done"));
+    let command = format!("sleep 1; touch {}; exit 5", done.display());
+    let output = trace(&out)
+        .args(["--for", "300ms", "--", "sh", "-c", &command])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    assert!(done.exists());
+    let window = &json(&output)["devices"][0]["energy"]["window"];
+    assert!(duration_s(&window["end"]) - duration_s(&window["start"]) < 0.9);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_that_ignores_who_wants_it_to_end_is_killed_the_second_time() {
+    let folder = Folder::new("deaf");
+    let ready = folder.file("ready");
+    let command = format!(
+        "trap '' TERM; touch {}; for i in $(seq 600); do sleep 0.1; done",
+        ready.display()
+    );
+    let mut child = trace(&folder.file("trace.jsonl"))
+        .args(["--", "sh", "-c", &command])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(|| ready.exists());
+    let pid = rustix::process::Pid::from_child(&child);
+    for _ in 0..2 {
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        // Two that come at once may be taken for one.
+        let sent = Instant::now();
+        wait_for(|| sent.elapsed() > Duration::from_millis(500));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 9));
+}
+
+#[test]
+fn scrapers_get_the_newest_row_while_it_samples() {
+    let folder = Folder::new("serve");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trace"))
+        .args([
+            "--source",
+            "demo",
+            "--for",
+            "20s",
+            "--serve",
+            "127.0.0.1:0",
+            "--out",
+        ])
+        .arg(folder.file("trace.jsonl"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.trim().strip_prefix("trace: http://").unwrap();
+    let address = address.strip_suffix("/metrics").unwrap();
+    let ask = || {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let joules = body
+            .lines()
+            .find(|line| line.starts_with("telemetry_energy_joules_total{"));
+        let joules = joules.unwrap().rsplit(' ').next().unwrap();
+        joules.parse::<f64>().unwrap()
+    };
+    let first = ask();
+    wait_for(|| ask() > first);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_recorded_file_becomes_a_report_and_another_file_at_once() {
+    let folder = Folder::new("file");
+    let (first, second) = (folder.file("first.jsonl"), folder.file("second.csv"));
+    let output = trace(&first).args(["--for", "500ms"]).output().unwrap();
+    assert!(output.status.success());
+    let convert = |out: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
+        command.arg("--source").arg(&first).arg("--out").arg(out);
+        command.args(["--format", "csv"]).output().unwrap()
+    };
+    assert!(convert(&second).status.success());
+    let read = |path: &Path| format::read(&fs::read(path).unwrap()).unwrap().trace;
+    assert_eq!(read(&second), read(&first));
+    assert!(folder.file("second.html").exists());
+    let report_only = Command::new(env!("CARGO_BIN_EXE_trace"))
+        .arg("--source")
+        .arg(&second)
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
+    assert!(report_only.status.success());
+    assert!(!folder.file("log.csv").exists());
+    let same = trace(&folder.file("rows.html")).output().unwrap();
+    assert!(String::from_utf8_lossy(&same.stderr).contains("both the report and rows"));
+    let itself = convert(&first);
+    assert_eq!(itself.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&itself.stderr).contains("over itself"));
+}
+
+#[test]
+fn what_is_refused_leaves_an_old_recording_alone() {
+    let folder = Folder::new("refused");
+    let out = folder.file("log.csv");
+    fs::write(&out, "of yesterday").unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (arguments, code) in [
+        (&["--interval", "0"][..], 2),
+        (&["--gpu", "99"], 1),
+        (&["--serve", &taken], 1),
+        (&["--", "/no/such/program"], 1),
+        (&["--", "no-such-program"], 1),
+        (&["--report", out.to_str().unwrap()], 2),
+    ] {
+        let output = trace(&out).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert_eq!(
+            fs::read_to_string(&out).unwrap(),
+            "of yesterday",
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn two_traces_do_not_share_a_file() {
+    let folder = Folder::new("shared");
+    let out = folder.file("trace.jsonl");
+    let mut first = trace(&out)
+        .args(["--for", "20s"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(|| fs::read(&out).is_ok_and(|bytes| !bytes.is_empty()));
+    let second = trace(&out).args(["--for", "100ms"]).output().unwrap();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another program"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hang_up_that_is_ignored_ends_neither_trace_nor_command() {
+    let folder = Folder::new("nohup");
+    let (out, ready) = (folder.file("trace.jsonl"), folder.file("ready"));
+    let script = format!(
+        "trap '' HUP; exec {} --source demo --quiet --out {} -- sh -c 'touch {}; sleep 1; exit 6'",
+        env!("CARGO_BIN_EXE_trace"),
+        out.display(),
+        ready.display()
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(|| ready.exists());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_report_follows_a_link() {
+    let folder = Folder::new("link");
+    let (page, link) = (folder.file("page.html"), folder.file("link.html"));
+    fs::write(&page, "old").unwrap();
+    std::os::unix::fs::symlink(&page, &link).unwrap();
+    let output = trace(&folder.file("trace.jsonl"))
+        .args(["--for", "100ms", "--report"])
+        .arg(&link)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&page).unwrap().contains("<svg"));
+}
+
+fn wait_for(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::yield_now();
+    }
+}

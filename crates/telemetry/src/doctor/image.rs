@@ -1,0 +1,353 @@
+//! Whether a container of an image starts on this machine.
+//!
+//! Role: evaluates `NVIDIA_REQUIRE_CUDA`, by which an image says where NVIDIA's container toolkit is to refuse it.
+//! Method: the condition is alternatives with spaces between them, of which one must hold; an alternative is terms with
+//! commas between them, all of which must. A term is a property (`cuda`, `driver`, `arch`, `brand`), an operator (`=`,
+//! `!=`, `<`, `<=`, `>`, `>=`) and a value. Versions are compared number by number, and one that is missing is zero;
+//! brands are equal or not, in any case of letters. Alternatives are tried in order until one holds.
+//! Source: NVIDIA, libnvidia-container, `src/cli/dsl.c` and `src/cli/configure.c`; NVIDIA Container Toolkit,
+//! `internal/requirements`.
+//! Limits: a term of another form is refused by some versions of the toolkit and skipped by others, so it leaves open
+//! what follows. So does a property that this machine does not tell, which the toolkit takes to fit.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// What conditions are about, as far as it is known: a machine, and one of its GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The version of CUDA that the driver speaks: `11.6`.
+    pub cuda: Option<String>,
+    /// The driver's version: `510.47.03`.
+    pub driver: Option<String>,
+    /// The GPU's compute capability: `7.5`.
+    pub arch: Option<String>,
+    /// The GPU's brand: `tesla`.
+    pub brand: Option<String>,
+}
+
+/// Why a container does not start, or may not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No alternative holds.
+    #[error(
+        "the image asks for {asked}{}, and this machine has {host}: use an image for an earlier \
+         CUDA, or update the driver",
+        or_others(*n_others)
+    )]
+    Unmet {
+        /// The first alternative, which the container toolkit names.
+        asked: String,
+        /// How many more there are.
+        n_others: usize,
+        /// What there is.
+        host: Box<Host>,
+    },
+    /// Whether an alternative holds depends on terms that can't be evaluated.
+    #[error(
+        "whether the image starts is not known: {} can't be told of {host}",
+        terms.join(" and ")
+    )]
+    Unclear {
+        /// The terms.
+        terms: Vec<String>,
+        /// What there is.
+        host: Box<Host>,
+    },
+}
+
+/// What becomes of a term.
+enum Answer {
+    Holds,
+    Fails,
+    /// The machine does not tell the property.
+    Untold,
+    /// It is not of the language.
+    Foreign,
+}
+
+/// Checks that a container with an image's condition starts; one that asks for nothing does.
+///
+/// # Errors
+/// [`Refusal::Unmet`] if it is refused; [`Refusal::Unclear`] if that can't be told.
+///
+/// # Examples
+/// ```
+/// use telemetry::doctor::image::{Host, starts};
+///
+/// let host = Host {
+///     cuda: Some("11.4".into()),
+///     driver: Some("470.57.02".into()),
+///     brand: Some("tesla".into()),
+///     ..Host::default()
+/// };
+/// assert!(starts("cuda>=12.2", &host).is_err());
+/// assert!(starts("cuda>=12.2 brand=tesla,driver>=470,driver<471", &host).is_ok());
+/// ```
+pub fn starts(condition: &str, host: &Host) -> Result<(), Refusal> {
+    let alternatives: Vec<&str> = parts(condition, ' ').collect();
+    let Some(asked) = alternatives.first() else {
+        return Ok(());
+    };
+    let (mut foreign, mut open) = (vec![], vec![]);
+    for alternative in &alternatives {
+        let (mut untold, mut fails) = (vec![], false);
+        for term in parts(alternative, ',') {
+            match answer(term, host) {
+                Answer::Holds => {}
+                Answer::Fails => {
+                    fails = true;
+                    break;
+                }
+                Answer::Untold => untold.push(term),
+                Answer::Foreign => {
+                    foreign.push(term.to_owned());
+                    untold.push(term);
+                }
+            }
+        }
+        if fails {
+            continue;
+        }
+        if untold.is_empty() {
+            // Some versions of the toolkit get here, others stop at a term before.
+            return unless_open(foreign, host).map_or(Ok(()), Err);
+        }
+        for term in untold {
+            if !open.iter().any(|seen| seen == term) {
+                open.push(term.to_owned());
+            }
+        }
+    }
+    Err(unless_open(open, host).unwrap_or_else(|| Refusal::Unmet {
+        asked: (*asked).to_owned(),
+        n_others: alternatives.len() - 1,
+        host: Box::new(host.clone()),
+    }))
+}
+
+fn unless_open(terms: Vec<String>, host: &Host) -> Option<Refusal> {
+    let host = Box::new(host.clone());
+    (!terms.is_empty()).then_some(Refusal::Unclear { terms, host })
+}
+
+fn or_others(n_others: usize) -> String {
+    match n_others {
+        0 => String::new(),
+        1 => " or another alternative".to_owned(),
+        n => format!(" or one of {n} alternatives"),
+    }
+}
+
+fn parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    text.split(separator).filter(|part| !part.is_empty())
+}
+
+fn answer(term: &str, host: &Host) -> Answer {
+    const OPERATORS: [char; 4] = ['<', '>', '=', '!'];
+    let (name, rest) = term.split_at(term.find(OPERATORS).unwrap_or(term.len()));
+    let value = rest.trim_start_matches(OPERATORS);
+    let operator = &rest[..rest.len() - value.len()];
+    if value.is_empty() {
+        return Answer::Foreign;
+    }
+    let has = match name.to_ascii_lowercase().as_str() {
+        "brand" => return of_brand(host.brand.as_deref(), operator, value),
+        "cuda" => &host.cuda,
+        "driver" => &host.driver,
+        "arch" => &host.arch,
+        _ => return Answer::Foreign,
+    };
+    let Some(asked) = numbers(value) else {
+        return Answer::Foreign;
+    };
+    let Some(has) = has.as_deref().and_then(numbers) else {
+        return Answer::Untold;
+    };
+    let order = has.cmp(&asked);
+    either(match operator {
+        "=" => order == Ordering::Equal,
+        "!=" => order != Ordering::Equal,
+        "<" => order == Ordering::Less,
+        "<=" => order != Ordering::Greater,
+        ">" => order == Ordering::Greater,
+        ">=" => order != Ordering::Less,
+        _ => return Answer::Foreign,
+    })
+}
+
+fn of_brand(has: Option<&str>, operator: &str, asked: &str) -> Answer {
+    let Some(has) = has else {
+        return Answer::Untold;
+    };
+    let is_it = has.eq_ignore_ascii_case(asked);
+    either(match operator {
+        "=" => is_it,
+        "!=" => !is_it,
+        _ => return Answer::Foreign,
+    })
+}
+
+fn either(holds: bool) -> Answer {
+    if holds { Answer::Holds } else { Answer::Fails }
+}
+
+/// Gives the numbers of a version, without zeros at its end.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let mut numbers: Vec<u64> = parts(version, '.')
+        .map(|part| {
+            part.bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then_some(part)?
+                .parse()
+                .ok()
+        })
+        .collect::<Option<_>>()?;
+    if numbers.is_empty() {
+        return None;
+    }
+    while numbers.last() == Some(&0) {
+        numbers.pop();
+    }
+    Some(numbers)
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+        let [cuda, driver] = [&self.cuda, &self.driver].map(or_unknown);
+        let [arch, brand] = [&self.arch, &self.brand].map(or_unknown);
+        write!(
+            f,
+            "CUDA {cuda}, driver {driver}, arch {arch}, brand {brand}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What NVIDIA's image of CUDA 12.2 asks for, but for the brands between.
+    const CUDA_12_2: &str = "cuda>=12.2 brand=tesla,driver>=450,driver<451 \
+        brand=tesla,driver>=470,driver<471 brand=unknown,driver>=470,driver<471 \
+        brand=geforce,driver>=470,driver<471 brand=tesla,driver>=525,driver<526 \
+        brand=geforce,driver>=525,driver<526";
+
+    fn host(cuda: &str, driver: &str, brand: Option<&str>) -> Host {
+        Host {
+            cuda: Some(cuda.into()),
+            driver: Some(driver.into()),
+            arch: Some("7.5".into()),
+            brand: brand.map(str::to_owned),
+        }
+    }
+
+    fn t4() -> Host {
+        host("11.6", "510.47.03", Some("tesla"))
+    }
+
+    #[test]
+    fn one_alternative_that_holds_is_enough() {
+        for (cuda, driver, brand, is_fine) in [
+            ("11.6", "510.47.03", "tesla", false),
+            ("12.2", "535.54.03", "tesla", true),
+            ("13.0", "580.65.06", "nvidia", true),
+            ("11.4", "470.57.02", "Tesla", true),
+            ("11.4", "470.57.02", "quadro", false),
+            ("11.4", "471.0", "tesla", false),
+            ("12.0", "525.60.13", "geforce", true),
+        ] {
+            let found = starts(CUDA_12_2, &host(cuda, driver, Some(brand)));
+            assert_eq!(found.is_ok(), is_fine, "{cuda} {driver} {brand}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_the_container_toolkit_names() {
+        let refusal = starts(CUDA_12_2, &t4()).unwrap_err();
+        let expected = Refusal::Unmet {
+            asked: "cuda>=12.2".into(),
+            n_others: 6,
+            host: Box::new(t4()),
+        };
+        assert_eq!(refusal, expected);
+        assert!(
+            refusal.to_string().contains("driver 510.47.03"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn every_operator_compares_versions_number_by_number() {
+        for (term, holds) in [
+            ("driver=510.47.3", true),
+            ("driver=510.47", false),
+            ("driver!=510.47", true),
+            ("driver>510.47", true),
+            ("driver>=510.47.03", true),
+            ("driver>510.47.03", false),
+            ("driver<=510.47.03", true),
+            ("driver<510.47.03", false),
+            ("driver<510.100", true),
+            ("cuda=11.6.0", true),
+            ("cuda<=11", false),
+            ("arch>=7.5", true),
+            ("arch<7", false),
+            ("CUDA>=11.6", true),
+            ("brand!=Tesla", false),
+            ("brand!=quadro", true),
+            ("cuda>=11,arch>=8", false),
+            ("cuda>=11,arch>=7", true),
+        ] {
+            assert_eq!(starts(term, &t4()).is_ok(), holds, "{term}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_and_not_guessed() {
+        let unclear =
+            |condition: &str, host: &Host, expected: &[&str]| match starts(condition, host) {
+                Err(Refusal::Unclear { terms, .. }) => assert_eq!(terms, expected, "{condition}"),
+                other => panic!("{condition}: {other:?}"),
+            };
+        let brandless = host("11.4", "470.57.02", None);
+        unclear(
+            CUDA_12_2,
+            &brandless,
+            &["brand=tesla", "brand=unknown", "brand=geforce"],
+        );
+        unclear("arch>=7", &Host::default(), &["arch>=7"]);
+        for foreign in [
+            "vram>=16",
+            "cuda",
+            "cuda>=",
+            "cuda=>11",
+            "cuda==11.6",
+            "cuda>=eleven",
+            "cuda>=-1",
+            ">=11",
+            "brand>a",
+            "cuda>=.",
+        ] {
+            unclear(foreign, &t4(), &[foreign]);
+            unclear(&format!("{foreign} cuda>=11"), &t4(), &[foreign]);
+            assert_eq!(starts(&format!("cuda>=11 {foreign}"), &t4()), Ok(()));
+            let refused = starts(&format!("{foreign},cuda>=12"), &t4());
+            assert!(matches!(refused, Err(Refusal::Unmet { .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_does_not_matter_where_something_else_decides() {
+        let brandless = host("12.2", "535.54.03", None);
+        assert_eq!(starts(CUDA_12_2, &brandless), Ok(()));
+        assert_eq!(starts("brand=tesla cuda>=12", &brandless), Ok(()));
+        let refused = starts(CUDA_12_2, &host("11.6", "510.47.03", None));
+        assert!(matches!(refused, Err(Refusal::Unmet { .. })), "{refused:?}");
+        for nothing in ["", " ", ","] {
+            assert_eq!(starts(nothing, &Host::default()), Ok(()));
+        }
+    }
+}
