@@ -8,6 +8,7 @@
 
 mod games;
 mod normality;
+mod telemetry;
 mod tensors;
 
 use anyhow::Result;
@@ -93,7 +94,12 @@ pub fn ledger() -> Result<Vec<Entry>> {
 
 /// Every claim, source by source.
 fn claims() -> impl Iterator<Item = &'static Claim> {
-    let of_sources = [normality::CLAIMS, games::CLAIMS, tensors::CLAIMS];
+    let of_sources = [
+        normality::CLAIMS,
+        games::CLAIMS,
+        telemetry::CLAIMS,
+        tensors::CLAIMS,
+    ];
     of_sources.into_iter().flatten()
 }
 

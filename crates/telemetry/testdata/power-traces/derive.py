@@ -8,9 +8,12 @@ import sys
 
 BIN_MS = 5.0
 HERE = pathlib.Path(__file__).parent
-SENSORS = {  # recording: (columns of power, last time in ms)
+SENSORS = {  # recording: (columns, last time in ms)
     "rtx3090-step": (["power.draw.average [W]", "power.draw.instant [W]"], 1e9),
-    "rtx3090-square-104ms": (["power.draw.average [W]", "power.draw.instant [W]"], 1e9),
+    "rtx3090-square-104ms": (
+        ["power.draw.average [W]", "power.draw.instant [W]", "utilization.gpu [%]"],
+        1e9,
+    ),
     "k40m-step": (["power.draw [W]"], 1e9),
     "v100-update-rate": (["power.draw.instant [W]"], 30e3),
 }
@@ -24,7 +27,8 @@ def rows(path):
 
 def main(folder):
     for name, (columns, last_ms) in SENSORS.items():
-        short = [column.removesuffix(" [W]").replace(".", "_") + "_w" for column in columns]
+        short = [column.replace(" [W]", "_w").replace(" [%]", "_pct") for column in columns]
+        short = [column.replace(".", "_") for column in short]
         out = [";".join(["t_ms"] + short)]
         for row in rows(folder / f"{name}.sensor.csv"):
             if float(row["t_ms"]) <= last_ms:
