@@ -41,7 +41,7 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
         let result = contestant.result().expect("the rung has a result");
         (workload.check)(&result, rung.extent.part).expect("the rung is right");
         group.throughput(Throughput::Elements(operations));
-        let adapter = rung.adapter.as_deref().unwrap_or("CPU");
+        let adapter = rung.adapter.map_or("CPU", |adapter| &adapter.name);
         let id = BenchmarkId::new(format!("{} on {adapter}", rung.executor), &workload.size);
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|iterations| {

@@ -4,20 +4,35 @@
 //! Method: after the timed rounds, which nothing samples, a contestant runs for two seconds on end, as a region of a trace
 //! of its own; its energy over the number of runs is that of one. What stands idle beside it is part of it: that is what the
 //! meter of a machine would count. A run that takes several seconds is metered once.
-//! Limits: what runs on a device is metered by NVIDIA's driver, all GPUs together, whichever ran and without the CPU beside
-//! them; all else by RAPL.
+//! Limits: what runs on a GPU of NVIDIA's is metered by its driver, all GPUs together, whichever ran and without the CPU beside
+//! them; what runs on the CPU, a software adapter's kernels among it, by RAPL; other devices by nothing.
 
 use crate::workload::Contestant;
 use anyhow::Result;
+use gpu_wgsl::{Adapter, DeviceType};
 use std::fmt;
 use std::time::{Duration, Instant};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
-use telemetry::{Device, Metric, Sampler, Source, measure_by};
+use telemetry::{Device, Sampler, Source, measure_by};
 
 /// How long a contestant runs for its energy: twenty updates of the slowest sensors.
 const METERED: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Whose power a run draws, as far as anything tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// The CPU's.
+    Cpu,
+    /// That of a GPU of NVIDIA's.
+    NvidiaGpu,
+    /// That of a device that nothing here meters.
+    Unmetered,
+}
+
+/// PCI's number of NVIDIA.
+const NVIDIA: u32 = 0x10DE;
 
 /// Gives what samples for one measurement.
 type Open = dyn Fn() -> telemetry::Result<Sampler>;
@@ -36,8 +51,21 @@ pub struct Meter {
 pub struct RunEnergy {
     /// The estimate, in J.
     pub joules: f64,
-    /// Where the truth is, in J.
+    /// Where the truth is, in J, by the errors that are known: of RAPL those of sampling alone.
     pub interval: [f64; 2],
+}
+
+impl Site {
+    /// Gives that of a rung, which runs on an adapter or, without one, on the CPU.
+    #[must_use]
+    pub fn of_adapter(adapter: Option<&Adapter>) -> Self {
+        match adapter {
+            None => Self::Cpu,
+            Some(adapter) if adapter.device_type == DeviceType::Cpu => Self::Cpu,
+            Some(adapter) if adapter.vendor == NVIDIA => Self::NvidiaGpu,
+            Some(_) => Self::Unmetered,
+        }
+    }
 }
 
 impl Meter {
@@ -46,9 +74,9 @@ impl Meter {
     pub fn open() -> Self {
         let nvml = || Nvml::open().map(Sampler::new);
         let rapl = || Rapl::open().map(Sampler::new);
-        let tells = |device: &Device| device.field(Metric::Energy).is_some();
-        let has_gpu = Nvml::open().is_ok();
-        let has_cpu = Rapl::open().is_ok_and(|rapl| rapl.devices().iter().any(tells));
+        let tells = |source: &dyn Source| source.devices().iter().any(Device::tells_energy);
+        let has_gpu = Nvml::open().is_ok_and(|nvml| tells(&nvml));
+        let has_cpu = Rapl::open().is_ok_and(|rapl| tells(&rapl));
         Self {
             gpu: has_gpu.then(|| Box::new(nvml) as Box<Open>),
             cpu: has_cpu.then(|| Box::new(rapl) as Box<Open>),
@@ -72,9 +100,13 @@ impl Meter {
     pub(crate) fn measure(
         &self,
         contestant: &mut dyn Contestant,
-        is_on_gpu: bool,
+        site: Site,
     ) -> Result<Option<RunEnergy>> {
-        let open = if is_on_gpu { &self.gpu } else { &self.cpu };
+        let open = match site {
+            Site::Cpu => &self.cpu,
+            Site::NvidiaGpu => &self.gpu,
+            Site::Unmetered => &None,
+        };
         // A meter that was there and is gone is no fault of the contestant.
         let Some(sampler) = open.as_ref().and_then(|open| open().ok()) else {
             return Ok(None);
@@ -117,16 +149,22 @@ mod tests {
     use crate::workload::Output;
     use telemetry::synthetic::{Program, Synthetic};
 
-    /// Works for a known time, at what a model says is a known power.
-    struct Worker(Duration);
+    /// Works for a tenth of a second or longer, and keeps count of it; a model says at what power.
+    #[derive(Default)]
+    struct Worker {
+        took: Duration,
+        n_runs: usize,
+    }
 
     impl Contestant for Worker {
         fn run(&mut self, times: usize) -> Result<Vec<f64>> {
-            let (start, whole) = (Instant::now(), self.0 * u32::try_from(times)?);
-            while start.elapsed() < whole {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(100) * u32::try_from(times)? {
                 std::thread::yield_now();
             }
-            Ok(vec![self.0.as_secs_f64(); times])
+            self.took += start.elapsed();
+            self.n_runs += times;
+            Ok(vec![0.1; times])
         }
 
         fn result(&mut self) -> Result<Output> {
@@ -137,11 +175,26 @@ mod tests {
     #[test]
     fn energy_of_a_run_is_power_times_its_time() {
         let meter = Meter::by(|| Synthetic::of(Program::constant(50.0)).map(Sampler::new));
-        let mut worker = Worker(Duration::from_millis(100));
-        let found = meter.measure(&mut worker, true).unwrap().unwrap();
-        // A busy machine takes longer, never shorter.
-        assert!((4.9..20.0).contains(&found.joules), "{found:?}");
-        assert!(found.interval[0] <= found.joules && found.joules <= found.interval[1]);
-        assert_eq!(Meter::default().measure(&mut worker, true).unwrap(), None);
+        let mut worker = Worker::default();
+        let found = meter.measure(&mut worker, Site::Cpu).unwrap().unwrap();
+        let truth = 50.0 * worker.took.as_secs_f64() / worker.n_runs as f64;
+        assert!(
+            (found.joules / truth - 1.0).abs() < 0.05,
+            "{found:?} {truth}"
+        );
+        assert!(found.interval[0] <= truth && truth <= found.interval[1]);
+        for (meter, site) in [(Meter::default(), Site::Cpu), (meter, Site::Unmetered)] {
+            assert_eq!(meter.measure(&mut worker, site).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn kernels_of_a_software_adapter_are_the_cpus() {
+        assert_eq!(Site::of_adapter(None), Site::Cpu);
+        for adapter in gpu_wgsl::adapters() {
+            let site = Site::of_adapter(Some(&adapter));
+            let is_software = adapter.device_type == DeviceType::Cpu;
+            assert_eq!(site == Site::Cpu, is_software, "{adapter:?}");
+        }
     }
 }

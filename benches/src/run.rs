@@ -12,7 +12,7 @@ mod entry;
 
 use crate::ladder::joined;
 use crate::measure::SETTLE;
-use crate::meter::Meter;
+use crate::meter::{Meter, Site};
 use crate::record::{NotRun, RivalTiming, Row};
 use crate::rivals::Rival;
 use crate::workload::{Contestant, Extent, Rung, Workload};
@@ -67,12 +67,13 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     outcome.not_run.append(&mut workload.left_out);
     let rungs = std::mem::take(&mut workload.rungs);
     let mut rows: Vec<Row> = rungs.iter().map(|rung| row_of(&workload, rung)).collect();
-    let mut entries = Vec::new();
+    let (mut entries, mut sites) = (Vec::new(), Vec::new());
     for rung in rungs {
         if (setting.interrupted)() {
             return outcome;
         }
         say(&format!("checking {}", rung.executor));
+        sites.push(Site::of_adapter(rung.adapter));
         entries.push(Entry::new(
             rung.extent,
             stands_for_us(rung.executor),
@@ -98,6 +99,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
                 let start = || Ok(Box::new(rival) as Box<dyn Contestant>);
                 let whole = workload.whole;
                 let extent = job.part.map_or(whole, |part| whole.of_part(part));
+                sites.push(job.site());
                 entries.push(Entry::new(extent, false, start, &workload));
             }
             Err(not_run) => outcome.not_run.push(not_run),
@@ -114,8 +116,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         if (setting.interrupted)() {
             return outcome;
         }
-        let is_on_gpu = rows.get(index).is_some_and(|row| row.adapter.is_some());
-        entry.meter(setting.meter, is_on_gpu);
+        entry.meter(setting.meter, sites[index]);
     }
     say("checking again");
     entries
@@ -155,7 +156,7 @@ fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
         source: workload.source.to_owned(),
         size: workload.size.clone(),
         executor: rung.executor.to_owned(),
-        adapter: rung.adapter.clone(),
+        adapter: rung.adapter.map(|adapter| adapter.name.clone()),
         timer: rung.timer,
         operations: rung.extent.work.operations(),
         bytes: Some(rung.extent.bytes),

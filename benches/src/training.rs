@@ -484,7 +484,7 @@ impl Problem for Session {
         };
         let on_devices = gpus.iter().filter(is_fit).map(|gpu| Rung {
             executor: "wgsl",
-            adapter: Some(gpu.adapter().name.clone()),
+            adapter: Some(gpu.adapter()),
             timer: Timer::Wall,
             extent: whole,
             note: String::new(),

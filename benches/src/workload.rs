@@ -15,7 +15,7 @@ use crate::record::{NotRun, Timer};
 use crate::rivals::{Job, Rival};
 use crate::staged::Staged;
 use anyhow::{Result, bail};
-use gpu_wgsl::Gpu;
+use gpu_wgsl::{Adapter, Gpu};
 use tensor_core::{Element, Executor, Tensor, compare};
 
 /// A result, row-major, in the type that the workload asks for.
@@ -264,8 +264,8 @@ impl Extent {
 pub struct Rung<'a> {
     /// `host`, `wgsl`, or the name of the rung.
     pub executor: &'static str,
-    /// Name of the adapter; `None` on the CPU.
-    pub adapter: Option<String>,
+    /// The adapter; `None` on the CPU.
+    pub adapter: Option<&'a Adapter>,
     /// What measures its time.
     pub timer: Timer,
     /// What it does.
@@ -380,7 +380,7 @@ impl<'a> Rung<'a> {
     ) -> Self {
         Self {
             executor: "wgsl",
-            adapter: Some(gpu.adapter().name.clone()),
+            adapter: Some(gpu.adapter()),
             timer: on_gpu::timer(gpu),
             extent,
             note: String::new(),

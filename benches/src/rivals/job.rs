@@ -4,6 +4,7 @@
 //! files beside it; they are written, as inputs are, to a temporary folder that goes with the rival.
 
 use crate::machine::temporary_folder;
+use crate::meter::Site;
 use crate::workload::Part;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
@@ -57,6 +58,16 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
+    /// Gives whose power it draws.
+    #[must_use]
+    pub fn site(&self) -> Site {
+        if self.library.ends_with("-cuda") {
+            Site::NvidiaGpu
+        } else {
+            Site::Cpu
+        }
+    }
+
     /// Gives the jobs of one script, one for each library; where there is an NVIDIA GPU, one more for each way to use PyTorch, on
     /// that.
     #[must_use]

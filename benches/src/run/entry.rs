@@ -4,7 +4,7 @@ use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
 use crate::figure::Figure;
 use crate::measure::{Ratio, Timing, wall};
-use crate::meter::{Meter, RunEnergy};
+use crate::meter::{Meter, RunEnergy, Site};
 use crate::record::Check;
 use crate::workload::{Contestant, Extent, Output, Workload};
 use anyhow::{Context, Result};
@@ -157,14 +157,14 @@ impl<'a> Entry<'a> {
     }
 
     /// Runs once more under a meter, beside the rounds.
-    pub(super) fn meter(&mut self, meter: &Meter, is_on_gpu: bool) {
+    pub(super) fn meter(&mut self, meter: &Meter, site: Site) {
         if self.timing().is_none() {
             return;
         }
         let Some(contestant) = &mut self.contestant else {
             return;
         };
-        match meter.measure(contestant.as_mut(), is_on_gpu) {
+        match meter.measure(contestant.as_mut(), site) {
             Ok(energy) => self.energy = energy,
             Err(error) => self.fail(&error),
         }

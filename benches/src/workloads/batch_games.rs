@@ -600,7 +600,10 @@ mod tests {
             .filter(|rung| rung.executor == "wgsl");
         let mut n_run = 0;
         for (rung, gpu) in on_devices.zip(gpus) {
-            assert_eq!(rung.adapter.as_ref(), Some(&gpu.adapter().name));
+            assert_eq!(
+                rung.adapter.map(|adapter| &adapter.name),
+                Some(&gpu.adapter().name)
+            );
             let mut contestant = (rung.start)().unwrap();
             contestant.run(1).unwrap();
             let result = contestant.result().unwrap();

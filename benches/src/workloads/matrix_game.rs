@@ -104,7 +104,7 @@ impl Square {
             Ok(())
         };
         Rung {
-            adapter: Some(gpu.adapter().name.clone()),
+            adapter: Some(gpu.adapter()),
             ..Rung::on_cpu("wgsl", self.extent(), 0, work)
         }
     }

@@ -15,7 +15,7 @@ use crate::program::Law;
 use crate::record::Timer;
 use crate::workload::{Contestant, Extent, Output, Part, Problem, Rung, Task, Work, Workload};
 use anyhow::{Context, Result, ensure};
-use gpu_wgsl::{DeviceType, Gpu};
+use gpu_wgsl::{Adapter, DeviceType, Gpu};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
@@ -121,7 +121,7 @@ impl Pairs {
     fn kept<'a>(
         &'a self,
         name: &'static str,
-        adapter: Option<String>,
+        adapter: Option<&'a Adapter>,
         executor: &'a dyn Executor,
         finish: impl Fn() -> Result<()> + 'a,
     ) -> Rung<'a> {
@@ -158,7 +158,7 @@ impl Pairs {
         };
         Rung {
             executor: "wgsl-to-host",
-            adapter: Some(gpu.adapter().name.clone()),
+            adapter: Some(gpu.adapter()),
             timer: Timer::Wall,
             extent: self.extent(),
             note: String::new(),
@@ -302,8 +302,8 @@ impl Problem for Pairs {
             if self.n_cols >= COLUMNS[2] && gpu.adapter().device_type == DeviceType::Cpu {
                 continue;
             }
-            let name = Some(gpu.adapter().name.clone());
-            rungs.push(self.kept("wgsl", name, gpu, || Ok(gpu.finish()?)));
+            let adapter = Some(gpu.adapter());
+            rungs.push(self.kept("wgsl", adapter, gpu, || Ok(gpu.finish()?)));
             rungs.push(self.streamed(gpu));
         }
         Workload {

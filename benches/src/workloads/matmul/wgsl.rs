@@ -34,7 +34,7 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
             };
             Rung {
                 executor,
-                adapter: Some(gpu.adapter().name.clone()),
+                adapter: Some(gpu.adapter()),
                 timer: timer(gpu),
                 extent: product.extent(part),
                 note: String::new(),
