@@ -403,7 +403,11 @@ impl fmt::Display for Energy {
         }
         write!(f, " by {}, {} updates", self.method, self.n_updates)?;
         match (self.disagreement(), self.check) {
-            (Some(off), Some(check)) => write!(f, "; {} {:+.1} %", check.method, 100.0 * off),
+            (Some(off), Some(check)) => {
+                // Adding 0 takes the sign of what was rounded to nothing.
+                let off_pct = (1000.0 * off).round() / 10.0 + 0.0;
+                write!(f, "; {} {off_pct:+.1} %", check.method)
+            }
             _ => Ok(()),
         }
     }

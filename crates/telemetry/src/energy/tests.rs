@@ -728,6 +728,20 @@ fn energies_of_any_size_are_written_with_their_digits() {
     let trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.1, 9.0);
     let energy = trace.energy(0, seconds(2.0, 2.5)).unwrap();
     assert!(energy.to_string().starts_with("0.02500 J [0.0"), "{energy}");
+    let check = EnergyCheck {
+        joules: energy.joules * (1.0 - 1e-9),
+        interval: energy.interval,
+        method: Method::AveragePower,
+        metric: Metric::PowerAverage,
+    };
+    let said = Energy {
+        check: Some(check),
+        ..energy
+    };
+    assert!(
+        said.to_string().ends_with("; average power +0.0 %"),
+        "{said}"
+    );
 }
 
 #[test]
