@@ -92,6 +92,8 @@ pub struct Writer<W> {
     out: W,
     /// Whole lines that are not written yet.
     held: String,
+    /// Rows after them, which become lines all together, while what that takes is in the processor's caches.
+    rows: Vec<Row>,
     seed: seed::State,
     /// What makes room for a trace before it begins, if anything has to.
     empties: Option<fn(&mut W) -> io::Result<()>>,
@@ -116,8 +118,8 @@ enum Note {
     Overhead(Overhead),
 }
 
-/// Held text that is written without waiting for a flush.
-const MAX_HELD: usize = 1 << 16;
+/// Rows that are written without waiting for a flush.
+const MAX_ROWS: usize = 1 << 9;
 
 impl Dialect {
     /// Gives the one that a file's name asks for: `.jsonl`, `.json` (a Chrome trace), else CSV.
@@ -176,9 +178,7 @@ pub fn read_seed(bytes: &[u8], limits: Limits) -> Result<Read> {
 pub fn write(trace: &Trace, dialect: Dialect) -> String {
     let mut writer = Writer::new(dialect, io::sink());
     writer.write_begin(trace);
-    for row in &trace.rows {
-        writer.write_row(trace, row);
-    }
+    writer.write_rows(trace, &trace.rows);
     for mark in &trace.marks {
         writer.write_mark(mark);
     }
@@ -218,6 +218,7 @@ impl<W> Writer<W> {
             dialect,
             out,
             held: String::new(),
+            rows: vec![],
             seed: seed::State::default(),
             empties: None,
         }
@@ -239,13 +240,23 @@ impl<W> Writer<W> {
         }
     }
 
-    fn write_row(&mut self, trace: &Trace, row: &Row) {
-        match self.dialect {
-            Dialect::Csv => csv::row(&mut self.held, row),
-            Dialect::JsonLines => json_lines::row(&mut self.held, row),
-            Dialect::Seed => seed::row(&mut self.held, &mut self.seed, trace, row),
-            Dialect::ChromeTrace => chrome::row(&mut self.held, row),
+    fn write_rows(&mut self, trace: &Trace, rows: &[Row]) {
+        for row in rows {
+            match self.dialect {
+                Dialect::Csv => csv::row(&mut self.held, row),
+                Dialect::JsonLines => json_lines::row(&mut self.held, row),
+                Dialect::Seed => seed::row(&mut self.held, &mut self.seed, trace, row),
+                Dialect::ChromeTrace => chrome::row(&mut self.held, row),
+            }
         }
+    }
+
+    /// Makes lines of the rows that are held.
+    fn write_held(&mut self, trace: &Trace) {
+        let mut rows = std::mem::take(&mut self.rows);
+        self.write_rows(trace, &rows);
+        rows.clear();
+        self.rows = rows;
     }
 
     fn write_mark(&mut self, mark: &Mark) {
@@ -278,7 +289,8 @@ impl<W> Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    fn send(&mut self) -> io::Result<()> {
+    fn send(&mut self, trace: &Trace) -> io::Result<()> {
+        self.write_held(trace);
         self.out.write_all(self.held.as_bytes())?;
         self.held.clear();
         self.out.flush()
@@ -291,29 +303,31 @@ impl<W: Write + Send> Sink for Writer<W> {
             empty(&mut self.out)?;
         }
         self.write_begin(trace);
-        self.send()
+        self.send(trace)
     }
 
     fn row(&mut self, trace: &Trace, row: &Row) -> io::Result<()> {
-        self.write_row(trace, row);
-        if self.held.len() < MAX_HELD {
+        self.rows.push(*row);
+        if self.rows.len() < MAX_ROWS {
             return Ok(());
         }
-        self.send()
+        self.send(trace)
     }
 
-    fn mark(&mut self, _trace: &Trace, mark: &Mark) -> io::Result<()> {
+    fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()> {
+        self.write_held(trace);
         self.write_mark(mark);
         Ok(())
     }
 
-    fn flush(&mut self, _trace: &Trace) -> io::Result<()> {
-        self.send()
+    fn flush(&mut self, trace: &Trace) -> io::Result<()> {
+        self.send(trace)
     }
 
     fn end(&mut self, trace: &Trace) -> io::Result<()> {
+        self.write_held(trace);
         self.write_end(trace);
-        self.send()
+        self.send(trace)
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Nvml {
     /// None while the driver is gone.
     library: Option<Library>,
     devices: Vec<Device>,
+    /// Of each device, whether it tells a metric.
+    told: Vec<[bool; Metric::COUNT]>,
     handles: Vec<Opened>,
     /// Of each device, when to look for it.
     lookouts: Vec<Lookout>,
@@ -100,6 +102,7 @@ impl Nvml {
             path,
             driver,
             library: Some(library),
+            told: devices.iter().map(told).collect(),
             devices,
             handles,
             lookouts: vec![Lookout::default(); count as usize],
@@ -183,8 +186,8 @@ impl Source for Nvml {
         if is_lost(&self.handles[device]) && self.lookouts[device].is_due(now) {
             self.reconnect();
         }
-        let about = &self.devices[device];
-        let is_told = |metric: Metric| about.field(metric).is_some();
+        let told = &self.told[device];
+        let is_told = |metric: Metric| told[metric as usize];
         let (library, handle) = match (&self.library, self.handles[device]) {
             (Some(library), Ok(handle)) => (library, handle),
             (_, handle) => {
@@ -222,6 +225,11 @@ impl Source for Nvml {
         }
         Reading { values, faults }
     }
+}
+
+/// Gives whether a device tells a metric, for each of them.
+fn told(device: &Device) -> [bool; Metric::COUNT] {
+    Metric::ALL.map(|metric| device.field(metric).is_some())
 }
 
 /// Finds out what a device is and what it tells.

@@ -81,7 +81,7 @@ fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
     };
     // The time that clocks were low for heat, for its hardware, and for the supply's: never, here.
     let driver = &asked.model.scenario().driver;
-    let is_slowdown = (251..=253).any(|before| driver.field_number(before) == field);
+    let is_slowdown = || (251..=253).any(|before| driver.field_number(before) == field);
     match field {
         83 | 191 => energy(),
         185 => power(PowerField::Average),
@@ -90,7 +90,7 @@ fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
         188 => milliwatts(limits.max_w),
         189 => milliwatts(limits.default_w),
         190 | 192 => milliwatts(gpu.limit_w(now_s)),
-        _ if is_slowdown => Ok((UNSIGNED_LONG_LONG, 0)),
+        _ if is_slowdown() => Ok((UNSIGNED_LONG_LONG, 0)),
         known if known < N_FIELDS => Err(Code::NOT_SUPPORTED),
         _ => Err(Code::INVALID_ARGUMENT),
     }

@@ -4,7 +4,6 @@
 //! and that nothing is to fail; then asks the symbol. A panic ends here, as `NVML_ERROR_UNKNOWN`.
 
 use crate::abi::{Answer, Code};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,7 +26,8 @@ pub(crate) struct State {
     n_initialised: u32,
     began: Option<Instant>,
     stands_at: Option<Duration>,
-    calls: BTreeMap<&'static str, u64>,
+    /// How often each symbol was called. There are few, and most differ in length, so a look along them is quick.
+    calls: Vec<(&'static str, u64)>,
     why: String,
 }
 
@@ -49,7 +49,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     n_initialised: 0,
     began: None,
     stands_at: None,
-    calls: BTreeMap::new(),
+    calls: Vec::new(),
     why: String::new(),
 });
 
@@ -102,7 +102,8 @@ impl State {
     }
 
     pub(crate) fn n_calls(&self, symbol: &str) -> u64 {
-        self.calls.get(symbol).copied().unwrap_or(0)
+        let found = self.calls.iter().find(|(called, _)| *called == symbol);
+        found.map_or(0, |(_, n_calls)| *n_calls)
     }
 
     pub(crate) fn initialise(&mut self, symbol: &'static str) -> Answer {
@@ -132,7 +133,10 @@ impl State {
     }
 
     fn count(&mut self, symbol: &'static str) {
-        *self.calls.entry(symbol).or_default() += 1;
+        match self.calls.iter_mut().find(|(called, _)| *called == symbol) {
+            Some((_, n_calls)) => *n_calls += 1,
+            None => self.calls.push((symbol, 1)),
+        }
     }
 }
 

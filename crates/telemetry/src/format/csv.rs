@@ -22,7 +22,8 @@ pub(super) fn begin(text: &mut String, header: &Header) {
 }
 
 pub(super) fn row(text: &mut String, row: &Row) {
-    let _ = write!(text, "{:.9},{}", row.time.as_secs_f64(), row.device);
+    let (seconds, nanoseconds) = (row.time.as_secs(), row.time.subsec_nanos());
+    let _ = write!(text, "{seconds}.{nanoseconds:09},{}", row.device);
     for metric in Metric::ALL {
         text.push(',');
         if let Some(value) = row.values.get(metric) {

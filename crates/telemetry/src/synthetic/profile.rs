@@ -110,9 +110,8 @@ impl Driver {
     /// Whether its library has a call.
     #[must_use]
     pub fn has(&self, symbol: &str) -> bool {
-        let (branch, _) = self.release();
         let came = FIRST_BRANCHES.iter().find(|(name, _)| *name == symbol);
-        came.is_none_or(|(_, first)| branch >= *first)
+        came.is_none_or(|(_, first)| self.release().0 >= *first)
             && !self.missing.iter().any(|name| name == symbol)
     }
 
