@@ -15,6 +15,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
+use std::iter::Sum;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -66,6 +67,23 @@ struct Shares {
     outputs: usize,
     open: f64,
     exact: f64,
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(tallies: I) -> Self {
+        let both = |a: Shares, b: Shares| Shares {
+            outputs: a.outputs + b.outputs,
+            open: a.open + b.open,
+            exact: a.exact + b.exact,
+        };
+        tallies.fold(Self::default(), |a, b| Self {
+            elements: a.elements + b.elements,
+            floats: both(a.floats, b.floats),
+            others: both(a.others, b.others),
+            steps: a.steps + b.steps,
+            products: a.products + b.products,
+        })
+    }
 }
 
 impl Tally {
