@@ -7,6 +7,9 @@
 
 use anyhow::{Context, Result};
 
+/// Exit code of a program that was interrupted.
+pub const INTERRUPTED: u8 = 130;
+
 /// Why a program is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {

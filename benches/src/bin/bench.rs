@@ -10,8 +10,9 @@ use benches::output::print;
 use benches::record::{AdapterFacts, Check, Machine, NotRun, Record, replace_file};
 use benches::run::{self, Setting};
 use benches::sampling;
+use benches::signals::{self, INTERRUPTED};
 use benches::workload::{Problem, Task};
-use benches::{peak, report, rivals, signals, table, workloads};
+use benches::{peak, report, rivals, table, workloads};
 use gpu_wgsl::{Adapter, DeviceType, Feature, Gpu, Select};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -45,8 +46,6 @@ what is finished by then is on disk.
 
 /// Exit code of wrong usage.
 const USAGE: u8 = 2;
-/// Exit code after Ctrl-C, as shells have it.
-const INTERRUPTED: u8 = 130;
 /// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
 

@@ -298,7 +298,8 @@ fn ink_of(idx: usize, line: &Line) -> Ink {
     }
 }
 
-/// Names the lines, above a panel that they fill, else in the corner in which fewest of their points lie, the upper right one if several are as good.
+/// Names the lines: above a panel that they fill, else in the corner in which fewest of their points lie, the upper right one
+/// if several are as good.
 fn names(
     canvas: &Canvas<'_>,
     panel: &Panel,

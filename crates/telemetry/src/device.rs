@@ -63,6 +63,23 @@ pub struct Capability {
 }
 
 impl Device {
+    /// Gives a device of which no more is known than what it is and its name: the first of its source, which tells nothing.
+    #[must_use]
+    pub fn named(kind: Kind, name: impl Into<String>) -> Self {
+        Self {
+            index: 0,
+            kind,
+            name: name.into(),
+            uuid: None,
+            pci: None,
+            driver: None,
+            architecture: None,
+            limits: PowerLimits::default(),
+            is_mig: false,
+            capabilities: vec![],
+        }
+    }
+
     /// Whether its energy can be found: it has a counter, or tells the power that it draws.
     #[must_use]
     pub fn tells_energy(&self) -> bool {

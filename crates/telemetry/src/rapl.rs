@@ -187,19 +187,13 @@ fn device(index: usize, name: String, path: &Path, fault: Option<Fault>) -> Devi
     let folder = path.file_name().unwrap_or_default().to_string_lossy();
     Device {
         index,
-        kind: Kind::Rapl,
-        name,
-        uuid: None,
-        pci: None,
-        driver: None,
-        architecture: None,
         limits: limits(path),
-        is_mig: false,
         capabilities: vec![Capability {
             metric: Metric::Energy,
             field: format!("{folder}/energy_uj"),
             fault,
         }],
+        ..Device::named(Kind::Rapl, name)
     }
 }
 

@@ -61,22 +61,11 @@ impl Source for Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Metric, PowerLimits, Row, Sampler};
+    use crate::{Kind, Metric, Row, Sampler};
 
     #[test]
     fn a_replayed_trace_sampled_as_it_was_is_itself() {
-        let device = Device {
-            index: 0,
-            kind: Kind::Gpu,
-            name: "recorded".to_owned(),
-            uuid: None,
-            pci: None,
-            driver: None,
-            architecture: None,
-            limits: PowerLimits::default(),
-            is_mig: false,
-            capabilities: vec![],
-        };
+        let device = Device::named(Kind::Gpu, "recorded");
         let row = |step: u32| {
             let mut values = Values::none();
             values.set(Metric::PowerDraw, f64::from(step * step));

@@ -19,8 +19,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The interval without another choice: the one at which most GPUs update their sensors.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The shortest interval: NVML calls of several microseconds would fill a shorter one.
-const MIN_INTERVAL: Duration = Duration::from_micros(100);
 /// Rows in memory without another choice, of all devices: 2.4 MiB.
 const CAPACITY: usize = 1 << 14;
 /// Regions of code in memory.
@@ -97,6 +95,9 @@ struct Sampling {
 }
 
 impl Sampler {
+    /// The shortest interval: NVML calls of several microseconds would fill a shorter one.
+    pub const MIN_INTERVAL: Duration = Duration::from_micros(100);
+
     /// Samples all devices of a source every 100 ms.
     #[must_use]
     pub fn new(source: impl Source + 'static) -> Self {
@@ -109,7 +110,7 @@ impl Sampler {
         }
     }
 
-    /// Samples so often; at the shortest every 100 µs.
+    /// Samples so often, at most every [`Self::MIN_INTERVAL`].
     #[must_use]
     pub fn interval(self, interval: Duration) -> Self {
         Self { interval, ..self }
@@ -186,7 +187,7 @@ impl Sampler {
     }
 
     fn begin(self) -> Result<Sampling> {
-        if self.interval < MIN_INTERVAL {
+        if self.interval < Self::MIN_INTERVAL {
             return Err(Error::ParameterInvalid {
                 operation: "Sampler",
                 parameter: "interval in s",

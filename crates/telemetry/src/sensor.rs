@@ -192,20 +192,13 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, PowerLimits};
+    use crate::Kind;
 
     fn device(name: &str, architecture: &str, driver: &str) -> Device {
         Device {
-            index: 0,
-            kind: Kind::Gpu,
-            name: name.into(),
-            uuid: None,
-            pci: None,
             driver: Some(driver.into()),
             architecture: Some(architecture.into()),
-            limits: PowerLimits::default(),
-            is_mig: false,
-            capabilities: vec![],
+            ..Device::named(Kind::Gpu, name)
         }
     }
 

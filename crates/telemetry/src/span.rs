@@ -237,26 +237,18 @@ pub fn measure_by<T>(sampler: Sampler, work: impl FnOnce() -> T) -> Result<(T, S
 mod tests {
     use super::*;
     use crate::replay::Replay;
-    use crate::{Capability, Kind, PowerLimits};
+    use crate::{Capability, Kind};
 
     #[test]
     fn a_source_that_tells_no_energy_says_why() {
         let source = |fault| {
             let device = Device {
-                index: 0,
-                kind: Kind::Rapl,
-                name: "package-0".to_owned(),
-                uuid: None,
-                pci: None,
-                driver: None,
-                architecture: None,
-                limits: PowerLimits::default(),
-                is_mig: false,
                 capabilities: vec![Capability {
                     metric: Metric::Energy,
                     field: "energy_uj".to_owned(),
                     fault,
                 }],
+                ..Device::named(Kind::Rapl, "package-0")
             };
             Replay::of(Trace {
                 devices: vec![device],

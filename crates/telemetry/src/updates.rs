@@ -114,9 +114,11 @@ pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> 
 }
 
 /// Gives the median; of an even number, the upper of the two in the middle.
-pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied()
+pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
+    quantile(
+        numbers.into_iter().map(|number| (number, 1.0)).collect(),
+        0.5,
+    )
 }
 
 /// Finds the period of a sensor's updates between two lengths, in s; none if reads are too slow or changes too few.
@@ -402,7 +404,7 @@ impl Grid {
     clippy::cast_sign_loss,
     reason = "saturates at both ends, and no number gives none"
 )]
-fn count(number: f64) -> usize {
+pub(crate) fn count(number: f64) -> usize {
     number as usize
 }
 

@@ -13,8 +13,6 @@ use telemetry::{
 fn trace() -> Trace {
     let device = |index: usize| Device {
         index,
-        kind: Kind::Gpu,
-        name: format!("Tesla \"T{index}\", 4"),
         uuid: Some(format!("GPU-{index}a\\b")),
         pci: Some(format!("00000000:0{index}:00.0")),
         driver: Some("510.47.03".to_owned()),
@@ -23,12 +21,12 @@ fn trace() -> Trace {
             set_w: Some(70.0),
             ..PowerLimits::default()
         },
-        is_mig: false,
         capabilities: vec![Capability {
             metric: Metric::PowerInstant,
             field: "nvmlDeviceGetFieldValues 186".to_owned(),
             fault: None,
         }],
+        ..Device::named(Kind::Gpu, format!("Tesla \"T{index}\", 4"))
     };
     let row = |step: u32| {
         let mut values = Values::none();

@@ -145,19 +145,23 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
     assert!(at(&fake, &mut nvml, 0, 3300).faults.is_empty());
 }
 
+/// Reads two GPUs ten times a second, of which the first never fails, and gives how often the library was loaded anew.
+fn looks_in_ten_minutes(fake: &Fake) -> u64 {
+    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let before = fake.calls("nvmlInit_v2");
+    for tenth in 0..6000 {
+        assert!(at(fake, &mut nvml, 0, tenth * 100).faults.is_empty());
+        let _ = at(fake, &mut nvml, 1, tenth * 100);
+    }
+    fake.calls("nvmlInit_v2") - before
+}
+
 #[test]
 fn a_gpu_that_is_lost_for_good_is_looked_for_ever_less_often() {
     let lost = FaultRule::lost(1, 2000);
     let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(lost));
-    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
-    let before = fake.calls("nvmlInit_v2");
-    for tenth in 0..6000 {
-        assert!(at(&fake, &mut nvml, 0, tenth * 100).faults.is_empty());
-        let _ = at(&fake, &mut nvml, 1, tenth * 100);
-    }
     // After 1, 2, 4, … 64 s, and every 64 s from then on: 14 times in ten minutes.
-    let looks = fake.calls("nvmlInit_v2") - before;
-    assert_eq!(looks, 14);
+    assert_eq!(looks_in_ten_minutes(&fake), 14);
 }
 
 #[test]
@@ -168,13 +172,7 @@ fn a_gpu_that_is_found_and_says_nothing_is_looked_for_ever_less_often() {
         ..FaultRule::of_symbol("nvmlDeviceGetPowerUsage", 15)
     };
     let fake = Fake::play(&Scenario::of(&[Board::T4, Board::A100]).with_fault(silent));
-    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
-    let before = fake.calls("nvmlInit_v2");
-    for tenth in 0..6000 {
-        assert!(at(&fake, &mut nvml, 0, tenth * 100).faults.is_empty());
-        let _ = at(&fake, &mut nvml, 1, tenth * 100);
-    }
-    let looks = fake.calls("nvmlInit_v2") - before;
+    let looks = looks_in_ten_minutes(&fake);
     assert!((10..=14).contains(&looks), "{looks}");
 }
 

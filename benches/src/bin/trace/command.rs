@@ -1,7 +1,7 @@
 //! The command that is traced, and who wants it to end.
 
 use anyhow::{Context, Result, ensure};
-use benches::signals::{self, Stop};
+use benches::signals::{self, INTERRUPTED, Stop};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,8 +15,6 @@ const LOOK: Duration = Duration::from_millis(200);
 const SIGNALLED: i32 = 128;
 /// The wish to end that is the last: something does not let the program end as it should, such as a pipe that nobody reads.
 const LAST_STOP: usize = 3;
-/// Exit code of a program that was interrupted.
-const INTERRUPTED: i32 = 130;
 
 /// What wakes the program.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +48,7 @@ impl Events {
         signals::on_stop(move |stop| {
             n_stops += 1;
             if n_stops == LAST_STOP {
-                std::process::exit(INTERRUPTED);
+                std::process::exit(INTERRUPTED.into());
             }
             // Nobody listens any more where the program is about to end anyway.
             let _ = sender.send(Event::Stop(stop));

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use telemetry::Select;
 use telemetry::format::Dialect;
+use telemetry::{Sampler, Select};
 
 pub(crate) const HELP: &str = "\
 trace: sample power, energy and utilisation
@@ -33,8 +33,6 @@ device from working, and a report. SIGTERM is passed on to COMMAND; Ctrl-C reach
 Exit: that of COMMAND, or 128 and the signal that ended it; 0 without one; 1 where nothing could be sampled or written;
 2 for wrong usage.
 ";
-/// The shortest time between rows.
-const SHORTEST: Duration = Duration::from_micros(100);
 /// Where rows go without another choice.
 const OUT: &str = "log.csv";
 
@@ -159,9 +157,10 @@ pub(crate) fn parse() -> Result<Option<Options>> {
         options.select = Select::Named(names);
     }
     ensure!(
-        options.interval >= SHORTEST,
-        "--interval is {:?}, it must be at least {SHORTEST:?}",
-        options.interval
+        options.interval >= Sampler::MIN_INTERVAL,
+        "--interval is {:?}, it must be at least {:?}",
+        options.interval,
+        Sampler::MIN_INTERVAL
     );
     ensure!(
         !is_output(options.rows()),
@@ -234,7 +233,7 @@ mod tests {
     fn times_of_the_help_can_be_sampled_at() {
         for text in ["100ms", "0.5s", "200us"] {
             assert!(HELP.contains(text));
-            assert!(time(text).unwrap() >= Duration::from_micros(100), "{text}");
+            assert!(time(text).unwrap() >= Sampler::MIN_INTERVAL, "{text}");
         }
         for (text, s) in [
             ("1e3ms", 1.0),

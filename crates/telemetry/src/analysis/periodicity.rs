@@ -9,7 +9,7 @@
 //! found frequency is the fundamental. Its place is then refined on the sum of the first harmonics.
 //! Limits: periods from four samples to a fifth of the trace.
 
-use crate::updates::{median, usual_gap_s};
+use crate::updates::{count, median, usual_gap_s};
 use std::f64::consts::{LN_2, TAU};
 
 /// A period that power keeps to.
@@ -262,16 +262,6 @@ fn refine(samples: &[f64], guess: f64, width: f64) -> f64 {
         }
     }
     best.1
-}
-
-/// Rounds a count down.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts are small and not negative; others saturate"
-)]
-fn count(number: f64) -> usize {
-    number as usize
 }
 
 #[cfg(test)]

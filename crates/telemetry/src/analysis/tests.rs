@@ -9,11 +9,6 @@ use std::time::Duration;
 
 fn device() -> Device {
     Device {
-        index: 0,
-        kind: Kind::Gpu,
-        name: "NVIDIA L4".into(),
-        uuid: None,
-        pci: None,
         driver: Some("550.54.14".into()),
         architecture: Some("Ada".into()),
         limits: PowerLimits {
@@ -21,8 +16,7 @@ fn device() -> Device {
             set_w: Some(280.0),
             ..PowerLimits::default()
         },
-        is_mig: false,
-        capabilities: vec![],
+        ..Device::named(Kind::Gpu, "NVIDIA L4")
     }
 }
 

@@ -22,19 +22,13 @@ fn device(teller: Teller) -> Device {
         Teller::Counter(_) => ("NVIDIA B200", "Blackwell"),
     };
     Device {
-        index: 0,
-        kind: Kind::Gpu,
-        name: name.into(),
-        uuid: None,
-        pci: None,
         driver: Some("550.54.14".into()),
         architecture: Some(architecture.into()),
         limits: PowerLimits {
             max_w: Some(300.0),
             ..PowerLimits::default()
         },
-        is_mig: false,
-        capabilities: vec![],
+        ..Device::named(Kind::Gpu, name)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Source: Prometheus documentation, "Exposition formats", version 0.0.4.
 
 use super::{Read, refused};
-use crate::device::{Device, Kind, PowerLimits};
+use crate::device::{Device, Kind};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Unit, Values};
 use std::fmt::Write as _;
@@ -87,21 +87,16 @@ fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
         .iter()
         .position(|device| device.index == index);
     let device = known.unwrap_or_else(|| {
+        let kind = if label("kind").as_deref() == Some("rapl") {
+            Kind::Rapl
+        } else {
+            Kind::Gpu
+        };
         trace.devices.push(Device {
             index,
-            kind: if label("kind").as_deref() == Some("rapl") {
-                Kind::Rapl
-            } else {
-                Kind::Gpu
-            },
-            name: label("name").unwrap_or_default(),
             uuid: label("uuid"),
-            pci: None,
             driver: label("driver"),
-            architecture: None,
-            limits: PowerLimits::default(),
-            is_mig: false,
-            capabilities: vec![],
+            ..Device::named(kind, label("name").unwrap_or_default())
         });
         trace.rows.push(Row {
             device: trace.devices.len() - 1,

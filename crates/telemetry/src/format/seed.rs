@@ -141,18 +141,10 @@ fn cells(line: &str) -> Option<[Option<f64>; N_COLUMNS]> {
 
 fn device(limits: Limits) -> Device {
     Device {
-        index: 0,
-        kind: Kind::Gpu,
-        name: "GPU".to_owned(),
-        uuid: None,
-        pci: None,
-        driver: None,
-        architecture: None,
         limits: PowerLimits {
             set_w: limits.power_w,
             ..PowerLimits::default()
         },
-        is_mig: false,
-        capabilities: vec![],
+        ..Device::named(Kind::Gpu, "GPU")
     }
 }
