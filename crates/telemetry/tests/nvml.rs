@@ -147,7 +147,7 @@ fn a_lost_gpu_ends_nothing_and_is_found_again() {
 
 /// Reads two GPUs ten times a second, of which the first never fails, and gives how often the library was loaded anew.
 fn looks_in_ten_minutes(fake: &Fake) -> u64 {
-    let mut nvml = Nvml::open_at(&support::fake()).unwrap();
+    let mut nvml = Nvml::open_at(&support::fake()).expect("the fake opens");
     let before = fake.calls("nvmlInit_v2");
     for tenth in 0..6000 {
         assert!(at(fake, &mut nvml, 0, tenth * 100).faults.is_empty());
