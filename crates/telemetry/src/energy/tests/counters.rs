@@ -1,0 +1,164 @@
+//! Counters that end, stand still, are slow, are reset or misread.
+
+use super::*;
+
+#[test]
+fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
+    let load = Program::square(20.0, 120.0, 0.73, 0.6);
+    let mut trace = sampled(&load, Teller::Counter(0.000_976), 0.0, 0.1, 12.0);
+    trace.devices[0].kind = Kind::Rapl;
+    // From read to read nothing is unknown but the last millisecond.
+    let energy = trace
+        .energy_calibrated(0, seconds(1.0, 11.0), &EXACT)
+        .unwrap();
+    let truth = load.energy_j(1.0, 11.0);
+    assert!(
+        (energy.joules / truth - 1.0).abs() < 1e-3,
+        "{energy:?} {truth}"
+    );
+    assert!(energy.interval.contains(truth) && energy.interval.width_j() < 1e-2 * truth);
+}
+
+/// Changes what a row's counter tells.
+fn tell(row: &mut Row, change: impl Fn(f64) -> f64) {
+    let told_j = row.values.get(Metric::Energy).unwrap();
+    row.values.set(Metric::Energy, change(told_j));
+}
+
+#[test]
+fn the_end_of_a_counters_trace_is_bounded_by_what_the_device_can_draw() {
+    let limited = PowerLimits {
+        max_w: Some(150.0),
+        ..PowerLimits::default()
+    };
+    for (kind, limits, ceiling_w) in [
+        (Kind::Rapl, limited, 180.0),
+        (Kind::Rapl, PowerLimits::default(), 200.0),
+        (Kind::Gpu, PowerLimits::default(), 200.0),
+    ] {
+        let trace = counting(kind, limits);
+        let end_s = trace.duration().as_secs_f64();
+        let energy = trace.energy(0, seconds(2.0, end_s)).unwrap();
+        // At most an interval of reads before the last is open, at both ends.
+        let most_j = 100.0 * (end_s - 2.0) + 2.0 * 0.1 * ceiling_w;
+        let high_j = energy.sampling.high_j;
+        assert!(
+            (1000.0..=most_j).contains(&high_j),
+            "{kind:?} {limits:?} {energy:?}"
+        );
+    }
+}
+
+#[test]
+fn a_counter_that_never_moved_tells_nothing() {
+    let mut trace = counting(Kind::Rapl, PowerLimits::default());
+    for row in &mut trace.rows {
+        tell(row, |_| 77.0);
+    }
+    assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None);
+}
+
+#[test]
+fn a_counter_that_stands_still_gives_way_to_power_or_to_nothing() {
+    let power = Teller::Power(SensorClass::FullTime);
+    let drawing = sampled(&Program::constant(100.0), power, 0.0, 0.1, 12.0);
+    for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
+        let mut trace = counting(Kind::Gpu, limits);
+        for row in &mut trace.rows {
+            tell(row, |_| 77.0);
+        }
+        assert_eq!(trace.energy(0, seconds(2.0, 10.0)), None, "{limits:?}");
+        for (row, other) in trace.rows.iter_mut().zip(&drawing.rows) {
+            row.values.set(
+                Metric::PowerInstant,
+                other.values.get(Metric::PowerInstant).unwrap(),
+            );
+        }
+        let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+        assert_eq!((energy.method, energy.check), (Method::InstantPower, None));
+        assert!((energy.joules - 800.0).abs() < 1.0, "{energy}");
+        // It moved until the sixth second.
+        for (row, other) in trace.rows.iter_mut().zip(&counting(Kind::Gpu, limits).rows) {
+            let until = other.time.min(Duration::from_secs(6));
+            tell(row, |_| 1000.0 + 100.0 * until.as_secs_f64());
+        }
+        for (from_s, to_s, method) in [
+            (1.0, 5.8, Method::Counter),
+            (4.0, 9.0, Method::InstantPower),
+            (7.0, 9.0, Method::InstantPower),
+        ] {
+            let energy = trace.energy(0, seconds(from_s, to_s)).unwrap();
+            let truth = 100.0 * (to_s - from_s);
+            assert_eq!(energy.method, method, "{energy}");
+            assert!((energy.joules / truth - 1.0).abs() < 0.01, "{energy}");
+            assert!(energy.interval.contains(truth), "{energy}");
+        }
+        for row in &mut trace.rows {
+            row.values.set(Metric::PowerInstant, 0.0);
+        }
+        assert_eq!(trace.energy(0, seconds(7.0, 9.0)), None, "{limits:?}");
+        assert_eq!(trace.energy(0, seconds(4.0, 9.0)), None, "{limits:?}");
+    }
+}
+
+#[test]
+fn a_counter_that_is_slow_is_not_stuck() {
+    let load = Program::square(50.0, 250.0, 0.73, 0.6);
+    let trace = sampled(&load, Teller::Counter(2.0), 0.7, 0.1, 60.0);
+    let energy = trace.energy(0, seconds(10.0, 50.0)).unwrap();
+    assert_eq!(energy.method, Method::Counter);
+    assert!(
+        (energy.joules / load.energy_j(10.0, 50.0) - 1.0).abs() < 0.05,
+        "{energy}"
+    );
+}
+
+#[test]
+fn the_interval_of_rapl_is_of_sampling_only() {
+    let trace = counting(Kind::Rapl, PowerLimits::default());
+    let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+    assert_eq!(energy.interval, energy.sampling);
+    let trace = counting(Kind::Gpu, PowerLimits::default());
+    let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
+    let high = energy.interval.high_j / energy.sampling.high_j;
+    assert!((high - 1.0 / 0.92).abs() < 1e-9, "{energy:?}");
+}
+
+#[test]
+fn windows_beside_a_reset_are_covered_and_one_over_it_is_not() {
+    let mut trace = counting(Kind::Gpu, PowerLimits::default());
+    for row in &mut trace.rows[60..] {
+        // The driver came back after half a second and counts from nothing.
+        tell(row, |told_j| told_j - 1550.0);
+    }
+    let truth = |energy: Option<Energy>| {
+        let energy = energy.unwrap();
+        let joules = 100.0 * (energy.window.end - energy.window.start).as_secs_f64();
+        assert!(energy.interval.contains(joules), "{energy:?}");
+        assert!((energy.joules / joules - 1.0).abs() < 0.01, "{energy:?}");
+    };
+    truth(trace.energy(0, seconds(1.0, 5.8)));
+    truth(trace.energy(0, seconds(6.1, 11.0)));
+    assert_eq!(trace.energy(0, seconds(1.0, 11.0)), None);
+    assert_eq!(trace.energy(0, seconds(5.0, 7.0)), None);
+}
+
+#[test]
+fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
+    for limits in [PowerLimits::default(), device(TELLERS[0]).limits] {
+        let mut trace = counting(Kind::Gpu, limits);
+        tell(&mut trace.rows[60], |_| 1e15);
+        assert_eq!(trace.energy(0, seconds(1.0, 11.0)), None);
+        let energy = trace.energy(0, seconds(7.0, 11.0)).unwrap();
+        assert!(
+            energy.interval.contains(400.0) && energy.interval.high_j < 500.0,
+            "{energy:?}"
+        );
+        tell(&mut trace.rows[60], |_| f64::INFINITY);
+        let energy = trace.energy(0, seconds(1.0, 11.0)).unwrap();
+        assert!(
+            energy.interval.contains(1000.0) && energy.interval.high_j < 1200.0,
+            "{energy:?}"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Energies of real recordings, beside what an external meter measured.
+
+use super::*;
+
+/// Gives a trace of what a card told, as it was recorded.
+fn recorded(name: &str) -> Trace {
+    let (product, architecture, columns) = if name.starts_with("k40m") {
+        ("Tesla K40m", "Kepler", vec![Metric::PowerDraw])
+    } else {
+        let columns = vec![Metric::PowerAverage, Metric::PowerInstant];
+        ("NVIDIA GeForce RTX 3090", "Ampere", columns)
+    };
+    let mut trace = Trace {
+        devices: vec![Device {
+            name: product.into(),
+            architecture: Some(architecture.into()),
+            driver: Some("535.104.05".into()),
+            limits: PowerLimits::default(),
+            ..device(TELLERS[0])
+        }],
+        ..Trace::default()
+    };
+    let series: Vec<_> = (1..=columns.len())
+        .map(|column| testdata::sensor(name, column))
+        .collect();
+    for i in 0..series[0].len() {
+        let mut values = Values::none();
+        for (metric, series) in columns.iter().zip(&series) {
+            values.set(*metric, series[i].1);
+        }
+        trace.rows.push(Row {
+            device: 0,
+            time: Duration::from_secs_f64(series[0][i].0),
+            values,
+        });
+    }
+    trace
+}
+
+#[test]
+fn intervals_cover_an_external_meter() {
+    let mut random = Random(3);
+    for name in ["rtx3090-step", "rtx3090-square-104ms", "k40m-step"] {
+        let (trace, meter) = (recorded(name), testdata::meter_program(name));
+        let (begin_s, end_s) = testdata::meter_span_s(name);
+        for i in 0..200 {
+            let (from_s, to_s) = match i {
+                0 => (begin_s, end_s),
+                _ => {
+                    let from_s = random.between(begin_s, end_s - 1.5);
+                    (from_s, random.between(from_s + 1.4, end_s))
+                }
+            };
+            let energy = trace.energy(0, seconds(from_s, to_s)).unwrap();
+            let truth = meter.energy_j(from_s, to_s);
+            if i < 3 {
+                eprintln!("{name} {from_s:.2} {to_s:.2}: {energy}; the meter {truth:.1}");
+            }
+            assert!(energy.interval.contains(truth), "{name} {energy:?} {truth}");
+        }
+    }
+}
+
+#[test]
+fn a_gain_from_one_trace_holds_for_another() {
+    let told = |name, metric, window| {
+        let trace = recorded(name);
+        trace
+            .energy_by(0, metric, window, &Calibration::known(1.0))
+            .unwrap()
+            .joules
+    };
+    let whole = |name| testdata::meter_span_s(name);
+    let truth = |name, (from_s, to_s)| testdata::meter_program(name).energy_j(from_s, to_s);
+    for (metric, tolerance) in [(Metric::PowerInstant, 0.01), (Metric::PowerAverage, 0.02)] {
+        let [step, square] = ["rtx3090-step", "rtx3090-square-104ms"].map(|name| {
+            let span = whole(name);
+            told(name, metric, seconds(span.0, span.1)) / truth(name, span)
+        });
+        eprintln!("{metric}: gain {step:.4} of the step, {square:.4} of the square wave");
+        assert!(
+            (square / step - 1.0).abs() <= tolerance,
+            "{metric} {step} {square}"
+        );
+    }
+    // One half of a K40m's trace, with one burst of load each, calibrates the other.
+    let (begin_s, end_s) = whole("k40m-step");
+    let halves = [(begin_s, 7.0), (7.0, end_s)].map(|span| {
+        told("k40m-step", Metric::PowerDraw, seconds(span.0, span.1)) / truth("k40m-step", span)
+    });
+    eprintln!("k40m: gain {:.4}, {:.4}", halves[0], halves[1]);
+    assert!((halves[0] / halves[1] - 1.0).abs() <= 0.04, "{halves:?}");
+}
+
+#[test]
+fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
+    // What the meters saw, through the sensor of an A100, with 40 phases.
+    for name in ["rtx3090-step", "k40m-step", "rtx3090-square-104ms"] {
+        let (mut worst, mut n_covered) = (0.0_f64, 0);
+        let load = testdata::meter_program(name);
+        let (begin_s, end_s) = testdata::meter_span_s(name);
+        for i in 0..40 {
+            let teller = Teller::Power(SensorClass::PartTime);
+            let trace = sampled(&load, teller, f64::from(i) * 0.0025, 0.01, end_s + 0.5);
+            let window = seconds(begin_s + 0.5, end_s);
+            let energy = trace.energy_by(0, metric(teller), window, &EXACT).unwrap();
+            let truth = load.energy_j(begin_s + 0.5, end_s);
+            n_covered += i32::from(energy.likely.contains(truth));
+            assert!(energy.interval.contains(truth), "{energy:?} {truth}");
+            worst = worst.max((energy.joules / truth - 1.0).abs());
+        }
+        eprintln!(
+            "{name}: worst {:.2} %, {n_covered} of 40 in the likely interval",
+            100.0 * worst
+        );
+        // The square wave's stamps say that its period is 99.7 ms: hardly another phase is seen in 8 s.
+        let is_alias = name.contains("square");
+        assert_eq!(worst < 0.04, !is_alias, "{name} {worst}");
+        assert!(n_covered == 40 || is_alias, "{name} {n_covered}");
+    }
+}
+
+#[test]
+fn power_exceeds_readings_by_less_than_an_excursion() {
+    let greatest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let pieces = testdata::meter_program("rtx3090-step").pieces;
+    let metered = greatest(&mut pieces.iter().map(|piece| piece.from_w));
+    let told = greatest(
+        &mut testdata::sensor("rtx3090-step", 2)
+            .into_iter()
+            .map(|read| read.1),
+    );
+    eprintln!("{metered} W of {told} W: {:.2}", metered / told);
+    assert!(metered / told < EXCURSION);
+}
