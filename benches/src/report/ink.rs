@@ -156,6 +156,10 @@ fn themed(svg: &str, label: &str) -> String {
                 &format!("class=\"line-{name}\""),
             );
     }
+    // What SVG takes for granted, or the style sheet says of all text, would be a tenth of a page.
+    for granted in [" opacity=\"1\"", " font-family=\"sans-serif\""] {
+        themed = themed.replace(granted, "");
+    }
     themed
 }
 
