@@ -356,6 +356,18 @@ impl HostData {
         })
     }
 
+    /// One element.
+    pub(crate) fn from_scalar(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::F32(x) => Self::F32(vec![x]),
+            Scalar::F64(x) => Self::F64(vec![x]),
+            Scalar::I32(x) => Self::I32(vec![x]),
+            Scalar::U32(x) => Self::U32(vec![x]),
+            Scalar::Bool(x) => Self::Bool(vec![x]),
+            Scalar::F16(x) => Self::F16(vec![x]),
+        }
+    }
+
     /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {

@@ -121,6 +121,15 @@ pub trait Executor: Debug + Send + Sync {
         true
     }
 
+    /// Checks that the executor has room for an array of this type and length. The scheduler checks each result of a plan
+    /// before it runs the first step, so nothing is computed for an array that no memory can hold.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) with the limit of the device.
+    fn check_room(&self, _dtype: DType, _len: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether a storage lies where steps of this executor read it; not so for another instance of the same device.
     fn owns(&self, storage: &dyn Storage) -> bool;
 

@@ -102,9 +102,9 @@ pub enum Value {
     Random {
         /// The key, from the seed.
         key: [u32; 2],
-        /// The upper half of the counter.
-        stream: [u32; 2],
-        /// Which word.
+        /// The number of the stream as two `u32` values, low word first: the upper half of the counter.
+        stream: [ValueId; 2],
+        /// The number of the word.
         at: ValueId,
     },
     /// An operation on one value.
@@ -205,7 +205,12 @@ impl Value {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {
                 (None, None, None)
             }
-            Self::Gather { at, .. } | Self::Random { at, .. } => (Some(at), None, None),
+            Self::Gather { at, .. } => (Some(at), None, None),
+            Self::Random {
+                stream: [low, high],
+                at,
+                ..
+            } => (Some(at), Some(low), Some(high)),
             Self::Unary(_, a) | Self::Cast(_, a) | Self::Reduced(_, a) => (Some(a), None, None),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => (Some(a), Some(b), None),
             Self::Select(a, b, c) => (Some(a), Some(b), Some(c)),
@@ -218,12 +223,16 @@ impl Value {
         match self {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {}
             Self::Gather { at: a, .. }
-            | Self::Random { at: a, .. }
             | Self::Unary(_, a)
             | Self::Cast(_, a)
             | Self::Reduced(_, a) => *a = f(*a),
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => (*a, *b) = (f(*a), f(*b)),
-            Self::Select(a, b, c) => (*a, *b, *c) = (f(*a), f(*b), f(*c)),
+            Self::Select(a, b, c)
+            | Self::Random {
+                at: a,
+                stream: [b, c],
+                ..
+            } => (*a, *b, *c) = (f(*a), f(*b), f(*c)),
         }
     }
 
@@ -240,8 +249,8 @@ impl Value {
         map.into_iter().chain(guards.iter().map(|guard| &guard.map))
     }
 
-    /// The same, to change them.
-    pub(crate) fn maps_mut(&mut self) -> impl Iterator<Item = &mut IndexMap> {
+    /// The index maps that the value holds, those of guards included, for changing them.
+    pub fn maps_mut(&mut self) -> impl Iterator<Item = &mut IndexMap> {
         let (map, guards): (Option<&mut IndexMap>, &mut [Guard]) = match self {
             Self::Index(map) => (Some(map), &mut []),
             Self::Inside(guards) => (None, guards),
@@ -478,7 +487,12 @@ impl LoopNest {
         let refused = |name: &str, dtype: DType| Err(format!("{name} of {dtype}"));
         let expected = match &self.values[id] {
             Value::Const(scalar) => scalar.dtype(),
-            Value::Index(_) | Value::Random { .. } => DType::U32,
+            Value::Index(_) => DType::U32,
+            Value::Random { .. } => match self.values[id].operands().find(|&a| of(a) != DType::U32)
+            {
+                None => DType::U32,
+                Some(operand) => return refused("random", of(operand)),
+            },
             Value::Inside(_) => DType::Bool,
             Value::Load { input, .. } | Value::Gather { input, .. } => *self
                 .inputs
@@ -563,7 +577,11 @@ impl fmt::Display for Value {
             } => {
                 write!(f, "in{input}[{map} + {stride} * {at}]")
             }
-            Self::Random { at, .. } => write!(f, "random({at})"),
+            Self::Random {
+                stream: [low, high],
+                at,
+                ..
+            } => write!(f, "random({at}, {low}, {high})"),
             Self::Unary(op, a) => write!(f, "{}({a})", op.name()),
             Self::Binary(op, a, b) => write!(f, "{}({a}, {b})", op.name()),
             Self::Compare(op, a, b) => write!(f, "{}({a}, {b})", op.name()),

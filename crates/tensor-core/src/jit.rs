@@ -17,7 +17,7 @@ use crate::eager;
 use crate::error::{Error, Result};
 use crate::exec::{self, Executor, Pending, Storage};
 use crate::plan::{Plan, Target};
-use crate::tensor::{self, Tensor};
+use crate::tensor::{self, Op, Tensor};
 
 /// Compiles a function of tensors when it is first called with arguments of some shapes and types.
 ///
@@ -219,18 +219,28 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
 }
 
 /// The data of arguments; those that have none are computed together.
+///
+/// A constant is uploaded. To compute it would take a plan for each value, and the value is often a new one in every call.
 #[track_caller]
 fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<dyn Storage>>> {
-    let stored = |tensor: &&Tensor| tensor.storage().cloned();
-    let lazy = arguments.iter().copied();
-    let lazy: Vec<&Tensor> = lazy.filter(|tensor| stored(tensor).is_none()).collect();
+    let mut data = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        data.push(match argument.node().op {
+            Op::Const(scalar) => Some(executor.upload(HostData::from_scalar(scalar))?),
+            _ => argument.storage().cloned(),
+        });
+    }
+    let pairs = arguments.iter().zip(&data);
+    let lazy: Vec<&Tensor> = pairs
+        .filter_map(|(argument, data)| data.is_none().then_some(*argument))
+        .collect();
     let mut computed = match lazy[..] {
         [] => Vec::new(),
         _ => tensor::computed(&lazy, executor)?,
     }
     .into_iter();
-    let data = arguments.iter().map(|tensor| {
-        let data = stored(tensor).or_else(|| computed.next());
+    let data = data.into_iter().map(|data| {
+        let data = data.or_else(|| computed.next());
         data.unwrap_or_else(|| unreachable!("a plan gives as many arrays as it was asked for"))
     });
     Ok(data.collect())

@@ -54,7 +54,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::dtype::HostData;
+use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::exec::{Accuracy, DeviceTimes, Executor, MemoryUse, Storage};
 use crate::plan::{Plan, Step, Target};
@@ -229,6 +229,10 @@ impl Executor for Profiler<'_> {
         accepts
     }
 
+    fn check_room(&self, dtype: DType, len: usize) -> Result<()> {
+        self.inner.check_room(dtype, len)
+    }
+
     fn owns(&self, storage: &dyn Storage) -> bool {
         self.inner.owns(Tracked::inside(storage).unwrap_or(storage))
     }
@@ -298,6 +302,10 @@ impl Executor for Run<'_> {
 
     fn accepts(&self, step: &Step, input_lens: &[usize]) -> bool {
         self.profiler.accepts(step, input_lens)
+    }
+
+    fn check_room(&self, dtype: DType, len: usize) -> Result<()> {
+        self.profiler.check_room(dtype, len)
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {

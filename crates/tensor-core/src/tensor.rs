@@ -103,8 +103,9 @@ pub(crate) enum Op {
     Const(Scalar),
     /// The positions of one axis, as `u32`.
     Index,
-    /// Words of a random stream, at the positions that the input gives.
-    Random { key: [u32; 2], stream: [u32; 2] },
+    /// Words of random streams of one key: the first input holds the position of each word, the others the low and
+    /// the high word of the stream's number.
+    Random { key: [u32; 2] },
     /// Element by element.
     Unary(Unary),
     /// Element by element, of two inputs of one shape.
@@ -169,13 +170,7 @@ impl PartialEq for Op {
             | (Self::Cast, Self::Cast)
             | (Self::Reshape, Self::Reshape)
             | (Self::Surrogate, Self::Surrogate) => true,
-            (
-                Self::Random { key, stream },
-                Self::Random {
-                    key: other_key,
-                    stream: other_stream,
-                },
-            ) => (key, stream) == (other_key, other_stream),
+            (Self::Random { key: a }, Self::Random { key: b }) => a == b,
             (Self::Unary(a), Self::Unary(b)) => a == b,
             (Self::Binary(a), Self::Binary(b)) => a == b,
             (Self::Compare(a), Self::Compare(b)) => a == b,
@@ -216,7 +211,7 @@ impl Hash for Op {
             Self::Error(error) => Arc::as_ptr(error).hash(state),
             Self::Data(storage) => Arc::as_ptr(storage).cast::<()>().hash(state),
             Self::Const(scalar) => scalar.hash(state),
-            Self::Random { key, stream } => (key, stream).hash(state),
+            Self::Random { key } => key.hash(state),
             Self::Unary(op) => op.hash(state),
             Self::Binary(op) => op.hash(state),
             Self::Compare(op) => op.hash(state),

@@ -222,7 +222,12 @@ impl<'n> Point<'n> {
                 }
                 Value::Select(condition, a, b) => accuracy.select(of(*condition), of(*b), of(*a)),
                 Value::Cast(_, a) => accuracy.cast(of(*a), value),
-                Value::Gather { at, .. } | Value::Random { at, .. } if of(*at).error > 0.0 => {
+                Value::Gather { at, .. } if of(*at).error > 0.0 => f64::INFINITY,
+                Value::Random { at, stream, .. }
+                    if [*at, stream[0], stream[1]]
+                        .iter()
+                        .any(|word| of(*word).error > 0.0) =>
+                {
                     f64::INFINITY
                 }
                 _ => 0.0,
@@ -264,10 +269,13 @@ impl<'n> Point<'n> {
                     dtype,
                 )
             }
-            Value::Random { key, stream, at } => match of(*at) {
-                Scalar::U32(word) => Scalar::U32(random_word(*key, *stream, word)),
-                other => unreachable!("a random word at a {}", other.dtype()),
-            },
+            Value::Random { key, stream, at } => {
+                let word = |value: ValueId| match of(value) {
+                    Scalar::U32(word) => word,
+                    other => unreachable!("a random word of a {}", other.dtype()),
+                };
+                Scalar::U32(random_word(*key, stream.map(word), word(*at)))
+            }
             Value::Unary(op, a) => op.eval(of(*a)),
             Value::Binary(op, a, b) => op.eval(of(*a), of(*b)),
             Value::Compare(op, a, b) => Scalar::Bool(op.eval(of(*a), of(*b))),

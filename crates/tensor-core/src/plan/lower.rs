@@ -125,8 +125,8 @@ impl<'g> Draft<'g> {
                 };
                 arena.intern(Value::Index(map), DType::U32)
             }),
-            Op::Random { key, stream } => self.combined(node, inputs, |arena, ids| {
-                let (key, stream, at) = (*key, *stream, ids[0]);
+            Op::Random { key } => self.combined(node, inputs, |arena, ids| {
+                let (key, at, stream) = (*key, ids[0], [ids[1], ids[2]]);
                 arena.intern(Value::Random { key, stream, at }, DType::U32)
             }),
             Op::Unary(op) => self.combined(node, inputs, |arena, ids| arena.unary(*op, ids[0])),

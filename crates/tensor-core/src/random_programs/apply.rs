@@ -3,7 +3,7 @@
 //! Method: what an instruction picked is converted, cut or broadcast until the operation takes it, and its axes and
 //! sizes are taken modulo what is there; so nothing that is built here may be an error node.
 
-use super::program::{Extreme, Fold, Instruction, MAX_ELEMENTS, MAX_RANK, Pick, View};
+use super::program::{Extreme, Fold, Instruction, MAX_ELEMENTS, MAX_RANK, Pick, Stream, View};
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Reduce};
 use crate::rng::Philox;
@@ -33,18 +33,21 @@ impl Instruction {
             Self::Arange(len) => Tensor::arange(*len),
             Self::Full(shape, number) => Tensor::full(shape, *number),
             Self::Rand {
-                normal: true,
+                normal,
                 shape,
-            } => Tensor::randn(Philox::new(1), shape),
-            Self::Rand {
-                normal: false,
-                shape,
-            } => Tensor::rand(Philox::new(2).stream(3), shape),
+                stream,
+            } => random(*normal, shape, *stream, pick)?,
             Self::Unary(op, x) => accepted(&pick(x), |dtype| op.accepts(dtype)).unary(*op),
             Self::Binary(op, a, b) => {
                 let (a, b) = broadcastable(pick(a), pick(b))?;
                 let (a, b) = of_one_type(&a, &b, |dtype| op.accepts(dtype));
                 a.binary(*op, b)
+            }
+            Self::Repeated { first, then, x, y } => {
+                let (x, y) = broadcastable(pick(x), pick(y))?;
+                let accepts = |dtype| first.accepts(dtype) && then.accepts(dtype);
+                let (x, y) = of_one_type(&x, &y, accepts);
+                x.binary(*first, &y).binary(*then, y)
             }
             Self::Outer(op, a, b) => {
                 let (a, b) = of_one_type(&pick(a).expand_dims(-1), &pick(b).flatten(), |dtype| {
@@ -102,6 +105,31 @@ impl Instruction {
             Self::Large(large) => large.tensor(),
         })
     }
+}
+
+/// Random numbers; `None` if the tensor that holds the number of the stream is empty.
+fn random(
+    normal: bool,
+    shape: &[usize],
+    stream: Stream,
+    pick: &dyn Fn(&Pick) -> Tensor,
+) -> Option<Tensor> {
+    let seed = Philox::new(2);
+    Some(match stream {
+        Stream::Fixed(number) if normal => Tensor::randn(seed.stream(number), shape),
+        Stream::Fixed(number) => Tensor::rand(seed.stream(number), shape),
+        Stream::Computed(tensor) => {
+            let flat = pick(&tensor).flatten();
+            if shape_of(&flat)[0] == 0 {
+                return None;
+            }
+            let number = flat.slice(0, 0..1).cast(DType::U32);
+            match normal {
+                true => Tensor::randn_in_stream(seed, &number, shape),
+                false => Tensor::rand_in_stream(seed, &number, shape),
+            }
+        }
+    })
 }
 
 impl View {

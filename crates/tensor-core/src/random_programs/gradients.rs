@@ -284,6 +284,7 @@ fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
     match instruction {
         I::Unary(op, _) => vec!["unary", op.name()],
         I::Binary(op, ..) => vec!["binary", op.name()],
+        I::Repeated { first, then, .. } => vec!["repeated", first.name(), then.name()],
         I::Outer(op, ..) => vec!["outer", op.name()],
         I::WithNumber { op, .. } => vec!["with_number", op.name()],
         I::Compare(op, ..) => vec!["compare", op.name()],
@@ -351,7 +352,7 @@ const SECOND_ONE_IN: u32 = 2;
 /// The kinds that hand a slope on, and the least number of each in 1,000 programs.
 const SLOPES: (usize, &str) = (
     2,
-    "unary abs cos exp ln neg recip sigmoid sin sqrt tanh binary outer with_number add div maximum minimum mul pow rem \
+    "unary abs cos exp ln neg recip sigmoid sin sqrt tanh binary outer repeated with_number add div maximum minimum mul pow rem \
      sub reduce max mean min prod sum matmul softmax select concat gather take_along_axis view broadcast_to expand_dims \
      flip pad permute reshape slice slice_with_step squeeze t window \
      overlapping_windows",

@@ -76,7 +76,9 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
             .take(node.shape[0])
             .map(|at| exact(Scalar::U32(at)))
             .collect(),
-        Op::Random { key, stream } => each(&|at| random(*key, *stream, from_input(0, at))),
+        Op::Random { key } => {
+            each(&|at| random(*key, [0, 1, 2].map(|input| from_input(input, at))))
+        }
         Op::Unary(op) => each(&|at| {
             let x = from_input(0, at);
             let value = op.eval(x.value);
@@ -127,12 +129,15 @@ fn with_error(value: Scalar, error: f64) -> Approximate {
     Approximate { value, error }
 }
 
-fn random(key: [u32; 2], stream: [u32; 2], at: Approximate) -> Approximate {
-    let Scalar::U32(word) = at.value else {
-        panic!("a random word at a {}", at.value.dtype());
-    };
-    let block = philox4x32_10([word / 4, 0, stream[0], stream[1]], key);
-    with_error(Scalar::U32(block[word as usize % 4]), at.error)
+/// A random word, given its position and the two words of its stream's number.
+fn random(key: [u32; 2], operands: [Approximate; 3]) -> Approximate {
+    let [word, low, high] = operands.map(|operand| match operand.value {
+        Scalar::U32(word) => word,
+        other => panic!("a random word of a {}", other.dtype()),
+    });
+    let block = philox4x32_10([word / 4, 0, low, high], key);
+    let error = operands.iter().map(|operand| operand.error).sum();
+    with_error(Scalar::U32(block[word as usize % 4]), error)
 }
 
 /// What `f` gives at each index of a shape, in row-major order.

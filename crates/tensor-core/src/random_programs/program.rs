@@ -40,9 +40,17 @@ pub(super) enum Instruction {
     Rand {
         normal: bool,
         shape: Vec<usize>,
+        stream: Stream,
     },
     Unary(Unary, Pick),
     Binary(Binary, Pick, Pick),
+    /// `(x first y) then y`, which algebra simplifies and IEEE arithmetic does not.
+    Repeated {
+        first: Binary,
+        then: Binary,
+        x: Pick,
+        y: Pick,
+    },
     /// Each element of one with each of the other.
     Outer(Binary, Pick, Pick),
     WithNumber {
@@ -84,6 +92,15 @@ pub(super) enum Instruction {
     Matmul(Pick, Pick),
     /// On data of its own.
     Large(Large),
+}
+
+/// Where the number of a random stream comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stream {
+    /// The program.
+    Fixed(u64),
+    /// The first element of a tensor.
+    Computed(Pick),
 }
 
 #[derive(Debug, Clone)]
@@ -166,6 +183,12 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
     let axis = || -4_isize..4;
     let unary = prop::sample::select(&Unary::ALL[..]);
     let binary = || prop::sample::select(&Binary::ALL[..]);
+    let arithmetic =
+        || prop::sample::select(vec![Binary::Add, Binary::Sub, Binary::Mul, Binary::Div]);
+    let stream = prop_oneof![
+        any::<u64>().prop_map(Stream::Fixed),
+        (0_usize..4).prop_map(Stream::Computed)
+    ];
     let fold = prop_oneof![
         prop::sample::select(&Reduce::ALL[..]).prop_map(Fold::Plain),
         Just(Fold::Plain(Reduce::Sum)),
@@ -180,9 +203,12 @@ pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
     prop_oneof![
         1 => (0_usize..9).prop_map(I::Arange),
         1 => (shape(), number()).prop_map(|(shape, number)| I::Full(shape, number)),
-        1 => (any::<bool>(), shape()).prop_map(|(normal, shape)| I::Rand { normal, shape }),
+        1 => (any::<bool>(), shape(), stream)
+            .prop_map(|(normal, shape, stream)| I::Rand { normal, shape, stream }),
         5 => (unary, pick()).prop_map(|(op, x)| I::Unary(op, x)),
         8 => (binary(), pick(), pick()).prop_map(|(op, a, b)| I::Binary(op, a, b)),
+        3 => (arithmetic(), arithmetic(), pick(), pick())
+            .prop_map(|(first, then, x, y)| I::Repeated { first, then, x, y }),
         2 => (binary(), pick(), pick()).prop_map(|(op, a, b)| I::Outer(op, a, b)),
         4 => (binary(), pick(), number(), any::<bool>())
             .prop_map(|(op, x, number, reversed)| I::WithNumber { op, x, number, reversed }),
@@ -247,7 +273,7 @@ fn number() -> impl Strategy<Value = f64> {
         f64::NEG_INFINITY,
         33.0,
     ];
-    let plain = vec![0.0, 1.0, 2.0, -1.0, 0.5, 3.0, -2.5];
+    let plain = vec![0.0, 1.0, 2.0, -1.0, 0.5, 3.0, -2.5, 0.1, 0.7];
     prop_oneof![6 => prop::sample::select(plain), 1 => prop::sample::select(rare)]
 }
 

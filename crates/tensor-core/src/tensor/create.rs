@@ -121,7 +121,39 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn rand(stream: Philox, shape: &[usize]) -> Self {
-        let words = or_error_node!(words("rand", stream, shape, 1, 0));
+        let number = stream_number(stream);
+        let words = or_error_node!(words("rand", stream, &number, shape, 1, 0));
+        uniform(&words).reshape(shape)
+    }
+
+    /// Uniform random `f32`s in [0, 1) of the stream whose number a tensor holds: the elements of
+    /// [`rand(seed.stream(n), shape)`](Self::rand), where `n` is the element of `stream`.
+    ///
+    /// The stream may be an argument of a function that [`jit`](crate::jit) compiles, so that dropout or noise differs in
+    /// every call without a new plan. `stream` is a `u32` tensor of one element; the stream of `seed` itself is not used.
+    /// The error node of [`Error::DTypeUnsupported`] or [`Error::NotAScalar`] for another type or shape, of
+    /// [`Error::TooLarge`] for more than 2^32 elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::rng::Philox;
+    /// use tensor_core::{Host, Tensor, jit};
+    /// let seed = Philox::new(7);
+    /// let noise = jit(|of: &[Tensor]| Ok(vec![Tensor::rand_in_stream(seed, &of[0], &[3])]));
+    /// for step in 0..2_u32 {
+    ///     let drawn = noise.call(&Host::new(), &[&Tensor::scalar(step)])?;
+    ///     let expected = Tensor::rand(seed.stream(step.into()), &[3]);
+    ///     assert_eq!(drawn[0].to_host::<f32>()?, expected.eval::<f32>(&Host::new())?);
+    /// }
+    /// assert_eq!(noise.counters().misses, 1); // one plan for all steps
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn rand_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
+        let op = "rand_in_stream";
+        let number = or_error_node!(given_number(op, stream));
+        let words = or_error_node!(words(op, seed, &number, shape, 1, 0));
         uniform(&words).reshape(shape)
     }
 
@@ -134,20 +166,58 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn randn(stream: Philox, shape: &[usize]) -> Self {
-        let op = "randn";
-        let u = or_error_node!(words(op, stream, shape, 2, 0));
-        let v = or_error_node!(words(op, stream, shape, 2, 1));
-        let radius = ((1.0 - uniform(&u)).ln() * -2.0).sqrt();
-        let angle = uniform(&v) * TAU;
-        (radius * angle.cos()).reshape(shape)
+        or_error_node!(normal("randn", stream, &stream_number(stream), shape))
+    }
+
+    /// Standard normal random `f32`s of the stream whose number a tensor holds: the elements of
+    /// [`randn(seed.stream(n), shape)`](Self::randn), where `n` is the element of `stream`, a `u32` tensor of one element.
+    ///
+    /// Errors and use in compiled functions as in [`rand_in_stream`](Self::rand_in_stream).
+    #[track_caller]
+    #[must_use]
+    pub fn randn_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
+        let op = "randn_in_stream";
+        let number = or_error_node!(given_number(op, stream));
+        or_error_node!(normal(op, seed, &number, shape))
     }
 }
 
-/// Word `stride * i + first` of a stream for each element `i` of a shape, in one row.
+/// The number of a stream as two words, low word first.
+#[track_caller]
+fn stream_number(stream: Philox) -> [Tensor; 2] {
+    stream.counter_high().map(Tensor::scalar)
+}
+
+/// The number of a stream that a `u32` tensor of one element holds.
+#[track_caller]
+fn given_number(op: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
+    let (dtype, shape) = (stream.dtype()?, stream.shape()?);
+    if dtype != DType::U32 {
+        return Err(Error::DTypeUnsupported { op, dtype });
+    }
+    if element_count(op, shape)? != 1 {
+        let shape = shape.to_vec();
+        return Err(Error::NotAScalar { op, shape });
+    }
+    Ok([stream.reshape(&[]), Tensor::scalar(0_u32)])
+}
+
+/// Normal numbers by the method of Box and Muller.
+#[track_caller]
+fn normal(op: &'static str, seed: Philox, number: &[Tensor; 2], shape: &[usize]) -> Result<Tensor> {
+    let u = words(op, seed, number, shape, 2, 0)?;
+    let v = words(op, seed, number, shape, 2, 1)?;
+    let radius = ((1.0 - uniform(&u)).ln() * -2.0).sqrt();
+    let angle = uniform(&v) * TAU;
+    Ok((radius * angle.cos()).reshape(shape))
+}
+
+/// Word `stride * i + first` of the stream of a number for each element `i` of a shape, in one row.
 #[track_caller]
 fn words(
     op: &'static str,
-    stream: Philox,
+    seed: Philox,
+    number: &[Tensor; 2],
     shape: &[usize],
     stride: u32,
     first: u32,
@@ -155,10 +225,10 @@ fn words(
     let len = element_count(op, shape)?;
     let index = Tensor::index(op, len, (1 << 32) / stride as usize);
     let at = index * stride + first;
-    let (key, stream) = (stream.key(), stream.counter_high());
+    let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
     Ok(Tensor::new(
-        Op::Random { key, stream },
-        vec![at],
+        Op::Random { key: seed.key() },
+        vec![at, low, high],
         vec![len],
         DType::U32,
     ))

@@ -407,8 +407,8 @@ impl<'n> Compiler<'n> {
                 (code, of(*at), vec![*at])
             }
             Value::Random { key, stream, at } => {
-                let (key, stream) = (*key, *stream);
-                (Code::Random { key, stream }, DType::U32, vec![*at])
+                let operands = vec![*at, stream[0], stream[1]];
+                (Code::Random { key: *key }, DType::U32, operands)
             }
             Value::Unary(Unary::IsNan, a) => (Code::IsNan, of(*a), vec![*a]),
             Value::Unary(Unary::Abs, a) if self.merged[a.0] => {

@@ -14,6 +14,17 @@ pub(super) enum View<'a, T> {
     Uniform(T),
 }
 
+impl<T: Copy> View<'_, T> {
+    /// The operand of a lane.
+    #[inline(always)]
+    pub(super) fn at(&self, lane: usize) -> T {
+        match *self {
+            Self::Lanes(lanes) => lanes[lane],
+            Self::Uniform(value) => value,
+        }
+    }
+}
+
 /// `d[i] = f(a[i])`.
 #[inline(always)]
 pub(super) fn map<A: Copy, D>(d: &mut [D], a: &[A], f: impl Fn(A) -> D) {

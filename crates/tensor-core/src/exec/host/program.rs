@@ -44,9 +44,9 @@ pub(super) enum Code {
     Index(usize),
     /// Whether the guards of an access hold.
     Inside(usize),
+    /// Words of random streams: the operands are a word's position and the two words of its stream's number.
     Random {
         key: [u32; 2],
-        stream: [u32; 2],
     },
     /// Folds the first operand into the destination.
     Accumulate(Reduce),

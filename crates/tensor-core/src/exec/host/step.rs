@@ -134,11 +134,18 @@ impl Machine<'_> {
             Code::AccumulateCompare(op, comparison) => with_lane!(dtype, T => {
                 accumulate_compare(*op, *comparison, destination, self.view::<T>(a), self.view::<T>(b), self.len);
             }),
-            Code::Random { key, stream } => {
+            Code::Random { key } => {
                 let words = &mut destination.lanes_mut::<u32>()[..len];
-                map(words, self.lanes::<u32>(a), |at| {
-                    random_word(*key, *stream, at)
-                });
+                let [at, low, high] = [0, 1, 2].map(|n| self.operand::<u32>(instruction, n));
+                match (at, low, high) {
+                    // One stream, as nearly always: the compiler keeps its number out of the loop.
+                    (View::Lanes(at), View::Uniform(low), View::Uniform(high)) => {
+                        map(words, at, |at| random_word(*key, [low, high], at));
+                    }
+                    _ => words.iter_mut().enumerate().for_each(|(lane, word)| {
+                        *word = random_word(*key, [low.at(lane), high.at(lane)], at.at(lane));
+                    }),
+                }
             }
             Code::Fetch(access) => {
                 with_element!(dtype, T => self.fetch::<T>(*access, destination, instruction.uniform))
