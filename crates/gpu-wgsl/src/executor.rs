@@ -13,6 +13,7 @@ mod proof;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -22,7 +23,7 @@ use tensor_core::plan::{Origin, Step, Target};
 use tensor_core::{DType, HostData};
 
 use crate::device::{Generated, Measuring};
-use crate::nest::{self, Division, Emitted, NestParams, Parts, Room, Schedule, Window};
+use crate::nest::{self, Division, Emitted, NestParams, Numbers, Parts, Room, Schedule, Window};
 use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
 use array::{Faults, Gathered};
@@ -30,12 +31,14 @@ use array::{Faults, Gathered};
 /// The most elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
 
-/// The kernels of a device, each for the nest it was written for.
+/// The kernels of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Nests {
+    /// How each nest whose arrays can all be bound whole runs.
     whole: Kept<Arc<LoopNest>, Ready>,
-    /// Those that are given stretches, by the last axis that may start elsewhere.
-    in_windows: Kept<(Arc<LoopNest>, usize), Compiled>,
+    /// By form; for a kernel that is given stretches, with the last axis that may start elsewhere.
+    kernels: Kept<(LoopNest, Option<usize>), Compiled>,
+    n_compiled: AtomicU64,
     refusals: Mutex<BTreeMap<Refusal, u64>>,
 }
 
@@ -50,7 +53,7 @@ impl Nests {
     }
 }
 
-/// The kernel of a nest.
+/// The kernel of a form.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     kernel: Generated,
@@ -90,7 +93,7 @@ impl fmt::Display for Refusal {
 /// A nest that can run.
 #[derive(Debug)]
 enum Ready {
-    Kernel(Compiled),
+    Kernel(Arc<Compiled>, Numbers),
     Parts(Parts),
     /// One that might take too long at a time.
     Long,
@@ -129,6 +132,12 @@ impl Executor for Gpu {
             self.nests().note_refusal(why);
         }
         refusal.is_none()
+    }
+
+    fn check_room(&self, dtype: DType, len: usize) -> tensor_core::Result<()> {
+        let bytes = nest::bytes(dtype, len);
+        let room = self.check_buffer_bytes("array", len, bytes);
+        room.map_err(|error| self.told(error))
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {
@@ -214,6 +223,31 @@ impl Gpu {
         self.nests().lock_refusals().clone()
     }
 
+    /// Returns how many kernels of tensor programs were compiled since the device was opened.
+    ///
+    /// Compiling takes a driver 1 to 1000 ms a kernel. Steps of programs share a kernel if they differ in nothing but
+    /// numbers: constants, starts of slices, numbers of random streams. A count that grows at every step of a loop
+    /// therefore means that shapes or operations change.
+    ///
+    /// # Examples
+    /// ```
+    /// use gpu_wgsl::{Gpu, Select};
+    /// use tensor_core::Tensor;
+    ///
+    /// # if gpu_wgsl::adapters().is_empty() { return Ok(()) }
+    /// let gpu = Gpu::open(Select::Best)?;
+    /// let mut x = Tensor::from_vec(&[2], vec![1.0_f32, 2.0]);
+    /// for step in 1..10 {
+    ///     x = (&x * (1.0 / f64::from(step))).realize(&gpu)?;
+    /// }
+    /// assert_eq!(gpu.compiled_kernels(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn compiled_kernels(&self) -> u64 {
+        self.nests().n_compiled.load(Ordering::Relaxed)
+    }
+
     /// Runs a nest, whole or in parts; what is wrong names `origin`.
     fn run_nest(
         &self,
@@ -227,7 +261,9 @@ impl Gpu {
         let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
         if nest::is_whole(nest, &lens, self.room().binding) {
             match &*self.ready(nest, &lens)? {
-                Ready::Kernel(compiled) => return compiled.run(self, nest, origin, inputs),
+                Ready::Kernel(compiled, numbers) => {
+                    return compiled.run(self, nest, numbers, origin, inputs);
+                }
                 Ready::Parts(parts) => return self.run_parts(parts, origin, inputs),
                 Ready::Long => {}
             }
@@ -238,8 +274,8 @@ impl Gpu {
             // Nothing that is not accepted is run, but a caller may not have asked.
             None => Err(self.too_long(nest, inputs)),
             Some(Division::Whole) => {
-                let compiled = self.compiled_whole(nest)?;
-                compiled.run(self, nest, origin, inputs)
+                let (compiled, numbers) = self.kernel_of(nest, None)?;
+                compiled.run(self, nest, &numbers, origin, inputs)
             }
         }
     }
@@ -271,17 +307,13 @@ impl Gpu {
     ) -> Result<Array> {
         let mut runs = Vec::with_capacity(windows.len());
         for window in windows {
-            let key = (Arc::clone(&window.nest), window.axis);
-            runs.push(self.nests().in_windows.get(key, |(nest, axis)| {
-                let schedule = nest::schedule(nest, self.room());
-                let emitted = nest::emit(nest, &schedule, Some(*axis));
-                Compiled::new(self, nest, &schedule, &emitted)
-            })?);
+            runs.push(self.kernel_of(&window.nest, Some(window.axis))?);
         }
         let output = Output::alloc(self, nest, origin, inputs)?;
-        for (window, compiled) in windows.iter().zip(runs) {
+        for (window, (compiled, numbers)) in windows.iter().zip(runs) {
+            let head = bytemuck::bytes_of(&window.params);
             let stretches = Some(&window.stretches[..]);
-            compiled.record(self, &window.params, inputs, &output, stretches)?;
+            compiled.record(self, head, &numbers, inputs, &output, stretches)?;
         }
         Ok(output.array())
     }
@@ -308,17 +340,30 @@ impl Gpu {
         self.nests().whole.get(Arc::clone(nest), |nest| {
             Ok(match nest::division(nest, lens, self.room()) {
                 Some(Division::Parts(parts)) => Ready::Parts(parts),
-                Some(Division::Whole) => Ready::Kernel(self.compiled_whole(nest)?),
+                Some(Division::Whole) => {
+                    let (compiled, numbers) = self.kernel_of(nest, None)?;
+                    Ready::Kernel(compiled, numbers)
+                }
                 // Where stretches lie depends on the lengths, which are not in the nest.
                 Some(Division::Windows(_)) | None => Ready::Long,
             })
         })
     }
 
-    fn compiled_whole(&self, nest: &LoopNest) -> Result<Compiled> {
-        let schedule = nest::schedule(nest, self.room());
-        let emitted = nest::emit(nest, &schedule, None);
-        Compiled::new(self, nest, &schedule, &emitted)
+    /// The kernel of a nest's form, and the numbers that a run of the nest brings along.
+    fn kernel_of(
+        &self,
+        nest: &LoopNest,
+        window: Option<usize>,
+    ) -> Result<(Arc<Compiled>, Numbers)> {
+        let (form, numbers) = nest::split(nest);
+        let compiled = self.nests().kernels.get((form, window), |(form, window)| {
+            let schedule = nest::schedule(form, self.room());
+            let emitted = nest::emit(form, &schedule, *window);
+            self.nests().n_compiled.fetch_add(1, Ordering::Relaxed);
+            Compiled::new(self, form, &schedule, &emitted)
+        });
+        Ok((compiled?, numbers))
     }
 
     /// An error of the device, in the words of an executor.
@@ -344,23 +389,33 @@ impl Compiled {
         })
     }
 
-    /// Records a run; the output is not empty.
+    /// Records a run of a nest of this form; the output is not empty.
     pub(crate) fn run(
         &self,
         gpu: &Gpu,
         nest: &LoopNest,
+        numbers: &Numbers,
         origin: Option<&Origin>,
         inputs: &[&Array],
     ) -> Result<Array> {
         let output = Output::alloc(gpu, nest, origin, inputs)?;
-        self.record(gpu, &NestParams::new(), inputs, &output, None)?;
+        let head = NestParams::new();
+        self.record(
+            gpu,
+            bytemuck::bytes_of(&head),
+            numbers,
+            inputs,
+            &output,
+            None,
+        )?;
         Ok(output.array())
     }
 
     fn record(
         &self,
         gpu: &Gpu,
-        params: &impl bytemuck::NoUninit,
+        head: &[u8],
+        numbers: &Numbers,
         inputs: &[&Array],
         output: &Output,
         stretches: Option<&[Range<u64>]>,
@@ -370,7 +425,7 @@ impl Compiled {
         buffers.extend(output.faults.as_ref().map(|faults| faults.buffer()));
         gpu.run_generated(
             &self.kernel,
-            params,
+            [head, &numbers.bytes()].concat(),
             &buffers,
             stretches,
             self.n_groups,

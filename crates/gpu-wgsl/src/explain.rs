@@ -66,7 +66,8 @@ impl Gpu {
 
     fn explain_nest(&self, step: usize, nest: &LoopNest, lens: &[usize], to: &mut Vec<Explained>) {
         let kernel = |nest: &LoopNest, window: Option<usize>| {
-            let emitted = nest::emit(nest, &nest::schedule(nest, self.room()), window);
+            let (form, _) = nest::split(nest);
+            let emitted = nest::emit(&form, &nest::schedule(nest, self.room()), window);
             Explained {
                 step,
                 name: emitted.name,

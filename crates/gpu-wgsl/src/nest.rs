@@ -12,6 +12,8 @@ mod blocks;
 mod emitter;
 mod expression;
 mod lanes;
+mod numbers;
+mod opaque;
 mod parts;
 mod placement;
 mod schedule;
@@ -20,6 +22,7 @@ mod text;
 mod tile;
 mod window;
 
+pub(crate) use numbers::{Numbers, split};
 pub(crate) use parts::Parts;
 pub(crate) use schedule::{Division, Room, Schedule, division, fits, schedule};
 pub use tile::{ShapeClass, Tile};
@@ -31,13 +34,15 @@ use tensor_core::ir::{IndexMap, LoopNest};
 /// Invocations of a workgroup whose invocations share elements.
 const GROUP: u32 = 256;
 
-/// The parameters of a kernel that is given whole arrays.
+/// The head of the parameters of a kernel that is given whole arrays; [`Numbers`] follow.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct NestParams {
-    /// 0: what WGSL would refuse as a constant is made from it.
+    /// Is 0. A kernel uses the word where a compiler must not know a number.
     zero: u32,
-    pad: [u32; 3],
+    /// Is 0, too, unknown to a compiler.
+    nothing: u32,
+    pad: [u32; 2],
 }
 
 impl NestParams {
@@ -60,10 +65,12 @@ pub(crate) struct Emitted {
     pub(crate) source: String,
 }
 
-/// Writes the kernel of a nest that keeps all rules and whose output is not empty; `window` is the last axis that may start
-/// elsewhere, where arrays are given in part.
-pub(crate) fn emit(nest: &LoopNest, schedule: &Schedule, window: Option<usize>) -> Emitted {
-    let (name, main) = emitter::entry_and_text(nest, schedule, window);
+/// Writes the kernel of a form whose output is not empty.
+///
+/// `form` is the form of a nest ([`split`]) that keeps all rules, and `schedule` the schedule of that nest. `window` is the last
+/// axis that may start elsewhere, if arrays are given in part.
+pub(crate) fn emit(form: &LoopNest, schedule: &Schedule, window: Option<usize>) -> Emitted {
+    let (name, main) = emitter::entry_and_text(form, schedule, window);
     let source = format!("{main}{}", expression::parts(&main));
     Emitted { name, source }
 }
@@ -153,7 +160,8 @@ mod tests {
         ] {
             for nest in nests(&tensor) {
                 let schedule = schedule(&nest, &room());
-                let emitted = emit(&nest, &schedule, None);
+                let (form, _) = split(&nest);
+                let emitted = emit(&form, &schedule, None);
                 let module = naga::front::wgsl::parse_str(&emitted.source);
                 let module = module
                     .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&emitted.source)));
@@ -161,7 +169,7 @@ mod tests {
                 if let Err(error) = validator.validate(&module) {
                     panic!("{}", error.emit_to_string(&emitted.source));
                 }
-                assert_eq!(emit(&nest, &schedule, None).source, emitted.source);
+                assert_eq!(emit(&form, &schedule, None).source, emitted.source);
             }
         }
     }

@@ -327,7 +327,7 @@ impl Trial {
                 "the product is empty, or has a row or a column alone",
             ));
         };
-        let emitted = nest::emit(nest, &schedule, None);
+        let emitted = nest::emit(&nest::split(nest).0, &schedule, None);
         Compiled::new(gpu, nest, &schedule, &emitted)
     }
 
@@ -354,7 +354,8 @@ impl Trial {
 
     fn run(&self, gpu: &Gpu, compiled: &Compiled) -> Result<Array> {
         let arrays: Vec<&Array> = self.arrays.iter().collect();
-        compiled.run(gpu, &self.step.nest, None, &arrays)
+        let (_, numbers) = nest::split(&self.step.nest);
+        compiled.run(gpu, &self.step.nest, &numbers, None, &arrays)
     }
 }
 

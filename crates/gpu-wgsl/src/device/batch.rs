@@ -46,14 +46,14 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(
         pipeline: Arc<Pipeline>,
-        params: &[u8],
+        params: Vec<u8>,
         buffers: &[&AnyBuffer],
         grid: [u32; 2],
     ) -> Self {
         let buffers = buffers.iter().map(|buffer| buffer.bound()).collect();
         Self {
             pipeline,
-            params: params.to_vec(),
+            params,
             buffers,
             stretches: Vec::new(),
             operations: 0.0,

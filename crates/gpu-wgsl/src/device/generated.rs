@@ -39,7 +39,7 @@ impl Gpu {
     pub(crate) fn run_generated(
         &self,
         kernel: &Generated,
-        params: &impl bytemuck::NoUninit,
+        params: Vec<u8>,
         buffers: &[&AnyBuffer],
         stretches: Option<&[Range<u64>]>,
         n_workgroups: u64,
@@ -51,12 +51,7 @@ impl Gpu {
         }
         let limit = self.adapter().limits.max_compute_workgroups_per_dimension;
         let grid = crate::linear_grid(&kernel.name, &[n_workgroups], n_workgroups, limit)?;
-        let run = batch::Run::new(
-            Arc::clone(&kernel.pipeline),
-            bytemuck::bytes_of(params),
-            buffers,
-            grid,
-        );
+        let run = batch::Run::new(Arc::clone(&kernel.pipeline), params, buffers, grid);
         let run = match stretches {
             Some(stretches) => run.on_stretches(stretches),
             None => run,

@@ -390,6 +390,25 @@ impl Gpu {
         bytes - bytes % wgpu::COPY_BUFFER_ALIGNMENT
     }
 
+    /// Checks that one buffer may have so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub(crate) fn check_buffer_bytes(&self, name: &str, len: usize, bytes: u64) -> Result<()> {
+        if bytes <= self.max_buffer_bytes() {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            op: "alloc",
+            name: name.to_owned(),
+            shape: vec![len as u64],
+            needed: bytes,
+            unit: "bytes",
+            limit_name: "maxBufferSize",
+            limit: self.max_buffer_bytes(),
+        })
+    }
+
     /// Scalars of a buffer of `shape`, checked against overflow and the limits before anything is allocated.
     fn checked_len<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<usize> {
         let len = tensor_core::shape::allocatable_count::<T>("alloc", shape).ok();

@@ -205,7 +205,7 @@ impl Gpu {
         let pipeline = self.pipeline(kernel)?;
         self.record(batch::Run::new(
             pipeline,
-            bytemuck::bytes_of(params),
+            bytemuck::bytes_of(params).to_vec(),
             buffers,
             grid,
         ))

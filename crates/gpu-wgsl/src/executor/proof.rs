@@ -39,7 +39,10 @@ fn compare(
         .map(|data| Array::upload(gpu, data).unwrap())
         .collect();
     let arrays: Vec<&Array> = arrays.iter().collect();
-    let output = compiled.run(gpu, &step.nest, None, &arrays).unwrap();
+    let (_, numbers) = nest::split(&step.nest);
+    let output = compiled
+        .run(gpu, &step.nest, &numbers, None, &arrays)
+        .unwrap();
     let storage: Arc<dyn Storage> = Arc::new(output);
     let actual = pollster::block_on(storage.read()).unwrap();
     against_reference(gpu, step, &data.iter().collect::<Vec<_>>(), &actual)
@@ -92,6 +95,10 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
             ("batch", batch.matmul(&batch.permute(&[0, 2, 1]))),
             ("packed", close.all(2)),
             ("gather", normal(&[900], 10).gather(&positions, 0)),
+            ("the last element", long.slice(0, -1..) * 2.0),
+            ("three elements", long.slice(0, 3001..3004).exp()),
+            ("a sum of a few", long.slice(0, 2000..2040).sum(..)),
+            ("a flag", long.slice(0, 4999..5000).lt(0.0)),
         ] {
             check(&gpu, name, &program);
         }
@@ -172,7 +179,8 @@ fn a_fault_in_a_text_is_found() {
             let tile = tuning::default(ShapeClass::Square);
             let in_blocks = Schedule::in_blocks(&program.0.nest, ShapeClass::Square, tile);
             let schedule = in_blocks.unwrap_or(Schedule::Lanes(LANES));
-            let emitted = nest::emit(&program.0.nest, &schedule, None);
+            let (form, _) = nest::split(&program.0.nest);
+            let emitted = nest::emit(&form, &schedule, None);
             assert_eq!(compare(gpu, &program, &schedule, &emitted), Ok(()));
             assert!(emitted.source.contains(from), "{from}:\n{}", emitted.source);
             let broken = Emitted {

@@ -2,9 +2,12 @@
 //!
 //! Method: positions are `i32` that wrap, which is harmless: a position that is used lies inside its buffer, so all that its terms
 //! wrap by cancels. Conditions compare a position as `u32`, where a negative one is a large one.
+//! The offset of a map is a parameter of the kernel ([`numbers`]).
 
 use tensor_core::DType;
 use tensor_core::ir::{Guard, IndexMap};
+
+use super::numbers;
 
 /// Bits of a word of a buffer.
 pub(super) const WORD_BITS: u32 = 32;
@@ -28,33 +31,37 @@ pub(super) fn word(dtype: DType) -> &'static str {
     }
 }
 
-/// The value of a map, given the names of the loop indices.
+/// The position of a map of a form, given the names of the loop indices.
 pub(super) fn position(map: &IndexMap, names: &[String]) -> String {
     let mut text = String::new();
-    let mut term = |number: i32, name: Option<&str>| {
-        let magnitude = number.unsigned_abs();
-        let sign = match (text.is_empty(), number < 0) {
+    for (&stride, name) in map.strides.iter().zip(names) {
+        let stride = wrapped(stride);
+        let sign = match (text.is_empty(), stride < 0) {
             (true, false) => "",
             (true, true) => "-",
             (false, false) => " + ",
             (false, true) => " - ",
         };
-        text.push_str(sign);
-        match name {
-            Some(name) if magnitude == 1 => text.push_str(name),
-            Some(name) => text.push_str(&format!("{} * {name}", literal(magnitude))),
-            None => text.push_str(&literal(magnitude)),
-        }
-    };
-    for (&stride, name) in map.strides.iter().zip(names) {
-        if stride != 0 {
-            term(wrapped(stride), Some(name));
+        match stride.unsigned_abs() {
+            0 => {}
+            1 => text.push_str(&format!("{sign}{name}")),
+            magnitude => text.push_str(&format!("{sign}{} * {name}", literal(magnitude))),
         }
     }
-    if map.offset != 0 || map.strides.iter().all(|&stride| stride == 0) {
-        term(wrapped(map.offset), None);
+    match numbers::offset(map) {
+        Some(offset) if text.is_empty() => offset,
+        Some(offset) => format!("{text} + {offset}"),
+        None if text.is_empty() => "0i".to_owned(),
+        None => text,
     }
-    text
+}
+
+/// A distance between elements, as an `i32`.
+pub(super) fn distance(stride: isize) -> String {
+    match wrapped(stride) {
+        stride if stride < 0 => format!("-{}", literal(stride.unsigned_abs())),
+        stride => literal(stride.unsigned_abs()),
+    }
 }
 
 /// Whether all guards hold.

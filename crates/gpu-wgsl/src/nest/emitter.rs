@@ -7,11 +7,12 @@ use tensor_core::ir::{LoopNest, Value};
 use super::access;
 use super::blocks::{self, Writer};
 use super::lanes;
+use super::numbers::{self, Counts};
 use super::schedule::Schedule;
 use super::statements::Statements;
 use super::window::{MAX_AXES, MAX_INPUTS};
 
-/// The kernel's name and its text, shared parts apart.
+/// The name of the kernel of a form and its text, without shared parts.
 pub(super) fn entry_and_text(
     nest: &LoopNest,
     schedule: &Schedule,
@@ -76,7 +77,7 @@ fn header(to: &mut Statements<'_>, schedule: &Schedule) {
     };
     to.line(format!("// {} {:?}{reduced}", nest.dtype(), nest.domain));
     for (id, (value, dtype)) in nest.values.iter().zip(&nest.dtypes).enumerate() {
-        to.line(format!("//     v{id} = {value}: {dtype}"));
+        to.line(format!("//     v{id} = {}: {dtype}", numbers::shown(value)));
     }
     if let Schedule::Blocks(block) = schedule {
         let tile = block.tile;
@@ -92,14 +93,18 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
     let nest = to.nest;
     to.open("struct NestParams {");
     to.line("zero: u32,");
+    to.line("nothing: u32,");
     if window.is_none() {
-        (0..3).for_each(|n| to.line(format!("pad{n}: u32,")));
+        to.line("pad0: u32,");
+        to.line("pad1: u32,");
     } else {
         to.line("shift: i32,");
         to.line("first: u32,");
-        to.line("pad: u32,");
         to.line(format!("starts: array<vec4<u32>, {}>,", MAX_AXES / 4));
         to.line(format!("bases: array<vec4<u32>, {}>,", MAX_INPUTS / 4));
+    }
+    for member in Counts::of(nest).members() {
+        to.line(member);
     }
     to.close();
     to.line("");

@@ -10,6 +10,42 @@ use tensor_core::ir::{LoopNest, Value, ValueId};
 use tensor_core::op::{Binary, Compare, Reduce, Unary};
 use tensor_core::{DType, Scalar};
 
+use super::opaque::Copied;
+
+/// The name of a `u32` that is 0 when the kernel runs.
+const ZERO: &str = "params.zero";
+
+/// Copies of floats that a compiler does not know to be copies, and does not know to equal each other.
+const OPAQUE_F32: &str = "
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) | params.zero);
+}
+";
+const OPAQUE_APART_F32: &str = "
+fn opaque_apart_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) + params.zero);
+}
+";
+const OPAQUE_F64: &str = "
+fn opaque_f64(x: f64) -> f64 {
+    return select(x, f64(bitcast<f32>(params.zero)), params.zero != 0u);
+}
+";
+const OPAQUE_APART_F64: &str = "
+fn opaque_apart_f64(x: f64) -> f64 {
+    return select(x, f64(bitcast<f32>(params.nothing)), params.nothing != 0u);
+}
+";
+
+/// A float, or a copy of it.
+pub(super) fn opaque(copied: Copied, dtype: DType, x: &str) -> String {
+    match copied {
+        Copied::Not => x.to_owned(),
+        Copied::Once => format!("opaque_{}({x})", type_name(dtype)),
+        Copied::Apart => format!("opaque_apart_{}({x})", type_name(dtype)),
+    }
+}
+
 /// The WGSL type of a value in registers.
 pub(super) fn type_name(dtype: DType) -> &'static str {
     match dtype {
@@ -21,22 +57,17 @@ pub(super) fn type_name(dtype: DType) -> &'static str {
     }
 }
 
-/// A literal; `zero` is an expression of a `u32` that is 0 when the kernel runs: WGSL refuses constants that are not finite.
-pub(super) fn literal(scalar: Scalar, zero: &str) -> String {
-    let float = |x: f32| {
-        if x.is_finite() && x.to_bits() != (-0.0_f32).to_bits() {
-            format!("{x:?}f")
-        } else {
-            format!("bitcast<f32>({:#010x}u | {zero})", x.to_bits())
-        }
-    };
+/// The neutral element of a fold or the zero of a guard.
+///
+/// A float is made from bits and from a `u32` that is 0 when the kernel runs: WGSL rejects constants that are not finite, and
+/// a compiler folds others into what follows.
+pub(super) fn literal(scalar: Scalar) -> String {
+    let float = |x: f32| format!("bitcast<f32>({:#010x}u | {ZERO})", x.to_bits());
     match scalar {
         Scalar::F32(x) => float(x),
         Scalar::F16(x) => float(x.to_f32()),
-        Scalar::F64(x) if x.is_finite() => format!("{x:?}lf"),
-        Scalar::F64(x) if x.is_nan() => format!("f64({})", float(f32::NAN)),
-        Scalar::F64(x) if x > 0.0 => format!("f64({})", float(f32::INFINITY)),
-        Scalar::F64(_) => format!("f64({})", float(f32::NEG_INFINITY)),
+        // Neutral elements are 0, 1 and infinities, which `f32` has.
+        Scalar::F64(x) => format!("f64({})", float(x as f32)),
         Scalar::I32(i32::MIN) => "bitcast<i32>(0x80000000u)".to_owned(),
         Scalar::I32(x) => format!("{x}i"),
         Scalar::U32(x) => format!("{x}u"),
@@ -174,6 +205,10 @@ pub(super) fn parts(text: &str) -> String {
         ("half_", shaders::source::HALF),
         ("philox_", shaders::source::PHILOX),
         ("grid_", shaders::source::GRID),
+        ("opaque_f32(", OPAQUE_F32),
+        ("opaque_f64(", OPAQUE_F64),
+        ("opaque_apart_f32(", OPAQUE_APART_F32),
+        ("opaque_apart_f64(", OPAQUE_APART_F64),
     ] {
         if text.contains(prefix) {
             let _ = write!(parts, "\n{part}");

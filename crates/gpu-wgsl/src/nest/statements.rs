@@ -5,17 +5,16 @@
 
 use std::fmt::Write as _;
 
-use tensor_core::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
+use tensor_core::ir::{Guard, LoopNest, Value, ValueId};
 use tensor_core::op::Reduce;
 use tensor_core::{DType, Scalar};
 
 use super::access;
-use super::expression::{self, cast, compare, fold, literal, type_name};
+use super::expression::{self, cast, compare, fold, literal, opaque, type_name};
+use super::numbers;
+use super::opaque::copied;
 use super::placement::Placement;
 use super::text::Text;
-
-/// The name of a `u32` that is 0 when the kernel runs.
-const ZERO: &str = "params.zero";
 
 /// The text of a kernel as far as it is written, and what the names in it are.
 pub(super) struct Statements<'n> {
@@ -212,8 +211,9 @@ impl<'n> Statements<'n> {
         let names = self.names();
         let of = |value: &ValueId| self.local("v", value.0);
         let dtype = |value: &ValueId| nest.dtypes[value.0];
+        let operand = |place: usize, value: &ValueId| self.operand(id, place, *value);
         let text = match &nest.values[id] {
-            Value::Const(scalar) => literal(*scalar, ZERO),
+            Value::Const(scalar) => numbers::constant(*scalar),
             Value::Index(map) => format!("bitcast<u32>({})", access::position(map, &names)),
             Value::Inside(guards) => access::condition(guards, &names),
             Value::Load { input, map, guards } => {
@@ -230,25 +230,23 @@ impl<'n> Statements<'n> {
             } => {
                 let index = self.gathered(id, *at, *extent, guards);
                 let position = access::position(map, &names);
-                let step = IndexMap {
-                    offset: *stride,
-                    strides: Vec::new(),
-                };
-                let step = access::position(&step, &[]);
+                let step = access::distance(*stride);
                 let position = format!("{position} + {index} * {step}");
                 self.read(id, *input, &position, guards)
             }
             Value::Random { key, stream, at } => format!(
-                "philox_word(vec2<u32>({}u, {}u), vec2<u32>({}u, {}u), {})",
-                key[0],
-                key[1],
-                stream[0],
-                stream[1],
+                "philox_word(vec2<u32>({}, {}), vec2<u32>({}, {}), {})",
+                numbers::word(key[0]),
+                numbers::word(key[1]),
+                of(&stream[0]),
+                of(&stream[1]),
                 of(at)
             ),
-            Value::Unary(op, a) => expression::unary(*op, dtype(a), &of(a)),
-            Value::Binary(op, a, b) => expression::binary(*op, dtype(a), &of(a), &of(b)),
-            Value::Compare(op, a, b) => compare(*op, &of(a), &of(b)),
+            Value::Unary(op, a) => expression::unary(*op, dtype(a), &operand(0, a)),
+            Value::Binary(op, a, b) => {
+                expression::binary(*op, dtype(a), &operand(0, a), &operand(1, b))
+            }
+            Value::Compare(op, a, b) => compare(*op, &operand(0, a), &operand(1, b)),
             Value::Select(condition, a, b) => {
                 format!("select({}, {}, {})", of(b), of(a), of(condition))
             }
@@ -260,6 +258,13 @@ impl<'n> Statements<'n> {
             "let {name}: {} = {text};",
             type_name(nest.dtypes[id])
         ));
+    }
+
+    /// Operand 0 or 1 of a value, as a copy if the compiler must not see through it.
+    fn operand(&self, id: usize, place: usize, operand: ValueId) -> String {
+        let name = self.local("v", operand.0);
+        let dtype = self.nest.dtypes[operand.0];
+        opaque(copied(self.nest, id, place), dtype, &name)
     }
 
     /// An element of an input; 0 where a guard fails. What stands outside of a buffer is read inside of it and thrown away.
@@ -276,7 +281,7 @@ impl<'n> Statements<'n> {
             return element;
         }
         let condition = access::condition(guards, &self.names());
-        let zero = literal(Scalar::I32(0).cast(dtype), ZERO);
+        let zero = literal(Scalar::I32(0).cast(dtype));
         format!("select({zero}, {element}, {condition})")
     }
 
@@ -309,7 +314,7 @@ impl<'n> Statements<'n> {
     pub(super) fn totals(&mut self) {
         for (id, op) in self.reductions() {
             let dtype = self.total_type(id, op);
-            let neutral = literal(op.neutral(self.operand_type(id)).cast(dtype), ZERO);
+            let neutral = literal(op.neutral(self.operand_type(id)).cast(dtype));
             self.each(id.0, |this| {
                 let total = this.local("total", id.0);
                 this.line(format!("var {total}: {} = {neutral};", type_name(dtype)));

@@ -22,12 +22,13 @@ pub(crate) const MAX_INPUTS: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct WindowParams {
+    /// Are 0, as in [`NestParams`](super::NestParams).
     zero: u32,
+    nothing: u32,
     /// What is added to a position in the output of the part, as given by indices that begin where the loops start.
     shift: i32,
     /// Where the part's first element lies in its stretch.
     first: u32,
-    pad: u32,
     /// Where the loops start.
     starts: [u32; MAX_AXES],
     /// The element with which each stretch begins.
@@ -87,6 +88,11 @@ pub(crate) fn windows(
     if nest.inputs.len() > MAX_INPUTS {
         return None;
     }
+    if nest.operations() <= operations
+        && let Some(whole) = uncut(nest, lens, binding)
+    {
+        return Some(vec![whole]);
+    }
     let mut before = 1_usize;
     for axis in 0..nest.domain.len().min(MAX_AXES) {
         let size = nest.domain[axis];
@@ -112,6 +118,13 @@ pub(crate) fn windows(
         before = before.saturating_mul(size);
     }
     None
+}
+
+/// The whole nest as one part, if it reads no more of each array than can be bound: a few elements of a long array.
+fn uncut(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<Window> {
+    let mut part = nest.clone();
+    part.contract = None;
+    window(nest, &Arc::new(part), lens, binding, 0, [0; MAX_AXES], 0)
 }
 
 /// So many steps along an axis, or some more, after which a word of the output ends.

@@ -1,0 +1,166 @@
+//! The operands that a kernel hides from a driver's compiler.
+//!
+//! Role: keeps IEEE arithmetic. WGSL lets a compiler treat `(x - y) + y` as `x`, `x - x` as 0 and `a * b + a * c` as
+//! `a * (b + c)`, sum up in another order and fuse a product into a sum; Mesa's compiler does the first four. Each of these
+//! needs an operation that sees the operation behind its operand, so an operand of a sum, a product, a quotient or a root is
+//! written as an opaque copy if it is itself computed by such operations. Each operation is then rounded once, in every kernel
+//! and on every driver. A divisor is always a copy, because a compiler may drop the store of a quotient whose divisor it
+//! knows to be 0.
+//! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0; `f64`, which has no bits in
+//! WGSL, is chosen by a condition on that parameter. Two operands that are one value are copied in two ways.
+//! Comparisons see through their operands unless both contain the same number. Folds do, too: their order is the executor's.
+//! Cost: one integer operation a copy, which the memory traffic of an elementwise kernel hides; products of matrices,
+//! convolutions and distances have no copies in their loops.
+
+use std::collections::BTreeSet;
+
+use tensor_core::DType;
+use tensor_core::ir::{LoopNest, Value, ValueId};
+use tensor_core::op::{Binary, Unary};
+
+/// How an operand is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// As it is.
+    Not,
+    /// As an opaque copy.
+    Once,
+    /// As an opaque copy that differs from the other operand's.
+    Apart,
+}
+
+/// How a value writes its operand 0 or 1.
+pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
+    let of_inline = |a: ValueId| match is_inline(nest, a) {
+        true => Copied::Once,
+        false => Copied::Not,
+    };
+    match nest.values[id] {
+        Value::Unary(_, a) | Value::Binary(_, a, _) | Value::Compare(_, a, _)
+            if !is_float(nest, a) =>
+        {
+            Copied::Not
+        }
+        Value::Unary(Unary::Recip, _) => Copied::Once,
+        Value::Unary(Unary::Sqrt, a) => of_inline(a),
+        Value::Binary(op, a, b) => match (op, operand) {
+            (Binary::Sub | Binary::Div, 1) if a == b => Copied::Apart,
+            (Binary::Div, 1) => Copied::Once,
+            (Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, _) => {
+                of_inline([a, b][operand])
+            }
+            _ => Copied::Not,
+        },
+        Value::Compare(_, a, b) if a == b && operand == 1 => Copied::Apart,
+        Value::Compare(_, a, b) => match numbers(nest, a).is_disjoint(&numbers(nest, b)) {
+            true => Copied::Not,
+            false => of_inline([a, b][operand]),
+        },
+        _ => Copied::Not,
+    }
+}
+
+/// Whether a value is an `f32` or an `f64`. A half is rounded by integer operations, which no compiler sees through.
+fn is_float(nest: &LoopNest, value: ValueId) -> bool {
+    nest.dtypes[value.0].is_float()
+}
+
+/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the value is used. Loads,
+/// parameters, totals and functions on bits are opaque as they are.
+fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
+    is_float(nest, value)
+        && match nest.values[value.0] {
+            Value::Unary(op, _) => matches!(
+                op,
+                Unary::Neg
+                    | Unary::Abs
+                    | Unary::Sqrt
+                    | Unary::Recip
+                    | Unary::Floor
+                    | Unary::Ceil
+                    | Unary::Round
+                    | Unary::Trunc
+            ),
+            Value::Binary(op, ..) => {
+                let has_operator =
+                    matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
+                // `extreme` of `f64` is text of operators, too.
+                has_operator || nest.dtypes[value.0] == DType::F64
+            }
+            Value::Select(..) | Value::Cast(..) => true,
+            _ => false,
+        }
+}
+
+/// The numbers that the inline expression of a value contains.
+fn numbers(nest: &LoopNest, value: ValueId) -> BTreeSet<ValueId> {
+    let mut numbers = BTreeSet::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        if !is_inline(nest, value) {
+            numbers.insert(value);
+        } else {
+            open.extend(nest.values[value.0].operands());
+        }
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use tensor_core::plan::Plan;
+    use tensor_core::{Executor, Reference, Tensor};
+
+    use super::*;
+
+    /// How many operands of the only step of a program are copies.
+    fn n_copies(program: &Tensor) -> usize {
+        let (plan, _) = Plan::of(&[program], &Reference.target()).unwrap();
+        assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
+        let nest = &plan.steps[0].nest;
+        let operands = (0..nest.values.len()).flat_map(|id| [(id, 0), (id, 1)]);
+        let copies = operands.filter(|&(id, operand)| match nest.values[id] {
+            Value::Unary(..) if operand == 1 => false,
+            _ => copied(nest, id, operand) != Copied::Not,
+        });
+        copies.count()
+    }
+
+    fn arrays<const N: usize>() -> [Tensor; N] {
+        std::array::from_fn(|n| Tensor::from_vec(&[3], vec![n as f32; 3]))
+    }
+
+    #[test]
+    fn operations_on_data_and_comparisons_of_differences_have_no_copies() {
+        let [x, y] = arrays();
+        for program in [
+            &x + &y,
+            (&x * &y).exp(),
+            &x + &x,
+            (&x - &y).abs().lt(1.0),
+            (&x - &y).maximum(0.0),
+            (&x * &y).sum(0) + 2.0,
+        ] {
+            assert_eq!(n_copies(&program), 0);
+        }
+    }
+
+    #[test]
+    fn operands_that_a_compiler_could_see_through_are_copies() {
+        let [x, y, z] = arrays();
+        for (program, n) in [
+            (&x - &x, 1),
+            ((&x - &y) + &y, 1),
+            ((&x + 1.0) - 1.0, 1),
+            (&x * &y + &x * &z, 2),
+            (x.sqrt().square(), 2),
+            ((&x + &y).lt(&x), 1),
+            ((&x + &y) - (&x + &y), 2),
+            (&x / &y, 1),
+            (x.recip(), 1),
+            (Tensor::arange(3).cast(DType::F32) * 2.0, 1),
+        ] {
+            assert_eq!(n_copies(&program), n);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! IEEE arithmetic on every adapter, bit by bit: expressions that a driver's compiler would simplify if it knew more.
+//!
+//! Method: sums, differences and products are rounded once on every device, so a device must return the host's bits. Quotients
+//! and roots are exact only where the test's inputs make them so; elsewhere their class (NaN, infinite, finite) is compared.
+
+use gpu_wgsl::check::every_adapter;
+use gpu_wgsl::{Feature, Gpu};
+use tensor_core::rng::Philox;
+use tensor_core::{DType, Element, Executor, Host, Tensor};
+
+/// Elements of a random input: enough that a reassociated sum differs in some.
+const LEN: usize = 4096;
+
+fn normal(stream: u64) -> Tensor {
+    let mut data = vec![0.0; LEN];
+    Philox::new(5).fill_normal_f32(stream, &mut data);
+    Tensor::from_vec(&[LEN], data)
+}
+
+/// A float's bits, where all NaNs count as one.
+trait Bits: Element + Copy {
+    fn bits(self) -> u64;
+}
+
+impl Bits for f32 {
+    fn bits(self) -> u64 {
+        if self.is_nan() {
+            u64::MAX
+        } else {
+            self.to_bits().into()
+        }
+    }
+}
+
+impl Bits for f64 {
+    fn bits(self) -> u64 {
+        if self.is_nan() {
+            u64::MAX
+        } else {
+            self.to_bits()
+        }
+    }
+}
+
+fn bits<T: Bits>(program: &Tensor, executor: &dyn Executor) -> Vec<u64> {
+    let elements = program.eval::<T>(executor).unwrap();
+    elements.iter().map(|element| element.bits()).collect()
+}
+
+/// Fails with the names of all programs of which a device returns other bits than the host.
+fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(&str, Tensor)]) {
+    let mut failures = Vec::new();
+    for (name, program) in programs {
+        let (actual, expected) = (bits::<T>(program, gpu), bits::<T>(program, &Host::new()));
+        assert_eq!(actual.len(), expected.len());
+        let n_differ = (0..actual.len())
+            .filter(|&at| actual[at] != expected[at])
+            .count();
+        if n_differ > 0 {
+            failures.push(format!("{name}: {n_differ} of {} elements", actual.len()));
+        }
+    }
+    assert!(failures.is_empty(), "{}: {failures:#?}", T::DTYPE);
+}
+
+/// Programs of sums, differences and products.
+fn sums_and_products(x: &Tensor, y: &Tensor, z: &Tensor) -> Vec<(&'static str, Tensor)> {
+    vec![
+        ("(x + c) + d", (x + 0.1) + 0.2),
+        ("(x - c) - d", (x - 0.1) - 0.2),
+        ("(x + x) + c", (x + x) + 0.7),
+        ("((x + y) + c) + d", (x + y + 0.1) + 0.2),
+        ("(x + c) - c", (x + 1.0) - 1.0),
+        ("c - (c - x)", 1.0 - (1.0 - x)),
+        ("(x + y) - x", (x + y) - x),
+        ("(x - y) + y", (x - y) + y),
+        ("x * y + x * z", x * y + x * z),
+        ("x * y - x * y", x * y - x * y),
+        ("(x - x) + x", (x - x) + x),
+        ("x * big * small", x * 1e30 * 1e-30),
+        ("round to whole numbers", (x + 12_582_912.0) - 12_582_912.0),
+        ("error of a sum", two_sum(x, y)),
+        ("error of a product", product_error(x, y)),
+        ("(x * y - z * y) + x", (x * y - z * y) + x),
+        ("(x * y + z) + x * z", (x * y + z) + x * z),
+        ("x * y + z", x * y + z),
+        (
+            "compensated sum",
+            kahan(&[x, y, z, &(x * 1e-7), &(y * 1e-7)]),
+        ),
+        ("x < x + y", (x + y).lt(x).cast(x.dtype().unwrap())),
+    ]
+}
+
+/// The rounding error of `a + b` by Knuth's algorithm.
+fn two_sum(a: &Tensor, b: &Tensor) -> Tensor {
+    let sum = a + b;
+    let from_b = &sum - a;
+    (a - (&sum - &from_b)) + (b - &from_b)
+}
+
+/// The high half of a number by Veltkamp's splitting.
+fn high_half(x: &Tensor) -> Tensor {
+    let splitter = match x.dtype().unwrap() {
+        DType::F64 => 134_217_729.0,
+        _ => 4097.0,
+    };
+    let scaled = x * splitter;
+    &scaled - (&scaled - x)
+}
+
+/// The rounding error of `a * b` by Dekker's algorithm.
+fn product_error(a: &Tensor, b: &Tensor) -> Tensor {
+    let (a_high, b_high) = (high_half(a), high_half(b));
+    let (a_low, b_low) = (a - &a_high, b - &b_high);
+    let product = a * b;
+    ((&a_high * &b_high - product) + &a_high * &b_low + &a_low * &b_high) + &a_low * &b_low
+}
+
+/// A sum by Kahan's algorithm.
+fn kahan(terms: &[&Tensor]) -> Tensor {
+    let (mut sum, mut lost) = (terms[0].clone(), terms[0] * 0.0);
+    for &term in &terms[1..] {
+        let corrected = term - &lost;
+        let next = &sum + &corrected;
+        lost = (&next - &sum) - &corrected;
+        sum = next;
+    }
+    sum
+}
+
+#[test]
+fn sums_and_products_have_the_bits_of_the_host() {
+    for gpu in every_adapter() {
+        let [x, y, z] = [0, 1, 2].map(normal);
+        assert_same_bits::<f32>(&gpu, &sums_and_products(&x, &y, &z));
+        if let Err(missing) = gpu.require("f64", &[Feature::F64]) {
+            gpu_wgsl::check::skip(&missing.to_string());
+            continue;
+        }
+        let wide = [x, y, z].map(|x| {
+            (x.cast(DType::F64) * std::f64::consts::PI)
+                .realize(&Host::new())
+                .unwrap()
+        });
+        let [x, y, z] = wide;
+        assert_same_bits::<f64>(&gpu, &sums_and_products(&x, &y, &z));
+    }
+}
+
+/// Programs whose results are infinite, NaN or exact on every device.
+fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
+    let values = [
+        f64::INFINITY,
+        f64::NAN,
+        1.0,
+        -0.0,
+        f64::NEG_INFINITY,
+        0.0,
+        -2.0,
+        4.0,
+    ];
+    let x = Tensor::from_vec(&[8], values.to_vec())
+        .cast(dtype)
+        .realize(&Host::new())
+        .unwrap();
+    // Data, so that no compiler knows the ones.
+    let ones = Tensor::from_vec(&[8], vec![1.0_f32; 8])
+        .cast(dtype)
+        .realize(&Host::new())
+        .unwrap();
+    let whole = Tensor::arange(8);
+    let nothing = (&whole - &whole).cast(dtype);
+    vec![
+        ("x / 0", &x / 0.0),
+        ("x / -0", &x / -0.0),
+        ("1 / (x - x)", 1.0 / (&x - &x)),
+        ("y / (x - x)", &ones / (&x - &x)),
+        ("y / (x * 0)", &ones / (&x * 0.0)),
+        ("y / (d - d)", {
+            let d = (&x - &ones).square();
+            &ones / (&d - &d)
+        }),
+        ("y / (i - i)", &ones / &nothing),
+        ("recip of i - i", nothing.recip()),
+        ("x * (i - i)", &x * &nothing),
+        ("x / 0 > 1", (&x / 0.0).gt(1.0).cast(dtype)),
+        ("max(x / 0, y)", (&x / 0.0).maximum(&ones)),
+        ("deviation of one sample", x.reshape(&[8, 1]).std(1, 1)),
+        ("variance of one sample", x.reshape(&[8, 1]).var(1, 1)),
+        ("x - x", &x - &x),
+        ("x * 0", &x * 0.0),
+        ("flag * x", whole.lt(4).cast(dtype) * &x),
+        (
+            "padded * x",
+            whole.slice(0, 0..4).cast(dtype).pad(0, 2, 2, 0.0) * &x,
+        ),
+        ("square of a root", x.sqrt().square()),
+        ("(x + inf) - inf", (&x + f64::INFINITY) - f64::INFINITY),
+        ("x == x", x.eq(&x).cast(dtype)),
+        ("smaller by choice", x.lt(&ones).select(&x, &ones)),
+        ("larger by choice", ones.lt(&x).select(&x, &ones)),
+        ("maximum of all", x.max(0)),
+        ("sum of all", x.sum(0)),
+        ("dot product", (&x * &ones).sum(0)),
+        ("sum of squares of roots", x.sqrt().square().sum(0)),
+    ]
+}
+
+#[test]
+fn divisions_by_zero_and_extremes_are_those_of_the_host() {
+    for gpu in every_adapter() {
+        assert_same_bits::<f32>(&gpu, &extremes(DType::F32));
+        if gpu.require("f64", &[Feature::F64]).is_ok() {
+            assert_same_bits::<f64>(&gpu, &extremes(DType::F64));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Numbers that change from step to step: one kernel serves them all.
+
+use gpu_wgsl::check::{compare_steps, every_adapter};
+use gpu_wgsl::{Gpu, Select};
+use tensor_core::compare::{Bound, assert_close};
+use tensor_core::rng::Philox;
+use tensor_core::{DType, Host, Tensor, grad, jit};
+
+fn normal(shape: &[usize], stream: u64) -> Tensor {
+    let mut data = vec![0.0; shape.iter().product()];
+    Philox::new(3).fill_normal_f32(stream, &mut data);
+    Tensor::from_vec(shape, data)
+}
+
+/// A device of its own on each adapter, so that other tests do not compile for it.
+fn opened() -> Vec<Gpu> {
+    let adapters = every_adapter().iter().map(|gpu| gpu.adapter().index);
+    adapters
+        .map(|index| Gpu::open(Select::Index(index)).unwrap())
+        .collect()
+}
+
+/// Checks a program for each of some numbers, after the first two of which nothing may be compiled: an offset of 0 has a
+/// kernel of its own.
+fn assert_compiled_once(gpu: &Gpu, name: &str, program: impl Fn(usize) -> Tensor) {
+    let check = |number: usize| {
+        if let Err(error) = compare_steps(gpu, &[&program(number)]) {
+            panic!("{name} with number {number}: {error}");
+        }
+    };
+    check(0);
+    check(1);
+    let n_compiled = gpu.compiled_kernels();
+    (2..6).for_each(check);
+    assert_eq!(gpu.compiled_kernels(), n_compiled, "{name}");
+}
+
+#[test]
+fn constants_offsets_and_streams_need_no_new_kernel() {
+    for gpu in &opened() {
+        let (x, m) = (normal(&[16, 16], 0), normal(&[16, 16], 1));
+        let whole = Tensor::arange(256).reshape(&[16, 16]);
+        assert_compiled_once(gpu, "learning rate", |n| {
+            &x - x.matmul(&m).tanh() * (1e-3 / (1.0 + n as f64))
+        });
+        assert_compiled_once(gpu, "integers", |n| {
+            (&whole * n as i32 + n as i32).floor_div(3)
+        });
+        assert_compiled_once(gpu, "special numbers", |n| {
+            x.maximum([0.0_f32, -0.0, f32::INFINITY, f32::MIN_POSITIVE, 1e-45, -1.0][n])
+        });
+        assert_compiled_once(gpu, "start of a slice", |n| {
+            x.slice(0, n as isize..n as isize + 4)
+        });
+        assert_compiled_once(gpu, "padding", |n| x.pad(0, n, 8 - n, 0.5) * 2.0);
+        assert_compiled_once(gpu, "gradient of a slice", |n| {
+            let loss = x.slice(1, n as isize..n as isize + 5).square().sum(..);
+            grad(&loss, &[&x]).unwrap().remove(0)
+        });
+        assert_compiled_once(gpu, "positions", |n| {
+            Tensor::arange(40).slice(0, n as isize..n as isize + 9) * 3
+        });
+        assert_compiled_once(gpu, "row of a gather", |n| {
+            x.slice(0, n as isize..n as isize + 4)
+                .gather(&(Tensor::arange(8) % 4), 0)
+        });
+        assert_compiled_once(gpu, "seed and stream", |n| {
+            Tensor::rand(
+                Philox::new(7 + n as u64).stream(n as u64 + (1 << 40)),
+                &[77],
+            )
+        });
+        assert_compiled_once(gpu, "normal numbers", |n| {
+            Tensor::randn(Philox::new(7).stream(n as u64), &[77])
+        });
+        if gpu.adapter().features.contains(&gpu_wgsl::Feature::F64) {
+            assert_compiled_once(gpu, "f64", |n| {
+                x.cast(DType::F64) * (0.1 + n as f64) + 1e-300
+            });
+        }
+    }
+}
+
+#[test]
+fn arguments_of_compiled_functions_need_no_new_kernel() {
+    for gpu in &opened() {
+        let (w, m) = (normal(&[16, 16], 0), normal(&[16, 16], 1));
+        let seed = Philox::new(11);
+        let step = jit(|of: &[Tensor]| {
+            let noise = Tensor::randn_in_stream(seed, &of[2], &[16, 16]);
+            Ok(vec![&of[0] - (of[0].matmul(&m).tanh() + noise) * &of[1]])
+        });
+        let mut n_compiled = Vec::new();
+        for n in 0..4_u32 {
+            let arguments = [
+                w.clone(),
+                Tensor::scalar(0.1 / (1 + n) as f32),
+                Tensor::scalar(n),
+            ];
+            let arguments = arguments.each_ref();
+            let drawn = step
+                .call(gpu, &arguments)
+                .unwrap()
+                .remove(0)
+                .to_host::<f32>()
+                .unwrap();
+            let noise = Tensor::randn(seed.stream(n.into()), &[16, 16]);
+            let expected = &w - (w.matmul(&m).tanh() + noise) * (0.1 / (1 + n) as f32);
+            let expected = expected.eval::<f32>(&Host::new()).unwrap();
+            assert_close(
+                &drawn,
+                &expected,
+                Bound::relative(1 << 10).or_absolute(1e-5),
+            );
+            n_compiled.push(gpu.compiled_kernels());
+        }
+        assert!(
+            n_compiled.iter().all(|n| *n == n_compiled[0]),
+            "{n_compiled:?}"
+        );
+    }
+}
+
+#[test]
+fn steps_of_an_unrolled_network_share_their_kernels() {
+    for gpu in &opened() {
+        const STEPS: isize = 20;
+        let (u, w) = (normal(&[STEPS as usize, 4, 8], 0), normal(&[8, 8], 1));
+        let before = gpu.compiled_kernels();
+        let mut state = normal(&[4, 8], 2);
+        for step in 0..STEPS {
+            let input = u.slice(0, step..step + 1).squeeze(0);
+            state = (state.matmul(&w) + input).tanh();
+        }
+        if let Err(error) = compare_steps(gpu, &[&state]) {
+            panic!("{error}");
+        }
+        let n_compiled = gpu.compiled_kernels() - before;
+        assert!(
+            n_compiled <= 4,
+            "{n_compiled} kernels for {STEPS} equal steps"
+        );
+    }
+}
