@@ -263,6 +263,13 @@ fn compare_views<A: Values, E: Values>(
     compare_elements(&left, &right, shape, bound)
 }
 
+/// Checks that no element of `actual` holds the sentinel, in types that reserve one; for elements that
+/// a comparison leaves out.
+pub(crate) fn check_written(actual: impl Values) -> Result<(), Mismatch> {
+    let values = actual.values();
+    check_sentinel(&values, Side::Actual, values.shape())
+}
+
 fn check_sentinel<T: Element>(
     values: &ArrayViewD<'_, T>,
     side: Side,

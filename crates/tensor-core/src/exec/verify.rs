@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::reference::evaluate;
 use super::{Executor, Storage};
-use crate::compare::{Bound, compare};
+use crate::compare::{Bound, Mismatch, check_written, compare};
 use crate::dtype::{HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::plan::Step;
@@ -28,8 +28,10 @@ pub(super) fn check_if_asked(
     against_reference(executor, step, &given.iter().collect::<Vec<_>>(), &actual)
 }
 
-/// Compares an output with the oracle's, element by element within the error that its operations may make. Elements of
-/// which nothing can be said are left out: a comparison in the program could fall either way there.
+/// Compares an output with the oracle's, element by element within the error that its operations may make. Undecided
+/// elements are not compared: a comparison in the program could fall either way there, or the executor does not keep NaN
+/// and infinities. An element that holds the [sentinel](crate::compare::Element::SENTINEL) fails in any case: the
+/// executor did not write it.
 ///
 /// # Errors
 /// [`Error::VerifyFailed`] with the worst element; what the oracle meets.
@@ -48,7 +50,8 @@ pub fn against_reference(
     })
 }
 
-/// Compares elements with those of an oracle, each within its absolute error; infinite ones are left out.
+/// Compares elements with those of an oracle, each within its absolute error. Elements with an infinite error are only
+/// checked for the sentinel.
 pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> Result<(), String> {
     if actual.dtype() != expected.dtype() {
         return Err(format!(
@@ -64,6 +67,7 @@ pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> 
             expected.len()
         ));
     }
+    written(actual).map_err(|mismatch| mismatch.to_string())?;
     // Every element of every type is an f64, so one comparison in f64 serves all types.
     let width = |at: usize| errors[at] / f64::EPSILON;
     let kept: Vec<usize> = (0..expected.len())
@@ -77,4 +81,57 @@ pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> 
     let bound = Bound::relative(1).scaled_by(widths).allow_empty();
     let compared = compare(of(actual), of(expected), &bound);
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
+}
+
+/// Checks every element for the sentinel, in its own type: a conversion could hide the bits.
+fn written(actual: &HostData) -> Result<(), Mismatch> {
+    match actual {
+        HostData::F32(elements) => check_written(elements),
+        HostData::F64(elements) => check_written(elements),
+        HostData::I32(elements) => check_written(elements),
+        HostData::U32(elements) => check_written(elements),
+        // Every value of these types can be right.
+        HostData::Bool(_) | HostData::F16(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Element, sentinel_filled};
+
+    #[test]
+    fn an_element_that_nobody_wrote_fails_whatever_the_oracle_says() {
+        let nan = f64::NAN;
+        let unwritten = [
+            HostData::F32(sentinel_filled(1)),
+            HostData::F64(sentinel_filled(1)),
+            HostData::I32(sentinel_filled(1)),
+            HostData::U32(sentinel_filled(1)),
+        ];
+        for actual in unwritten {
+            for (expected, error) in [
+                (nan, f64::INFINITY),
+                (f64::INFINITY, f64::INFINITY),
+                (f64::INFINITY, 0.0),
+                (1.0, f64::INFINITY),
+                (1.0, 1e300),
+            ] {
+                let expected = Scalar::F64(expected).cast(actual.dtype());
+                let expected = HostData::from_scalars(actual.dtype(), &[expected]);
+                let message = within(&actual, &expected, &[error]).unwrap_err();
+                assert!(message.contains("sentinel"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_unwritten_element_among_undecided_ones_is_named() {
+        let actual = HostData::F32(vec![1.0, f32::NAN, <f32 as Element>::SENTINEL, 2.0]);
+        let expected = HostData::F32(vec![f32::NAN; 4]);
+        let message = within(&actual, &expected, &[f64::INFINITY; 4]).unwrap_err();
+        assert!(message.contains("[2]"), "{message}");
+        let written = HostData::F32(vec![1.0, f32::NAN, f32::INFINITY, 2.0]);
+        assert_eq!(within(&written, &expected, &[f64::INFINITY; 4]), Ok(()));
+    }
 }
