@@ -7,10 +7,12 @@
 //! sees half of one.
 
 pub use error::DataError;
+pub use file_type::FileType;
 
 mod elements;
 mod error;
 mod file;
+mod file_type;
 pub mod idx;
 pub mod npy;
 pub mod safetensors;

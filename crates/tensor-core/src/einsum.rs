@@ -431,8 +431,20 @@ mod tests {
         let diagonal = "i".repeat(n);
         let error = oracle(&diagonal, &operands[..1]).unwrap_err();
         assert!(error.to_string().contains("operand 0 has 10000 indices"));
-        let array = ArrayD::<f32>::ones(vec![1; n]);
-        assert_eq!(oracle(&diagonal, &[&array]).unwrap()[[]], 1.0);
+        let array = |rank: usize| ArrayD::<f32>::ones(vec![1; rank]);
+        assert_eq!(oracle(&diagonal[..64], &[&array(64)]).unwrap()[[]], 1.0);
+        let error = oracle(&diagonal, &[&array(n)]).unwrap_err();
+        assert!(
+            matches!(
+                error.root(),
+                crate::Error::RankTooLarge {
+                    rank: 10_000,
+                    limit: 64,
+                    ..
+                }
+            ),
+            "{error}"
+        );
         assert!(EinsumSpec::parse(&format!("{diagonal}->{diagonal}")).is_err());
         assert!(EinsumSpec::parse(&".".repeat(n)).is_err());
     }

@@ -34,6 +34,16 @@ pub enum Error {
         /// The size of one element, in bytes; 1 where only elements are counted.
         element_bytes: usize,
     },
+    /// A shape has more axes than a view or a tensor can have.
+    #[error("{op}: the shape has too many axes (rank {rank}; limit {limit})")]
+    RankTooLarge {
+        /// The operation.
+        op: &'static str,
+        /// The number of axes.
+        rank: usize,
+        /// The largest number of axes.
+        limit: usize,
+    },
     /// A tensor of one element was asked for.
     #[error("{op}: a tensor of one element is asked for, not of shape {shape:?}")]
     NotAScalar {
@@ -410,6 +420,7 @@ impl Error {
         match self {
             Self::At { error, .. } => error.op_mut(),
             Self::TooLarge { op, .. }
+            | Self::RankTooLarge { op, .. }
             | Self::MatrixExpected { op, .. }
             | Self::LengthMismatch { op, .. }
             | Self::BroadcastMismatch { op, .. }

@@ -10,6 +10,25 @@
 
 use crate::error::{Error, Result};
 
+/// The largest number of axes of a view and of a tensor, as in `NumPy` 2. An operation that needs one more axis on the
+/// way, such as a matrix product, takes operands of one axis less.
+pub const MAX_RANK: usize = 64;
+
+/// Checks that a number of axes is at most [`MAX_RANK`].
+///
+/// # Errors
+/// [`Error::RankTooLarge`] if there are more.
+pub fn check_rank(op: &'static str, rank: usize) -> Result<()> {
+    if rank <= MAX_RANK {
+        return Ok(());
+    }
+    Err(Error::RankTooLarge {
+        op,
+        rank,
+        limit: MAX_RANK,
+    })
+}
+
 /// Gives the number of elements of `shape`: the product of its sizes, 1 for a scalar.
 ///
 /// # Errors

@@ -12,7 +12,9 @@
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{Error, Result};
-use crate::shape::{allocatable_count, axis_below, element_count, resolve_axis, row_major_strides};
+use crate::shape::{
+    allocatable_count, axis_below, check_rank, element_count, resolve_axis, row_major_strides,
+};
 pub use slice::Slice;
 
 mod slice;
@@ -69,7 +71,8 @@ impl View {
     /// Gives the view of a whole buffer in row-major order.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the elements cannot be counted.
+    /// [`Error::TooLarge`] if the elements cannot be counted; [`Error::RankTooLarge`] if there are more than
+    /// [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     pub fn contiguous(shape: &[usize]) -> Result<Self> {
         let strides = row_major_strides("contiguous", shape)?;
         Self::checked("contiguous", shape.to_vec(), strides, 0)
@@ -94,6 +97,7 @@ impl View {
         if strides.len() != shape.len() {
             return Err(Error::StrideCount { op, shape, strides });
         }
+        check_rank(op, shape.len())?;
         if element_count(op, &shape)? == 0 {
             // Nothing is reachable: one canonical form keeps later arithmetic in range.
             strides.fill(0);
@@ -213,13 +217,15 @@ impl View {
     /// from the end of the result, so -1 appends.
     ///
     /// # Errors
-    /// [`Error::AxisOutOfRange`] unless `axis` is in `-(rank + 1)..=rank`.
+    /// [`Error::AxisOutOfRange`] unless `axis` is in `-(rank + 1)..=rank`; [`Error::RankTooLarge`] if there are
+    /// [`MAX_RANK`](crate::shape::MAX_RANK) axes already.
     pub fn expand_dims(&self, axis: isize) -> Result<Self> {
         let at = axis_below(axis, self.shape.len() + 1).ok_or_else(|| Error::AxisOutOfRange {
             op: "expand_dims",
             axis,
             shape: self.shape.clone(),
         })?;
+        check_rank("expand_dims", self.shape.len() + 1)?;
         let mut view = self.clone();
         view.shape.insert(at, 1);
         view.strides.insert(at, 0);

@@ -15,6 +15,11 @@ ARRAYS = {
     "f32_empty": np.zeros((2, 0, 3), "<f4"),
     "f64_big_endian_column_major": np.asfortranarray(SIX.astype(">f8")),
     "i64": np.arange(3, dtype="<i8"),
+    "i64_large": np.array([[1, -(2**31)], [2**31 - 1, 5_000_000_000]], "<i8"),
+    "u8_column_major": np.asfortranarray(np.array([[0, 1, 2], [127, 128, 255]], "u1")),
+    "i16_big_endian": np.array([-(2**15), -1, 2**15 - 1], ">i2"),
+    "u64": np.array([0, 2**32 - 1], "<u8"),
+    "c64": np.zeros(2, "<c8"),
     "record": np.zeros(2, [("a", "<f4"), ("b", "<i4")]),
 }
 

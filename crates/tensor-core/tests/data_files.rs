@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use ::safetensors::tensor::{Dtype, TensorView};
 use half::f16;
 use proptest::prelude::*;
 use tensor_core::compare::{self, Bound, assert_close};
-use tensor_core::data::{DataError, npy, safetensors};
+use tensor_core::data::safetensors::Reader;
+use tensor_core::data::{DataError, FileType, npy, safetensors};
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::{DType, Element, Error, Host, Tensor};
 
@@ -112,18 +114,63 @@ fn what_numpy_wrote_in_row_major_order_is_written_byte_for_byte() {
 }
 
 #[test]
-fn types_that_tensors_lack_are_refused_by_name() {
-    let error = npy::read(golden("i64.npy")).unwrap_err();
+fn integers_of_other_widths_are_read_as_the_closest_type() {
+    let read = |name: &str| npy::read(golden(name)).unwrap();
+    assert_holds(&read("i64.npy"), &array![0_i32, 1, 2].into_dyn());
+    assert_holds(
+        &read("u8_column_major.npy"),
+        &array![[0_u32, 1, 2], [127, 128, 255]].into_dyn(),
+    );
+    assert_holds(
+        &read("i16_big_endian.npy"),
+        &array![-32_768_i32, -1, 32_767].into_dyn(),
+    );
+    assert_holds(&read("u64.npy"), &array![0, u32::MAX].into_dyn());
+    let pixels = npy::read_as(golden("u8_column_major.npy"), DType::F32).unwrap();
+    assert_holds(
+        &pixels,
+        &array![[0.0_f32, 1.0, 2.0], [127.0, 128.0, 255.0]].into_dyn(),
+    );
+    let large = npy::read_as(golden("i64_large.npy"), DType::F64).unwrap();
+    assert_holds(
+        &large,
+        &array![[1.0, -2_147_483_648.0], [2_147_483_647.0, 5e9]].into_dyn(),
+    );
+}
+
+#[test]
+fn an_integer_that_does_not_fit_is_named_with_its_index() {
+    let error = npy::read(golden("i64_large.npy")).unwrap_err();
     assert!(
-        matches!(error.root(), DataError::UnsupportedDType { dtype, shape, .. } if dtype == "<i8" && shape == &[3]),
+        matches!(error.root(), DataError::Unrepresentable { index, to: DType::I32, .. } if index == &[1, 1]),
         "{error}"
     );
-    assert!(error.to_string().contains("i64.npy"), "{error}");
-    let error = npy::read(golden("record.npy")).unwrap_err();
-    assert!(
-        error.to_string().contains("('a', '<f4'), ('b', '<i4')"),
-        "{error}"
-    );
+    let message = "npy: element [1, 1] does not fit i32 (value 5000000000 of i64), in ";
+    assert!(error.to_string().starts_with(message), "{error}");
+    let error = npy::read_as(golden("u8_column_major.npy"), DType::Bool).unwrap_err();
+    let message = "npy: element [1, 0] does not fit bool (value 127 of u8), in ";
+    assert!(error.to_string().starts_with(message), "{error}");
+}
+
+#[test]
+fn types_that_cannot_be_converted_are_refused_by_name() {
+    for name in ["<c8", "('a', '<f4'), ('b', '<i4')"] {
+        let file = if name == "<c8" {
+            "c64.npy"
+        } else {
+            "record.npy"
+        };
+        for error in [
+            npy::read(golden(file)).unwrap_err(),
+            npy::read_as(golden(file), DType::F32).unwrap_err(),
+        ] {
+            assert!(
+                matches!(error.root(), DataError::UnsupportedDType { dtype: FileType::Other(dtype), shape, .. } if dtype == name && shape == &[2]),
+                "{error}"
+            );
+            assert!(error.to_string().contains(file), "{error}");
+        }
+    }
 }
 
 /// A tensor of each type and of several shapes; one is longer than a chunk.
@@ -217,15 +264,176 @@ fn the_crate_of_the_format_reads_what_we_write_and_the_other_way_round() {
     }
 }
 
+/// A file as of a net with a batch norm, bfloat16 weights, and a type that nothing here reads.
+fn checkpoint() -> Vec<u8> {
+    let bf16: Vec<u8> = [1.5_f32, -0.0, f32::INFINITY, 1.0 / 3.0]
+        .into_iter()
+        .flat_map(|x| half::bf16::from_f32(x).to_le_bytes())
+        .collect();
+    let steps = 5_000_000_000_i64.to_le_bytes();
+    let labels: Vec<u8> = [3_i64, -7].into_iter().flat_map(i64::to_le_bytes).collect();
+    let floats: Vec<u8> = [0.25_f32, 4.0]
+        .into_iter()
+        .flat_map(f32::to_le_bytes)
+        .collect();
+    let views = [
+        ("layer.weight", Dtype::BF16, vec![2, 2], &bf16[..]),
+        ("bn.num_batches_tracked", Dtype::I64, vec![], &steps),
+        ("labels", Dtype::I64, vec![2], &labels),
+        ("pixels", Dtype::U8, vec![3], &[0, 128, 255]),
+        ("bytes", Dtype::I8, vec![2], &[255, 1]),
+        ("tiny", Dtype::F8_E4M3, vec![2], &[0, 1]),
+        ("bn.scale", Dtype::F32, vec![2], &floats),
+    ];
+    let views = views
+        .map(|(name, dtype, shape, bytes)| (name, TensorView::new(dtype, shape, bytes).unwrap()));
+    ::safetensors::serialize(views, None).unwrap()
+}
+
 #[test]
-fn a_type_that_a_tensor_lacks_is_refused_with_the_tensors_name() {
-    let view = TensorView::new(Dtype::BF16, vec![2], &[0; 4]).unwrap();
-    let file = ::safetensors::serialize([("layer.weight", view)], None).unwrap();
-    let error = safetensors::read_from(&file[..]).unwrap_err();
+fn a_reader_lists_all_tensors_and_reads_them_one_by_one() {
+    let file = checkpoint();
+    let mut reader = Reader::new(Cursor::new(&file)).unwrap();
+    let mut listed: Vec<(&str, String, &[usize])> = reader
+        .entries()
+        .iter()
+        .map(|entry| (&entry.name[..], entry.dtype.to_string(), &entry.shape[..]))
+        .collect();
+    listed.sort();
+    let expected: [(&str, &str, &[usize]); 7] = [
+        ("bn.num_batches_tracked", "i64", &[]),
+        ("bn.scale", "f32", &[2]),
+        ("bytes", "i8", &[2]),
+        ("labels", "i64", &[2]),
+        ("layer.weight", "bf16", &[2, 2]),
+        ("pixels", "u8", &[3]),
+        ("tiny", "F8_E4M3", &[2]),
+    ];
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|(name, dtype, shape)| (*name, &dtype[..], *shape))
+        .collect();
+    assert_eq!(listed, expected);
+
+    assert_holds(
+        &reader.read("bn.scale").unwrap(),
+        &array![0.25_f32, 4.0].into_dyn(),
+    );
+    let mut read = |name: &str, dtype| reader.read_as(name, dtype).unwrap();
+    let third = half::bf16::from_f32(1.0 / 3.0).to_f32();
+    assert_holds(
+        &read("layer.weight", DType::F32),
+        &array![[1.5, -0.0, f32::INFINITY, third]]
+            .into_shape_with_order(vec![2, 2])
+            .unwrap(),
+    );
+    assert_holds(&read("labels", DType::I32), &array![3, -7].into_dyn());
+    assert_holds(
+        &read("pixels", DType::U32),
+        &array![0_u32, 128, 255].into_dyn(),
+    );
+    assert_holds(&read("bytes", DType::I32), &array![-1, 1].into_dyn());
+    assert_holds(
+        &read("bn.num_batches_tracked", DType::F64),
+        &ArrayD::from_elem(vec![], 5e9),
+    );
+}
+
+#[test]
+fn what_a_reader_cannot_read_is_named_and_leaves_the_rest() {
+    let file = checkpoint();
+    let mut reader = Reader::new(Cursor::new(&file)).unwrap();
+    let mut message = |name: &str, dtype| match reader.read_as(name, dtype) {
+        Ok(tensor) => format!("{tensor:?}"),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(
+        message("bn.num_batches_tracked", DType::I32),
+        "safetensors: element [] does not fit i32 (value 5000000000 of i64), in tensor \"bn.num_batches_tracked\""
+    );
+    assert_eq!(
+        message("labels", DType::U32),
+        "safetensors: element [1] does not fit u32 (value -7 of i64), in tensor \"labels\""
+    );
+    assert_eq!(
+        message("tiny", DType::F32),
+        "safetensors: elements of type F8_E4M3 and shape [2] are not supported, in tensor \"tiny\""
+    );
+    assert_eq!(
+        message("head", DType::F32),
+        "safetensors: no tensor \"head\" (the file has 7 tensors)"
+    );
+    let error = reader.read("layer.weight").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "safetensors: elements of type BF16 and shape [2] are not supported, in tensor \"layer.weight\""
+        "safetensors: elements of type bf16 and shape [2, 2] are not supported; `read_as` converts them to f32, in tensor \"layer.weight\""
     );
+    assert!(reader.read("bn.scale").is_ok());
+    // Without a reader such a file is refused as a whole.
+    assert!(matches!(
+        safetensors::read_from(&file[..]).unwrap_err().root(),
+        DataError::UnsupportedDType { .. }
+    ));
+}
+
+#[test]
+fn a_reader_of_a_damaged_file_reads_what_is_whole() {
+    let folder = Folder::new("reader");
+    let path = folder.file("cut.safetensors");
+    let mut file = checkpoint();
+    // The narrowest elements come last.
+    fs::write(&path, &file[..file.len() - 1]).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    let names: Vec<String> = reader
+        .entries()
+        .iter()
+        .map(|entry| entry.name.clone())
+        .collect();
+    let (last, whole) = names.split_last().unwrap();
+    for name in whole {
+        assert!(
+            !matches!(reader.read_as(name, DType::F64), Err(error) if matches!(error.root(), DataError::Truncated { .. })),
+            "{name}"
+        );
+    }
+    let error = reader.read_as(last, DType::F64).unwrap_err();
+    assert!(error.to_string().ends_with("cut.safetensors"), "{error}");
+    file.push(0);
+    let error = Reader::new(Cursor::new(&file)).unwrap_err();
+    assert!(matches!(error, DataError::TrailingBytes { .. }), "{error}");
+}
+
+#[test]
+fn more_axes_than_a_tensor_has_are_refused_before_they_cost_memory() {
+    let rank = 32_000;
+    let sizes = "1,".repeat(rank);
+    let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({sizes})}}");
+    let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+    let npy = [b"\x93NUMPY\x02\x00", &length[..], text.as_bytes(), &[0; 4]].concat();
+    let error = npy::read_from(&npy[..]).unwrap_err();
+    let expected = "npy: the array has too many axes (rank 32000; limit 64)";
+    assert_eq!(error.to_string(), expected);
+
+    let sizes = &sizes[..sizes.len() - 1];
+    let text = format!(r#"{{"w":{{"dtype":"F32","shape":[{sizes}],"data_offsets":[0,4]}}}}"#);
+    let length = (text.len() as u64).to_le_bytes();
+    let file = [&length[..], text.as_bytes(), &[0; 4]].concat();
+    for error in [
+        safetensors::read_from(&file[..]).unwrap_err(),
+        Reader::new(Cursor::new(&file)).unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                error.root(),
+                DataError::RankTooLarge {
+                    rank: 32_000,
+                    limit: 64,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -408,6 +616,7 @@ proptest! {
         }
         // Whatever they give, they give it without a panic.
         let _ = (npy::read_from(&npy[..]), safetensors::read_from(&safetensors[..]));
+        read_one_by_one(&safetensors);
     }
 
     #[test]
@@ -419,5 +628,36 @@ proptest! {
         let npy = [b"\x93NUMPY", &[version, 0][..], &length.to_le_bytes(), text.as_bytes(), &[1; 64]].concat();
         let safetensors = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &[1; 64]].concat();
         let _ = (npy::read_from(&npy[..]), safetensors::read_from(&safetensors[..]));
+        read_one_by_one(&safetensors);
+    }
+
+    #[test]
+    fn elements_of_any_type_are_converted_or_refused(
+        dtype in prop::sample::select(vec!["f4", "f8", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "b1", "c8"]),
+        order in prop::sample::select(vec!["<", ">", "=", "|", ""]),
+        is_column_major in any::<bool>(),
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let width: usize = dtype[1..].parse().unwrap();
+        let n = bytes.len() / width / 2;
+        let layout = if is_column_major { "True" } else { "False" };
+        let text = format!("{{'descr': '{order}{dtype}', 'fortran_order': {layout}, 'shape': (2, {n})}}");
+        let length = u16::try_from(text.len()).unwrap().to_le_bytes();
+        let file = [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes(), &bytes].concat();
+        if let Ok(tensor) = npy::read_from(&file[..]) {
+            prop_assert_eq!(tensor.shape().unwrap(), [2, n]);
+        }
+    }
+}
+
+/// Reads every tensor of a file that may be damaged, as every type.
+fn read_one_by_one(file: &[u8]) {
+    if let Ok(mut reader) = Reader::new(Cursor::new(file)) {
+        for entry in reader.entries().to_vec() {
+            let _ = reader.read(&entry.name);
+            for dtype in DType::ALL {
+                let _ = reader.read_as(&entry.name, dtype);
+            }
+        }
     }
 }

@@ -1,32 +1,61 @@
-//! A short file with a boastful header must not cost memory. One test only, since it watches what
-//! the whole process allocates.
+//! Files must not cost memory: neither a short file with a boastful header, nor one that is written. And where memory
+//! ends, there is an error. The tests take turns, since they watch what the whole process allocates.
 #![expect(
     unsafe_code,
     reason = "an allocator can't be written without it; this one only counts"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tensor_core::data::idx::{IdxError, Reader};
 use tensor_core::data::{DataError, npy, safetensors};
+use tensor_core::{Error, Host, Tensor};
 
-/// The system's allocator, which remembers the largest single request.
+/// The system's allocator, which remembers the largest single request and the most bytes alive, and refuses requests
+/// above a limit.
 struct Counting;
 
 static LARGEST_BYTES: AtomicUsize = AtomicUsize::new(0);
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-// SAFETY: every call is handed on unchanged, so the system's allocator keeps the contract.
+// SAFETY: every call is handed on unchanged or refused by null, so the system's allocator keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > LIMIT_BYTES.load(Ordering::Relaxed) {
+            return std::ptr::null_mut();
+        }
         LARGEST_BYTES.fetch_max(layout.size(), Ordering::Relaxed);
+        let live = LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of this very function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the pointer came from `System.alloc` with this layout.
         unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Held by the test that measures.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A sink that takes no memory.
+struct Nowhere;
+
+impl Write for Nowhere {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -36,9 +65,21 @@ static ALLOCATOR: Counting = Counting;
 /// Gives what `read` gives, and makes sure that it asked for no more than a chunk and a bit at a time.
 fn frugal<T>(read: impl FnOnce() -> T) -> T {
     LARGEST_BYTES.store(0, Ordering::Relaxed);
+    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    PEAK_BYTES.store(before, Ordering::Relaxed);
     let outcome = read();
     let largest = LARGEST_BYTES.load(Ordering::Relaxed);
     assert!(largest <= 1 << 16, "one request of {largest} bytes");
+    let extra = PEAK_BYTES.load(Ordering::Relaxed).saturating_sub(before);
+    assert!(extra <= 4 << 16, "{extra} bytes at one time");
+    outcome
+}
+
+/// Returns the result of `work` while no single allocation of `limit` bytes or more succeeds.
+fn limited<T>(limit: usize, work: impl FnOnce() -> T) -> T {
+    LIMIT_BYTES.store(limit - 1, Ordering::Relaxed);
+    let outcome = work();
+    LIMIT_BYTES.store(usize::MAX, Ordering::Relaxed);
     outcome
 }
 
@@ -99,11 +140,60 @@ fn safetensors(code: &str, element_bytes: u64) {
 }
 
 #[test]
+fn a_written_tensor_takes_a_chunk_of_memory() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let len = 1 << 20;
+    let x = Tensor::from_vec(&[len], vec![1.0_f32; len]);
+    let realized = Tensor::arange(len).realize(&Host::new()).expect("4 MB");
+    let flags = Tensor::from_vec(&[2, len / 2], vec![true; len]);
+    for tensor in [&x, &realized, &flags] {
+        frugal(|| npy::write_to(Nowhere, tensor)).expect("nothing can fail");
+        let named = [("x", tensor)];
+        frugal(|| safetensors::write_to(Nowhere, &named)).expect("nothing can fail");
+    }
+}
+
+#[test]
+fn where_no_memory_is_left_there_is_an_error() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let len = 1 << 20;
+    let x = Tensor::from_vec(&[len], vec![1.0_f32; len]);
+    let (mut npy, mut safetensors) = (Vec::new(), Vec::new());
+    npy::write_to(&mut npy, &x).expect("there is memory");
+    safetensors::write_to(&mut safetensors, &[("x", &x)]).expect("there is memory");
+    let faults = limited(1 << 20, || {
+        let faults = [
+            npy::read_from(&npy[..]).map(drop),
+            safetensors::read_from(&safetensors[..]).map(drop),
+        ];
+        (faults, x.to_host::<f32>().map(drop))
+    });
+    let (faults, copy) = faults;
+    for fault in faults {
+        let fault = fault.expect_err("a quarter of the elements does not fit");
+        assert!(
+            matches!(fault.root(), DataError::OutOfMemory { .. }),
+            "{fault}"
+        );
+    }
+    let copy = copy.expect_err("a quarter of the elements does not fit");
+    assert!(matches!(copy.root(), Error::OutOfMemory { .. }), "{copy}");
+    // Less than a chunk for the writers.
+    let written = limited(1 << 12, || npy::write_to(Nowhere, &x));
+    let written = written.expect_err("a chunk does not fit");
+    assert!(
+        matches!(&written, Error::Data(fault) if matches!(fault.root(), DataError::OutOfMemory { .. })),
+        "{written}"
+    );
+}
+
+#[test]
 fn a_header_that_claims_a_terabyte_allocates_a_chunk() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for code in [0x08, 0x0b, 0x0c, 0x0e] {
         idx(code);
     }
-    for code in ["<f4", ">f8", "|b1", "<f2"] {
+    for code in ["<f4", ">f8", "|b1", "<f2", "<i8", "|u1"] {
         npy(code);
     }
     for (code, element_bytes) in [("F32", 4), ("F64", 8), ("BOOL", 1), ("F16", 2)] {

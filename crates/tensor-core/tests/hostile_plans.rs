@@ -130,3 +130,34 @@ fn a_join_too_long_to_count_is_an_error() {
     let error = joined.shape().unwrap_err();
     assert!(matches!(error.root(), Error::TooLarge { .. }), "{error}");
 }
+
+#[test]
+fn a_shape_of_too_many_axes_is_an_error_that_names_the_limit() {
+    let ones = |rank: usize| Tensor::from_vec(&vec![1; rank], vec![1.0_f32]);
+    let most = ones(64);
+    assert!((&most + 1.0).exp().eval::<f32>(&Host::new()).is_ok());
+    let index = Tensor::from_vec(&[1; 40], vec![0_i32]);
+    let letters: String = ('a'..='z').chain('A'..='Z').collect();
+    let dots = format!("...{letters},...->...{letters}");
+    for (operation, tensor) in [
+        ("from_vec", ones(65)),
+        ("from_vec", ones(32_000)),
+        ("reshape", most.reshape(&[1; 65])),
+        ("broadcast_to", most.broadcast_to(&[1; 65])),
+        ("expand_dims", most.expand_dims(0)),
+        ("window", most.window(0, 1, 1)),
+        ("gather", ones(40).gather(&index, 0)),
+        ("einsum", tensor_core::einsum(&dots, &[&most, &ones(13)])),
+        ("matmul", most.matmul(&most)),
+    ] {
+        let error = tensor.shape().unwrap_err();
+        assert!(
+            matches!(error.root(), Error::RankTooLarge { limit: 64, .. }),
+            "{error}"
+        );
+        assert!(
+            error.to_string().starts_with(operation),
+            "{operation}: {error}"
+        );
+    }
+}

@@ -2,11 +2,12 @@
 //!
 //! Role: the part that NPY and safetensors share.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 
 use half::f16;
 
 use super::error::DataError;
+use super::file_type::FileType;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::shape::count_in_bytes;
@@ -70,22 +71,93 @@ impl FileElement for bool {
     }
 }
 
-/// Reads all elements of `shape`, in the order in which they stand.
+/// What a header says of an array.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) format: &'static str,
+    pub(super) dtype: &'a FileType,
+    pub(super) shape: &'a [usize],
+    pub(super) order: ByteOrder,
+    pub(super) is_column_major: bool,
+}
+
+impl Claim<'_> {
+    /// The index of an element, counted in the order of the file.
+    fn index_of(&self, mut at: usize) -> Vec<usize> {
+        let mut index = vec![0; self.shape.len()];
+        let mut place = |axis: usize| {
+            let size = self.shape[axis].max(1);
+            (index[axis], at) = (at % size, at / size);
+        };
+        if self.is_column_major {
+            (0..self.shape.len()).for_each(&mut place);
+        } else {
+            (0..self.shape.len()).rev().for_each(&mut place);
+        }
+        index
+    }
+}
+
+/// Reads all elements of an array, in the order of the file, and converts them to `T` where the file has another type.
 pub(super) fn read<T: FileElement>(
-    format: &'static str,
     input: &mut impl Read,
-    shape: &[usize],
-    order: ByteOrder,
+    claim: &Claim<'_>,
 ) -> Result<Vec<T>, DataError> {
-    let element_bytes = size_of::<T>();
+    let Claim { format, order, .. } = *claim;
+    let not_a_bool = |byte| DataError::NotABool {
+        format,
+        byte,
+        shape: claim.shape.to_vec(),
+    };
+    let mut elements = Vec::new();
+    if claim.dtype.dtype() == Some(T::DTYPE) {
+        read_chunks(input, claim, |chunk| {
+            reserve(format, &mut elements, chunk.len() / size_of::<T>())?;
+            T::decode(chunk, order, &mut elements).map_err(not_a_bool)
+        })?;
+        return Ok(elements);
+    }
+    let (Some(decode), Some(element_bytes)) = (claim.dtype.decoder(), claim.dtype.bytes()) else {
+        return Err(DataError::UnsupportedDType {
+            format,
+            dtype: claim.dtype.clone(),
+            shape: claim.shape.to_vec(),
+        });
+    };
+    read_chunks(input, claim, |chunk| {
+        reserve(format, &mut elements, chunk.len() / element_bytes)?;
+        for bytes in chunk.chunks_exact(element_bytes) {
+            let number = decode(bytes, order).map_err(not_a_bool)?;
+            let element = number.exactly().ok_or_else(|| DataError::Unrepresentable {
+                format,
+                index: claim.index_of(elements.len()),
+                value: number.to_string(),
+                from: claim.dtype.clone(),
+                to: T::DTYPE,
+            })?;
+            elements.push(element);
+        }
+        Ok(())
+    })?;
+    Ok(elements)
+}
+
+/// Reads the bytes of an array in chunks of whole elements.
+fn read_chunks(
+    input: &mut impl Read,
+    claim: &Claim<'_>,
+    mut take: impl FnMut(&[u8]) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let Claim { format, .. } = *claim;
+    let element_bytes = claim.dtype.bytes().unwrap_or(1);
     let too_large = || DataError::TooLarge {
         format,
-        dtype: T::DTYPE,
-        shape: shape.to_vec(),
+        dtype: claim.dtype.clone(),
+        shape: claim.shape.to_vec(),
     };
-    let n_elements = count_in_bytes(shape, element_bytes).ok_or_else(too_large)?;
+    let n_elements = count_in_bytes(claim.shape, element_bytes).ok_or_else(too_large)?;
     let total = n_elements * element_bytes;
-    let (mut elements, mut chunk, mut done) = (Vec::new(), Vec::new(), 0);
+    let (mut chunk, mut done) = (Vec::new(), 0);
     while done < total {
         let wanted = (total - done).min(CHUNK_BYTES);
         chunk.clear();
@@ -98,19 +170,30 @@ pub(super) fn read<T: FileElement>(
         if got < wanted {
             return Err(DataError::Truncated {
                 format,
-                dtype: T::DTYPE,
-                shape: shape.to_vec(),
+                dtype: claim.dtype.clone(),
+                shape: claim.shape.to_vec(),
                 expected_bytes: total as u64,
                 actual_bytes: done as u64,
             });
         }
-        T::decode(&chunk, order, &mut elements).map_err(|byte| DataError::NotABool {
-            format,
-            byte,
-            shape: shape.to_vec(),
-        })?;
+        take(&chunk)?;
     }
-    Ok(elements)
+    Ok(())
+}
+
+/// Makes room for `n` more elements, or reports that there is none.
+pub(super) fn reserve<T>(
+    format: &'static str,
+    elements: &mut Vec<T>,
+    n: usize,
+) -> Result<(), DataError> {
+    elements.try_reserve(n).map_err(|_| DataError::OutOfMemory {
+        format,
+        bytes: elements
+            .len()
+            .saturating_add(n)
+            .saturating_mul(size_of::<T>()),
+    })
 }
 
 /// Refuses a file that goes on.
@@ -126,22 +209,24 @@ pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(
     }
 }
 
-/// Writes the elements of a tensor that is in memory, in row-major order, for an operation of that name; the inner result is
-/// what writing gave.
+/// Writes the elements of a tensor in memory for the operation `op`, in row-major order. Elements in host memory are
+/// borrowed, so the write takes one chunk of memory.
 #[track_caller]
 pub(super) fn write<T: FileElement>(
     op: &'static str,
+    format: &'static str,
     out: &mut impl Write,
     tensor: &Tensor,
-) -> Result<io::Result<()>> {
-    let array = tensor.in_memory::<T>(op)?;
-    let elements: Vec<T> = array.into_iter().collect();
-    let mut bytes = Vec::new();
-    Ok(elements
-        .chunks(CHUNK_BYTES / size_of::<T>())
-        .try_for_each(|chunk| {
+) -> Result<()> {
+    let written = tensor.with_elements::<T, _>(op, |elements| {
+        let mut bytes = Vec::new();
+        reserve(format, &mut bytes, size_of_val(elements).min(CHUNK_BYTES))?;
+        for chunk in elements.chunks(CHUNK_BYTES / size_of::<T>()) {
             bytes.clear();
             T::encode(chunk, &mut bytes);
-            out.write_all(&bytes)
-        }))
+            out.write_all(&bytes).map_err(DataError::io(format))?;
+        }
+        Ok::<(), DataError>(())
+    })?;
+    Ok(written?)
 }

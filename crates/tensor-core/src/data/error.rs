@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::file_type::FileType;
 use crate::dtype::DType;
+use crate::shape::MAX_RANK;
 
 /// Why a file could not be read or written.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -18,15 +20,60 @@ pub enum DataError {
         /// What is wrong with it.
         why: String,
     },
-    /// The elements are of a type that tensors do not hold.
-    #[error("{format}: elements of type {dtype} and shape {shape:?} are not supported")]
+    /// Tensors do not hold elements of this type.
+    #[error(
+        "{format}: elements of type {dtype} and shape {shape:?} are not supported{}",
+        conversion(dtype)
+    )]
     UnsupportedDType {
         /// The format.
         format: &'static str,
-        /// The type as the file names it.
-        dtype: String,
+        /// The type in the file.
+        dtype: FileType,
         /// The shape in the header.
         shape: Vec<usize>,
+    },
+    /// An element has a value that the wanted type lacks.
+    #[error("{format}: element {index:?} does not fit {to} (value {value} of {from})")]
+    Unrepresentable {
+        /// The format.
+        format: &'static str,
+        /// The index of the first such element.
+        index: Vec<usize>,
+        /// The value.
+        value: String,
+        /// The type in the file.
+        from: FileType,
+        /// The wanted type.
+        to: DType,
+    },
+    /// An array has more axes than a tensor.
+    #[error("{format}: the array has too many axes (rank {rank}; limit {limit})")]
+    RankTooLarge {
+        /// The format.
+        format: &'static str,
+        /// The number of axes in the header.
+        rank: usize,
+        /// The largest number of axes.
+        limit: usize,
+    },
+    /// There is no memory for the elements.
+    #[error("{format}: no memory for {bytes} bytes")]
+    OutOfMemory {
+        /// The format.
+        format: &'static str,
+        /// The size of the allocation that failed.
+        bytes: usize,
+    },
+    /// The file has no tensor of this name.
+    #[error("{format}: no tensor {name:?} (the file has {n_tensors} tensors)")]
+    NoSuchTensor {
+        /// The format.
+        format: &'static str,
+        /// The wanted name.
+        name: String,
+        /// The number of tensors in the file.
+        n_tensors: usize,
     },
     /// The header claims more elements than a machine can address.
     #[error("{format}: {dtype} elements of shape {shape:?} exceed the address space")]
@@ -34,7 +81,7 @@ pub enum DataError {
         /// The format.
         format: &'static str,
         /// The type in the header.
-        dtype: DType,
+        dtype: FileType,
         /// The shape in the header.
         shape: Vec<usize>,
     },
@@ -46,7 +93,7 @@ pub enum DataError {
         /// The format.
         format: &'static str,
         /// The type in the header.
-        dtype: DType,
+        dtype: FileType,
         /// The shape in the header.
         shape: Vec<usize>,
         /// How many bytes the elements should have.
@@ -104,7 +151,28 @@ pub enum DataError {
     },
 }
 
+/// The conversion that makes a type readable.
+fn conversion(dtype: &FileType) -> String {
+    match dtype.closest() {
+        Some(closest) => format!("; `read_as` converts them to {closest}"),
+        None => String::new(),
+    }
+}
+
 impl DataError {
+    /// Checks the number of axes in a header.
+    pub(super) fn check_rank(format: &'static str, rank: usize) -> Result<(), Self> {
+        if rank <= MAX_RANK {
+            return Ok(());
+        }
+        let limit = MAX_RANK;
+        Err(Self::RankTooLarge {
+            format,
+            rank,
+            limit,
+        })
+    }
+
     pub(super) fn io(format: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io {
             format,

@@ -1,6 +1,8 @@
 //! Safetensors files: named tensors in one file.
 //!
-//! Role: tensors of every type here, in and out. The text that a file may carry beside them is checked and dropped.
+//! Role: tensors of every type here, in and out. [`read`] takes a whole file; [`Reader`] lists a file's tensors, reads
+//! them one by one, and converts types that tensors lack. The texts that a file may have next to its tensors are checked
+//! and dropped.
 //! Layout: the length of the header as a little-endian u64, the header, the elements of one tensor after the other. The
 //! header is JSON: for each name a type, a shape, and where its elements begin and end.
 //! Method: the header must account for every byte that follows; then the tensors are read one by one. The JSON is read
@@ -8,7 +10,9 @@
 //! else depends on it: it adds up lengths that may overflow, and with its JSON library in the graph a literal beside a
 //! float in a user's `assert_eq!` no longer has one type to be.
 //! Source: the format's description in the repository huggingface/safetensors.
-//! Limits: no 8-, 16- and 64-bit integers, no bfloat16, no floats of 8 bits and less, no complex numbers.
+//! Memory: reading takes the tensors, and writing 64 KiB next to them.
+//! Limits: integers of 8, 16 and 64 bits and bfloat16 only by [`Reader::read_as`]; floats of 8 bits and less and complex
+//! numbers are listed and not read. At most [`MAX_RANK`](crate::shape::MAX_RANK) axes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,24 +20,29 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-use super::elements::{self, ByteOrder};
+use super::elements::{self, ByteOrder, Claim};
 use super::error::DataError;
 use super::file::NewFile;
-use crate::dtype::with_element;
+use crate::dtype::{DType, with_element};
 use crate::error::Result;
 use crate::tensor::Tensor;
-use header::Entry;
+
+pub use header::Entry;
+pub use reader::Reader;
 
 mod header;
+mod reader;
 
 const FORMAT: &str = "safetensors";
 
-/// Reads all tensors of a file into host memory.
+/// Reads all tensors of a file into host memory. A file with a tensor of another type than tensors have (`BF16`, `I64`)
+/// needs a [`Reader`].
 ///
 /// # Errors
 /// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`], [`DataError::TrailingBytes`],
 /// [`DataError::Io`], or, under [`DataError::InTensor`] with the name, [`DataError::UnsupportedDType`],
-/// [`DataError::TooLarge`], [`DataError::Truncated`] or [`DataError::NotABool`].
+/// [`DataError::RankTooLarge`], [`DataError::TooLarge`], [`DataError::OutOfMemory`], [`DataError::Truncated`] or
+/// [`DataError::NotABool`].
 ///
 /// # Examples
 /// ```
@@ -57,10 +66,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, DataErro
     let opened = File::open(path).map_err(DataError::io(FORMAT));
     opened
         .and_then(|file| read_from(BufReader::new(file)))
-        .map_err(|fault| DataError::InFile {
-            path: path.to_path_buf(),
-            fault: Box::new(fault),
-        })
+        .map_err(in_file(path))
 }
 
 /// Reads all tensors from anything that gives the bytes of a file.
@@ -69,19 +75,45 @@ pub fn read(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, DataErro
 /// As [`read`], without the path.
 pub fn read_from(mut input: impl Read) -> Result<BTreeMap<String, Tensor>, DataError> {
     let mut tensors = BTreeMap::new();
-    for entry in header::read(&mut input)? {
-        let tensor = read_tensor(&mut input, &entry).map_err(|fault| entry.fault(fault))?;
+    for entry in header::read(&mut input)?.1 {
+        let tensor = read_same(&mut input, &entry).map_err(|fault| entry.fault(fault))?;
         tensors.insert(entry.name, tensor);
     }
     elements::check_end(FORMAT, &mut input)?;
     Ok(tensors)
 }
 
-fn read_tensor(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError> {
-    with_element!(entry.dtype, T => {
-        let elements = elements::read::<T>(FORMAT, input, &entry.shape, ByteOrder::Little)?;
-        Ok(Tensor::from_vec(&entry.shape, elements))
+/// Reads the elements of a tensor in the type that they have.
+fn read_same(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError> {
+    match entry.dtype.dtype() {
+        Some(dtype) => read_converted(input, entry, dtype),
+        None => Err(DataError::UnsupportedDType {
+            format: FORMAT,
+            dtype: entry.dtype.clone(),
+            shape: entry.shape.clone(),
+        }),
+    }
+}
+
+/// Reads the elements of a tensor as those of another type.
+fn read_converted(input: &mut impl Read, entry: &Entry, dtype: DType) -> Result<Tensor, DataError> {
+    let claim = Claim {
+        format: FORMAT,
+        dtype: &entry.dtype,
+        shape: &entry.shape,
+        order: ByteOrder::Little,
+        is_column_major: false,
+    };
+    with_element!(dtype, T => {
+        Ok(Tensor::from_vec(&entry.shape, elements::read::<T>(input, &claim)?))
     })
+}
+
+fn in_file(path: &Path) -> impl Fn(DataError) -> DataError {
+    move |fault| DataError::InFile {
+        path: path.to_path_buf(),
+        fault: Box::new(fault),
+    }
 }
 
 /// Writes tensors that are in memory: made from data, or by [`Tensor::realize`]. The file appears whole or not at all;
@@ -89,15 +121,12 @@ fn read_tensor(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError
 ///
 /// # Errors
 /// What a tensor stands for, if that is an error; [`Error::NotRealized`](crate::Error::NotRealized) if one would have to
-/// be computed; [`DataError::InFile`] around [`DataError::Io`], or [`DataError::Unwritable`] if two have one name
-/// or one the name `__metadata__`.
+/// be computed; [`DataError::InFile`] around [`DataError::Io`], [`DataError::OutOfMemory`], or
+/// [`DataError::Unwritable`] if two have one name or one the name `__metadata__`.
 #[track_caller]
 pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> {
     let path = path.as_ref();
-    let in_file = |fault: DataError| DataError::InFile {
-        path: path.to_path_buf(),
-        fault: Box::new(fault),
-    };
+    let in_file = in_file(path);
     let io = |error| in_file(DataError::io(FORMAT)(error));
     let mut file = NewFile::beside(path).map_err(io)?;
     write_to(&mut file, tensors).map_err(|error| match error {
@@ -113,27 +142,17 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> 
 /// As [`write()`], without the path.
 #[track_caller]
 pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> {
-    let mut entries = Vec::with_capacity(tensors.len());
+    let mut described = Vec::with_capacity(tensors.len());
     for &(name, tensor) in tensors {
-        let (dtype, shape) = (tensor.dtype()?, tensor.shape()?.to_vec());
-        entries.push((
-            Entry {
-                name: name.to_owned(),
-                dtype,
-                shape,
-            },
-            tensor,
-        ));
+        described.push(((name, tensor.dtype()?, tensor.shape()?), tensor));
     }
     // Wide types first, so that each tensor begins at a multiple of its element.
-    entries.sort_by(|(a, _), (b, _)| {
-        (Reverse(a.dtype.bytes()), &a.name).cmp(&(Reverse(b.dtype.bytes()), &b.name))
-    });
-    let header = header::written(entries.iter().map(|(entry, _)| entry))?;
+    described.sort_by_key(|&((name, dtype, _), _)| (Reverse(dtype.bytes()), name));
+    let header = header::written(described.iter().map(|(tensor, _)| *tensor))?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;
-    for (entry, tensor) in entries {
-        let written = with_element!(entry.dtype, T => elements::write::<T>("safetensors::write", &mut out, tensor))?;
-        written.map_err(DataError::io(FORMAT))?;
+    for ((_, dtype, _), tensor) in described {
+        let op = "safetensors::write";
+        with_element!(dtype, T => elements::write::<T>(op, FORMAT, &mut out, tensor))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::pool::Pool;
 use super::{Pending, Storage};
-use crate::dtype::{DType, Element, HostData};
+use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::{Error, Result};
 
 /// Zeros in new memory, if there is enough.
@@ -54,7 +54,7 @@ impl HostStorage {
     }
 
     /// The elements of a storage that is in host memory.
-    pub(super) fn of(storage: &dyn Storage) -> Option<&HostData> {
+    pub(crate) fn of(storage: &dyn Storage) -> Option<&HostData> {
         let any: &dyn Any = storage;
         any.downcast_ref::<Self>().map(Self::data)
     }
@@ -93,10 +93,27 @@ impl Storage for HostStorage {
         Box::pin(async move {
             Ok(match Arc::try_unwrap(self) {
                 Ok(only) => only.into_data(),
-                Err(shared) => shared.data.clone(),
+                Err(shared) => copied(&shared.data)?,
             })
         })
     }
+}
+
+/// A copy in new memory, if there is enough.
+fn copied(data: &HostData) -> Result<HostData> {
+    with_element!(data.dtype(), T => {
+        let elements = T::slice(data).unwrap_or_default();
+        let mut copy = Vec::new();
+        if copy.try_reserve_exact(elements.len()).is_err() {
+            return Err(Error::OutOfMemory {
+                executor: "host",
+                len: elements.len(),
+                dtype: T::DTYPE,
+            });
+        }
+        copy.extend_from_slice(elements);
+        Ok(T::into_host(copy))
+    })
 }
 
 pub(super) fn bytes(data: &HostData) -> usize {

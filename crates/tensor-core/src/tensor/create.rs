@@ -10,7 +10,7 @@ use crate::dtype::{DType, Element, Scalar};
 use crate::error::{Error, Result};
 use crate::exec::HostStorage;
 use crate::rng::Philox;
-use crate::shape::{allocatable_count, element_count};
+use crate::shape::{allocatable_count, check_rank, element_count};
 
 impl Tensor {
     /// Takes an `ndarray`; no copy if it is contiguous and row-major.
@@ -35,7 +35,8 @@ impl Tensor {
 
     /// Takes the elements of an array of `shape` in row-major order.
     ///
-    /// The error node of [`Error::LengthMismatch`] or [`Error::TooLarge`] if they do not fit.
+    /// The error node of [`Error::LengthMismatch`] or [`Error::TooLarge`] if they do not fit, and of
+    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     ///
     /// # Examples
     /// ```
@@ -47,6 +48,7 @@ impl Tensor {
     #[must_use]
     pub fn from_vec<T: Element>(shape: &[usize], data: Vec<T>) -> Self {
         let op = "from_vec";
+        or_error_node!(check_rank(op, shape.len()));
         let expected = or_error_node!(allocatable_count::<T>(op, shape));
         if data.len() != expected {
             return Self::error(Error::LengthMismatch {

@@ -10,7 +10,7 @@ use crate::einsum::{EinsumSpec, Label, Slot, Step};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
 use crate::op::Reduce;
-use crate::shape::element_count;
+use crate::shape::{check_rank, element_count};
 
 /// Multiplies tensors label by label and sums over the labels that the output lacks, as `numpy.einsum` does.
 ///
@@ -18,6 +18,9 @@ use crate::shape::element_count;
 /// alphabetical order. A label that repeats in one operand walks its diagonal. An ellipsis stands for the axes that
 /// have no label; axes of size 1 broadcast. Many operands are multiplied two at a time, in the order that
 /// [`Contraction::path`](crate::einsum::Contraction::path) finds.
+///
+/// An operand without elements makes every sum over its axes 0. The other operands are multiplied first where the path says
+/// so, and their product times 0 is NaN where it is NaN or infinite; the definition and `numpy.einsum` give 0 there.
 ///
 /// The error node of [`Error::Einsum`] if the specification is malformed or does not fit;
 /// [`Error::DTypeMismatch`] if the types differ; [`Error::DTypeUnsupported`] for `bool`.
@@ -116,6 +119,7 @@ impl Tensor {
     /// The tensor over one axis for each label: those it lacks repeat it, one that it has twice walks its diagonal.
     #[track_caller]
     fn labelled(&self, slot: &Slot, labels: &[Label], sizes: &[usize]) -> Result<Self> {
+        check_rank("einsum", sizes.len())?;
         element_count("einsum", sizes)?;
         let row = |label: &Label| IndexMap {
             offset: 0,

@@ -9,7 +9,7 @@ use super::{Op, Tensor};
 use crate::array::from_checked;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
-use crate::exec::{self, Executor, Storage};
+use crate::exec::{self, Executor, HostStorage, Storage};
 use crate::plan::Plan;
 
 impl Tensor {
@@ -102,17 +102,38 @@ impl Tensor {
     /// the type of the elements; [`Error::NoData`] of an argument inside a function that is traced; what the device meets.
     #[track_caller]
     pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
-        self.in_memory("to_host")
+        let op = "to_host";
+        let storage = self.in_memory::<T>(op)?;
+        read(op, &self.node().shape, Arc::clone(storage))
     }
 
-    /// [`to_host`](Tensor::to_host), under the name of the operation that asks.
+    /// Calls `take` with the elements of a tensor in memory, for the operation `op`. Elements in host memory are borrowed.
+    ///
+    /// # Errors
+    /// As [`to_host`](Tensor::to_host).
     #[track_caller]
-    pub(crate) fn in_memory<T: Element>(&self, op: &'static str) -> Result<ArrayD<T>> {
+    pub(crate) fn with_elements<T: Element, R>(
+        &self,
+        op: &'static str,
+        take: impl FnOnce(&[T]) -> R,
+    ) -> Result<R> {
+        let storage = self.in_memory::<T>(op)?;
+        if let Some(elements) = HostStorage::of(&**storage).and_then(T::slice) {
+            return Ok(take(elements));
+        }
+        let line = Location::caller();
+        let read = pollster::block_on(Arc::clone(storage).read());
+        let data = read.map_err(|error| error.at(line))?;
+        Ok(take(T::slice(&data).unwrap_or_default()))
+    }
+
+    /// The array of a tensor in memory with elements of type `T`.
+    #[track_caller]
+    fn in_memory<T: Element>(&self, op: &'static str) -> Result<&Arc<dyn Storage>> {
         self.expect::<T>(op)?;
-        let Some(storage) = self.storage() else {
-            return Err(Error::NotRealized { op }.at(Location::caller()));
-        };
-        read(op, &self.node().shape, Arc::clone(storage))
+        let line = Location::caller();
+        let missing = || Error::NotRealized { op }.at(line);
+        self.storage().ok_or_else(missing)
     }
 
     #[track_caller]

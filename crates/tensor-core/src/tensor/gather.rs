@@ -4,7 +4,7 @@ use super::views::coordinates;
 use super::{Op, Tensor, or_error_node};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
-use crate::shape::{element_count, resolve_axis};
+use crate::shape::{check_rank, element_count, resolve_axis};
 
 impl Tensor {
     /// Picks elements along `axis` by an integer tensor of any shape, as `numpy.take` does: the shape of `index` takes
@@ -101,6 +101,7 @@ impl Tensor {
             });
         }
         let (rows, out, index) = Self::by_caller(|| plan(shape, at))?;
+        check_rank(op, out.len())?;
         element_count(op, &out)?;
         if shape[at] == 0 && !out.contains(&0) {
             return Err(Error::EmptyReduction {

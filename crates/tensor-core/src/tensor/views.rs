@@ -8,7 +8,7 @@ use super::{Op, Operand, Tensor, or_error_node};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
-use crate::shape::{element_count, resolve_axis};
+use crate::shape::{check_rank, element_count, resolve_axis};
 use crate::view::{Slice, View};
 
 impl Tensor {
@@ -35,12 +35,14 @@ impl Tensor {
     /// Gives the same elements, in row-major order, another shape.
     ///
     /// Nothing is copied where strides can describe the new shape; else the tensor is computed into memory first.
-    /// The error node of [`Error::ElementCount`] if the number of elements changes.
+    /// The error node of [`Error::ElementCount`] if the number of elements changes, and of [`Error::RankTooLarge`] beyond
+    /// [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     #[track_caller]
     #[must_use]
     pub fn reshape(&self, shape: &[usize]) -> Self {
         let op = "reshape";
         let checked = self.shape().and_then(|from| {
+            check_rank(op, shape.len())?;
             let (from_len, to_len) = (element_count(op, from)?, element_count(op, shape)?);
             if from_len == to_len {
                 return Ok(());

@@ -5,6 +5,7 @@ use std::io::Read;
 use super::FORMAT;
 use crate::data::elements::ByteOrder;
 use crate::data::error::DataError;
+use crate::data::file_type::FileType;
 use crate::data::scan::Scan;
 use crate::dtype::DType;
 
@@ -17,7 +18,7 @@ const ALIGNMENT: usize = 64;
 /// What a file says of its elements.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) dtype: DType,
+    pub(super) dtype: FileType,
     pub(super) order: ByteOrder,
     pub(super) is_column_major: bool,
     pub(super) shape: Vec<usize>,
@@ -74,7 +75,8 @@ impl Header {
         scan.end()?;
         let missing = |key: &str| bad(format!("key {key:?} is missing from the header"));
         let shape = shape.ok_or_else(|| missing("shape"))?;
-        let (order, dtype) = element(descr.ok_or_else(|| missing("descr"))?, &shape)?;
+        DataError::check_rank(FORMAT, shape.len())?;
+        let (order, dtype) = element(descr.ok_or_else(|| missing("descr"))?);
         Ok(Self {
             dtype,
             order,
@@ -115,33 +117,46 @@ fn boolean(scan: &mut Scan<'_>) -> Result<bool, DataError> {
     Err(scan.unexpected("True or False"))
 }
 
-/// The type that a description such as `<f4` stands for.
-fn element(descr: &str, shape: &[usize]) -> Result<(ByteOrder, DType), DataError> {
-    let unsupported = || DataError::UnsupportedDType {
-        format: FORMAT,
-        dtype: descr.to_owned(),
-        shape: shape.to_vec(),
+/// The type that a description such as `<f4` stands for. Without a mark, or with `=`, the order is this machine's.
+fn element(descr: &str) -> (ByteOrder, FileType) {
+    let native = if cfg!(target_endian = "big") {
+        ByteOrder::Big
+    } else {
+        ByteOrder::Little
     };
     let (order, name) = match descr.split_at_checked(1) {
         Some((">", name)) => (ByteOrder::Big, name),
-        Some(("<", name)) => (ByteOrder::Little, name),
         // One byte has no order.
-        Some(("|", "b1")) => (ByteOrder::Little, "b1"),
-        _ => return Err(unsupported()),
+        Some(("<" | "|", name)) => (ByteOrder::Little, name),
+        Some(("=", name)) => (native, name),
+        _ => (native, descr),
     };
-    let dtype = DType::ALL.into_iter().find(|&dtype| code(dtype) == name);
-    Ok((order, dtype.ok_or_else(unsupported)?))
+    let known = FileType::READ
+        .into_iter()
+        .find(|dtype| code(dtype) == Some(name));
+    (
+        order,
+        known.unwrap_or_else(|| FileType::Other(descr.to_owned())),
+    )
 }
 
-fn code(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "f4",
-        DType::F64 => "f8",
-        DType::I32 => "i4",
-        DType::U32 => "u4",
-        DType::Bool => "b1",
-        DType::F16 => "f2",
-    }
+/// The name of a type; `None` if the format has none.
+fn code(dtype: &FileType) -> Option<&'static str> {
+    Some(match dtype {
+        FileType::Tensor(DType::F32) => "f4",
+        FileType::Tensor(DType::F64) => "f8",
+        FileType::Tensor(DType::I32) => "i4",
+        FileType::Tensor(DType::U32) => "u4",
+        FileType::Tensor(DType::Bool) => "b1",
+        FileType::Tensor(DType::F16) => "f2",
+        FileType::I64 => "i8",
+        FileType::U64 => "u8",
+        FileType::I16 => "i2",
+        FileType::U16 => "u2",
+        FileType::I8 => "i1",
+        FileType::U8 => "u1",
+        FileType::Bf16 | FileType::Other(_) => return None,
+    })
 }
 
 /// All bytes before the elements.
@@ -150,7 +165,8 @@ pub(super) fn written(dtype: DType, shape: &[usize]) -> Result<Vec<u8>, DataErro
     let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
     // A tuple of one needs its comma, or it is a number in brackets.
     let comma = if sizes.len() == 1 { "," } else { "" };
-    let (code, sizes) = (code(dtype), sizes.join(", "));
+    let code = code(&FileType::from(dtype)).unwrap_or_default();
+    let sizes = sizes.join(", ");
     let mut text = format!(
         "{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({sizes}{comma}), }}"
     );
@@ -205,7 +221,7 @@ mod tests {
     #[test]
     fn headers_are_read_as_python_would() {
         let expected = |shape: &[usize]| Header {
-            dtype: DType::I32,
+            dtype: FileType::from(DType::I32),
             order: ByteOrder::Big,
             is_column_major: true,
             shape: shape.to_vec(),
@@ -254,16 +270,39 @@ mod tests {
             ),
             ("{'x': 1}", "npy: key \"x\" of the header is unknown"),
             ("{} x", "npy: the header has \"x\" in the place of its end"),
-            (
-                "{'descr': '<i8', 'shape': (7,), 'fortran_order': False}",
-                "npy: elements of type <i8 and shape [7] are not supported",
-            ),
-            (
-                "{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (2,)}",
-                "npy: elements of type ('a', '<f4'), ('b', '<f4') and shape [2] are not supported",
-            ),
         ] {
             assert_eq!(Header::parse(text).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn types_are_told_by_their_marks_and_names() {
+        let other = |name: &str| FileType::Other(name.into());
+        for (descr, expected) in [
+            ("<i8", (ByteOrder::Little, FileType::I64)),
+            (">u2", (ByteOrder::Big, FileType::U16)),
+            ("|u1", (ByteOrder::Little, FileType::U8)),
+            ("|i1", (ByteOrder::Little, FileType::I8)),
+            ("<c8", (ByteOrder::Little, other("<c8"))),
+            ("", (element("f4").0, other(""))),
+            ("=f4", element("f4")),
+        ] {
+            assert_eq!(element(descr), expected, "{descr}");
+        }
+        assert_eq!(element("f4").1, FileType::Tensor(DType::F32));
+    }
+
+    #[test]
+    fn more_axes_than_a_tensor_has_are_refused() {
+        let text = |rank: usize| {
+            let sizes = "1,".repeat(rank);
+            format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({sizes})}}")
+        };
+        assert!(Header::parse(&text(64)).is_ok());
+        let error = Header::parse(&text(65)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "npy: the array has too many axes (rank 65; limit 64)"
+        );
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
+use std::ops::Range;
 
 use super::FORMAT;
 use crate::data::error::DataError;
+use crate::data::file_type::FileType;
 use crate::data::scan::Scan;
 use crate::dtype::DType;
 use crate::shape::count_in_bytes;
@@ -16,12 +18,18 @@ const RESERVED_NAME: &str = "__metadata__";
 /// The elements begin at a multiple of it.
 const ALIGNMENT: usize = 8;
 
-/// One tensor of a file, whose elements begin where those of the one before end.
+/// One tensor of a file, as the header describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) dtype: DType,
-    pub(super) shape: Vec<usize>,
+#[non_exhaustive]
+pub struct Entry {
+    /// The name.
+    pub name: String,
+    /// The type of the elements.
+    pub dtype: FileType,
+    /// The size of each axis.
+    pub shape: Vec<usize>,
+    /// Where the elements are, in bytes from the end of the header. They begin where those of the entry before end.
+    pub(super) place: Range<u64>,
 }
 
 impl Entry {
@@ -45,8 +53,8 @@ fn bad(why: String) -> DataError {
     }
 }
 
-/// Reads and checks the header; the tensors come in the order of their elements.
-pub(super) fn read(input: &mut impl Read) -> Result<Vec<Entry>, DataError> {
+/// Reads and checks the header. The tensors come in the order of their elements, after the number of bytes before these.
+pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError> {
     let mut length = Vec::new();
     input
         .take(size_of::<u64>() as u64)
@@ -78,7 +86,8 @@ pub(super) fn read(input: &mut impl Read) -> Result<Vec<Entry>, DataError> {
         let name = claim.name.clone();
         claim.checked(&mut end).map_err(in_tensor(&name))
     });
-    entries.collect()
+    let entries: Result<_, _> = entries.collect();
+    Ok((size_of::<u64>() as u64 + length, entries?))
 }
 
 /// What the header says of one tensor.
@@ -99,28 +108,38 @@ impl Claim {
             shape,
             place: [from, to],
         } = self;
-        let Some(dtype) = DType::ALL.into_iter().find(|&known| code(known) == dtype) else {
-            return Err(DataError::UnsupportedDType {
-                format: FORMAT,
-                dtype,
-                shape,
-            });
+        DataError::check_rank(FORMAT, shape.len())?;
+        let known = FileType::READ
+            .into_iter()
+            .find(|known| code(known) == Some(&dtype));
+        let dtype = known.unwrap_or(FileType::Other(dtype));
+        // Of an unknown type only the order of the places can be checked.
+        let n_bytes = match dtype.bytes() {
+            None => to.checked_sub(from),
+            Some(element_bytes) => match count_in_bytes(&shape, element_bytes) {
+                Some(n_elements) => Some(n_elements * element_bytes),
+                None => {
+                    return Err(DataError::TooLarge {
+                        format: FORMAT,
+                        dtype,
+                        shape,
+                    });
+                }
+            },
         };
-        let Some(n_elements) = count_in_bytes(&shape, dtype.bytes()) else {
-            return Err(DataError::TooLarge {
-                format: FORMAT,
-                dtype,
-                shape,
-            });
-        };
-        let n_bytes = n_elements * dtype.bytes();
-        if from != *end || to.checked_sub(from) != Some(n_bytes) {
+        if from != *end || n_bytes.is_none() || to.checked_sub(from) != n_bytes {
+            let n_bytes = n_bytes.unwrap_or_default();
             return Err(bad(format!(
                 "{dtype} elements of shape {shape:?} stand at {from}..{to}, not in {n_bytes} bytes from {end} on"
             )));
         }
         *end = to;
-        Ok(Entry { name, dtype, shape })
+        Ok(Entry {
+            name,
+            dtype,
+            shape,
+            place: from as u64..to as u64,
+        })
     }
 }
 
@@ -229,21 +248,35 @@ fn unit(scan: &mut Scan<'_>) -> Result<u16, DataError> {
     Ok(unit)
 }
 
-fn code(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "F32",
-        DType::F64 => "F64",
-        DType::I32 => "I32",
-        DType::U32 => "U32",
-        DType::Bool => "BOOL",
-        DType::F16 => "F16",
-    }
+/// The name of a type; `None` if the format has none.
+fn code(dtype: &FileType) -> Option<&'static str> {
+    Some(match dtype {
+        FileType::Tensor(DType::F32) => "F32",
+        FileType::Tensor(DType::F64) => "F64",
+        FileType::Tensor(DType::I32) => "I32",
+        FileType::Tensor(DType::U32) => "U32",
+        FileType::Tensor(DType::Bool) => "BOOL",
+        FileType::Tensor(DType::F16) => "F16",
+        FileType::Bf16 => "BF16",
+        FileType::I64 => "I64",
+        FileType::U64 => "U64",
+        FileType::I16 => "I16",
+        FileType::U16 => "U16",
+        FileType::I8 => "I8",
+        FileType::U8 => "U8",
+        FileType::Other(_) => return None,
+    })
 }
 
+/// A tensor to be written: its name, type and shape.
+pub(super) type Described<'a> = (&'a str, DType, &'a [usize]);
+
 /// All bytes before the elements of tensors that follow in this order.
-pub(super) fn written<'a>(entries: impl Iterator<Item = &'a Entry>) -> Result<Vec<u8>, DataError> {
+pub(super) fn written<'a>(
+    tensors: impl Iterator<Item = Described<'a>>,
+) -> Result<Vec<u8>, DataError> {
     let (mut fields, mut names, mut end) = (Vec::new(), BTreeSet::from([RESERVED_NAME]), 0);
-    for Entry { name, dtype, shape } in entries {
+    for (name, dtype, shape) in tensors {
         if !names.insert(name) {
             let why = format!("the name {name:?} is taken");
             return Err(DataError::Unwritable {
@@ -251,10 +284,11 @@ pub(super) fn written<'a>(entries: impl Iterator<Item = &'a Entry>) -> Result<Ve
                 why,
             });
         }
-        // All of it lies in memory, so nothing overflows.
+        // All elements are in memory, so nothing overflows.
         let from = end;
         end += shape.iter().product::<usize>() * dtype.bytes();
-        let (name, code) = (quoted(name), code(*dtype));
+        let code = code(&FileType::from(dtype)).unwrap_or_default();
+        let name = quoted(name);
         let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
         let shape = shape.join(",");
         fields.push(format!(
@@ -288,20 +322,22 @@ mod tests {
 
     fn read_text(text: &str) -> Result<Vec<Entry>, DataError> {
         let bytes = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
-        read(&mut &bytes[..])
+        read(&mut &bytes[..]).map(|(_, entries)| entries)
     }
 
     #[test]
     fn names_keep_every_character() {
         let odd = "a \"b\" \\ / \n\u{1} ü 🦀";
+        let bytes = written([(odd, DType::F16, &[3, 2][..])].into_iter()).unwrap();
+        assert_eq!(bytes.len() % ALIGNMENT, 0);
         let entry = Entry {
             name: odd.to_owned(),
-            dtype: DType::F16,
-            shape: vec![0, 2],
+            dtype: FileType::from(DType::F16),
+            shape: vec![3, 2],
+            place: 0..12,
         };
-        let bytes = written([&entry].into_iter()).unwrap();
-        assert_eq!(bytes.len() % ALIGNMENT, 0);
-        assert_eq!(read(&mut &bytes[..]).unwrap(), [entry]);
+        let (start, entries) = read(&mut &bytes[..]).unwrap();
+        assert_eq!((start, entries), (bytes.len() as u64, vec![entry]));
         let escapes = r#"{"\u0041\ud83e\udd80\/\b\f\n\r\t": {"dtype":"BOOL","shape":[],"data_offsets":[0,1]}}"#;
         assert_eq!(read_text(escapes).unwrap()[0].name, "A🦀/\u{8}\u{c}\n\r\t");
     }
@@ -359,8 +395,16 @@ mod tests {
                 "safetensors: the header has \"-1],\\\"data_offsets\\\":[\" in the place of a size",
             ),
             (
-                tensor("BF16", "2", "0,4"),
-                "safetensors: elements of type BF16 and shape [2] are not supported, in tensor \"w\"",
+                tensor("BF16", "2", "0,8"),
+                "safetensors: bf16 elements of shape [2] stand at 0..8, not in 4 bytes from 0 on, in tensor \"w\"",
+            ),
+            (
+                tensor("F8_E4M3", "2", "3,1"),
+                "safetensors: F8_E4M3 elements of shape [2] stand at 3..1, not in 0 bytes from 0 on, in tensor \"w\"",
+            ),
+            (
+                tensor("F32", &["1"; 65].join(","), "0,4"),
+                "safetensors: the array has too many axes (rank 65; limit 64), in tensor \"w\"",
             ),
             (
                 tensor("F32", "2", "0,4"),
