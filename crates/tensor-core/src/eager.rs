@@ -87,6 +87,11 @@ pub(crate) fn trace() -> Traced {
     Traced(TRACING.replace(true))
 }
 
+/// Whether a function is being traced on this thread.
+pub(crate) fn is_tracing() -> bool {
+    TRACING.get()
+}
+
 /// Ends tracing, by going back to what was before.
 pub(crate) struct Traced(bool);
 

@@ -22,7 +22,8 @@ use crate::tensor::{self, Op, Tensor};
 /// Compiles a function of tensors when it is first called with arguments of some shapes and types.
 ///
 /// The function is run once for each such list, on tensors that have a shape and a type and no data: what it does besides
-/// building tensors happens then and never again, and it cannot ask for their elements.
+/// building tensors happens then and never again, and it cannot ask for their elements. A compiled function called by
+/// another one is inlined.
 ///
 /// # Examples
 /// ```
@@ -105,13 +106,21 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     ///
     /// Arguments that are not in memory yet are computed first.
     ///
+    /// While another function is traced, a call inlines this one: it returns the program of the function on these
+    /// arguments, which becomes a part of the outer function's plan. Nothing is computed or cached then, and `executor` is
+    /// not used.
+    ///
     /// # Errors
     /// What the function gives; what is wrong with an argument; what the executor meets, with the line of the operation or, if
     /// none is to blame, the caller's.
     #[track_caller]
     pub fn call(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let data = in_memory(executor, arguments)?;
         let caller = Location::caller();
+        if eager::is_tracing() {
+            let arguments: Vec<Tensor> = arguments.iter().map(|&tensor| tensor.clone()).collect();
+            return (self.function)(&arguments).map_err(|error| error.at(caller));
+        }
+        let data = in_memory(executor, arguments)?;
         let program = self.program(executor.target(), arguments);
         let program = program.map_err(|error| error.at(caller))?;
         let inputs: Vec<Arc<dyn Storage>> = program

@@ -4,6 +4,7 @@
     reason = "a setup that fails is a test that fails"
 )]
 
+use tensor_core::compare::{Bound, assert_close};
 use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, Error, Executor, Host, Reference, Result, Tensor, grad, jit};
@@ -186,4 +187,57 @@ fn what_no_memory_holds_is_an_error_in_the_line_that_asks_for_it() {
         assert!(matches!(error.root(), Error::OutOfMemory { .. }), "{error}");
         assert_eq!(error.location().unwrap().line(), line, "{error}");
     }
+}
+
+#[test]
+fn a_compiled_function_called_by_another_one_is_inlined() {
+    let host = Host::new();
+    let layer = jit(|args: &[Tensor]| Ok(vec![(args[0].matmul(&args[1]) + 1.0).tanh()]));
+    let inner = &layer;
+    let loss = jit(move |args: &[Tensor]| {
+        let hidden = inner.call(&Reference, &[&args[0], &args[1]])?.remove(0);
+        let scores = inner.call(&Reference, &[&hidden, &args[2]])?.remove(0);
+        let loss = scores.square().sum(..);
+        let mut outputs = grad(&loss, &[&args[1], &args[2]])?;
+        outputs.push(loss);
+        Ok(outputs)
+    });
+    let args: Vec<Tensor> = (0..3)
+        .map(|key| {
+            Tensor::randn(Philox::new(key), &[4, 4])
+                .realize(&host)
+                .unwrap()
+        })
+        .collect();
+    let args: Vec<&Tensor> = args.iter().collect();
+    let plain = {
+        let layer = |x: &Tensor, w: &Tensor| (x.matmul(w) + 1.0).tanh();
+        let loss = layer(&layer(args[0], args[1]), args[2]).square().sum(..);
+        let mut outputs = grad(&loss, &[args[1], args[2]]).unwrap();
+        outputs.push(loss);
+        outputs
+    };
+    let (expected, _) = Plan::of(&plain.iter().collect::<Vec<_>>(), &host.target()).unwrap();
+    let actual = loss.plan(&host, &args).unwrap();
+    assert_eq!(actual.steps.len(), expected.steps.len());
+    for (output, plain) in loss.call(&host, &args).unwrap().iter().zip(&plain) {
+        let expected = plain.eval::<f32>(&host).unwrap();
+        assert_close(output.to_host::<f32>().unwrap(), expected, Bound::bits());
+    }
+    // The inner function was neither planned nor counted, and still runs alone.
+    assert_eq!((layer.counters().misses, layer.counters().hits), (0, 0));
+    let alone = layer.call(&host, &args[..2]).unwrap().remove(0);
+    assert!(alone.to_host::<f32>().is_ok());
+    assert_eq!(layer.counters().misses, 1);
+}
+
+#[test]
+fn what_is_wrong_in_an_inlined_function_has_its_line() {
+    let host = Host::new();
+    let x = Tensor::from_vec(&[2], vec![1.0_f32, 2.0]);
+    let elements = jit(|args: &[Tensor]| args[0].to_host::<f32>().map(|_| Vec::new()));
+    let outer = jit(|args: &[Tensor]| elements.call(&host, &[&args[0]]));
+    let error = outer.call(&host, &[&x]).unwrap_err();
+    assert!(matches!(error.root(), Error::NoData), "{error}");
+    assert_eq!(error.location().unwrap().file(), file!());
 }
