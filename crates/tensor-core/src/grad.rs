@@ -75,6 +75,8 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         let Some(cotangent) = cotangents.get(&tensor.address()).cloned() else {
             continue;
         };
+        // Each node here leads to one of `wrt`, whose gradient would be this error.
+        cotangent.check()?;
         let inputs = &tensor.node().inputs;
         for (input, share) in inputs.iter().zip(tensor.handed_on(&cotangent)) {
             let is_wanted = is_continuous(input.node().dtype) && nodes.contains(input);

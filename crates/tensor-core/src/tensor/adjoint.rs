@@ -8,9 +8,11 @@
 
 use super::{Axes, Op, Tensor};
 use crate::dtype::{DType, Scalar};
+use crate::error::Result;
 use crate::ir::IndexMap;
 use crate::op::calculus::Calculus;
 use crate::op::{Binary, Compare, Reduce, Unary};
+use crate::shape::element_count;
 
 /// The elements of a tensor as derivatives are written in them; reductions fold its last axes.
 #[derive(Clone)]
@@ -49,7 +51,10 @@ impl Calculus for Elements {
     }
 
     fn folded(&self, op: Reduce) -> Self {
-        let rank = self.tensor.0.shape.len();
+        let Ok(shape) = self.tensor.shape() else {
+            return self.clone();
+        };
+        let rank = shape.len();
         let axes: Vec<isize> = (rank - self.n_folded..rank)
             .map(usize::cast_signed)
             .collect();
@@ -182,16 +187,19 @@ fn ungathered(
 ///
 /// `rows` has a map for each axis of the source, whose shape is `to`, over the axes of `cotangent`.
 fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
-    if cotangent.0.shape.contains(&0) {
-        return Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to);
-    }
-    let mut undone = Undone::of(cotangent, rows, to);
-    undone.sum_what_repeats();
-    undone.separate_diagonals();
-    for axis in 0..to.len() {
-        undone.restore(axis);
-    }
-    undone.in_order()
+    let undone = || -> Result<Tensor> {
+        if cotangent.shape()?.contains(&0) {
+            return Ok(Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to));
+        }
+        let mut undone = Undone::of(cotangent, rows, to);
+        undone.sum_what_repeats()?;
+        undone.separate_diagonals()?;
+        for axis in 0..to.len() {
+            undone.restore(axis)?;
+        }
+        Ok(undone.in_order())
+    };
+    undone().unwrap_or_else(Tensor::error)
 }
 
 /// What an axis of a view half undone stands for.
@@ -204,6 +212,9 @@ enum Axis {
 }
 
 /// A view on its way back to its source.
+///
+/// Each operation on the way may be an error node, of a shape that is too large. An error node has no axes, so the shape
+/// is read by [`Tensor::shape`] alone, which returns the error.
 struct Undone<'a> {
     tensor: Tensor,
     axes: Vec<Axis>,
@@ -247,15 +258,15 @@ impl<'a> Undone<'a> {
             .collect()
     }
 
-    fn sum_what_repeats(&mut self) {
+    fn sum_what_repeats(&mut self) -> Result<()> {
         let repeats = |axis: &usize| self.rows.iter().all(|row| row.strides[*axis] == 0);
         let repeated: Vec<usize> = (0..self.axes.len()).filter(repeats).collect();
-        self.sum_places(&repeated);
+        self.sum_places(&repeated)
     }
 
     /// Sums over some axes; those with one position just go.
-    fn sum_places(&mut self, places: &[usize]) {
-        let shape = &self.tensor.0.shape;
+    fn sum_places(&mut self, places: &[usize]) -> Result<()> {
+        let shape = self.tensor.shape()?;
         let longer = places.iter().filter(|&&place| shape[place] != 1);
         let longer: Vec<isize> = longer.map(|place| place.cast_signed()).collect();
         let left: Vec<usize> = (0..shape.len())
@@ -267,11 +278,12 @@ impl<'a> Undone<'a> {
         }
         self.tensor = self.tensor.reshape(&sizes);
         self.axes = left.iter().map(|&place| self.axes[place]).collect();
+        Ok(())
     }
 
     /// A coordinate that walks along an axis which another one walks already (a diagonal) becomes an axis of its own, with
     /// zeros where the two disagree.
-    fn separate_diagonals(&mut self) {
+    fn separate_diagonals(&mut self) -> Result<()> {
         let mut taken: Vec<usize> = Vec::new();
         let mut apart = Vec::new();
         for source in 0..self.to.len() {
@@ -288,7 +300,7 @@ impl<'a> Undone<'a> {
             for &axis in walked {
                 let place = self.place(Axis::View(axis));
                 let mut line = vec![1; self.axes.len()];
-                line[place] = self.tensor.0.shape[place];
+                line[place] = self.tensor.shape()?[place];
                 let steps = Tensor::index("grad", line[place], 1 << 32).cast(DType::I32);
                 let stride = Tensor::constant(offset_of(row.strides[axis]));
                 coordinate = coordinate + (steps * stride).reshape(&line);
@@ -302,7 +314,7 @@ impl<'a> Undone<'a> {
         let left = |axis: &Axis| matches!(axis, Axis::View(axis) if !taken.contains(axis));
         let places = (0..self.axes.len()).filter(|&place| left(&self.axes[place]));
         let places: Vec<usize> = places.collect();
-        self.sum_places(&places);
+        self.sum_places(&places)
     }
 
     /// Whether a coordinate is one that `restore` undoes: constant, along one axis, or along the starts and the insides of
@@ -316,10 +328,10 @@ impl<'a> Undone<'a> {
         }
     }
 
-    /// Gives the source one of its axes back.
-    fn restore(&mut self, source: usize) {
+    /// Restores one axis of the source.
+    fn restore(&mut self, source: usize) -> Result<()> {
         if self.axes.contains(&Axis::Source(source)) {
-            return;
+            return Ok(());
         }
         let row = self.rows[source].clone();
         let (place, backwards) = match self.walked(source)[..] {
@@ -328,8 +340,8 @@ impl<'a> Undone<'a> {
                 self.axes.push(Axis::Source(source));
                 (self.axes.len() - 1, false)
             }
-            [axis] => (self.restore_line(source, axis), row.strides[axis] < 0),
-            [starts, inside, ..] => (self.restore_windows(source, starts, inside), false),
+            [axis] => (self.restore_line(source, axis)?, row.strides[axis] < 0),
+            [starts, inside, ..] => (self.restore_windows(source, starts, inside)?, false),
         };
         // Elements lie from the first one's coordinate on, to higher ones or to lower ones; a step leaves zeros at the end.
         let first = row.offset.unsigned_abs();
@@ -338,7 +350,7 @@ impl<'a> Undone<'a> {
         } else {
             self.to[source] - first
         };
-        let len = self.tensor.0.shape[place].min(room);
+        let len = self.tensor.shape()?[place].min(room);
         let line = kept(&self.tensor, place, 0, len);
         self.tensor = if backwards {
             let turned = line.flip(place.cast_signed());
@@ -346,31 +358,34 @@ impl<'a> Undone<'a> {
         } else {
             padded(&line, place, first, room - len)
         };
+        Ok(())
     }
 
     /// A line with steps: zeros are put between its elements.
-    fn restore_line(&mut self, source: usize, axis: usize) -> usize {
+    fn restore_line(&mut self, source: usize, axis: usize) -> Result<usize> {
         let place = self.place(Axis::View(axis));
         let step = self.rows[source].strides[axis].unsigned_abs();
         if step > 1 {
-            let mut shape = self.tensor.0.shape.clone();
+            let mut shape = self.tensor.shape()?.to_vec();
+            // Not more than the axis of the source and one step, so there is no overflow.
             shape[place] *= step;
             let apart = self.tensor.expand_dims(place.cast_signed() + 1);
             self.tensor = padded(&apart, place + 1, 0, step - 1).reshape(&shape);
         }
         self.axes[place] = Axis::Source(source);
-        place
+        Ok(place)
     }
 
     /// Windows: position `step u + v` of the source was read by the windows that start at `u - m` steps, at their position
     /// `v + step m`, for each m. So both axes are padded, read along these diagonals, and summed over m.
-    fn restore_windows(&mut self, source: usize, starts: usize, inside: usize) -> usize {
+    fn restore_windows(&mut self, source: usize, starts: usize, inside: usize) -> Result<usize> {
         let (at, within) = (
             self.place(Axis::View(starts)),
             self.place(Axis::View(inside)),
         );
         let step = self.rows[source].strides[starts].unsigned_abs();
-        let (n, size) = (self.tensor.0.shape[at], self.tensor.0.shape[within]);
+        let shape = self.tensor.shape()?;
+        let (n, size) = (shape[at], shape[within]);
         let overlap = size.div_ceil(step);
         let wide = padded(&self.tensor, at, overlap - 1, overlap - 1);
         let wide = padded(&wide, within, 0, overlap * step - size);
@@ -394,10 +409,11 @@ impl<'a> Undone<'a> {
             }
             row
         });
-        let mut shape = wide.0.shape.clone();
+        let mut shape = wide.shape()?.to_vec();
         shape[at] = n + overlap - 1;
         shape[within] = step;
         shape.push(overlap);
+        element_count("grad", &shape)?;
         let (dtype, rows) = (wide.0.dtype, rows.collect());
         let name = "window";
         let summed = Tensor::new(Op::Move { name, rows }, vec![wide], shape, dtype).sum(-1);
@@ -407,7 +423,7 @@ impl<'a> Undone<'a> {
         order.insert(place + 1, within);
         let order: Vec<isize> = order.into_iter().map(usize::cast_signed).collect();
         let ordered = summed.permute(&order);
-        let mut merged = ordered.0.shape.clone();
+        let mut merged = ordered.shape()?.to_vec();
         let inner = if merged.len() > place + 1 {
             merged.remove(place + 1)
         } else {
@@ -417,7 +433,7 @@ impl<'a> Undone<'a> {
         self.tensor = ordered.reshape(&merged);
         self.axes.remove(within);
         self.axes[place] = Axis::Source(source);
-        place
+        Ok(place)
     }
 
     fn in_order(self) -> Tensor {
