@@ -275,6 +275,20 @@ pub enum Error {
         /// The shapes, in the order given.
         shapes: Vec<Vec<usize>>,
     },
+    /// An axis is to be split into parts of equal size, and its size is no multiple of their number.
+    #[error(
+        "{op}: axis {axis} of shape {shape:?} does not split into {n} equal parts (limit 65536)"
+    )]
+    UnevenSplit {
+        /// The operation that was asked for.
+        op: &'static str,
+        /// The axis as the caller gave it.
+        axis: isize,
+        /// The shape of the operand.
+        shape: Vec<usize>,
+        /// The number of parts.
+        n: usize,
+    },
     /// The inner sizes of a matrix product differ.
     #[error("{op}: shapes {left:?} and {right:?} have no inner size in common")]
     InnerMismatch {
@@ -440,6 +454,7 @@ impl Error {
             | Self::NotConstant { op }
             | Self::EmptyReduction { op, .. }
             | Self::ConcatMismatch { op, .. }
+            | Self::UnevenSplit { op, .. }
             | Self::InnerMismatch { op, .. }
             | Self::NotRealized { op }
             | Self::NotAScalar { op, .. }

@@ -12,6 +12,7 @@ use std::panic::Location;
 use crate::dtype::DType;
 use crate::eager;
 use crate::error::{Error, Result};
+use crate::exec::Executor;
 use crate::tensor::{Op, Tensor};
 
 #[cfg(test)]
@@ -25,6 +26,9 @@ pub(crate) mod fault;
 /// What flows through integers and `bool`s, comparisons and steps is constant. At corners and ties the docs of
 /// [`op`](crate::op) say what is taken: 0 for `abs` and [`relu`](Tensor::relu) at 0, halves for `maximum` of equals.
 /// [`stop_gradient`](Tensor::stop_gradient) and [`with_gradient_of`](Tensor::with_gradient_of) change the rules.
+///
+/// A step that needs the loss and its gradients computes them together, by [`value_and_grad`], [`Tensor::realize_all`] or
+/// a function under [`jit`](crate::jit()); one after the other they take a second forward pass.
 ///
 /// Cost: a small multiple of the operations of `loss`; for a [`gather`](Tensor::gather), one comparison for each pair of an
 /// index and a place in the table.
@@ -103,6 +107,38 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     let gradients: Result<Vec<Tensor>> = wrt.iter().map(gradient).collect();
     drop(lazily);
     eager::all_finished(gradients?).map_err(|error| error.at(caller))
+}
+
+/// Computes a loss and its gradients together, so that the parts that they share are computed once.
+///
+/// Returns the loss and the gradients, in memory, where the executor has them. Evaluating a loss and the tensors of
+/// [`grad()`] one after the other computes the forward pass twice.
+///
+/// # Errors
+/// As [`grad()`] and [`Tensor::eval`].
+///
+/// # Examples
+/// ```
+/// use tensor_core::ndarray::array;
+/// use tensor_core::{Host, Tensor, value_and_grad};
+/// let host = Host::new();
+/// let w = Tensor::from_array(array![1.0_f32, 2.0]);
+/// let (loss, gradients) = value_and_grad(&w.square().sum(..), &[&w], &host)?;
+/// assert_eq!(loss.item::<f32>(&host)?, 5.0);
+/// assert_eq!(gradients[0].to_host::<f32>()?, array![2.0, 4.0].into_dyn());
+/// # Ok::<(), tensor_core::Error>(())
+/// ```
+#[track_caller]
+pub fn value_and_grad(
+    loss: &Tensor,
+    wrt: &[&Tensor],
+    executor: &dyn Executor,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    let gradients = grad(loss, wrt)?;
+    let all: Vec<&Tensor> = [loss].into_iter().chain(&gradients).collect();
+    let mut realized = Tensor::realize_all(&all, executor)?;
+    let loss = realized.remove(0);
+    Ok((loss, realized))
 }
 
 /// Whether a type holds numbers that derivatives flow through; `f16` does so where it is converted.

@@ -38,6 +38,7 @@
 //!
 //! Around it stand
 //! - [`grad`](grad()) and [`jit`](jit()): gradients as programs of their own, and functions that are planned once;
+//!   [`value_and_grad`]: a loss and its gradients in one call;
 //! - [`loss`], [`optim`] and [`init`]: what training a small net takes;
 //! - [`profile`]: where time and memory go, by step, operation and line; a trace and a picture;
 //! - [`op`]: what every scalar operation computes; [`ir`] and [`exec`]: all that a new executor needs to know;
@@ -48,8 +49,9 @@
 //! - [`rng`]: counter-based random numbers, the same bits on every device and in any order;
 //! - [`data`]: IDX, NPY and safetensors files.
 //!
-//! Types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` to store. Scans and sorts are absent for now.
+//! Types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` to store ([`half::f16`]). Scans and sorts are absent for now.
 
+pub use half;
 pub use ndarray;
 
 pub use dtype::{DType, Element, HostData, Scalar};
@@ -57,10 +59,10 @@ pub use eager::Eager;
 pub use error::{Error, Result};
 pub use exec::{Executor, Host, Reference, Storage};
 pub use float::Float;
-pub use grad::grad;
+pub use grad::{grad, value_and_grad};
 pub use jit::{Compiled, Counters, jit};
 pub use profile::Profiler;
-pub use tensor::{Axes, Choice, Operand, Tensor, einsum};
+pub use tensor::{Axes, Axis, Choice, Operand, Tensor, TensorList, einsum};
 pub use view::View;
 
 pub mod array;

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use crate::dtype::{DType, Scalar};
 use crate::eager;
 use crate::error::{Error, Result};
-use crate::exec::Storage;
+use crate::exec::{HostStorage, Storage};
 use crate::ir::IndexMap;
 use crate::op::{Binary, Compare, Reduce, Unary};
 
-pub use axes::Axes;
+pub use axes::{Axes, Axis};
 pub use einsum::einsum;
 pub use elementwise::Choice;
+pub use evaluate::TensorList;
 pub(crate) use evaluate::computed;
 pub use operand::Operand;
 
@@ -34,9 +35,12 @@ mod einsum;
 mod elementwise;
 mod evaluate;
 mod gather;
+mod join;
+mod near_zero;
 mod operand;
 mod products;
 mod reduce;
+mod triangle;
 mod views;
 
 /// The value of a `Result`, or a return from the method with the error node of what went wrong. A closure would lose the
@@ -320,17 +324,28 @@ impl Tensor {
     }
 }
 
+/// The elements shown of a tensor.
+const SHOWN: usize = 8;
+
+/// The operation, type and shape; of elements in host memory the first ones, in row-major order. Nothing is computed.
 impl std::fmt::Debug for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0.op {
             Op::Error(error) => write!(f, "Tensor(error: {error})"),
-            op => write!(
-                f,
-                "Tensor({} {} {:?})",
-                op.name(),
-                self.0.dtype,
-                self.0.shape
-            ),
+            op => {
+                let (dtype, shape) = (self.0.dtype, &self.0.shape);
+                write!(f, "Tensor({} {dtype} {shape:?}", op.name())?;
+                if let Some(data) = self
+                    .storage()
+                    .and_then(|storage| HostStorage::of(&**storage))
+                {
+                    let elements = (0..data.len().min(SHOWN)).filter_map(|at| data.get(at));
+                    let words: Vec<String> = elements.map(|element| element.to_string()).collect();
+                    let more = if data.len() > SHOWN { ", …" } else { "" };
+                    write!(f, " [{}{more}]", words.join(", "))?;
+                }
+                f.write_str(")")
+            }
         }
     }
 }
@@ -358,6 +373,27 @@ mod tests {
             x = x + 1.0;
         }
         drop(x);
+    }
+
+    #[test]
+    fn debug_shows_the_first_elements_in_host_memory_and_computes_nothing() {
+        let shown = |tensor: &Tensor| format!("{tensor:?}");
+        let x = Tensor::from_vec(&[2, 2], vec![1.0_f32, -0.5, f32::NAN, 4.0]);
+        assert_eq!(shown(&x), "Tensor(data f32 [2, 2] [1.0, -0.5, NaN, 4.0])");
+        assert_eq!(shown(&(&x + 1.0)), "Tensor(add f32 [2, 2])");
+        let host = crate::Host::new();
+        let long = Tensor::arange(1000).realize(&host).unwrap();
+        assert_eq!(
+            shown(&long),
+            "Tensor(data i32 [1000] [0, 1, 2, 3, 4, 5, 6, 7, …])"
+        );
+        let empty = Tensor::from_vec(&[0, 3], Vec::<bool>::new());
+        assert_eq!(shown(&empty), "Tensor(data bool [0, 3] [])");
+        let traced = crate::jit(|args: &[Tensor]| {
+            assert_eq!(format!("{:?}", args[0]), "Tensor(data f32 [2, 2])");
+            Ok(vec![args[0].exp()])
+        });
+        traced.call(&host, &[&x]).unwrap();
     }
 
     #[test]

@@ -455,6 +455,35 @@ def chains():
     case("matmul | relu | max 1 | softmax 0", lambda a, b: softmax_of(np.maximum(a @ b, 0).max(1)), x, x.T)
 
 
+def near_zero():
+    for dtype in F32, F64:
+        small = [s * dtype(10.0) ** -e for e in (1, 3, 7, 12, 20) for s in (dtype(1), dtype(-0.7))]
+        x = np.array(FLOATS + small + [0.41, 0.42, -0.41, -0.42, -0.999, 0.99, 1.01, 40.0, -40.0, 100.0, -1e30], dtype)
+        case("exp2", np.exp2, x)
+        case("expm1", np.expm1, x)
+        case("log1p", np.log1p, x)
+
+
+def triangles():
+    for shape in (3, 4), (4, 3), (2, 3, 3), (1, 1), (0, 2), (2, 2, 0):
+        for k in (-9, -1, 0, 1, 9) if shape == (3, 4) else (0, -1):
+            case(f"tril {k}", lambda x: np.tril(x, k), iota(shape))
+            case(f"triu {k}", lambda x: np.triu(x, k), iota(shape))
+    special = np.array([[NAN, INF], [-INF, -0.0]], F32)
+    case("tril 0", np.tril, special)
+    case("triu 1", lambda x: np.triu(x, 1), special.astype(F16))
+    case("tril -1", lambda x: np.tril(x, -1), bits((3, 3)))
+    x = iota((2, 3, 4))
+    for a, b in (0, 1), (-1, -2), (2, 0), (1, 1):
+        case(f"swap_axes {a} {b}", lambda x: np.swapaxes(x, a, b), x)
+    case("swap_axes 0 3", lambda x: np.swapaxes(x, 0, 3), x, refused="AxisOutOfRange")
+    for axis, n, part in (0, 2, 1), (1, 3, 0), (-1, 2, 1), (-1, 4, 3), (0, 1, 0):
+        case(f"split {axis} {n} {part}", lambda x: np.split(x, n, axis)[part], x)
+    case("split 0 3 2", lambda x: np.split(x, 3, 0)[2], iota((0, 2)))
+    case("split 1 2 0", lambda x: np.split(x, 2, 1)[0], x, refused="UnevenSplit")
+    case("split 3 2 0", lambda x: np.split(x, 2, 3)[0], x, refused="AxisOutOfRange")
+
+
 elementwise()
 conversion()
 selection()
@@ -464,5 +493,7 @@ reductions()
 picking()
 products()
 chains()
+near_zero()
+triangles()
 with open("tensor.txt", "w", encoding="ascii") as file:
     file.write("\n".join(LINES) + "\n")

@@ -19,7 +19,7 @@ use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Element, Executor, Host, Reference, Tensor, array};
 
 /// The lines of `tensor.txt`: a file that lost some would pass for less.
-const N_LINES: usize = 852;
+const N_LINES: usize = 904;
 
 /// Epsilons that a function may be off: `NumPy` and the executors have up to four each.
 const FUNCTION_EPSILONS: usize = 8;
@@ -53,6 +53,10 @@ impl<'a> Step<'a> {
             .collect()
     }
 
+    fn axis(&self) -> isize {
+        self.number(0)
+    }
+
     fn slice(&self) -> Slice {
         let bound = |at: usize| (self.arguments[at] != "_").then(|| self.number(at));
         Slice {
@@ -80,8 +84,8 @@ impl<'a> Step<'a> {
         match (self.name, operands) {
             ("select", [condition, yes, no]) => condition.select(yes, no),
             ("clip", [x, low, high]) => x.clip(low, high),
-            ("concat", _) => Tensor::concat(&borrowed, self.number(0)),
-            ("stack", _) => Tensor::stack(&borrowed, self.number(0)),
+            ("concat", _) => Tensor::concat(&borrowed, self.axis()),
+            ("stack", _) => Tensor::stack(&borrowed, self.axis()),
             (_, [a]) => self
                 .unary(a)
                 .or_else(|| self.view(a))
@@ -108,6 +112,9 @@ impl<'a> Step<'a> {
             "cos" => x.cos(),
             "tanh" => x.tanh(),
             "sigmoid" => x.sigmoid(),
+            "exp2" => x.exp2(),
+            "expm1" => x.expm1(),
+            "log1p" => x.log1p(),
             "is_nan" => x.is_nan(),
             "not" => !x,
             "square" => x.square(),
@@ -142,8 +149,8 @@ impl<'a> Step<'a> {
             "eq" => a.eq(b),
             "ne" => a.ne(b),
             "matmul" => a.matmul(b),
-            "gather" => a.gather(b, self.number(0)),
-            "take_along_axis" => a.take_along_axis(b, self.number(0)),
+            "gather" => a.gather(b, self.axis()),
+            "take_along_axis" => a.take_along_axis(b, self.axis()),
             _ => return None,
         })
     }
@@ -154,14 +161,18 @@ impl<'a> Step<'a> {
             "flatten" => x.flatten(),
             "permute" => x.permute(&self.numbers::<isize>()),
             "t" => x.t(),
-            "expand_dims" => x.expand_dims(self.number(0)),
-            "squeeze" => x.squeeze(self.number(0)),
+            "expand_dims" => x.expand_dims(self.axis()),
+            "squeeze" => x.squeeze(self.axis()),
             "broadcast_to" => x.broadcast_to(&self.numbers::<usize>()),
-            "slice" => x.slice(self.number(0), self.slice()),
-            "flip" => x.flip(self.number(0)),
-            "window" => x.window(self.number(0), self.number(1), self.number(2)),
+            "slice" => x.slice(self.axis(), self.slice()),
+            "flip" => x.flip(self.axis()),
+            "window" => x.window(self.axis(), self.number(1), self.number(2)),
+            "swap_axes" => x.swap_axes(self.axis(), self.number::<isize>(1)),
+            "tril" => x.tril(self.number(0)),
+            "triu" => x.triu(self.number(0)),
+            "split" => x.split(self.axis(), self.number(1))[self.number::<usize>(2)].clone(),
             "pad" => x.pad(
-                self.number(0),
+                self.axis(),
                 self.number(1),
                 self.number(2),
                 self.number::<i32>(3),
@@ -184,9 +195,9 @@ impl<'a> Step<'a> {
             "var1" => x.var(self.axes(), 1),
             "std0" => x.std(self.axes(), 0),
             "std1" => x.std(self.axes(), 1),
-            "argmax" => x.argmax(self.number(0)),
-            "argmin" => x.argmin(self.number(0)),
-            "softmax" => x.softmax(self.number(0)),
+            "argmax" => x.argmax(self.axis()),
+            "argmin" => x.argmin(self.axis()),
+            "softmax" => x.softmax(self.axis()),
             _ => return None,
         })
     }
@@ -194,9 +205,8 @@ impl<'a> Step<'a> {
     /// How far a result may lie from that of `NumPy`, in epsilons.
     fn epsilons(&self) -> usize {
         match self.name {
-            "exp" | "ln" | "sin" | "cos" | "tanh" | "sigmoid" | "pow" | "softmax" => {
-                FUNCTION_EPSILONS
-            }
+            "exp" | "exp2" | "expm1" | "ln" | "log1p" | "sin" | "cos" | "tanh" | "sigmoid"
+            | "pow" | "softmax" => FUNCTION_EPSILONS,
             // A mean and a sum, each of a few elements, in any order.
             name if name.starts_with("var") || name.starts_with("std") => FUNCTION_EPSILONS,
             _ => 0,

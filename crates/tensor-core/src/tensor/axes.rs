@@ -5,7 +5,39 @@ use std::ops::RangeFull;
 use crate::error::{Error, Result};
 use crate::shape::resolve_axis;
 
-/// The axes of a reduction: one (`1`, `-1`), several (`[0, 2]`) or all (`..`), and whether they stay as axes of size 1.
+/// An axis: counted from the first one, or from the end if negative. Made from an `isize`, `usize` or `i32`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Axis(isize);
+
+impl Axis {
+    /// The axis as a number, negative if counted from the end.
+    #[must_use]
+    pub fn number(self) -> isize {
+        self.0
+    }
+}
+
+impl From<isize> for Axis {
+    fn from(axis: isize) -> Self {
+        Self(axis)
+    }
+}
+
+impl From<usize> for Axis {
+    fn from(axis: usize) -> Self {
+        // No shape has so many axes, so a number that does not fit stays out of range.
+        Self(isize::try_from(axis).unwrap_or(isize::MAX))
+    }
+}
+
+impl From<i32> for Axis {
+    fn from(axis: i32) -> Self {
+        Self(isize::try_from(axis).unwrap_or(isize::MAX))
+    }
+}
+
+/// The axes of a reduction: one (`1`, `-1`), several (`[0, 2]`, `&[0, 2]`, `vec![0, 2]`) or all (`..`), and whether they
+/// stay as axes of size 1.
 ///
 /// # Examples
 /// ```
@@ -14,6 +46,8 @@ use crate::shape::resolve_axis;
 /// assert_eq!(x.sum(1).shape()?, [2, 4]);
 /// assert_eq!(x.sum([0, -1]).shape()?, [3]);
 /// assert_eq!(x.sum(..).shape()?, [0_usize; 0]);
+/// let rank = x.shape()?.len();
+/// assert_eq!(x.sum(rank - 1).shape()?, [2, 3]);
 /// assert_eq!(x.max(Axes::keep(1)).shape()?, [2, 1, 4]);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
@@ -59,22 +93,45 @@ impl Axes {
     }
 }
 
-impl From<isize> for Axes {
-    fn from(axis: isize) -> Self {
-        Self::from([axis])
-    }
+macro_rules! single_axes {
+    ($($type:ty)*) => {$(
+        impl From<$type> for Axes {
+            fn from(axis: $type) -> Self {
+                Self::from([axis])
+            }
+        }
+    )*};
 }
+single_axes! { isize usize i32 Axis }
 
-impl<const N: usize> From<[isize; N]> for Axes {
-    fn from(axes: [isize; N]) -> Self {
+impl<A: Copy + Into<Axis>, const N: usize> From<[A; N]> for Axes {
+    fn from(axes: [A; N]) -> Self {
         Self::from(&axes[..])
     }
 }
 
-impl From<&[isize]> for Axes {
-    fn from(axes: &[isize]) -> Self {
+impl<A: Copy + Into<Axis>, const N: usize> From<&[A; N]> for Axes {
+    fn from(axes: &[A; N]) -> Self {
+        Self::from(&axes[..])
+    }
+}
+
+impl<A: Copy + Into<Axis>> From<Vec<A>> for Axes {
+    fn from(axes: Vec<A>) -> Self {
+        Self::from(&axes[..])
+    }
+}
+
+impl<A: Copy + Into<Axis>> From<&Vec<A>> for Axes {
+    fn from(axes: &Vec<A>) -> Self {
+        Self::from(&axes[..])
+    }
+}
+
+impl<A: Copy + Into<Axis>> From<&[A]> for Axes {
+    fn from(axes: &[A]) -> Self {
         Self {
-            which: Some(axes.to_vec()),
+            which: Some(axes.iter().map(|&axis| axis.into().number()).collect()),
             keep: false,
         }
     }

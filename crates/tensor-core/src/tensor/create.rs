@@ -83,6 +83,32 @@ impl Tensor {
             .composed("full", &[])
     }
 
+    /// A tensor of `shape` that holds zeros, or `false`, and takes no memory.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::{DType, Host, Tensor};
+    /// let x = Tensor::zeros(&[2, 3], DType::F32) + Tensor::ones(&[3], DType::F32);
+    /// assert_eq!(x.sum(..).item::<f32>(&Host::new())?, 6.0);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn zeros(shape: &[usize], dtype: DType) -> Self {
+        Self::constant(Scalar::zero(dtype))
+            .broadcast_to(shape)
+            .composed("zeros", &[])
+    }
+
+    /// A tensor of `shape` that holds ones, or `true`, and takes no memory.
+    #[track_caller]
+    #[must_use]
+    pub fn ones(shape: &[usize], dtype: DType) -> Self {
+        Self::constant(Scalar::F64(1.0).cast(dtype))
+            .broadcast_to(shape)
+            .composed("ones", &[])
+    }
+
     /// The positions `0, 1, …, len - 1` as `i32`; takes no memory.
     ///
     /// The error node of [`Error::TooLarge`] for more than 2^31 positions.

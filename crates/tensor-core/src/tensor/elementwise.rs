@@ -3,9 +3,16 @@
 //! Role: the methods and operators; what each computes, its NaN and its infinities stand in [`crate::op`]. `%` is
 //! [`Tensor::rem`], with the sign of the divisor as in Python and not as in Rust; `&`, `|`, `^` and `!` are [`Tensor::and`],
 //! [`Tensor::or`], [`Tensor::xor`] and [`Tensor::not`].
+//! A number on the right of an operator is an `f32`, `f64`, `i32`, `u32`, `usize` or `bool`, on the left an `f64` or `i32`:
+//! for an `lr` of `f32`, write `&x * lr`. With two types of floats on the left, Rust could not tell the type of the result
+//! of `1.0 - &x`, and `(1.0 - &x).ln()` would not compile. `x += &y` is `x = &x + &y`: tensors do not change, the variable
+//! does.
 //! Shapes: operands broadcast against each other by `NumPy`'s rules.
 
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
+    Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
+};
 
 use super::{Op, Operand, Tensor, or_error_node};
 use crate::dtype::DType;
@@ -277,7 +284,7 @@ macro_rules! number_choices {
         }
     )*};
 }
-number_choices! { f32 f64 i32 u32 bool }
+number_choices! { f32 f64 i32 u32 usize bool }
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $method:ident $op:ident;)*) => {
@@ -391,7 +398,13 @@ compare_methods! {
 }
 
 macro_rules! operators {
-    ($($trait:ident $method:ident $op:ident $numbers:tt;)*) => {$(
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident $op:ident $numbers:tt;)*) => {$(
+        impl<O: Operand> $assign<O> for Tensor {
+            #[track_caller]
+            fn $assign_method(&mut self, other: O) {
+                *self = self.binary(Binary::$op, other);
+            }
+        }
         impl<O: Operand> $trait<O> for &Tensor {
             type Output = Tensor;
             #[track_caller]
@@ -428,14 +441,14 @@ macro_rules! operators {
 }
 // Numbers on the left: one type each for literals with and without a point, so that `1.0 - &x` needs no annotation.
 operators! {
-    Add add Add [f64 i32];
-    Sub sub Sub [f64 i32];
-    Mul mul Mul [f64 i32];
-    Div div Div [f64 i32];
-    Rem rem Rem [f64 i32];
-    BitAnd bitand And [i32 bool];
-    BitOr bitor Or [i32 bool];
-    BitXor bitxor Xor [i32 bool];
+    Add add AddAssign add_assign Add [f64 i32];
+    Sub sub SubAssign sub_assign Sub [f64 i32];
+    Mul mul MulAssign mul_assign Mul [f64 i32];
+    Div div DivAssign div_assign Div [f64 i32];
+    Rem rem RemAssign rem_assign Rem [f64 i32];
+    BitAnd bitand BitAndAssign bitand_assign And [i32 bool];
+    BitOr bitor BitOrAssign bitor_assign Or [i32 bool];
+    BitXor bitxor BitXorAssign bitxor_assign Xor [i32 bool];
 }
 
 macro_rules! prefix_operators {

@@ -1,5 +1,6 @@
 //! Computing tensors.
 
+use std::borrow::Borrow;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -11,6 +12,69 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::exec::{self, Executor, HostStorage, Storage};
 use crate::plan::Plan;
+
+/// Tensors that are [realized together](Tensor::realize_all): an array, a slice or a vector of tensors or references.
+pub trait TensorList {
+    /// An array for an array, else a vector.
+    type Realized;
+
+    /// The tensors, in order.
+    fn tensors(&self) -> Vec<&Tensor>;
+
+    /// The result for as many tensors in memory.
+    fn realized(tensors: Vec<Tensor>) -> Self::Realized;
+}
+
+impl<T: Borrow<Tensor>, const N: usize> TensorList for [T; N] {
+    type Realized = [Tensor; N];
+
+    fn tensors(&self) -> Vec<&Tensor> {
+        self.iter().map(Borrow::borrow).collect()
+    }
+
+    fn realized(tensors: Vec<Tensor>) -> Self::Realized {
+        match tensors.try_into() {
+            Ok(tensors) => tensors,
+            Err(_) => unreachable!("there are as many results as tensors"),
+        }
+    }
+}
+
+impl<T: Borrow<Tensor>, const N: usize> TensorList for &[T; N] {
+    type Realized = [Tensor; N];
+
+    fn tensors(&self) -> Vec<&Tensor> {
+        (**self).tensors()
+    }
+
+    fn realized(tensors: Vec<Tensor>) -> Self::Realized {
+        <[T; N]>::realized(tensors)
+    }
+}
+
+impl<T: Borrow<Tensor>> TensorList for &[T] {
+    type Realized = Vec<Tensor>;
+
+    fn tensors(&self) -> Vec<&Tensor> {
+        self.iter().map(Borrow::borrow).collect()
+    }
+
+    fn realized(tensors: Vec<Tensor>) -> Self::Realized {
+        tensors
+    }
+}
+
+impl<T: Borrow<Tensor>> TensorList for &Vec<T> {
+    type Realized = Vec<Tensor>;
+
+    fn tensors(&self) -> Vec<&Tensor> {
+        self.iter().map(Borrow::borrow).collect()
+    }
+
+    fn realized(tensors: Vec<Tensor>) -> Self::Realized {
+        tensors
+    }
+}
 
 impl Tensor {
     /// Computes the tensor and gives its elements as an array.
@@ -52,21 +116,59 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Computes several tensors together; what they share is computed once.
+    /// Computes several tensors together, and computes shared parts once: a loss and its gradients, say, for which there is
+    /// [`value_and_grad`](crate::value_and_grad) too.
+    ///
+    /// Takes an array, a slice or a vector, of tensors or of references to them, and returns an array for an array and a
+    /// vector otherwise.
     ///
     /// # Errors
     /// As [`eval`](Tensor::eval).
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// let host = Host::new();
+    /// let x = Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+    /// let [sum, squares] = Tensor::realize_all([&x.sum(..), &x.square()], &host)?;
+    /// let powers: Vec<Tensor> = (0..4).map(|n| x.pow(n)).collect();
+    /// let powers = Tensor::realize_all(&powers, &host)?;
+    /// assert_eq!(powers[2].to_host::<f32>()?, squares.to_host::<f32>()?);
+    /// assert_eq!(sum.item::<f32>(&host)?, 6.0);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
     #[track_caller]
-    pub fn realize_all<const N: usize>(
-        tensors: [&Self; N],
-        executor: &dyn Executor,
-    ) -> Result<[Self; N]> {
+    pub fn realize_all<L: TensorList>(tensors: L, executor: &dyn Executor) -> Result<L::Realized> {
         let line = Location::caller();
-        let results = Self::realized(&tensors, executor).map_err(|error| error.at(line))?;
-        match results.try_into() {
-            Ok(results) => Ok(results),
-            Err(_) => unreachable!("there are as many results as tensors"),
-        }
+        let results = Self::realized(&tensors.tensors(), executor);
+        results.map(L::realized).map_err(|error| error.at(line))
+    }
+
+    /// Computes a tensor of one element, of any rank, and returns the element.
+    ///
+    /// # Errors
+    /// [`Error::NotAScalar`] if there is not exactly one element; else as [`eval`](Tensor::eval).
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::{Host, Tensor};
+    /// let x = Tensor::from_vec(&[2], vec![3.0_f32, 4.0]);
+    /// assert_eq!(x.square().sum(..).sqrt().item::<f32>(&Host::new())?, 5.0);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn item<T: Element>(&self, executor: &dyn Executor) -> Result<T> {
+        let op = "item";
+        self.expect::<T>(op)?;
+        let elements = match self.shape()? {
+            shape if shape.iter().product::<usize>() == 1 => self.eval::<T>(executor)?,
+            _ => ArrayD::default(IxDyn(&[0])),
+        };
+        let line = Location::caller();
+        let shape = self.node().shape.clone();
+        let missing = || Error::NotAScalar { op, shape }.at(line);
+        elements.first().copied().ok_or_else(missing)
     }
 
     /// [`realize_all`](Tensor::realize_all) of a list. An error that no operation is to blame for has no line.

@@ -1,7 +1,7 @@
 //! Reading a tensor at positions that another tensor holds.
 
 use super::views::coordinates;
-use super::{Op, Tensor, or_error_node};
+use super::{Axis, Op, Tensor, or_error_node};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
 use crate::shape::{check_rank, element_count, resolve_axis};
@@ -25,7 +25,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     #[must_use]
-    pub fn gather(&self, index: &Self, axis: isize) -> Self {
+    pub fn gather(&self, index: &Self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         or_error_node!(self.gathered("gather", index, axis, |shape, at| {
             let n_index = index.0.shape.len();
             let out = [&shape[..at], &index.0.shape, &shape[at + 1..]].concat();
@@ -57,7 +58,8 @@ impl Tensor {
     /// A position outside the axis is found as by [`gather`](Tensor::gather).
     #[track_caller]
     #[must_use]
-    pub fn take_along_axis(&self, index: &Self, axis: isize) -> Self {
+    pub fn take_along_axis(&self, index: &Self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         or_error_node!(self.gathered("take_along_axis", index, axis, |shape, at| {
             let op = "take_along_axis";
             if index.0.shape.len() != shape.len() {

@@ -27,6 +27,29 @@ impl Operand for &Tensor {
     }
 }
 
+/// A count or a size. Floats round it, integers must hold it.
+impl Operand for usize {
+    #[track_caller]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "floats round numbers, as all numbers here"
+    )]
+    fn operand(self, op: &'static str, dtype: DType) -> Tensor {
+        let fits = match dtype {
+            DType::F32 | DType::F64 => true,
+            DType::I32 => i32::try_from(self).is_ok(),
+            DType::U32 => u32::try_from(self).is_ok(),
+            DType::Bool | DType::F16 => false,
+        };
+        if fits {
+            Tensor::constant(Scalar::F64(self as f64).cast(dtype))
+        } else {
+            let value = self.to_string();
+            Tensor::error(Error::Unrepresentable { op, value, dtype })
+        }
+    }
+}
+
 macro_rules! numbers {
     ($($type:ty, $fits:expr;)*) => {$(
         impl Operand for $type {

@@ -5,7 +5,7 @@
 //! Accuracy: the order of a sum is fixed by the step that it belongs to, never by the number of threads; the
 //! reference executor adds floats in f64.
 
-use super::{Axes, Op, Tensor, or_error_node};
+use super::{Axes, Axis, Op, Tensor, or_error_node};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::op::Reduce;
@@ -163,7 +163,8 @@ impl Tensor {
     /// The error node of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
     #[must_use]
-    pub fn argmax(&self, axis: isize) -> Self {
+    pub fn argmax(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         self.position_of(Reduce::Max, "argmax", axis)
     }
 
@@ -172,7 +173,8 @@ impl Tensor {
     /// The error node of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
     #[must_use]
-    pub fn argmin(&self, axis: isize) -> Self {
+    pub fn argmin(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         self.position_of(Reduce::Min, "argmin", axis)
     }
 
@@ -201,9 +203,31 @@ impl Tensor {
     /// it never overflows.
     #[track_caller]
     #[must_use]
-    pub fn softmax(&self, axis: isize) -> Self {
+    pub fn softmax(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into();
         let exp = (self - self.max(Axes::keep(axis))).exp();
         (&exp / exp.sum(Axes::keep(axis))).composed("softmax", &[self])
+    }
+
+    /// The logarithm of [`softmax`](Tensor::softmax) along `axis`, of a float tensor: `x - max - ln(sum(exp(x - max)))`.
+    /// Finite where the softmax underflows to 0. The gradient is `g - softmax * sum(g)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::ndarray::array;
+    /// use tensor_core::{Host, Tensor};
+    /// let x = Tensor::from_array(array![0.0_f64, 1e4]);
+    /// assert_eq!(x.log_softmax(0).eval::<f64>(&Host::new())?, array![-1e4, 0.0].into_dyn());
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn log_softmax(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into();
+        // The shift cancels out of the result, so its derivative need not be computed.
+        let shifted = self - self.max(Axes::keep(axis)).stop_gradient();
+        let sum = shifted.exp().sum(Axes::keep(axis));
+        (&shifted - sum.ln()).composed("log_softmax", &[self])
     }
 }
 

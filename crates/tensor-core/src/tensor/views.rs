@@ -4,8 +4,7 @@
 //! Method: [`View`] knows `NumPy`'s rules. Applied to the coordinates of each source axis (the view with stride 1
 //! along that axis and 0 along the others) it gives the affine map by which the source is read.
 
-use super::{Op, Operand, Tensor, or_error_node};
-use crate::dtype::Scalar;
+use super::{Axis, Op, Operand, Tensor, or_error_node};
 use crate::error::{Error, Result};
 use crate::ir::IndexMap;
 use crate::shape::{check_rank, element_count, resolve_axis};
@@ -77,8 +76,34 @@ impl Tensor {
     /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this tensor.
     #[track_caller]
     #[must_use]
-    pub fn permute(&self, axes: &[isize]) -> Self {
-        self.viewed("permute", |view| view.permute(axes))
+    pub fn permute<A: Copy + Into<Axis>>(&self, axes: &[A]) -> Self {
+        let axes: Vec<isize> = axes.iter().map(|&axis| axis.into().number()).collect();
+        self.viewed("permute", |view| view.permute(&axes))
+    }
+
+    /// Exchanges two axes.
+    ///
+    /// The error node of [`Error::AxisOutOfRange`] if there is no such axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::{DType, Tensor};
+    /// let keys = Tensor::zeros(&[8, 4, 100, 64], DType::F32);
+    /// assert_eq!(keys.swap_axes(-1, -2).shape()?, [8, 4, 64, 100]);
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn swap_axes(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Self {
+        let op = "swap_axes";
+        let (a, b) = (a.into().number(), b.into().number());
+        self.viewed(op, |view| {
+            let shape = view.shape();
+            let (a, b) = (resolve_axis(op, a, shape)?, resolve_axis(op, b, shape)?);
+            let mut order: Vec<isize> = (0..shape.len()).map(usize::cast_signed).collect();
+            order.swap(a, b);
+            view.permute(&order)
+        })
     }
 
     /// Reverses the order of all axes; on a matrix this is the transpose.
@@ -91,14 +116,16 @@ impl Tensor {
     /// Inserts an axis of size 1 so that it becomes axis `axis` of the result; -1 appends.
     #[track_caller]
     #[must_use]
-    pub fn expand_dims(&self, axis: isize) -> Self {
+    pub fn expand_dims(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         self.viewed("expand_dims", |view| view.expand_dims(axis))
     }
 
     /// Removes an axis of size 1.
     #[track_caller]
     #[must_use]
-    pub fn squeeze(&self, axis: isize) -> Self {
+    pub fn squeeze(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         self.viewed("squeeze", |view| view.squeeze(axis))
     }
 
@@ -209,19 +236,21 @@ impl Tensor {
     /// let backwards = Slice { start: Some(100), stop: Some(1), step: -3 };
     /// assert_eq!(x.slice(0, backwards).eval::<i32>(&Host::new())?, array![7, 4].into_dyn());
     /// assert_eq!(x.slice(0, -3..).eval::<i32>(&Host::new())?, array![5, 6, 7].into_dyn());
+    /// assert_eq!(x.slice(0, 1..=2).eval::<i32>(&Host::new())?, array![1, 2].into_dyn());
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     #[track_caller]
     #[must_use]
-    pub fn slice(&self, axis: isize, slice: impl Into<Slice>) -> Self {
-        let slice = slice.into();
+    pub fn slice(&self, axis: impl Into<Axis>, slice: impl Into<Slice>) -> Self {
+        let (axis, slice) = (axis.into().number(), slice.into());
         self.viewed("slice", |view| view.slice(axis, slice))
     }
 
     /// Reverses one axis.
     #[track_caller]
     #[must_use]
-    pub fn flip(&self, axis: isize) -> Self {
+    pub fn flip(&self, axis: impl Into<Axis>) -> Self {
+        let axis = axis.into().number();
         self.viewed("flip", |view| view.flip(axis))
     }
 
@@ -229,15 +258,22 @@ impl Tensor {
     /// one. They overlap, without a copy, if `step < size`: convolutions and moving averages.
     #[track_caller]
     #[must_use]
-    pub fn window(&self, axis: isize, size: usize, step: usize) -> Self {
+    pub fn window(&self, axis: impl Into<Axis>, size: usize, step: usize) -> Self {
+        let axis = axis.into().number();
         self.viewed("window", |view| view.window(axis, size, step))
     }
 
     /// Puts `before` and `after` elements of `fill` around one axis.
     #[track_caller]
     #[must_use]
-    pub fn pad(&self, axis: isize, before: usize, after: usize, fill: impl Operand) -> Self {
-        let op = "pad";
+    pub fn pad(
+        &self,
+        axis: impl Into<Axis>,
+        before: usize,
+        after: usize,
+        fill: impl Operand,
+    ) -> Self {
+        let (op, axis) = ("pad", axis.into().number());
         let fill = fill.operand(op, self.0.dtype);
         let padded = self.shape().and_then(|shape| {
             fill.check()?;
@@ -265,55 +301,6 @@ impl Tensor {
         }
         let op = Op::Pad { before, fill };
         Self::new(op, vec![self.clone()], shape, self.0.dtype)
-    }
-
-    /// Joins tensors of one type end to end along an axis; all other sizes must agree.
-    ///
-    /// Up to eight pieces are one choice by position, without a copy of its own. More are joined in groups, and the groups
-    /// again, so that `n` pieces cost each element `O(log n)` choices and copies. The error node of
-    /// [`Error::ConcatMismatch`] if sizes do not agree, or if there is nothing to join.
-    #[track_caller]
-    #[must_use]
-    pub fn concat(tensors: &[&Self], axis: isize) -> Self {
-        /// The most pieces that an element is chosen from at once.
-        const FAN_IN: usize = 8;
-        let at = or_error_node!(concat_axis("concat", tensors, axis));
-        let mut pieces: Vec<Self> = tensors.iter().map(|&tensor| tensor.clone()).collect();
-        while pieces.len() > FAN_IN {
-            let mut groups = Vec::with_capacity(pieces.len().div_ceil(FAN_IN));
-            for group in pieces.chunks(FAN_IN) {
-                groups.push(joined(group, at));
-            }
-            pieces = groups;
-        }
-        joined(&pieces, at)
-    }
-
-    /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the result.
-    ///
-    /// The error node of [`Error::ConcatMismatch`] if shapes differ, or if there is nothing to join.
-    #[track_caller]
-    #[must_use]
-    pub fn stack(tensors: &[&Self], axis: isize) -> Self {
-        let op = "stack";
-        for tensor in tensors {
-            or_error_node!(tensor.check());
-        }
-        // Said here, of the shapes that the caller knows.
-        if tensors
-            .iter()
-            .any(|tensor| tensor.0.shape != tensors[0].0.shape)
-        {
-            let shapes = tensors.iter().map(|tensor| tensor.0.shape.clone());
-            return Self::error(Error::ConcatMismatch {
-                op,
-                axis,
-                shapes: shapes.collect(),
-            });
-        }
-        let expand = |tensor: &&Self| tensor.expand_dims(axis);
-        let expanded: Vec<Self> = Self::by_caller(|| tensors.iter().map(expand).collect());
-        Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
     }
 }
 
@@ -343,82 +330,4 @@ fn is_identity(rows: &[IndexMap]) -> bool {
             && row.strides.len() == rows.len()
             && row.strides.iter().enumerate().all(own)
     })
-}
-
-/// A few tensors end to end: each element is chosen by its position.
-#[track_caller]
-fn joined(pieces: &[Tensor], axis: usize) -> Tensor {
-    let total = pieces.iter().map(|piece| piece.0.shape[axis]).sum();
-    let mut joined = placed(&pieces[0], axis, 0, total);
-    let mut before = pieces[0].0.shape[axis];
-    for piece in pieces[1..].iter().filter(|piece| piece.0.shape[axis] > 0) {
-        let placed = placed(piece, axis, before, total);
-        joined = position_below(&joined, axis, before).select(joined, placed);
-        before += piece.0.shape[axis];
-    }
-    joined
-}
-
-/// A tensor with zeros around it on `axis`: `before` come first, and there are `total` elements.
-#[track_caller]
-fn placed(tensor: &Tensor, axis: usize, before: usize, total: usize) -> Tensor {
-    let after = total - before - tensor.0.shape[axis];
-    let zero = Tensor::constant(Scalar::zero(tensor.0.dtype));
-    tensor.pad(axis.cast_signed(), before, after, zero)
-}
-
-/// Whether the position on `axis` is below `bound`, in the shape of `like`.
-#[track_caller]
-fn position_below(like: &Tensor, axis: usize, bound: usize) -> Tensor {
-    let shape = &like.0.shape;
-    let mut line = vec![1; shape.len()];
-    line[axis] = shape[axis];
-    let bound = u32::try_from(bound).unwrap_or(u32::MAX);
-    let index = Tensor::index("concat", shape[axis], 1 << 32);
-    index.lt(bound).reshape(&line).broadcast_to(shape)
-}
-
-fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usize> {
-    let shapes = || {
-        tensors
-            .iter()
-            .map(|tensor| tensor.0.shape.clone())
-            .collect()
-    };
-    let mismatch = || Error::ConcatMismatch {
-        op,
-        axis,
-        shapes: shapes(),
-    };
-    let first = tensors.first().ok_or_else(mismatch)?;
-    let at = resolve_axis(op, axis, first.shape()?)?;
-    let mut total: usize = 0;
-    for tensor in tensors {
-        let shape = tensor.shape()?;
-        if tensor.0.dtype != first.0.dtype {
-            return Err(Error::DTypeMismatch {
-                op,
-                left: first.0.dtype,
-                right: tensor.0.dtype,
-            });
-        }
-        let others_agree = shape.len() == first.0.shape.len()
-            && (0..shape.len()).all(|i| i == at || shape[i] == first.0.shape[i]);
-        if !others_agree {
-            return Err(mismatch());
-        }
-        total = total.saturating_add(shape[at]);
-    }
-    let mut out = first.0.shape.clone();
-    out[at] = total;
-    element_count(op, &out)?;
-    // Which tensor an element comes from is told by its position, a u32.
-    if total > 1 << 32 {
-        return Err(Error::TooLarge {
-            op,
-            shape: out,
-            element_bytes: first.0.dtype.bytes(),
-        });
-    }
-    Ok(at)
 }

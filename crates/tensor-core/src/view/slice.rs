@@ -1,12 +1,14 @@
 //! Slices of one axis with `NumPy`'s rules.
 
-use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 /// Which elements of an axis to keep: `start:stop:step`.
 ///
 /// Bounds below zero count from the end; then they are clamped to the axis. A missing bound is
-/// the end at which a walk in the direction of the step begins or finishes. Ranges convert into
-/// it with step 1.
+/// the end at which a walk in the direction of the step begins or finishes.
+///
+/// Ranges of `isize`, `usize` and `i32` convert into a slice with step 1. The last element of an inclusive range may be
+/// counted from the end, too: `..=-1` is the whole axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slice {
     /// The first element.
@@ -47,43 +49,83 @@ impl Slice {
     }
 }
 
-impl From<Range<isize>> for Slice {
-    fn from(range: Range<isize>) -> Self {
+impl Slice {
+    fn forwards(start: Option<isize>, stop: Option<isize>) -> Self {
         Self {
-            start: Some(range.start),
-            stop: Some(range.end),
+            start,
+            stop,
             step: 1,
         }
     }
 }
 
-impl From<RangeFrom<isize>> for Slice {
-    fn from(range: RangeFrom<isize>) -> Self {
-        Self {
-            start: Some(range.start),
-            stop: None,
-            step: 1,
-        }
+/// The bound before which a walk stops that includes `last`. After the last element of the axis there is no number.
+fn after(last: isize) -> Option<isize> {
+    (last != -1).then(|| last.saturating_add(1))
+}
+
+/// A bound as an `isize`; the ends of the type are beyond every axis.
+trait Bound: Copy {
+    fn place(self) -> isize;
+}
+
+impl Bound for isize {
+    fn place(self) -> isize {
+        self
     }
 }
 
-impl From<RangeTo<isize>> for Slice {
-    fn from(range: RangeTo<isize>) -> Self {
-        Self {
-            start: None,
-            stop: Some(range.end),
-            step: 1,
-        }
+impl Bound for usize {
+    fn place(self) -> isize {
+        isize::try_from(self).unwrap_or(isize::MAX)
     }
 }
+
+impl Bound for i32 {
+    fn place(self) -> isize {
+        isize::try_from(self).unwrap_or(isize::MAX)
+    }
+}
+
+macro_rules! ranges {
+    ($($type:ty)*) => {$(
+        impl From<Range<$type>> for Slice {
+            fn from(range: Range<$type>) -> Self {
+                Self::forwards(Some(range.start.place()), Some(range.end.place()))
+            }
+        }
+
+        impl From<RangeInclusive<$type>> for Slice {
+            fn from(range: RangeInclusive<$type>) -> Self {
+                let (start, last) = range.into_inner();
+                Self::forwards(Some(start.place()), after(last.place()))
+            }
+        }
+
+        impl From<RangeFrom<$type>> for Slice {
+            fn from(range: RangeFrom<$type>) -> Self {
+                Self::forwards(Some(range.start.place()), None)
+            }
+        }
+
+        impl From<RangeTo<$type>> for Slice {
+            fn from(range: RangeTo<$type>) -> Self {
+                Self::forwards(None, Some(range.end.place()))
+            }
+        }
+
+        impl From<RangeToInclusive<$type>> for Slice {
+            fn from(range: RangeToInclusive<$type>) -> Self {
+                Self::forwards(None, after(range.end.place()))
+            }
+        }
+    )*};
+}
+ranges! { isize usize i32 }
 
 impl From<RangeFull> for Slice {
     fn from(_: RangeFull) -> Self {
-        Self {
-            start: None,
-            stop: None,
-            step: 1,
-        }
+        Self::forwards(None, None)
     }
 }
 
@@ -139,6 +181,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ranges_of_all_integers_keep_what_rust_keeps() {
+        let numbers: Vec<usize> = (0..7).collect();
+        let kept = |slice: Slice| {
+            let (first, count) = slice.resolve(numbers.len()).unwrap();
+            numbers[first..first + count].to_vec()
+        };
+        for first in 0..7_usize {
+            for last in 0..7_usize {
+                let expected = numbers.get(first..=last).unwrap_or_default();
+                let (a, b) = (first.cast_signed(), last.cast_signed());
+                assert_eq!(kept((first..=last).into()), expected);
+                assert_eq!(kept((a..=b).into()), expected);
+                assert_eq!(kept((a..=b - 7).into()), expected);
+                assert_eq!(kept((first..last + 1).into()), expected);
+            }
+            assert_eq!(kept((first..).into()), numbers[first..]);
+            assert_eq!(kept((..first).into()), numbers[..first]);
+            assert_eq!(kept((..=first).into()), numbers[..=first]);
+        }
+        assert_eq!(kept((1..=2).into()), [1, 2]);
+        assert_eq!(kept((..=-1).into()), numbers);
+        assert_eq!(kept((3..usize::MAX).into()), numbers[3..]);
+        assert_eq!(kept((3..=usize::MAX).into()), numbers[3..]);
+        assert_eq!(kept((usize::MAX..).into()), []);
     }
 
     #[test]

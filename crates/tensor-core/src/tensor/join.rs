@@ -1,0 +1,179 @@
+//! Joining tensors, and splitting them again.
+//!
+//! Method: a join chooses each element among padded pieces by its position; a split is a slice for each part.
+
+use super::{Axis, Tensor, or_error_node};
+use crate::dtype::Scalar;
+use crate::error::{Error, Result};
+use crate::shape::{element_count, resolve_axis};
+
+/// The most parts of one split: more would be a mistake, and exhaust memory.
+const MAX_PARTS: usize = 1 << 16;
+
+impl Tensor {
+    /// Joins tensors of one type end to end along an axis; all other sizes must agree.
+    ///
+    /// Up to eight pieces are one choice by position, without a copy of its own. More are joined in groups, and the groups
+    /// again, so that `n` pieces cost each element `O(log n)` choices and copies. The error node of
+    /// [`Error::ConcatMismatch`] if sizes do not agree, or if there is nothing to join.
+    #[track_caller]
+    #[must_use]
+    pub fn concat(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
+        /// The most pieces that an element is chosen from at once.
+        const FAN_IN: usize = 8;
+        let axis = axis.into().number();
+        let at = or_error_node!(concat_axis("concat", tensors, axis));
+        let mut pieces: Vec<Self> = tensors.iter().map(|&tensor| tensor.clone()).collect();
+        while pieces.len() > FAN_IN {
+            let mut groups = Vec::with_capacity(pieces.len().div_ceil(FAN_IN));
+            for group in pieces.chunks(FAN_IN) {
+                groups.push(joined(group, at));
+            }
+            pieces = groups;
+        }
+        joined(&pieces, at)
+    }
+
+    /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the result.
+    ///
+    /// The error node of [`Error::ConcatMismatch`] if shapes differ, or if there is nothing to join.
+    #[track_caller]
+    #[must_use]
+    pub fn stack(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
+        let (op, axis) = ("stack", axis.into().number());
+        for tensor in tensors {
+            or_error_node!(tensor.check());
+        }
+        // Said here, of the shapes that the caller knows.
+        if tensors
+            .iter()
+            .any(|tensor| tensor.0.shape != tensors[0].0.shape)
+        {
+            let shapes = tensors.iter().map(|tensor| tensor.0.shape.clone());
+            return Self::error(Error::ConcatMismatch {
+                op,
+                axis,
+                shapes: shapes.collect(),
+            });
+        }
+        let expand = |tensor: &&Self| tensor.expand_dims(axis);
+        let expanded: Vec<Self> = Self::by_caller(|| tensors.iter().map(expand).collect());
+        Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
+    }
+
+    /// Splits an axis into `n` parts of equal size, in order, as `numpy.split` does with a number. For other parts use
+    /// [`slice`](Tensor::slice). Nothing is copied.
+    ///
+    /// The error node of [`Error::UnevenSplit`] for each part, and at least one, if the size of the axis is no multiple of
+    /// `n`, or `n` is 0 or above 65,536; of [`Error::AxisOutOfRange`] if there is no such axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use tensor_core::{DType, Tensor};
+    /// let qkv = Tensor::zeros(&[10, 3 * 64], DType::F32);
+    /// let [query, key, value] = &qkv.split(-1, 3)[..] else { unreachable!() };
+    /// assert_eq!(query.shape()?, [10, 64]);
+    /// # assert_eq!((key.shape()?, value.shape()?), (&[10, 64][..], &[10, 64][..]));
+    /// # Ok::<(), tensor_core::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn split(&self, axis: impl Into<Axis>, n: usize) -> Vec<Self> {
+        let (op, axis) = ("split", axis.into().number());
+        let size = self.shape().and_then(|shape| {
+            let size = shape[resolve_axis(op, axis, shape)?];
+            if size.checked_rem(n) == Some(0) && n <= MAX_PARTS {
+                return Ok(size / n);
+            }
+            Err(Error::UnevenSplit {
+                op,
+                axis,
+                shape: shape.to_vec(),
+                n,
+            })
+        });
+        let part = |number: usize| match &size {
+            Ok(size) => self.slice(axis, number * size..(number + 1) * size),
+            Err(error) => Self::error(error.clone()),
+        };
+        Self::by_caller(|| (0..n.clamp(1, MAX_PARTS)).map(part).collect())
+    }
+}
+
+/// A few tensors end to end: each element is chosen by its position.
+#[track_caller]
+fn joined(pieces: &[Tensor], axis: usize) -> Tensor {
+    let total = pieces.iter().map(|piece| piece.0.shape[axis]).sum();
+    let mut joined = placed(&pieces[0], axis, 0, total);
+    let mut before = pieces[0].0.shape[axis];
+    for piece in pieces[1..].iter().filter(|piece| piece.0.shape[axis] > 0) {
+        let placed = placed(piece, axis, before, total);
+        joined = position_below(&joined, axis, before).select(joined, placed);
+        before += piece.0.shape[axis];
+    }
+    joined
+}
+
+/// A tensor with zeros around it on `axis`: `before` come first, and there are `total` elements.
+#[track_caller]
+fn placed(tensor: &Tensor, axis: usize, before: usize, total: usize) -> Tensor {
+    let after = total - before - tensor.0.shape[axis];
+    let zero = Tensor::constant(Scalar::zero(tensor.0.dtype));
+    tensor.pad(axis.cast_signed(), before, after, zero)
+}
+
+/// Whether the position on `axis` is below `bound`, in the shape of `like`.
+#[track_caller]
+fn position_below(like: &Tensor, axis: usize, bound: usize) -> Tensor {
+    let shape = &like.0.shape;
+    let mut line = vec![1; shape.len()];
+    line[axis] = shape[axis];
+    let bound = u32::try_from(bound).unwrap_or(u32::MAX);
+    let index = Tensor::index("concat", shape[axis], 1 << 32);
+    index.lt(bound).reshape(&line).broadcast_to(shape)
+}
+
+fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usize> {
+    let shapes = || {
+        tensors
+            .iter()
+            .map(|tensor| tensor.0.shape.clone())
+            .collect()
+    };
+    let mismatch = || Error::ConcatMismatch {
+        op,
+        axis,
+        shapes: shapes(),
+    };
+    let first = tensors.first().ok_or_else(mismatch)?;
+    let at = resolve_axis(op, axis, first.shape()?)?;
+    let mut total: usize = 0;
+    for tensor in tensors {
+        let shape = tensor.shape()?;
+        if tensor.0.dtype != first.0.dtype {
+            return Err(Error::DTypeMismatch {
+                op,
+                left: first.0.dtype,
+                right: tensor.0.dtype,
+            });
+        }
+        let others_agree = shape.len() == first.0.shape.len()
+            && (0..shape.len()).all(|i| i == at || shape[i] == first.0.shape[i]);
+        if !others_agree {
+            return Err(mismatch());
+        }
+        total = total.saturating_add(shape[at]);
+    }
+    let mut out = first.0.shape.clone();
+    out[at] = total;
+    element_count(op, &out)?;
+    // Which tensor an element comes from is told by its position, a u32.
+    if total > 1 << 32 {
+        return Err(Error::TooLarge {
+            op,
+            shape: out,
+            element_bytes: first.0.dtype.bytes(),
+        });
+    }
+    Ok(at)
+}
