@@ -32,6 +32,11 @@ mod graph;
 mod guards;
 mod keep;
 mod lower;
+mod nodes;
+
+/// A map by hash. Keys are made by the user's own program, so nothing is gained by a hash that withstands attacks, and
+/// planning asks for several hashes a node.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
 
 /// What one operation may need, however low a target's caps are: a choice between three arrays.
 const LEAST_VALUES: usize = 4;
@@ -178,16 +183,18 @@ impl Plan {
         let target = &target.workable();
         let graph = Graph::of(tensors)?;
         let mut kept = BTreeSet::new();
-        for _ in 1..MAX_ROUNDS {
+        let mut n_rounds = 0;
+        let plan = loop {
+            n_rounds += 1;
             let mut draft = Draft::of(&graph, target, &kept);
-            draft.outputs();
+            let outputs = draft.outputs();
             let more = draft.worth_keeping();
-            if more.is_empty() {
-                break;
+            if more.is_empty() || n_rounds == MAX_ROUNDS {
+                break Self::finished(draft, outputs);
             }
+            drop(draft);
             kept.extend(more);
-        }
-        let plan = Self::finished(Draft::of(&graph, target, &kept));
+        };
         for buffer in plan.buffers.iter() {
             let (shape, element_bytes) = (&buffer.shape, buffer.dtype.bytes());
             if count_in_bytes(shape, element_bytes).is_none() {
@@ -205,8 +212,7 @@ impl Plan {
         Ok((plan, data.collect()))
     }
 
-    fn finished(mut draft: Draft<'_>) -> Self {
-        let outputs = draft.outputs();
+    fn finished(draft: Draft<'_>, outputs: Vec<BufferId>) -> Self {
         let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
         for output in &outputs {
             if buffers[output.0].kind == Kind::Temporary {

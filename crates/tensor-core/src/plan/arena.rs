@@ -7,8 +7,11 @@
 //! [`Value::Reduced`] above it folds come after them. Maps are trimmed of trailing zeros: so a value over an array
 //! is also a value over the loops of any nest that has the array's axes first, and the axes of a nest can grow.
 
-use std::collections::{HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
 
+use super::HashMap;
 use crate::dtype::{DType, Scalar};
 use crate::ir::{Guard, IndexMap, Value, ValueId};
 use crate::op::{Binary, Compare, Reduce, Unary};
@@ -21,6 +24,40 @@ pub(super) struct Arena {
     values: Vec<Value>,
     dtypes: Vec<DType>,
     ids: HashMap<Value, ValueId>,
+    last: RefCell<Reached>,
+}
+
+/// The values behind the root that was asked about last: one root is asked about several times in a row, and what a value
+/// is computed from never changes.
+#[derive(Default)]
+struct Reached {
+    root: Option<ValueId>,
+    all: Rc<[ValueId]>,
+    /// For each value the number of the walk that met it last.
+    met: Vec<usize>,
+    n_walks: usize,
+}
+
+impl Reached {
+    fn walk(&mut self, root: ValueId, values: &[Value]) {
+        self.n_walks += 1;
+        self.met.resize(values.len(), 0);
+        let mut all = vec![root];
+        self.met[root.0] = self.n_walks;
+        let mut next = 0;
+        while let Some(&id) = all.get(next) {
+            next += 1;
+            for operand in values[id.0].operands() {
+                let met = &mut self.met[operand.0];
+                if *met != self.n_walks {
+                    *met = self.n_walks;
+                    all.push(operand);
+                }
+            }
+        }
+        all.sort_unstable();
+        (self.root, self.all) = (Some(root), all.into());
+    }
 }
 
 impl Arena {
@@ -38,14 +75,15 @@ impl Arena {
             let used = map.strides.iter().rposition(|&stride| stride != 0);
             map.strides.truncate(used.map_or(0, |last| last + 1));
         }
-        if let Some(&id) = self.ids.get(&value) {
-            return id;
+        match self.ids.entry(value) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                let id = ValueId(self.values.len());
+                self.values.push(place.key().clone());
+                self.dtypes.push(dtype);
+                *place.insert(id)
+            }
         }
-        let id = ValueId(self.values.len());
-        self.values.push(value.clone());
-        self.dtypes.push(dtype);
-        self.ids.insert(value, id);
-        id
     }
 
     pub(super) fn constant(&mut self, scalar: Scalar) -> ValueId {
@@ -109,18 +147,35 @@ impl Arena {
 
     /// All values that `root` is computed from, itself included, operands first.
     pub(super) fn reachable(&self, root: ValueId) -> Vec<ValueId> {
-        let mut seen = HashSet::from([root]);
-        let mut open = vec![root];
-        while let Some(id) = open.pop() {
-            for operand in self.value(id).operands() {
-                if seen.insert(operand) {
-                    open.push(operand);
-                }
+        self.reached(root).to_vec()
+    }
+
+    /// The values of [`reachable`](Self::reachable), shared.
+    pub(super) fn reached(&self, root: ValueId) -> Rc<[ValueId]> {
+        let mut last = self.last.borrow_mut();
+        if last.root != Some(root) {
+            last.walk(root, &self.values);
+        }
+        Rc::clone(&last.all)
+    }
+
+    /// The buffers that `root` reads, each once.
+    pub(super) fn inputs_of(&self, root: ValueId) -> Vec<usize> {
+        let mut inputs = Vec::new();
+        for &id in &*self.reached(root) {
+            if let Value::Load { input, .. } | Value::Gather { input, .. } = self.value(id)
+                && !inputs.contains(input)
+            {
+                inputs.push(*input);
             }
         }
-        let mut all: Vec<ValueId> = seen.into_iter().collect();
-        all.sort_unstable();
-        all
+        inputs
+    }
+
+    /// Whether `root` holds a reduction.
+    pub(super) fn reduces(&self, root: ValueId) -> bool {
+        let is_reduction = |id: &ValueId| matches!(self.value(*id), Value::Reduced(..));
+        self.reached(root).iter().any(is_reduction)
     }
 
     /// The value that an operation gives, once its operands are known.
@@ -143,16 +198,17 @@ impl Arena {
         sizes: &[usize],
         f: impl Fn(&mut Value) -> Option<()>,
     ) -> Option<ValueId> {
-        let mut new: HashMap<ValueId, ValueId> = HashMap::new();
-        for id in self.reachable(root) {
+        let old = self.reached(root);
+        let mut new: Vec<ValueId> = Vec::with_capacity(old.len());
+        for &id in &*old {
             let mut value = self.value(id).clone();
-            value.map_operands(|operand| new[&operand]);
+            value.map_operands(|operand| new[place(&old, operand)]);
             f(&mut value)?;
             let dtype = self.dtype(id);
             let value = simply_guarded(value, dtype, sizes);
-            new.insert(id, self.folded(value, dtype));
+            new.push(self.folded(value, dtype));
         }
-        Some(new[&root])
+        new.last().copied()
     }
 
     /// The same computation with every index map changed by `f`, over loops of the sizes given; `None` if `f` fails
@@ -173,16 +229,19 @@ impl Arena {
 
     /// The same computation with one value in the place of another.
     pub(super) fn replaced(&mut self, root: ValueId, old: ValueId, new: ValueId) -> ValueId {
-        let mut known: HashMap<ValueId, ValueId> = HashMap::from([(old, new)]);
-        for id in self.reachable(root) {
-            if id != old {
-                let mut value = self.value(id).clone();
-                value.map_operands(|operand| known[&operand]);
-                let dtype = self.dtype(id);
-                known.insert(id, self.folded(value, dtype));
+        let values = self.reached(root);
+        let mut known: Vec<ValueId> = Vec::with_capacity(values.len());
+        for &id in &*values {
+            if id == old {
+                known.push(new);
+                continue;
             }
+            let mut value = self.value(id).clone();
+            value.map_operands(|operand| known[place(&values, operand)]);
+            let dtype = self.dtype(id);
+            known.push(self.folded(value, dtype));
         }
-        known[&root]
+        known.last().copied().unwrap_or(root)
     }
 
     /// The computation read through a view of the shape `to`: coordinate `a` of its array, of which there are
@@ -260,6 +319,14 @@ impl Arena {
         let inside = self.intern(inside, DType::Bool);
         let fill = self.constant(fill);
         self.select(inside, inner, fill)
+    }
+}
+
+/// The place of a value among those that a root is computed from, which are in order.
+fn place(values: &[ValueId], id: ValueId) -> usize {
+    match values.binary_search(&id) {
+        Ok(place) => place,
+        Err(_) => unreachable!("a value is listed with its operands"),
     }
 }
 

@@ -4,8 +4,7 @@
 //! the same inputs become one, so what is written twice is computed once. A second walk, readers first, counts how often
 //! the elements of each node will be wanted.
 
-use std::collections::HashMap;
-
+use super::HashMap;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{Node, Op, Tensor};
@@ -53,8 +52,8 @@ impl<'t> Graph<'t> {
             outputs: Vec::new(),
             demands: Vec::new(),
         };
-        let mut places: HashMap<usize, usize> = HashMap::new();
-        let mut known: HashMap<Key<'t>, usize> = HashMap::new();
+        let mut places: HashMap<usize, usize> = HashMap::default();
+        let mut known: HashMap<Key<'t>, usize> = HashMap::default();
         for &output in outputs {
             let mut path = vec![(output, false)];
             while let Some((tensor, inputs_done)) = path.pop() {

@@ -29,7 +29,7 @@ impl Draft<'_> {
     pub(super) fn cost(&self, lowered: &Lowered) -> Cost {
         let points = len(&lowered.reduce) as f64;
         let mut cost = Cost::default();
-        for id in self.arena.reachable(lowered.value) {
+        for &id in &*self.arena.reached(lowered.value) {
             let value = self.arena.value(id);
             cost.operations += value.cost() as f64 * points;
             if let Value::Load { .. } | Value::Gather { .. } = value {
@@ -71,7 +71,7 @@ impl Draft<'_> {
             while graph.is_view(seen) {
                 seen = graph.inputs[seen][0];
             }
-            if seen != factor && product.nodes.contains_key(&seen) && !self.grown[seen] {
+            if seen != factor && product.nodes.contains(seen) && !self.grown[seen] {
                 self.factors.insert(seen);
             }
         }
@@ -98,7 +98,7 @@ impl Draft<'_> {
         if self.graph.is_view(node) || self.is_plain(node) || demand.reads <= self.graph.len(node) {
             return false;
         }
-        let values = self.arena.reachable(self.lowered[node].value).len();
+        let values = self.arena.reached(self.lowered[node].value).len();
         let crowds = demand.views > 1 && demand.views * values > self.target.max_values;
         let is_dear = self.is_dear(node, demand.reads, demand.fetches);
         is_dear || (crowds && !self.grown[node])
@@ -106,12 +106,7 @@ impl Draft<'_> {
 
     /// Whether an array is larger than all the buffers that it is computed from; one that reads none is not.
     pub(super) fn outgrows(&self, value: ValueId, len: usize) -> bool {
-        let mut read = BTreeSet::new();
-        for id in self.arena.reachable(value) {
-            if let Value::Load { input, .. } | Value::Gather { input, .. } = self.arena.value(id) {
-                read.insert(*input);
-            }
-        }
+        let read = self.arena.inputs_of(value);
         let read_len: usize = read.iter().map(|&input| self.buffers[input].len()).sum();
         !read.is_empty() && len > read_len
     }

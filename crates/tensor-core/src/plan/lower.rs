@@ -10,12 +10,14 @@
 //! - a gather or a matrix product needs a plain array, or the computation outgrows the target's cap;
 //! - it would be computed again too often (`keep`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::HashMap;
 use super::arena::Arena;
 use super::emit;
 use super::graph::Graph;
 use super::keep::Cost;
+use super::nodes::Nodes;
 use super::{Buffer, BufferId, Kind, Origin, Step, Target};
 use crate::dtype::{DType, Scalar};
 use crate::ir::{IndexMap, Value, ValueId};
@@ -30,7 +32,7 @@ pub(super) struct Lowered {
     pub(super) value: ValueId,
     pub(super) reduce: Vec<usize>,
     /// The nodes it computes, and whether inside a reduction.
-    pub(super) nodes: BTreeMap<usize, bool>,
+    pub(super) nodes: Nodes,
 }
 
 /// A plan in the making.
@@ -67,12 +69,16 @@ impl<'g> Draft<'g> {
             buffers: Vec::new(),
             inputs: Vec::new(),
             steps: Vec::new(),
-            computed: HashMap::new(),
+            computed: HashMap::default(),
             evaluations: BTreeMap::new(),
             factors: BTreeSet::new(),
             costs: Vec::with_capacity(graph.nodes.len()),
             grown: Vec::with_capacity(graph.nodes.len()),
         };
+        let mut is_asked_for: Vec<bool> = vec![false; graph.nodes.len()];
+        for &node in graph.outputs.iter().chain(kept) {
+            is_asked_for[node] = true;
+        }
         for node in 0..graph.nodes.len() {
             let mut lowered = draft.lower(node);
             if !draft.fits(&lowered) {
@@ -85,8 +91,7 @@ impl<'g> Draft<'g> {
             let grown = draft.outgrows(lowered.value, len(draft.shape(node)));
             draft.grown.push(grown && lowered.reduce.is_empty());
             draft.lowered.push(lowered);
-            let is_asked_for = kept.contains(&node) || graph.outputs.contains(&node);
-            if is_asked_for || draft.is_read_too_often(node) {
+            if is_asked_for[node] || draft.is_read_too_often(node) {
                 draft.materialise(node);
             }
         }
@@ -188,9 +193,7 @@ impl<'g> Draft<'g> {
                     let value = self.arena.cast(this.dtype, source.value);
                     return Lowered { value, ..source };
                 }
-                let mut nodes: BTreeMap<usize, bool> =
-                    source.nodes.keys().map(|&inner| (inner, true)).collect();
-                nodes.insert(node, false);
+                let nodes = source.nodes.reduced(node);
                 Lowered {
                     value: self.arena.reduced(*op, source.value),
                     reduce: self.shape(inputs[0])[this.shape.len()..].to_vec(),
@@ -204,7 +207,7 @@ impl<'g> Draft<'g> {
         Lowered {
             value: make(&mut self.arena),
             reduce: Vec::new(),
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
         }
     }
 
@@ -234,21 +237,22 @@ impl<'g> Draft<'g> {
                 .collect();
             let value = make(&mut self.arena, &ids);
             let joined = self.joined(node, inputs, value);
+            if self.fits(&joined) {
+                return joined;
+            }
             // The largest goes first; a reduction before anything else, since its result is small.
             let size = |&&input: &&usize| {
                 let lowered = &self.lowered[input];
-                (
-                    !lowered.reduce.is_empty(),
-                    self.arena.reachable(lowered.value).len(),
-                )
+                let n_values = self.arena.reached(lowered.value).len();
+                (!lowered.reduce.is_empty(), n_values)
             };
             let largest = inputs
                 .iter()
                 .filter(|&&input| !self.is_plain(input))
                 .max_by_key(size);
             match largest {
-                Some(&input) if !self.fits(&joined) => self.materialise(input),
-                _ => return joined,
+                Some(&input) => self.materialise(input),
+                None => return joined,
             };
         }
     }
@@ -281,42 +285,30 @@ impl<'g> Draft<'g> {
 
     /// The computation of a node whose value was made from those of its inputs.
     fn joined(&self, node: usize, inputs: &[usize], value: ValueId) -> Lowered {
-        let reachable = self.arena.reachable(value);
-        if let [only] = reachable[..]
-            && matches!(self.arena.value(only), Value::Const(_))
-        {
+        if matches!(self.arena.value(value), Value::Const(_)) {
             return Lowered {
                 value,
                 reduce: Vec::new(),
-                nodes: BTreeMap::new(),
+                nodes: Nodes::default(),
             };
         }
-        let is_reduction = |id: &ValueId| matches!(self.arena.value(*id), Value::Reduced(..));
         let mut reduces = inputs
             .iter()
             .map(|&input| &self.lowered[input].reduce)
-            .filter(|_| reachable.iter().any(is_reduction));
-        let reduce = reduces
-            .find(|reduce| !reduce.is_empty())
-            .cloned()
-            .unwrap_or_default();
-        let mut nodes = BTreeMap::from([(node, false)]);
-        for &input in inputs {
-            for (&inner, &inside) in &self.lowered[input].nodes {
-                *nodes.entry(inner).or_default() |= inside;
-            }
-        }
+            .filter(|reduce| !reduce.is_empty());
+        let reduce = reduces.next().filter(|_| self.arena.reduces(value));
+        let reduce = reduce.cloned().unwrap_or_default();
+        let nodes = inputs.iter().map(|&input| &self.lowered[input].nodes);
         Lowered {
             value,
             reduce,
-            nodes,
+            nodes: Nodes::joined(nodes, node),
         }
     }
 
     /// A computation read through a view, which may see so little of it that nothing is reduced any more.
     fn viewed(&self, source: Lowered, value: ValueId) -> Lowered {
-        let is_reduction = |id: &ValueId| matches!(self.arena.value(*id), Value::Reduced(..));
-        let reduces = self.arena.reachable(value).iter().any(is_reduction);
+        let reduces = !source.reduce.is_empty() && self.arena.reduces(value);
         Lowered {
             value,
             reduce: if reduces { source.reduce } else { Vec::new() },
@@ -326,17 +318,10 @@ impl<'g> Draft<'g> {
 
     /// Whether a computation stays within the target's cap.
     fn fits(&self, lowered: &Lowered) -> bool {
-        let reachable = self.arena.reachable(lowered.value);
-        let mut read = BTreeSet::new();
-        for &id in &reachable {
-            if let Value::Load { input, .. } | Value::Gather { input, .. } = self.arena.value(id) {
-                read.insert(*input);
-            }
-        }
         let most = self.target.max_values;
-        reachable.len() <= most
+        self.arena.reached(lowered.value).len() <= most
             && lowered.nodes.len() <= most
-            && read.len() <= self.target.max_inputs
+            && self.arena.inputs_of(lowered.value).len() <= self.target.max_inputs
     }
 
     /// Whether a node is read from memory, or needs none.
@@ -392,8 +377,7 @@ impl<'g> Draft<'g> {
             stride,
             extent,
         };
-        let mut nodes = source.nodes;
-        nodes.insert(node, false);
+        let nodes = Nodes::joined([&source.nodes].into_iter(), node);
         Lowered {
             value: self.arena.intern(value, dtype),
             reduce: Vec::new(),
@@ -427,7 +411,7 @@ impl<'g> Draft<'g> {
         self.computed.insert(key, buffer);
         let outputs = len(shape) as f64;
         let points = outputs * lowered.reduce.iter().product::<usize>() as f64;
-        for (&node, &inside) in &lowered.nodes {
+        for (&node, &inside) in lowered.nodes.iter() {
             *self.evaluations.entry(node).or_default() += if inside { points } else { outputs };
         }
         buffer
