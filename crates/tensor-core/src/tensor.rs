@@ -370,7 +370,7 @@ mod tests {
     fn a_chain_of_a_hundred_thousand_nodes_is_dropped_without_recursion() {
         let mut x = Tensor::scalar(1.0_f32);
         for _ in 0..100_000 {
-            x = x + 1.0;
+            x += 1.0;
         }
         drop(x);
     }

@@ -33,8 +33,9 @@ fn axes_are_integers_of_any_type_alone_or_in_any_list() {
     }
     let expected = x.sum([0, -1]);
     let (slice, vector): (&[usize], Vec<isize>) = (&[0, 2], vec![0, 2]);
+    let pair = &[0, 2];
     for sum in [
-        x.sum(&[0, 2]),
+        x.sum(pair),
         x.sum(vec![0, 2]),
         x.sum(&vector),
         x.sum(slice),

@@ -2,10 +2,6 @@
 //!
 //! Method: random operations with axes and sizes up to the ends of their types, on shapes far beyond any memory. Nothing is
 //! computed; a gradient that is built must have the shape of its tensor.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
 
 use proptest::prelude::*;
 use tensor_core::view::Slice;

@@ -156,8 +156,8 @@ impl Adam {
         let step = step.cast(parameter.node().dtype);
         let (mut gradient, mut parameter) = (gradient.clone(), parameter.clone());
         match self.decay {
-            Decay::Coupled(decay) if decay > 0.0 => gradient = gradient + &parameter * decay,
-            Decay::Decoupled(decay) => parameter = parameter * (1.0 - self.rate * decay),
+            Decay::Coupled(decay) if decay > 0.0 => gradient += &parameter * decay,
+            Decay::Decoupled(decay) => parameter *= 1.0 - self.rate * decay,
             Decay::Coupled(_) => {}
         }
         let first = moments[0] * beta1 + &gradient * (1.0 - beta1);

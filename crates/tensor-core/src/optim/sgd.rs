@@ -103,7 +103,7 @@ impl Sgd {
     ) -> (Tensor, Option<Tensor>) {
         let mut gradient = gradient.clone();
         if self.weight_decay > 0.0 {
-            gradient = gradient + parameter * self.weight_decay;
+            gradient += parameter * self.weight_decay;
         }
         let velocity = velocity.map(|velocity| velocity * self.momentum + &gradient);
         let direction = match &velocity {

@@ -79,7 +79,7 @@ impl<'g> Draft<'g> {
         for &node in graph.outputs.iter().chain(kept) {
             is_asked_for[node] = true;
         }
-        for node in 0..graph.nodes.len() {
+        for (node, is_asked_for) in is_asked_for.into_iter().enumerate() {
             let mut lowered = draft.lower(node);
             if !draft.fits(&lowered) {
                 for &input in &graph.inputs[node] {
@@ -91,7 +91,7 @@ impl<'g> Draft<'g> {
             let grown = draft.outgrows(lowered.value, len(draft.shape(node)));
             draft.grown.push(grown && lowered.reduce.is_empty());
             draft.lowered.push(lowered);
-            if is_asked_for[node] || draft.is_read_too_often(node) {
+            if is_asked_for || draft.is_read_too_often(node) {
                 draft.materialise(node);
             }
         }

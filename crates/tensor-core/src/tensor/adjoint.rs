@@ -303,7 +303,7 @@ impl<'a> Undone<'a> {
                 line[place] = self.tensor.shape()?[place];
                 let steps = Tensor::index("grad", line[place], 1 << 32).cast(DType::I32);
                 let stride = Tensor::constant(offset_of(row.strides[axis]));
-                coordinate = coordinate + (steps * stride).reshape(&line);
+                coordinate += (steps * stride).reshape(&line);
             }
             let places = Tensor::index("grad", self.to[*source], 1 << 32).cast(DType::I32);
             let agree = coordinate.expand_dims(-1).eq(places);

@@ -51,7 +51,7 @@ impl Tensor {
     #[must_use]
     pub fn tril(&self, k: isize) -> Self {
         let op = "tril";
-        let distance = or_error_node!(Self::by_caller(|| self.from_diagonal(op)));
+        let distance = or_error_node!(Self::by_caller(|| self.diagonal_distance(op)));
         let kept = Self::compared(Compare::Le, distance, diagonal(k));
         self.only_where(&kept).composed(op, &[self])
     }
@@ -62,13 +62,13 @@ impl Tensor {
     #[must_use]
     pub fn triu(&self, k: isize) -> Self {
         let op = "triu";
-        let distance = or_error_node!(Self::by_caller(|| self.from_diagonal(op)));
+        let distance = or_error_node!(Self::by_caller(|| self.diagonal_distance(op)));
         let kept = Self::compared(Compare::Le, diagonal(k), distance);
         self.only_where(&kept).composed(op, &[self])
     }
 
     /// How far each element of a matrix is to the right of the main diagonal, as `i32`.
-    fn from_diagonal(&self, op: &'static str) -> Result<Self> {
+    fn diagonal_distance(&self, op: &'static str) -> Result<Self> {
         let shape = self.shape()?;
         let row = Self::index(op, shape[resolve_axis(op, -2, shape)?], MAX_SIDE);
         let column = Self::index(op, shape[resolve_axis(op, -1, shape)?], MAX_SIDE);
