@@ -1,0 +1,270 @@
+//! The line on which two distributions live, cut into pieces on which an integrand is smooth.
+//!
+//! Role: the choice of the variable of integration on each piece ([`Chart`]), and what a node of the quadrature is in terms
+//! of `x` ([`Place`]). Knows nothing of densities.
+//! Method: landmarks of both distributions and the finite ends of their supports cut the line. Next to an end, and wherever
+//! a piece is far longer than its distance from an end, the variable is the logarithm of that distance: densities like
+//! `u^a` become exponentials, whatever `a > -1` is. `x` itself resolves distances from an end to about an epsilon of the
+//! end, so the logarithm stops at [`Edge::delta`], and below it a place has a distance but no `x` of its own.
+
+use super::span::Span;
+
+/// The least distance from an end at which `x` is used, relative to the size of the end and to the nearest landmark.
+const RESOLUTION: f64 = 1.0 / (1_u64 << 46) as f64;
+/// Landmarks nearer to an end than this multiple of that distance are left out: a fit needs three points below them.
+const FITTED: f64 = 8192.0;
+/// Smaller distances have too few digits.
+const SMALLEST: f64 = 1e-300;
+/// A piece is measured by the logarithm of its distance from an end if that changes by more than this factor.
+const RATIO: f64 = 2.0;
+
+/// One side of a finite end of a support.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edge {
+    pub(super) end: f64,
+    /// 1 for the side above the end, -1 for the side below.
+    pub(super) side: f64,
+    /// The least distance from the end that has an `x`.
+    pub(super) delta: f64,
+}
+
+/// The variable `t` of a piece.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Chart {
+    /// `x = t`.
+    Direct,
+    /// `x = from + scale t/(1 - t)`, up to an infinite end at `t = 1`.
+    Far { from: f64, scale: f64 },
+    /// `x = end + side exp(t)`.
+    Near { edge: usize },
+    /// `|x - end| = delta exp(-t/(1 - t))`, down to the end at `t = 1`.
+    Below { edge: usize },
+}
+
+/// A range of the variable of a chart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) chart: Chart,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// A node of an integral.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// A number.
+    At {
+        x: f64,
+        /// The change of `x` with the variable.
+        stretch: f64,
+        /// Next to an edge, that edge and the logarithm of the ratio of the intended distance from it to that of `x`.
+        near: Option<(usize, f64)>,
+    },
+    /// A point too near to an end for a number.
+    Below {
+        edge: usize,
+        end: f64,
+        side: f64,
+        /// The logarithm of the edge's `delta`.
+        ln_delta: f64,
+        /// The distance from the end is `delta exp(-depth)`.
+        depth: f64,
+        /// The change of `depth` with the variable.
+        stretch: f64,
+    },
+}
+
+/// The pieces of a line.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) edges: Vec<Edge>,
+    /// Ascending finite points, ends of supports among them.
+    pub(super) landmarks: Vec<f64>,
+    /// The pieces between landmarks.
+    pub(super) pieces: Vec<Piece>,
+    /// The pieces beyond them, up to infinite ends.
+    pub(super) tails: Vec<Piece>,
+}
+
+impl Line {
+    /// Cuts the line of two distributions; `width` is that of the bulk of both.
+    pub(super) fn cut(spans: &[Span; 2], width: f64) -> Self {
+        let mut ends: Vec<f64> = spans.iter().flat_map(|span| span.ends).collect();
+        ends.retain(|end| end.is_finite());
+        sort(&mut ends);
+        let mut landmarks: Vec<f64> = spans
+            .iter()
+            .flat_map(|span| &span.points)
+            .copied()
+            .collect();
+        landmarks.extend(
+            ends.windows(2)
+                .map(|pair| pair[0] + 0.5 * (pair[1] - pair[0])),
+        );
+        // An end is the landmark for all points that its fit needs.
+        landmarks.retain(|x| {
+            let least = |end: &f64| FITTED * (RESOLUTION * end.abs()).max(SMALLEST);
+            ends.iter().all(|end| (x - end).abs() > least(end))
+        });
+        landmarks.extend(&ends);
+        sort(&mut landmarks);
+        let mut line = Self {
+            edges: Vec::new(),
+            pieces: Vec::new(),
+            tails: tails(spans, &landmarks, width),
+            landmarks,
+        };
+        for at in 1..line.landmarks.len() {
+            line.add(&ends, line.landmarks[at - 1], line.landmarks[at]);
+        }
+        line
+    }
+
+    /// Adds the pieces between two landmarks.
+    fn add(&mut self, ends: &[f64], low: f64, high: f64) {
+        let below = ends.iter().rev().find(|end| **end <= low);
+        let above = ends.iter().find(|end| **end >= high);
+        let by_below = below.map_or(0.0, |end| (high - end) / (low - end));
+        let by_above = above.map_or(0.0, |end| (end - low) / (end - high));
+        let (end, side, ratio) = if by_below >= by_above {
+            (below, 1.0, by_below)
+        } else {
+            (above, -1.0, by_above)
+        };
+        let Some(&end) = end.filter(|_| ratio > RATIO) else {
+            self.pieces.push(Piece {
+                chart: Chart::Direct,
+                low,
+                high,
+            });
+            return;
+        };
+        let mut distances = [(low - end).abs(), (high - end).abs()];
+        distances.sort_by(f64::total_cmp);
+        let is_known = |edge: &Edge| edge.end == end && edge.side == side;
+        let edge = self.edges.iter().position(is_known).unwrap_or_else(|| {
+            // Pieces above an end come nearest first, those below it last: its own landmark decides.
+            let nearest = self.nearest(end, side);
+            self.edges.push(Edge {
+                end,
+                side,
+                delta: (RESOLUTION * end.abs().max(nearest)).max(SMALLEST),
+            });
+            self.edges.len() - 1
+        });
+        if distances[0] == 0.0 {
+            distances[0] = self.edges[edge].delta;
+            self.pieces.push(Piece {
+                chart: Chart::Below { edge },
+                low: 0.0,
+                high: 1.0,
+            });
+        }
+        let [low, high] = distances.map(f64::ln);
+        self.pieces.push(Piece {
+            chart: Chart::Near { edge },
+            low,
+            high,
+        });
+    }
+
+    /// Returns the distance of the nearest landmark on one side of an end.
+    fn nearest(&self, end: f64, side: f64) -> f64 {
+        let distances = self.landmarks.iter().map(|x| side * (x - end));
+        distances.filter(|d| *d > 0.0).fold(f64::MAX, f64::min)
+    }
+
+    /// Returns the numbers at the ends of a piece, ascending.
+    pub(super) fn range(&self, piece: Piece) -> [f64; 2] {
+        let mut ends = if let Chart::Below { edge } = piece.chart {
+            let Edge { end, side, delta } = self.edges[edge];
+            [end, end + side * delta]
+        } else {
+            [piece.low, piece.high].map(|t| match self.place(piece.chart, t) {
+                Place::At { x, .. } => x,
+                Place::Below { end, .. } => end,
+            })
+        };
+        ends.sort_by(f64::total_cmp);
+        ends
+    }
+
+    /// Returns the place at a variable.
+    pub(super) fn place(&self, chart: Chart, t: f64) -> Place {
+        match chart {
+            Chart::Direct => Place::At {
+                x: t,
+                stretch: 1.0,
+                near: None,
+            },
+            Chart::Far { from, scale } => {
+                let rest = 1.0 - t;
+                Place::At {
+                    x: from + scale * (t / rest),
+                    stretch: scale.abs() / (rest * rest),
+                    near: None,
+                }
+            }
+            Chart::Near { edge } => {
+                let Edge { end, side, .. } = self.edges[edge];
+                let distance = t.exp();
+                let x = end + side * distance;
+                Place::At {
+                    x,
+                    stretch: distance,
+                    near: Some((edge, (distance / (x - end).abs()).ln())),
+                }
+            }
+            Chart::Below { edge } => {
+                let Edge { end, side, delta } = self.edges[edge];
+                let rest = 1.0 - t;
+                Place::Below {
+                    edge,
+                    end,
+                    side,
+                    ln_delta: delta.ln(),
+                    depth: t / rest,
+                    stretch: 1.0 / (rest * rest),
+                }
+            }
+        }
+    }
+}
+
+impl Piece {
+    /// Returns the parts of the piece between ascending points inside.
+    pub(super) fn split(self, points: impl Iterator<Item = f64>) -> impl Iterator<Item = Self> {
+        let mut low = self.low;
+        points.chain([self.high]).map(move |high| {
+            let part = Self { low, high, ..self };
+            low = high;
+            part
+        })
+    }
+}
+
+/// Returns the pieces beyond the landmarks.
+fn tails(spans: &[Span; 2], landmarks: &[f64], width: f64) -> Vec<Piece> {
+    let (Some(&first), Some(&last)) = (landmarks.first(), landmarks.last()) else {
+        return Vec::new();
+    };
+    let ends = [(0, first, -1.0), (1, last, 1.0)].into_iter();
+    let open = ends.filter(|&(end, ..)| spans.iter().any(|span| span.ends[end].is_infinite()));
+    // Of a heavy tail the bulk is no measure any more.
+    let tail = |(_, from, side): (usize, f64, f64)| Piece {
+        chart: Chart::Far {
+            from,
+            scale: side * width.max(from.abs()),
+        },
+        low: 0.0,
+        high: 1.0,
+    };
+    open.map(tail)
+        .flat_map(|piece| piece.split([0.5].into_iter()))
+        .collect()
+}
+
+fn sort(points: &mut Vec<f64>) {
+    points.sort_by(f64::total_cmp);
+    points.dedup();
+}

@@ -1,0 +1,409 @@
+//! Two distributions on one line, and the integrals over it.
+
+use super::ContinuousLaw;
+use super::line::{Chart, Line, Piece, Place};
+use super::span::Span;
+use super::view::{Seen, View};
+use crate::Error;
+use crate::quadrature::{Estimate, Term, integrate_charts};
+use crate::root::bracketed;
+
+/// Relative error that every distance promises.
+const PROMISED: f64 = 1e-10;
+/// Relative error requested of the quadrature.
+const TOLERANCE: f64 = 1e-12;
+/// Rounding errors of distribution functions and of sums, in a distance of size 1.
+const ROUNDING: f64 = 8.0 * f64::EPSILON;
+/// Below this error, in a distance of size 1, distributions count as equal.
+const FLOOR: f64 = 1e-13;
+/// Parts of a piece in the coarsest and in the finest search for sign changes.
+const COARSEST: usize = 8;
+const FINEST: usize = 512;
+/// Limit of the number of halvings of a piece whose density and distribution function disagree.
+const MOST_HALVINGS: u32 = 60;
+/// Probability by which these may differ: distribution functions are not exact either.
+const UNSEEN: f64 = 1e-8;
+/// Error of the probability of a piece by the density.
+const SEEN: f64 = 1e-15;
+
+/// Two distributions on one line.
+pub(super) struct Pair<'a, P, Q> {
+    operation: &'static str,
+    laws: (&'a P, &'a Q),
+    spans: [Span; 2],
+    line: Line,
+    views: (View<'a, P>, View<'a, Q>),
+    /// Width of the bulk of both.
+    width: f64,
+    /// Rounding errors in a distance of size 1.
+    rounding: f64,
+    noise: Noise,
+}
+
+/// A piece, and the disagreement of densities and distribution functions on it.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    piece: Piece,
+    /// The numbers at its ends, ascending.
+    ends: [f64; 2],
+    /// For each distribution, the probability by the density, less that by the distribution function.
+    excess: [f64; 2],
+}
+
+/// The disagreement of densities and distribution functions, of both distributions together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Noise {
+    /// Of the probability of the whole line.
+    pub(super) of_whole: f64,
+    /// Of a distribution function, the largest.
+    pub(super) of_cdf: f64,
+    /// The integral of that.
+    pub(super) of_area: f64,
+}
+
+impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
+    /// Cuts the line of both distributions into pieces.
+    pub(super) fn new(operation: &'static str, p: &'a P, q: &'a Q) -> Result<Self, Error> {
+        let (Some(of_p), Some(of_q)) = (Span::find(p), Span::find(q)) else {
+            return Err(not_found(operation));
+        };
+        let spans = [of_p, of_q];
+        let [one, other] = [spans[0].bulk, spans[1].bulk];
+        let width = one[1].max(other[1]) - one[0].min(other[0]);
+        // Numbers far from 0 are rounded by a share of a narrow distribution's width.
+        let remote = |span: &Span| span.median.abs() / (span.bulk[1] - span.bulk[0]);
+        let remoteness = spans.iter().map(remote).fold(0.0, f64::max);
+        let line = Line::cut(&spans, width);
+        let views = (
+            View::new(p, &line.edges, &spans[0].points),
+            View::new(q, &line.edges, &spans[1].points),
+        );
+        let mut pair = Self {
+            operation,
+            laws: (p, q),
+            spans,
+            line,
+            views,
+            width,
+            rounding: ROUNDING + 0.5 * f64::EPSILON * remoteness,
+            noise: Noise::default(),
+        };
+        let mut parts = pair.resolved()?;
+        parts.sort_by(|one, other| one.ends[0].total_cmp(&other.ends[0]));
+        pair.noise = Noise::measure(&parts, &pair.spans);
+        // Distribution functions are made of the same functions as `ln_pdf`.
+        pair.noise.of_cdf += pair.views.0.noise() + pair.views.1.noise();
+        pair.line.pieces = parts.into_iter().map(|part| part.piece).collect();
+        Ok(pair)
+    }
+
+    /// Adds continuations of the logarithms of densities that underflow.
+    pub(super) fn with_horizons(self) -> Self {
+        let [of_p, of_q] = &self.spans;
+        let (p, q) = self.views;
+        let views = (
+            p.with_horizons(of_p.median, of_p.outermost),
+            q.with_horizons(of_q.median, of_q.outermost),
+        );
+        Self { views, ..self }
+    }
+
+    pub(super) fn landmarks(&self) -> &[f64] {
+        &self.line.landmarks
+    }
+
+    pub(super) fn width(&self) -> f64 {
+        self.width
+    }
+
+    pub(super) fn rounding(&self) -> f64 {
+        self.rounding
+    }
+
+    pub(super) fn noise(&self) -> Noise {
+        self.noise
+    }
+
+    /// Returns the disagreement of densities and distribution functions between a place and the piece's lower end.
+    pub(super) fn noise_at(&self, chart: Chart, t: f64) -> f64 {
+        let (p, q) = self.laws;
+        let holds = |piece: &&Piece| piece.chart == chart && piece.low < t && t < piece.high;
+        let parts = self.line.pieces.iter().filter(holds);
+        parts
+            .filter(|piece| !matches!(piece.chart, Chart::Below { .. }))
+            .map(|&piece| {
+                let part = Piece { high: t, ..piece };
+                excess_mass(p, &self.views.0, &self.line, part).abs()
+                    + excess_mass(q, &self.views.1, &self.line, part).abs()
+            })
+            .sum()
+    }
+
+    pub(super) fn place(&self, chart: Chart, t: f64) -> Place {
+        self.line.place(chart, t)
+    }
+
+    /// Returns both densities in the variable of integration.
+    pub(super) fn densities(&self, place: &Place) -> [Seen; 2] {
+        [self.views.0.seen(place), self.views.1.seen(place)]
+    }
+
+    /// Returns the logarithms of both densities, and bounds on their errors.
+    pub(super) fn ln_densities(&self, place: &Place) -> [(f64, f64); 2] {
+        [
+            self.views.0.ln_density(place),
+            self.views.1.ln_density(place),
+        ]
+    }
+
+    /// Returns a positive multiple of `f - g`.
+    pub(super) fn density_difference(&self, place: &Place) -> f64 {
+        let [f, g] = self.densities(place);
+        f.weight - g.weight
+    }
+
+    /// Returns `F - G` at a place.
+    pub(super) fn cdf_difference(&self, place: &Place) -> f64 {
+        match *place {
+            Place::At { x, .. } => self.cdf_difference_at(x),
+            Place::Below {
+                edge,
+                end,
+                side,
+                ln_delta,
+                depth,
+                ..
+            } => {
+                let from_end = self.views.0.mass_below(edge, ln_delta, depth)
+                    - self.views.1.mass_below(edge, ln_delta, depth);
+                self.cdf_difference_at(end) + side * from_end
+            }
+        }
+    }
+
+    /// Returns `F - G` from the side on which both are small.
+    pub(super) fn cdf_difference_at(&self, x: f64) -> f64 {
+        let (p, q) = self.laws;
+        let (f, g) = (p.cdf(x), q.cdf(x));
+        if f + g > 1.0 {
+            q.sf(x) - p.sf(x)
+        } else {
+            f - g
+        }
+    }
+
+    /// Returns the change of `x` with the variable of integration.
+    pub(super) fn stretch(&self, place: &Place) -> f64 {
+        match *place {
+            Place::At { stretch, .. } => stretch,
+            Place::Below {
+                ln_delta,
+                depth,
+                stretch,
+                ..
+            } => (ln_delta - depth).exp() * stretch,
+        }
+    }
+
+    /// Halves pieces until both densities have the probabilities that the distribution functions have.
+    fn resolved(&self) -> Result<Vec<Part>, Error> {
+        let (p, q) = self.laws;
+        let mut finer = Vec::new();
+        let mut open: Vec<(Piece, u32)> =
+            self.line.pieces.iter().map(|&piece| (piece, 0)).collect();
+        while let Some((piece, n_halvings)) = open.pop() {
+            let part = Part {
+                piece,
+                ends: self.line.range(piece),
+                excess: [
+                    excess_mass(p, &self.views.0, &self.line, piece),
+                    excess_mass(q, &self.views.1, &self.line, piece),
+                ],
+            };
+            if part.excess.iter().all(|excess| excess.abs() <= UNSEEN) {
+                finer.push(part);
+                continue;
+            }
+            let middle = piece.low + 0.5 * (piece.high - piece.low);
+            let is_divisible = piece.low < middle && middle < piece.high;
+            let is_end = matches!(piece.chart, Chart::Below { .. });
+            if n_halvings == MOST_HALVINGS || !is_divisible || is_end {
+                return Err(not_found(self.operation));
+            }
+            let halves = piece.split([middle].into_iter());
+            open.extend(halves.map(|half| (half, n_halvings + 1)));
+        }
+        Ok(finer)
+    }
+
+    /// Returns the points at which `difference` changes its sign.
+    pub(super) fn sign_changes(
+        &self,
+        difference: impl Fn(&Place) -> f64,
+    ) -> Result<Vec<(Chart, f64)>, Error> {
+        let mut n_parts = COARSEST;
+        let mut before = self.brackets(&difference, n_parts);
+        while n_parts < FINEST {
+            n_parts *= 2;
+            let now = self.brackets(&difference, n_parts);
+            if now.len() == before.len() {
+                let root = |part: Piece| {
+                    let at = |t| difference(&self.place(part.chart, t));
+                    (part.chart, bracketed(at, part.low, part.high))
+                };
+                return Ok(now.into_iter().map(root).collect());
+            }
+            before = now;
+        }
+        Err(not_found(self.operation))
+    }
+
+    /// Returns the parts of the pieces at whose ends a difference has different signs.
+    fn brackets(&self, difference: impl Fn(&Place) -> f64, n_parts: usize) -> Vec<Piece> {
+        let mut changes = Vec::new();
+        for &piece in &self.line.pieces {
+            let width = (piece.high - piece.low) / n_parts as f64;
+            // The end itself has no place.
+            let n_points = match piece.chart {
+                Chart::Below { .. } => n_parts,
+                _ => n_parts + 1,
+            };
+            let mut last: Option<(f64, f64)> = None;
+            for part in 0..n_points {
+                let t = if part == n_parts {
+                    piece.high
+                } else {
+                    piece.low + width * part as f64
+                };
+                let value = difference(&self.place(piece.chart, t));
+                // Zeros are no sign: a difference that is 0 on a whole range does not change there.
+                if value == 0.0 || value.is_nan() {
+                    continue;
+                }
+                if let Some((low, before)) = last
+                    && (before > 0.0) != (value > 0.0)
+                {
+                    let high = t;
+                    changes.push(Piece { low, high, ..piece });
+                }
+                last = Some((t, value));
+            }
+        }
+        changes
+    }
+
+    /// Computes the integral over the line, in pieces that sign changes end as well.
+    pub(super) fn integral(
+        &self,
+        changes: &[(Chart, f64)],
+        f: impl Fn(&Place) -> Term,
+    ) -> Estimate {
+        let parts = self.line.pieces.iter().flat_map(|piece| {
+            let inside = |&&(chart, t): &&(Chart, f64)| {
+                chart == piece.chart && piece.low < t && t < piece.high
+            };
+            let mut points: Vec<f64> = changes.iter().filter(inside).map(|&(_, t)| t).collect();
+            points.sort_by(f64::total_cmp);
+            piece.split(points.into_iter())
+        });
+        let ranges = parts.chain(self.line.tails.iter().copied());
+        integrate_charts(
+            |chart, t| f(&self.place(chart, t)),
+            ranges.map(|piece| (piece.chart, piece.low, piece.high)),
+            TOLERANCE,
+        )
+    }
+
+    /// Returns a distance if its error is as promised, and adds to the error that of the distributions' own functions.
+    ///
+    /// `unit` is the size that counts as 1.
+    pub(super) fn promised(
+        &self,
+        found: Estimate,
+        unit: f64,
+        noise: f64,
+    ) -> Result<Estimate, Error> {
+        let Estimate { value, error } = found;
+        let is_kept = error <= PROMISED * value || error <= FLOOR * unit;
+        if !value.is_finite() {
+            Err(not_found(self.operation))
+        } else if is_kept && noise.is_finite() {
+            Ok(Estimate {
+                value,
+                error: error + noise,
+            })
+        } else {
+            Err(Error::NotConverged {
+                operation: self.operation,
+                value,
+                error,
+            })
+        }
+    }
+}
+
+/// Whether `p` has probability or a density outside the support of `q`.
+pub(super) fn exceeds(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> bool {
+    // The probability itself may underflow.
+    let below = q.min().next_down();
+    let above = q.max().next_up();
+    p.min() < q.min() && (p.cdf(q.min()) > 0.0 || p.ln_pdf(below).is_finite())
+        || p.max() > q.max() && (p.sf(q.max()) > 0.0 || p.ln_pdf(above).is_finite())
+}
+
+/// Returns the probability of a piece by the density, less that by the distribution function.
+fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece: Piece) -> f64 {
+    let seen = if let Chart::Below { edge } = piece.chart {
+        view.mass_below(edge, line.edges[edge].delta.ln(), 0.0)
+    } else {
+        let weight = |chart, t| Term {
+            value: view.seen(&line.place(chart, t)).weight,
+            // A constant, at which the search ends.
+            rounding: SEEN / (piece.high - piece.low),
+        };
+        let range = [(piece.chart, piece.low, piece.high)];
+        integrate_charts(weight, range.into_iter(), TOLERANCE).value
+    };
+    let [low, high] = line.range(piece);
+    let (below, above) = (law.cdf(low), law.cdf(high));
+    let held = if below > 0.5 {
+        law.sf(low) - law.sf(high)
+    } else {
+        above - below
+    };
+    seen - held
+}
+
+impl Noise {
+    /// Adds up the disagreement from the nearer end of each distribution.
+    fn measure(parts: &[Part], spans: &[Span; 2]) -> Self {
+        let mut noise = Self::default();
+        for (which, span) in spans.iter().enumerate() {
+            let whole: f64 = parts.iter().map(|part| part.excess[which]).sum();
+            let mut below = 0.0;
+            for part in parts {
+                below += part.excess[which];
+                let [low, high] = part.ends;
+                let excess = if high <= span.median {
+                    below
+                } else {
+                    whole - below
+                };
+                noise.of_cdf = noise.of_cdf.max(excess.abs());
+                noise.of_area += excess.abs() * (high - low);
+            }
+            noise.of_whole += whole.abs();
+        }
+        // A density and both tails may be wrong by the same factor: only the whole shows that. Twice: both distributions.
+        noise.of_cdf = 2.0 * noise.of_cdf + noise.of_whole;
+        noise
+    }
+}
+
+fn not_found(operation: &'static str) -> Error {
+    Error::NotConverged {
+        operation,
+        value: f64::NAN,
+        error: f64::INFINITY,
+    }
+}

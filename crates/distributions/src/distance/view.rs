@@ -1,0 +1,348 @@
+//! One distribution as the integrals of a distance see it.
+//!
+//! Role: densities, their logarithms and probabilities at a [`Place`], with a bound on their rounding error. The only
+//! caller of a user's `pdf`, `ln_pdf`, `cdf` and `sf` inside an integrand.
+//! Method: three cases need more than a call.
+//! - Next to a finite end of a support a density may be unbounded, and `x` may have too few digits to tell the distance
+//!   `u` from the end. There the density is a power of `u`, whose exponent comes from three points ([`Power`]).
+//! - Far out `pdf` may be NaN (`inf * 0`). A density whose tail is 0 is 0.
+//! - `ln_pdf` may be the logarithm of an underflowed density. A density of 0 strictly inside the support proves nothing, so
+//!   the logarithm is continued by `c + k d^r` of the distance `d` ([`Horizon`]); the error of the continuation is the
+//!   change of `r` between two sets of points.
+
+use super::ContinuousLaw;
+use super::line::{Edge, Place};
+
+/// Relative error of a density beside that of its logarithm, in epsilons.
+const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
+/// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded twice.
+const LN_ROUNDING: f64 = 2.0 * f64::EPSILON;
+/// Ratio of the distances from an end at which the exponent of a density is measured.
+const POWER_STEP: f64 = 64.0;
+/// Exponents less certain than this are none: an essential zero such as `exp(-1/u)` has a huge one.
+const TRUSTED: f64 = 1e-3;
+/// Logarithms of densities above this come from normal numbers, also where `ln_pdf` is `pdf.ln()`.
+const RESOLVED: f64 = -690.0;
+/// The logarithm of the least density is above this; a finite `ln_pdf` below it does not come from a density.
+const LEAST: f64 = -746.0;
+/// Densities of this size show how much `pdf` and `ln_pdf` disagree.
+const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
+
+/// A density next to an end: `exp(ln) (u/delta)^exponent` at the distance `u` from the end.
+#[derive(Clone, Copy, Debug)]
+struct Power {
+    /// The logarithm of the density at the distance `delta`; `-inf` where the density is 0.
+    ln: f64,
+    exponent: f64,
+    /// The uncertainty of the exponent.
+    doubt: f64,
+}
+
+/// The continuation of `-ln_pdf` beyond the last distance at which `ln_pdf` is resolved.
+#[derive(Clone, Copy, Debug)]
+struct Horizon {
+    /// The point that distances are measured from, and the direction of growing `x`.
+    origin: f64,
+    side: f64,
+    /// Whether the origin is an end, so that small distances are far out.
+    is_end: bool,
+    /// The last resolved distance and `-ln_pdf` there.
+    distance: f64,
+    size: f64,
+    /// `-ln_pdf = size + gain ((d/distance)^exponent - 1)`.
+    gain: f64,
+    exponent: f64,
+    doubt: f64,
+}
+
+/// A density at a place, multiplied by the change of `x` with the variable of integration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) weight: f64,
+    /// A bound on the relative error of the weight.
+    pub(super) doubt: f64,
+}
+
+/// A distribution and its behaviour at the ends of both supports.
+#[derive(Debug)]
+pub(super) struct View<'a, L> {
+    law: &'a L,
+    /// For each edge of the line, the density next to it.
+    powers: Vec<Power>,
+    horizons: Vec<Horizon>,
+    /// Disagreement of `pdf` and `ln_pdf`.
+    noise: f64,
+}
+
+impl<'a, L: ContinuousLaw> View<'a, L> {
+    /// Creates the view of a distribution on a line with these edges and landmarks.
+    pub(super) fn new(law: &'a L, edges: &[Edge], landmarks: &[f64]) -> Self {
+        let noise = landmarks.iter().map(|&x| disagreement(law, x));
+        Self {
+            law,
+            powers: edges.iter().map(|edge| Power::measure(law, edge)).collect(),
+            horizons: Vec::new(),
+            noise: noise.fold(0.0, f64::max),
+        }
+    }
+
+    /// Adds continuations of `ln_pdf` on the sides on which it ends in `-inf` inside the support.
+    pub(super) fn with_horizons(mut self, median: f64, outermost: [f64; 2]) -> Self {
+        let sides = [(-1.0, self.law.min()), (1.0, self.law.max())];
+        for ((side, end), outer) in sides.into_iter().zip(outermost) {
+            let found = if end.is_finite() {
+                Horizon::measure(self.law, end, -side, (outer - end).abs())
+            } else {
+                Horizon::measure(self.law, median, side, (outer - median).abs())
+            };
+            self.horizons.extend(found);
+        }
+        self
+    }
+
+    /// Returns the density at a place, in the variable of integration.
+    pub(super) fn seen(&self, place: &Place) -> Seen {
+        match *place {
+            Place::At { x, stretch, near } => {
+                let density = density(self.law, x);
+                let (shift, doubt) = self.correction(near);
+                Seen {
+                    // Far out the stretch may be infinite.
+                    weight: if density == 0.0 {
+                        0.0
+                    } else {
+                        density * shift.exp() * stretch
+                    },
+                    doubt: self.rounding(density.ln()) + doubt,
+                }
+            }
+            Place::Below {
+                edge,
+                ln_delta,
+                depth,
+                stretch,
+                ..
+            } => {
+                let power = self.powers[edge];
+                let ln = power.ln + ln_delta - (power.exponent + 1.0) * depth;
+                Seen {
+                    weight: ln.exp() * stretch,
+                    doubt: self.rounding(power.ln) + power.doubt * depth,
+                }
+            }
+        }
+    }
+
+    /// Returns the logarithm of the density at a place, and a bound on its error.
+    pub(super) fn ln_density(&self, place: &Place) -> (f64, f64) {
+        match *place {
+            Place::At { x, near, .. } => {
+                let beyond = self.horizons.iter().find_map(|horizon| horizon.at(x));
+                let (ln, doubt) = beyond.unwrap_or_else(|| {
+                    let ln = ln_density(self.law, x);
+                    (ln, self.rounding(ln))
+                });
+                let (shift, more) = self.correction(near);
+                (ln + shift, doubt + more)
+            }
+            Place::Below {
+                edge,
+                end,
+                ln_delta,
+                depth,
+                ..
+            } => {
+                let mut horizons = self.horizons.iter();
+                let beyond = horizons.find(|horizon| horizon.is_end && horizon.origin == end);
+                beyond.map_or_else(
+                    || {
+                        let power = self.powers[edge];
+                        let (shift, doubt) = power.shifted(-depth);
+                        (power.ln + shift, self.rounding(power.ln) + doubt)
+                    },
+                    |horizon| horizon.continued(ln_delta - depth),
+                )
+            }
+        }
+    }
+
+    /// Returns the probability between an edge and a place below the resolution of `x`.
+    pub(super) fn mass_below(&self, edge: usize, ln_delta: f64, depth: f64) -> f64 {
+        let power = self.powers[edge];
+        let order = power.exponent + 1.0;
+        (power.ln + ln_delta - order * depth).exp() / order
+    }
+
+    /// Returns the change of the logarithm of a density from a rounded `x` to the intended one, and its error.
+    fn correction(&self, near: Option<(usize, f64)>) -> (f64, f64) {
+        let power = near.map(|(edge, ln_ratio)| (self.powers[edge], ln_ratio));
+        power
+            .filter(|(power, _)| power.doubt < TRUSTED)
+            .map_or((0.0, 0.0), |(power, ln_ratio)| power.shifted(ln_ratio))
+    }
+
+    /// Returns the disagreement of `pdf` and `ln_pdf`.
+    pub(super) fn noise(&self) -> f64 {
+        self.noise
+    }
+
+    /// Returns a bound on the relative error of a density with this logarithm.
+    fn rounding(&self, ln: f64) -> f64 {
+        let of_size = if ln.is_finite() {
+            LN_ROUNDING * ln.abs()
+        } else {
+            0.0
+        };
+        DENSITY_ROUNDING + of_size + self.noise
+    }
+}
+
+impl Power {
+    fn measure(law: &impl ContinuousLaw, edge: &Edge) -> Self {
+        let none = Self {
+            ln: f64::NEG_INFINITY,
+            exponent: 0.0,
+            doubt: 0.0,
+        };
+        let points = [1.0, POWER_STEP, POWER_STEP * POWER_STEP].map(|times| {
+            let x = edge.end + edge.side * edge.delta * times;
+            // The distance of the rounded point.
+            ((x - edge.end).abs().ln(), ln_density(law, x))
+        });
+        let [(u0, l0), (u1, l1), (u2, l2)] = points;
+        if l0 == f64::NEG_INFINITY {
+            return none;
+        }
+        let [near, far] = [(l1 - l0) / (u1 - u0), (l2 - l1) / (u2 - u1)];
+        let rounding = LN_ROUNDING * (l0.abs() + l1.abs()) / (u1 - u0);
+        // The next term of the density, u^(exponent + 1), changes a measured exponent in proportion to the distance.
+        let next_term = (far - near) / (POWER_STEP - 1.0);
+        let exponent = near - next_term;
+        // A power that has no integral, or NaN: the model does not hold.
+        let is_sound = exponent > -1.0 && exponent.is_finite();
+        Self {
+            ln: l0 + exponent * (edge.delta.ln() - u0),
+            exponent: if is_sound { exponent } else { f64::NAN },
+            doubt: next_term.abs() + rounding,
+        }
+    }
+
+    /// Returns the change of the logarithm with that of the distance, and its error.
+    fn shifted(&self, ln_ratio: f64) -> (f64, f64) {
+        if self.ln == f64::NEG_INFINITY {
+            (0.0, 0.0)
+        } else {
+            (self.exponent * ln_ratio, self.doubt * ln_ratio.abs())
+        }
+    }
+}
+
+impl Horizon {
+    /// Searches for the distance at which `ln_pdf` is no longer resolved, outwards from a distance where it is.
+    ///
+    /// Returns `None` if `ln_pdf` is finite as far out as numbers go.
+    fn measure(law: &impl ContinuousLaw, origin: f64, side: f64, from: f64) -> Option<Self> {
+        let is_end = law.min() == origin || law.max() == origin;
+        let outwards: f64 = if is_end { 0.5 } else { 2.0 };
+        let ln_at = |distance: f64| law.ln_pdf(origin + side * distance);
+        let is_resolved = |distance: f64| ln_at(distance) > RESOLVED;
+        let is_inside = |distance: f64| {
+            let x = origin + side * distance;
+            distance.is_finite() && x.is_finite() && x != origin
+        };
+        let (mut near, mut far) = (from, from);
+        while is_inside(far) && ln_at(far) > f64::NEG_INFINITY {
+            near = far;
+            far *= outwards;
+        }
+        let is_underflow = is_inside(far) && ln_at(near) > LEAST;
+        let is_continued = is_underflow && is_resolved(from);
+        if !is_continued {
+            return None;
+        }
+        near = if is_resolved(near) { near } else { from };
+        // To a few digits: any resolved distance will do.
+        const N_HALVINGS: u32 = 12;
+        for _ in 0..N_HALVINGS {
+            let middle = 0.5 * (near + far);
+            if is_resolved(middle) {
+                near = middle;
+            } else {
+                far = middle;
+            }
+        }
+        let sizes = [0, 1, 2, 3].map(|n_steps| -ln_at(near * outwards.powi(-n_steps)));
+        let [first, second, third] = [0, 1, 2].map(|i| sizes[i] - sizes[i + 1]);
+        let step = outwards.ln();
+        let [exponent, before] = [(first / second).ln() / step, (second / third).ln() / step];
+        Some(Self {
+            origin,
+            side,
+            is_end,
+            distance: near,
+            size: sizes[0],
+            // size - sizes[1] is gain (1 - outwards^-exponent).
+            gain: first / -(-exponent * step).exp_m1(),
+            exponent,
+            doubt: (exponent - before).abs(),
+        })
+    }
+
+    /// Returns the continued logarithm and its error, if `x` is beyond the horizon.
+    fn at(&self, x: f64) -> Option<(f64, f64)> {
+        let distance = self.side * (x - self.origin);
+        let is_beyond = if self.is_end {
+            0.0 < distance && distance < self.distance
+        } else {
+            distance > self.distance
+        };
+        is_beyond.then(|| self.continued(distance.ln()))
+    }
+
+    /// Returns the continued logarithm and its error at a distance, given by its logarithm.
+    fn continued(&self, ln_distance: f64) -> (f64, f64) {
+        let ln_ratio = ln_distance - self.distance.ln();
+        // NaN, from differences of different signs, makes the integral NaN.
+        let change = self.gain * (self.exponent * ln_ratio).exp_m1();
+        let doubt = self.doubt * ln_ratio.abs() * (self.gain.abs() + change.abs());
+        let rounding = LN_ROUNDING * (self.size + self.gain.abs() + change.abs());
+        (-(self.size + change), doubt + rounding)
+    }
+}
+
+/// Returns the density strictly inside the support: 0 where NaN stands for a tail of 0.
+pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
+    let density = law.pdf(x);
+    if density.is_finite() {
+        return density;
+    }
+    // A power that overflows beside an exponential that does not.
+    let by_logarithm = law.ln_pdf(x).exp();
+    if by_logarithm.is_finite() {
+        by_logarithm
+    } else if law.cdf(x) == 0.0 || law.sf(x) == 0.0 {
+        0.0
+    } else {
+        f64::NAN
+    }
+}
+
+/// Returns the logarithm of that.
+fn ln_density(law: &impl ContinuousLaw, x: f64) -> f64 {
+    let ln = law.ln_pdf(x);
+    if ln.is_finite() {
+        ln
+    } else {
+        density(law, x).ln()
+    }
+}
+
+/// Returns the difference of `ln_pdf` and the logarithm of `pdf`, where both are normal numbers.
+fn disagreement(law: &impl ContinuousLaw, x: f64) -> f64 {
+    let (density, ln) = (law.pdf(x), law.ln_pdf(x));
+    if COMPARED.contains(&density) && ln.is_finite() {
+        (density.ln() - ln).abs()
+    } else {
+        0.0
+    }
+}
