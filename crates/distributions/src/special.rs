@@ -9,6 +9,7 @@ mod coefficients;
 pub(crate) mod elementary;
 pub(crate) mod erfcx;
 pub(crate) mod exponential_integral;
+pub(crate) mod wide;
 
 /// Gives the value at `x` of a polynomial with an even number of coefficients in ascending powers.
 ///

@@ -117,6 +117,38 @@ fn moments_of_high_orders_leave_f64_only_where_they_are_outside() {
 }
 
 #[test]
+fn cumulants_and_central_moments_of_high_orders_meet_their_golden_values() {
+    for row in table("high-orders.csv") {
+        let law = law(&row);
+        let n: u32 = row["n"].parse().expect("orders are integers");
+        // A golden value beyond f64's range is read as infinity, one below as 0.
+        let truth = [number(&row, "cumulant"), number(&row, "central")];
+        let bound = Bound::relative(4 * n as usize).or_absolute(f64::MIN_POSITIVE);
+        assert_close([law.cumulant(n), law.central_moment(n)], truth, bound);
+    }
+}
+
+#[test]
+fn huge_orders_are_settled_without_their_steps() {
+    for (mean, shape) in [(1e-7, 1e-15), (1.0, 1.0), (1e140, 1e132)] {
+        let law = InverseGaussian::new(mean, shape).unwrap();
+        assert_eq!(law.cumulant(u32::MAX), f64::INFINITY);
+        assert_eq!(law.central_moment(u32::MAX), f64::INFINITY);
+    }
+    let tiny = InverseGaussian::new(1e-140, 1e-126).unwrap();
+    assert_eq!(tiny.cumulant(u32::MAX), 0.0);
+    assert_eq!(tiny.central_moment(u32::MAX), 0.0);
+}
+
+#[test]
+fn the_cumulant_generating_function_keeps_its_digits_next_to_the_end() {
+    for row in table("cgf.csv") {
+        let found = law(&row).cgf(number(&row, "t"));
+        assert_close([found], [number(&row, "cgf")], Bound::relative(8));
+    }
+}
+
+#[test]
 fn no_central_moment_is_nan_where_a_cumulant_overflows() {
     let law = InverseGaussian::new(1e140, 1e132).unwrap();
     assert_eq!(law.central_moment(4), f64::INFINITY);

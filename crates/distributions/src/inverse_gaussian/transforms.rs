@@ -5,6 +5,9 @@
 //! former leave f64's range first, of the latter only the root is left, `-sqrt(-2λ z)`.
 
 use super::InverseGaussian;
+use crate::point::{product, quotient};
+use crate::special::elementary::{Scaled, two_sum};
+use crate::special::wide::{RANGE, Wide};
 use num_complex::Complex64;
 use std::f64::consts::SQRT_2;
 
@@ -34,19 +37,21 @@ impl InverseGaussian {
         Complex64::new(0.0, 2.0 * self.mean * t) / (1.0 + inner.sqrt())
     }
 
-    /// Gives the moment generating function `E exp(t X)`, `exp((λ/μ)(1 - sqrt(1 - 2μ²t/λ)))`: finite up to
+    /// Returns the moment generating function `E exp(t X)`, `exp((λ/μ)(1 - sqrt(1 - 2μ²t/λ)))`: finite up to
     /// [`Self::mgf_end`], included, and ∞ beyond; 0 at -∞, NaN for NaN.
     ///
-    /// Accuracy: relative, 10 epsilons of 1 plus the size of its logarithm.
+    /// Accuracy: relative, 10 epsilons of 1 plus the size of its logarithm, for the parameters and the `t` given.
     #[must_use]
     pub fn mgf(&self, t: f64) -> f64 {
         self.cgf(t).exp()
     }
 
-    /// Gives the cumulant generating function `ln E exp(t X)`, `(λ/μ)(1 - sqrt(1 - 2μ²t/λ))`: finite up to
+    /// Returns the cumulant generating function `ln E exp(t X)`, `(λ/μ)(1 - sqrt(1 - 2μ²t/λ))`: finite up to
     /// [`Self::mgf_end`], included, and ∞ beyond; -∞ at -∞, NaN for NaN.
     ///
-    /// Accuracy: 8 epsilons.
+    /// Accuracy: 8 epsilons, relative to the exact value of the parameters and the `t` given, also next to the end, where
+    /// `1 - 2μ²t/λ` is computed in two parts. At `mgf_end`, which is rounded, the value is that at the exact end if
+    /// rounding went beyond it.
     ///
     /// # Examples
     /// ```
@@ -66,9 +71,23 @@ impl InverseGaussian {
         if -t >= FAR * end {
             return -SQRT_2 * self.shape.sqrt() * (-t).sqrt();
         }
-        // 1 - t/end, exact near the end.
-        let inner = ((end - t) / end).max(0.0);
-        2.0 * self.mean * t / (1.0 + inner.sqrt())
+        2.0 * self.mean * t / (1.0 + self.distance_to_end(t).max(0.0).sqrt())
+    }
+
+    /// Returns `1 - 2μ²t/λ` with a relative error of a few epsilons, also where the difference is small.
+    fn distance_to_end(&self, t: f64) -> f64 {
+        // Powers of two make the factors normal numbers near 1, so that no part of a product is lost.
+        let [mean, shape, size] = [self.mean, self.shape, t.abs()].map(Wide::new);
+        let square = product([mean.significand, 0.0], [mean.significand, 0.0]);
+        let [high, low] = quotient(
+            product(square, [size.significand.copysign(t), 0.0]),
+            shape.significand,
+        );
+        let exponent = 1.0 + 2.0 * mean.exponent + size.exponent - shape.exponent;
+        let scale = Scaled::of(1.0, exponent.clamp(-RANGE, RANGE));
+        let [high, low] = [high, low].map(|part| scale.times(part));
+        let (difference, error) = two_sum(1.0, -high);
+        difference + (error - low)
     }
 
     /// Gives `λ/(2μ²)`, the largest `t` at which `E exp(t X)` is finite.
