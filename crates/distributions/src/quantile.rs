@@ -4,6 +4,8 @@
 //! within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the slope of `ln(x f)`, the derivatives are `g (c - g)` and
 //! `g (c' + (c - g)(c - 2g))`, so a step costs no more than Newton's. What is kept is `x` itself, multiplied by
 //! `exp(step)`: no digits are lost between `y` and `x`. Each law has its start.
+//! Near the root the miss is `ln(P/p)` of the quotient and not a difference of logarithms, whose rounding error grows
+//! with `|ln p|`.
 //! Cost: two evaluations as a rule; a test bounds them by 8. Bisection takes over where a step leaves the bracket.
 
 use crate::lanes;
@@ -15,6 +17,8 @@ use std::f64::consts::LN_2;
 const MAX_STEPS: u32 = 60;
 /// Below this error of `L`, in units of `max(1, |L|)`, the next step is the last: its error is of fourth order.
 const LAST_STEP: f64 = 5e-5;
+/// Logarithms nearer to each other than this are compared by the quotient of the probabilities.
+const NEAR: f64 = 0.05;
 /// Both factors of the step are trusted within this range, else the step is Newton's.
 const TRUSTED: std::ops::Range<f64> = 0.3..3.0;
 
@@ -23,6 +27,8 @@ const TRUSTED: std::ops::Range<f64> = 0.3..3.0;
 pub(crate) struct Target {
     pub(crate) is_upper: bool,
     pub(crate) ln_p: f64,
+    /// The probability itself, or 0 where only its logarithm is given or it is not a normal number.
+    pub(crate) p: f64,
 }
 
 /// Of what a quantile is asked.
@@ -52,9 +58,11 @@ impl Target {
     pub(crate) fn of_probability(p: f64, is_upper: bool) -> Self {
         // 1 - p is exact for p >= 1/2.
         let is_small = p <= 0.5;
+        let p = if is_small { p } else { 1.0 - p };
         Self {
             is_upper: is_upper == is_small,
-            ln_p: ln(if is_small { p } else { 1.0 - p }),
+            ln_p: ln(p),
+            p: if p < f64::MIN_POSITIVE { 0.0 } else { p },
         }
     }
 
@@ -62,12 +70,13 @@ impl Target {
     #[inline(always)]
     pub(crate) fn of_ln_probability(ln_p: f64, is_upper: bool) -> Self {
         if ln_p <= -LN_2 {
-            Self { is_upper, ln_p }
-        } else {
             Self {
-                is_upper: !is_upper,
-                ln_p: ln(-ln_p.exp_m1()),
+                is_upper,
+                ln_p,
+                p: 0.0,
             }
+        } else {
+            Self::of_probability(-ln_p.exp_m1(), !is_upper)
         }
     }
 }
@@ -97,6 +106,7 @@ struct Solve<'a, L, const N: usize> {
 struct Searches<const N: usize> {
     /// What is searched: the logarithm, and 1 for the lower tail, -1 for the upper one.
     ln_p: [f64; N],
+    p: [f64; N],
     side: [f64; N],
     x: [f64; N],
     low: [f64; N],
@@ -114,6 +124,7 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
         let Self { law, ps, asked } = self;
         let mut searches = Searches {
             ln_p: [0.0; N],
+            p: [0.0; N],
             side: [1.0; N],
             x: [0.0; N],
             low: [0.0; N],
@@ -124,6 +135,7 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
         for (i, &p) in ps.iter().enumerate() {
             let target = asked.target(law, p);
             searches.ln_p[i] = target.ln_p;
+            searches.p[i] = target.p;
             searches.side[i] = if target.is_upper { -1.0 } else { 1.0 };
             searches.x[i] = law.start(target).clamp(f64::MIN_POSITIVE, f64::MAX);
             searches.is_open[i] = if target.ln_p == f64::NEG_INFINITY {
@@ -167,6 +179,7 @@ impl<const N: usize> Searches<N> {
             let target = Target {
                 is_upper: self.side[i] < 0.0,
                 ln_p: self.ln_p[i],
+                p: self.p[i],
             };
             let x = self.x[i];
             let (miss, step) = step(law, target, x);
@@ -223,7 +236,19 @@ fn between(low: f64, high: f64) -> f64 {
 fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
     let point = law.point(x);
     let tail = point.tail();
-    let miss = tail.ln_probability(target.is_upper) - target.ln_p;
+    let by_logarithms = tail.ln_probability(target.is_upper) - target.ln_p;
+    // The difference of the logarithms is rounded by epsilons of both. Near the root ln(P/p) = 2 artanh(z/(2 + z)) with
+    // z = P/p - 1 is not.
+    let z = (tail.probability(target.is_upper) - target.p) / target.p;
+    let half = z / (2.0 + z);
+    let square = half * half;
+    let by_quotient =
+        2.0 * half * (1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0))));
+    let miss = if by_logarithms.abs() < NEAR && target.p > 0.0 {
+        by_quotient
+    } else {
+        by_logarithms
+    };
     let rate = point.rate(&tail, target.is_upper);
     let g = if target.is_upper { -rate } else { rate };
     let newton = -miss / g;

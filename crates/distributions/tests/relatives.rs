@@ -134,6 +134,25 @@ fn spread() -> Vec<f64> {
 }
 
 #[test]
+fn heavy_upper_tails_have_quantiles_to_the_last_digits() {
+    // P(X > x) = erf(sqrt(c/(2x))) is sqrt(2c/(π x)) there, to all digits of f64.
+    for exponent in 20..140 {
+        let p = 1.234_567 * 10_f64.powi(-exponent);
+        let c = 7.3;
+        let truth = std::f64::consts::FRAC_2_PI * c / p / p;
+        let levy = Levy::new(c).unwrap();
+        let passage = FirstPassage::new(c, 0.0, c.sqrt()).unwrap();
+        let found = [
+            levy.inverse_sf(p),
+            levy.inverse_ln_cdf(-p),
+            passage.inverse_sf(p),
+            passage.inverse_ln_cdf(-p),
+        ];
+        assert_close(found, [truth; 4], Bound::relative(8));
+    }
+}
+
+#[test]
 fn the_ends_of_the_support_have_their_limits() {
     let reciprocal = ReciprocalInverseGaussian::new(2.0, 3.0).unwrap();
     let levy = Levy::new(3.0).unwrap();
