@@ -19,11 +19,12 @@ fn sampler() -> Sampler {
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
-/// Whether an interval says little: gains alone make its ends differ by a quarter, and a phase of 20 ms in a window of
-/// 300 at either end by as much again.
+/// Returns whether an interval is wider than gain, offset and the ends of a window explain: the bounds of gain and
+/// offset of a T4 at 50 W differ by a factor of 1.3, and each end of a window of 300 ms may be off by half an update of 100 ms, which
+/// are a factor of 1.4 together.
 fn is_vague(spent: &Spent) -> bool {
     let interval = spent.interval().expect("a model tells energy");
-    interval.high_j > 1.6 * interval.low_j
+    interval.high_j > 1.9 * interval.low_j
 }
 
 #[test]
