@@ -6,11 +6,12 @@
 //! Shapes: gains are `[games, rows, cols]`; strategies are `[games, rows]` and `[games, cols]`.
 //! Accuracy: in f64; the result of a game does not depend on the games beside it or on the number of threads.
 
-use crate::number;
 use crate::regret::{self, Sets, Step, WHOLE};
+use crate::rounding::GainError;
 use crate::simd::{mul_then_add, simd};
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Dynamics, Error, Result, Rule, Updates};
+use crate::{centre, number};
 use ndarray::{Array2, Array3};
 use pulp::Simd;
 
@@ -59,6 +60,8 @@ impl Abreast {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     gains: Array3<f64>,
+    /// The constant of each game, without which it is learnt and judged.
+    constants: Vec<f64>,
 }
 
 /// What each game of a batch came to.
@@ -72,6 +75,8 @@ pub struct BatchSolution {
     pub values: Vec<f64>,
     /// NashConv, by best responses in f64.
     pub nash_conv: Vec<f64>,
+    /// Upper bounds on the rounding errors of `nash_conv`.
+    pub rounding: Vec<f64>,
 }
 
 /// What one iteration does in all games.
@@ -87,6 +92,7 @@ struct Group {
     cols: Vec<Abreast>,
     values: Abreast,
     nash_conv: Abreast,
+    rounding: Abreast,
 }
 
 impl Batch {
@@ -113,7 +119,12 @@ impl Batch {
                 limit: MAX_PAYOFF,
             });
         }
-        Ok(Self { gains })
+        let games = gains.outer_iter();
+        let constants = games.map(|game| centre::midpoint(game.iter().copied()));
+        Ok(Self {
+            constants: constants.collect(),
+            gains,
+        })
     }
 
     /// Gives the gains, `[games, rows, cols]`.
@@ -173,9 +184,8 @@ impl Batch {
         #[cfg(not(feature = "rayon"))]
         let groups: Vec<Group> = firsts.map(group).collect();
         let each = |of: fn(&Group) -> &Abreast| {
-            (0..n_games)
-                .map(|game| of(&groups[game / N_ABREAST]).0[game % N_ABREAST])
-                .collect()
+            let groups = &groups;
+            (0..n_games).map(move |game| of(&groups[game / N_ABREAST]).0[game % N_ABREAST])
         };
         BatchSolution {
             rows: Array2::from_shape_fn((n_games, n_rows), |(game, row)| {
@@ -184,25 +194,33 @@ impl Batch {
             cols: Array2::from_shape_fn((n_games, n_cols), |(game, col)| {
                 groups[game / N_ABREAST].cols[col].0[game % N_ABREAST]
             }),
-            values: each(|group| &group.values),
-            nash_conv: each(|group| &group.nash_conv),
+            // The groups' values are centred.
+            values: each(|group| &group.values)
+                .zip(&self.constants)
+                .map(|(value, constant)| value + constant)
+                .collect(),
+            nash_conv: each(|group| &group.nash_conv).collect(),
+            rounding: each(|group| &group.rounding).collect(),
         }
     }
 
-    /// Gives the gains of the games from one on, one vector a cell; lanes beyond the last game repeat it.
+    /// Returns the centred gains of the games from one on, one vector a cell; lanes beyond the last game repeat it.
     fn abreast(&self, first: usize) -> Vec<Abreast> {
         let (n_games, n_rows, n_cols) = self.gains.dim();
         let game = |lane: usize| (first + lane).min(n_games - 1);
         let cell = |at: usize| {
             Abreast(std::array::from_fn(|lane| {
-                self.gains[[game(lane), at / n_cols, at % n_cols]]
+                self.gains[[game(lane), at / n_cols, at % n_cols]] - self.constants[game(lane)]
             }))
         };
         (0..n_rows * n_cols).map(cell).collect()
     }
 
     fn ticks(&self, dynamics: &Dynamics) -> Result<Vec<Tick>> {
-        let range = number::range(self.gains.iter().copied());
+        let centred = self.gains.outer_iter().zip(&self.constants);
+        let centred =
+            centred.flat_map(|(game, constant)| game.into_iter().map(move |gain| gain - constant));
+        let range = number::range(centred);
         dynamics.check(range)?;
         if dynamics.rule == (Rule::Hedge { rate: None }) {
             return Err(Error::ParameterInvalid {
@@ -412,38 +430,81 @@ impl Gains<'_> {
 }
 
 impl Group {
-    /// Judges strategies by best responses.
+    /// Judges strategies by best responses to centred gains.
     fn judge(gains: &[Abreast], rows: Vec<Abreast>, cols: Vec<Abreast>) -> Self {
-        let mut values = [0.0; N_ABREAST];
-        let mut nash_conv = [0.0; N_ABREAST];
-        for lane in 0..N_ABREAST {
-            let gain = |row: usize, col: usize| gains[row * cols.len() + col].0[lane];
-            let of_row = |row| {
-                (0..cols.len())
-                    .map(|col| gain(row, col) * cols[col].0[lane])
-                    .sum::<f64>()
-            };
-            let of_col = |col| {
-                (0..rows.len())
-                    .map(|row| gain(row, col) * rows[row].0[lane])
-                    .sum::<f64>()
-            };
-            values[lane] = (0..rows.len())
-                .map(|row| of_row(row) * rows[row].0[lane])
-                .sum();
-            let best_row = (0..rows.len())
-                .map(of_row)
-                .fold(f64::NEG_INFINITY, f64::max);
-            let best_col = (0..cols.len()).map(of_col).fold(f64::INFINITY, f64::min);
-            nash_conv[lane] = (best_row - best_col).max(0.0);
-        }
-        Self {
+        let mut group = Self {
+            values: Abreast([0.0; N_ABREAST]),
+            nash_conv: Abreast([0.0; N_ABREAST]),
+            rounding: Abreast([0.0; N_ABREAST]),
             rows,
             cols,
-            values: Abreast(values),
-            nash_conv: Abreast(nash_conv),
+        };
+        for lane in 0..N_ABREAST {
+            let judged = group.judge_lane(gains, lane);
+            group.values.0[lane] = judged.value;
+            group.nash_conv.0[lane] = judged.nash_conv;
+            group.rounding.0[lane] = judged.rounding;
+        }
+        group
+    }
+
+    fn judge_lane(&self, gains: &[Abreast], lane: usize) -> Judged {
+        let (n_rows, n_cols) = (self.rows.len(), self.cols.len());
+        let gain = |row: usize, col: usize| gains[row * n_cols + col].0[lane];
+        let worth_of_row = |row| -> f64 {
+            (0..n_cols)
+                .map(|col| gain(row, col) * self.cols[col].0[lane])
+                .sum()
+        };
+        let worth_of_col = |col| -> f64 {
+            (0..n_rows)
+                .map(|row| gain(row, col) * self.rows[row].0[lane])
+                .sum()
+        };
+        let of_rows: Vec<f64> = (0..n_rows).map(worth_of_row).collect();
+        let of_cols: Vec<f64> = (0..n_cols).map(worth_of_col).collect();
+        let best_row = of_rows.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let best_col = of_cols.iter().copied().fold(f64::INFINITY, f64::min);
+        // Sums of what actions lose: no term is negative, so that nothing cancels.
+        let rows = || {
+            self.rows
+                .iter()
+                .zip(&of_rows)
+                .map(|(p, worth)| (p.0[lane], worth))
+        };
+        let cols = || {
+            self.cols
+                .iter()
+                .zip(&of_cols)
+                .map(|(p, worth)| (p.0[lane], worth))
+        };
+        let row_gain: f64 = rows().map(|(p, worth)| p * (best_row - worth)).sum();
+        let col_gain: f64 = cols().map(|(p, worth)| p * (worth - best_col)).sum();
+        let size = gains
+            .iter()
+            .fold(0.0, |size: f64, gain| size.max(gain.0[lane].abs()));
+        // One product, the sums over the other player's actions, and the gain.
+        let error = |n_own: usize, n_other: usize| GainError {
+            size,
+            n_roundings: (n_other + 2) as f64,
+            depth: 1.0,
+            // Averages sum to 1 within a rounding for each action of either player.
+            n_relative: (2 * (n_own + n_other) + 2) as f64,
+        };
+        Judged {
+            value: rows().map(|(p, worth)| p * worth).sum(),
+            nash_conv: row_gain + col_gain,
+            rounding: error(n_rows, n_cols).bound(row_gain) + error(n_cols, n_rows).bound(col_gain),
         }
     }
+}
+
+/// The judgement of one game of a group.
+struct Judged {
+    /// The row player's expected payoff, less the constant.
+    value: f64,
+    nash_conv: f64,
+    rounding: f64,
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@
 //! own at its constructor.
 
 mod batch;
+mod centre;
 mod draw;
 mod dynamics;
 mod error;
@@ -50,6 +51,7 @@ pub mod gpu;
 mod number;
 mod profile;
 mod regret;
+mod rounding;
 mod run;
 mod simd;
 mod source_order;

@@ -14,7 +14,7 @@ pub type Profile = Vec<Vec<f64>>;
 pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 
 /// What a profile gives, and what each player could have instead.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
     /// Each player's expected payoff.
     pub values: Vec<f64>,
@@ -22,19 +22,25 @@ pub struct BestResponses {
     pub best_values: Vec<f64>,
     /// A pure strategy that gets it; the first of the best actions everywhere.
     pub strategies: Profile,
+    /// What each player gains by its best response, at least 0: a sum of losses of the actions played, which a constant in
+    /// the payoffs does not enter.
+    pub gains: Vec<f64>,
+    /// Upper bound on the rounding error of [`Self::nash_conv`], in payoffs.
+    pub rounding: f64,
 }
 
 impl BestResponses {
-    /// Gives the sum over players of what a best response gains: 0 at an equilibrium and nowhere else, up to rounding.
+    /// Returns NashConv, the sum over players of what a best response gains: 0 at an equilibrium and nowhere else, within
+    /// [`Self::rounding`].
     #[must_use]
     pub fn nash_conv(&self) -> f64 {
-        let pairs = self.best_values.iter().zip(&self.values);
-        let gain = |(best, value): (&f64, &f64)| {
-            let gain = best - value;
-            // A best response never loses; what rounding makes of a gain of 0 is not a loss. NaN stays NaN.
-            if gain < 0.0 { 0.0 } else { gain }
-        };
-        pairs.map(gain).sum()
+        self.gains.iter().sum()
+    }
+
+    /// Returns an upper bound of NashConv: the computed one and its rounding error.
+    #[must_use]
+    pub fn nash_conv_bound(&self) -> f64 {
+        self.nash_conv() + self.rounding
     }
 }
 
@@ -78,6 +84,8 @@ pub fn best_response<G: Game + ?Sized>(game: &G, profile: &[Vec<f64>]) -> Result
 }
 
 /// Gives NashConv of a profile: the sum over players of what a best response gains over it, in payoffs.
+///
+/// Accuracy: within [`BestResponses::rounding`]. A constant added to all payoffs of a player changes neither.
 ///
 /// # Errors
 /// As [`best_response`].

@@ -3,7 +3,7 @@
 //! Role: the one loop that all games and all dynamics share: iterations, checkpoints, stopping, resuming.
 //! Method: at checkpoints, ever further apart, the average profile is judged by best responses.
 
-use crate::profile::{self, Game, Profile};
+use crate::profile::{self, BestResponses, Game, Profile};
 use crate::simd::Numbers;
 use crate::{Dynamics, Error, Result, Rule, Updates};
 use std::ops::ControlFlow;
@@ -80,12 +80,18 @@ pub trait Play {
     fn regret_nash_conv(&self, state: &State) -> Option<f64>;
 }
 
-/// Why a run stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Stopped {
-    /// NashConv is at most what was asked for.
+    /// NashConv and its rounding error together are at most the target.
     AtTarget,
+    /// NashConv is within its rounding error, and that error exceeds the target: best responses in f64 cannot tell
+    /// whether a profile of this game reaches the target.
+    AtRounding {
+        /// The bound of the rounding error, in payoffs.
+        bound: f64,
+    },
     /// All iterations are done.
     AfterIterations,
     /// The time is over.
@@ -104,6 +110,25 @@ pub struct Checkpoint {
     pub seconds: f64,
     /// NashConv of the average profile, in payoffs.
     pub nash_conv: f64,
+    /// Upper bound on the rounding error of `nash_conv`, in payoffs.
+    pub rounding: f64,
+}
+
+impl Checkpoint {
+    /// Returns why a run with this target ends here, if it does.
+    fn end(&self, target: f64) -> Option<Stopped> {
+        if target <= 0.0 {
+            None
+        } else if self.nash_conv + self.rounding <= target {
+            Some(Stopped::AtTarget)
+        } else if self.rounding > target && self.nash_conv <= self.rounding {
+            Some(Stopped::AtRounding {
+                bound: self.rounding,
+            })
+        } else {
+            None
+        }
+    }
 }
 
 /// A profile and how good it is.
@@ -118,6 +143,8 @@ pub struct Solution {
     pub values: Vec<f64>,
     /// The sum over players of what a best response gains, by best responses.
     pub nash_conv: f64,
+    /// Upper bound on the rounding error of `nash_conv`, in payoffs: the true NashConv is at most their sum.
+    pub rounding: f64,
     /// NashConv over the number of players.
     pub exploitability: f64,
     /// `(max R₁ + max R₂) / N` where that is NashConv (simultaneous updates, uniform average, plain sums of regrets, a
@@ -278,12 +305,12 @@ impl<'g, G: Game> Run<'g, G> {
                 .min(stop.iterations);
             let in_time = self.advance_in_time(next, stop.time);
             let mut look = self.look();
-            if let Some(polished) = self.polish(look.nash_conv) {
+            if let Some(polished) = self.polish(&look) {
                 look = polished;
             }
             let broken = progress(&look).is_break();
-            let stopped = if look.nash_conv <= stop.nash_conv && stop.nash_conv > 0.0 {
-                Some(Stopped::AtTarget)
+            let stopped = if let Some(end) = look.end(stop.nash_conv) {
+                Some(end)
             } else if self.state.iteration >= stop.iterations {
                 Some(Stopped::AfterIterations)
             } else if !in_time {
@@ -314,41 +341,41 @@ impl<'g, G: Game> Run<'g, G> {
         self.busy < time
     }
 
-    /// Tries to end a run that has somewhere to get to, and gives the look at it if that is a gain.
-    fn polish(&mut self, average: f64) -> Option<Checkpoint> {
+    /// Tries to end a run that has a target by linear algebra, and returns the checkpoint of the result if it does.
+    fn polish(&mut self, average: &Checkpoint) -> Option<Checkpoint> {
         let target = self.dynamics.stop.nash_conv;
-        let wanted = self.dynamics.polish && target > 0.0 && average > target;
+        let wanted = self.dynamics.polish && target > 0.0 && average.end(target).is_none();
         if !wanted || self.state.iteration < self.polish_from {
             return None;
         }
         self.polish_from = self.state.iteration.saturating_mul(POLISH_GROWTH);
         let begin = Instant::now();
         let polished = self.game.polished(&self.average());
-        let nash_conv = polished
+        let answers = polished
             .as_ref()
-            .map(|polished| self.game.responses(polished).nash_conv());
+            .map(|polished| self.game.responses(polished));
         self.busy += begin.elapsed();
-        let (polished, nash_conv) = (polished?, nash_conv?);
-        // An average is better understood: it is given up for what reaches the target alone.
-        (nash_conv <= target).then(|| {
-            self.polished = Some(polished);
-            self.record(nash_conv)
-        })
+        let (polished, look) = (polished?, self.checkpoint(&answers?));
+        // An average is better understood: only what ends the run replaces it.
+        look.end(target)?;
+        self.polished = Some(polished);
+        self.trace.push(look);
+        Some(look)
     }
 
     fn look(&mut self) -> Checkpoint {
-        let nash_conv = self.game.responses(&self.average()).nash_conv();
-        self.record(nash_conv)
-    }
-
-    fn record(&mut self, nash_conv: f64) -> Checkpoint {
-        let look = Checkpoint {
-            iteration: self.state.iteration,
-            seconds: self.busy.as_secs_f64(),
-            nash_conv,
-        };
+        let look = self.checkpoint(&self.game.responses(&self.average()));
         self.trace.push(look);
         look
+    }
+
+    fn checkpoint(&self, answers: &BestResponses) -> Checkpoint {
+        Checkpoint {
+            iteration: self.state.iteration,
+            seconds: self.busy.as_secs_f64(),
+            nash_conv: answers.nash_conv(),
+            rounding: answers.rounding,
+        }
     }
 
     fn solution(self, stopped: Stopped) -> Solution {
@@ -361,6 +388,7 @@ impl<'g, G: Game> Run<'g, G> {
             value: answers.values[0],
             values: answers.values,
             nash_conv,
+            rounding: answers.rounding,
             exploitability: nash_conv / self.game.n_players() as f64,
             regret_nash_conv: if counts {
                 self.game.regret_nash_conv(&self.state)

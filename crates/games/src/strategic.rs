@@ -45,17 +45,37 @@ pub trait StrategicGame: Sync + sealed::Sealed {
     ///
     /// # Panics
     /// If the profile or `values` do not fit the shape.
-    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]);
+    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        self.expected(Base::Given, player, profile, values);
+    }
 
     /// Writes what [`Self::action_values`] writes, for all players, in one pass over the payoffs where that can be.
     ///
     /// # Panics
     /// If the profile or `values` do not fit the shape.
     fn all_action_values(&self, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
+        self.all_expected(Base::Given, profile, values);
+    }
+
+    /// Writes the expected payoff, as given or centred, of each action of a player.
+    #[doc(hidden)]
+    fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]);
+
+    /// Writes what [`Self::expected`] writes, for all players.
+    #[doc(hidden)]
+    fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
         for (player, values) in values.iter_mut().enumerate() {
-            self.action_values(player, profile, values);
+            self.expected(base, player, profile, values);
         }
     }
+
+    /// Returns the constant by which a player's payoffs exceed the centred ones.
+    #[doc(hidden)]
+    fn constant(&self, player: usize) -> f64;
+
+    /// Returns the largest absolute value of a player's centred payoffs.
+    #[doc(hidden)]
+    fn payoff_size(&self, player: usize) -> f64;
 
     /// Gives an equilibrium that a profile is near to, where linear algebra can find it; it is to be judged.
     #[doc(hidden)]
@@ -65,6 +85,16 @@ pub trait StrategicGame: Sync + sealed::Sealed {
 
     /// Tells whether there are two players whose payoffs sum to zero everywhere.
     fn is_zero_sum(&self) -> bool;
+}
+
+/// The payoffs that an expectation is taken of.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Base {
+    /// The payoffs as given, each rounded to the nearest float.
+    Given,
+    /// The payoffs less a constant per player.
+    Centred,
 }
 
 mod sealed {

@@ -275,7 +275,7 @@ fn odd_games_are_solved() {
             let solution = solve(&game, &rule.iterations(2000)).unwrap();
             let error = (solution.value - value).abs();
             assert!(
-                error <= solution.nash_conv * (1.0 + 1e-9)
+                error <= solution.nash_conv + solution.rounding
                     && error <= 0.05 * range.max(f64::MIN_POSITIVE),
                 "{rule:?} {game:?} {error}"
             );

@@ -15,8 +15,8 @@ mod learning;
 mod payoffs;
 
 use super::{ExtensiveGame, Sequences, Tree};
-use crate::number::{self, nearest};
 use crate::{Error, Labels, Result};
+use crate::{centre, number};
 use layout::Layout;
 use payoffs::Payoffs;
 
@@ -38,6 +38,20 @@ pub struct Arena {
     sequences: Sequences,
     sides: [Side; 2],
     ranges: [f64; 2],
+    /// What each player's payoffs exceed the centred ones by.
+    constants: [f64; 2],
+    roundings: [Roundings; 2],
+}
+
+/// The parts of the rounding error of a player's best response that the tree determines.
+#[derive(Clone, Copy, Debug)]
+struct Roundings {
+    /// The largest absolute value of a centred payoff.
+    size: f64,
+    /// Roundings on the way from an end's payoff to the worth of a set, but for those of the other player's probabilities.
+    n: f64,
+    /// The largest number of the player's own sets on the way to an end.
+    depth: f64,
 }
 
 /// What one player needs.
@@ -73,10 +87,17 @@ impl Arena {
         let layouts = layout::of(&sequences);
         let payoffs = [0, 1].map(|player| Payoffs::of(&sequences, &layouts, player));
         let [first, second] = layouts;
+        let centred = [0, 1].map(|player| sequences.centred_payoffs(player));
+        let ranges = centred
+            .each_ref()
+            .map(|centred| number::range(centred.payoffs.iter().copied()));
         let [first_payoffs, second_payoffs] = payoffs;
         Ok(Self {
             labels: tree.labels().clone(),
-            ranges: [0, 1].map(|player| range(&sequences, player)),
+            ranges,
+            constants: centred.each_ref().map(|centred| centred.constant),
+            roundings: [0, 1]
+                .map(|player| Roundings::of(&sequences, &centred[player].payoffs, player)),
             sequences,
             sides: [
                 Side {
@@ -104,8 +125,14 @@ impl Arena {
     }
 }
 
-/// Gives a player's largest payoff less the smallest.
-fn range(sequences: &Sequences, player: usize) -> f64 {
-    let outcomes = sequences.outcomes().iter();
-    number::range(outcomes.map(|outcome| nearest(&outcome[player])))
+impl Roundings {
+    fn of(sequences: &Sequences, payoffs: &[f64], player: usize) -> Self {
+        // Two for each move of chance, for the probability and the product; then the payoff and its two products.
+        let n = 2 * u64::from(sequences.most_chance_moves()) + sequences.n_additions(player) + 3;
+        Self {
+            size: centre::largest_size(payoffs),
+            n: n as f64,
+            depth: f64::from(sequences.depth(player)),
+        }
+    }
 }

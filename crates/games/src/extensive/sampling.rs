@@ -98,6 +98,14 @@ impl<'t> Mccfr<'t> {
             }
         }
         let floats = |numbers: &Vec<_>| numbers.iter().map(nearest).collect();
+        // A constant in a player's payoffs changes no regret, but adds to the variance of draws.
+        let mut payoffs = vec![vec![]; tree.outcomes().len()];
+        for player in 0..tree.n_players() {
+            let centred = sequences.centred_payoffs(player).payoffs;
+            for (outcome, payoff) in payoffs.iter_mut().zip(centred) {
+                outcome.push(payoff);
+            }
+        }
         Ok(Self {
             tree,
             sampling,
@@ -107,7 +115,7 @@ impl<'t> Mccfr<'t> {
                 .iter()
                 .map(|chance| floats(&chance.probabilities))
                 .collect(),
-            payoffs: tree.outcomes().iter().map(floats).collect(),
+            payoffs,
             first,
             regrets: vec![0.0; n_numbers],
             sums: vec![0.0; n_numbers],

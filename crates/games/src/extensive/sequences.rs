@@ -12,6 +12,7 @@
 )]
 
 use super::{Chance, Node, Tree};
+use crate::centre::Centred;
 use crate::number::nearest;
 use crate::{Error, Rational, Result};
 use num_traits::One;
@@ -135,7 +136,9 @@ impl Sequences {
                             operation: "extensive::Sequences",
                             node,
                             fault: format!(
-                                "player {player} came to information set {set} \"{name}\" by other actions elsewhere: no perfect recall"
+                                "player {} reaches information set {} \"{name}\" (both numbered from 1) by different own actions: no perfect recall",
+                                player + 1,
+                                set + 1
                             ),
                         });
                     }
@@ -241,13 +244,55 @@ impl Sequences {
         &self.outcomes
     }
 
-    /// Gives what a player gets at each end, times the probability that chance lets it happen.
+    /// Returns a player's distinct payoffs less a constant, in the order of [`Self::outcomes`].
+    #[must_use]
+    pub(crate) fn centred_payoffs(&self, player: usize) -> Centred {
+        let payoffs: Vec<Rational> = self
+            .outcomes
+            .iter()
+            .map(|outcome| outcome[player].clone())
+            .collect();
+        Centred::of_outcomes(&payoffs)
+    }
+
+    /// Returns a player's centred payoff at each end, times the probability that chance lets it happen.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
-        let payoff = |outcome: &Vec<Rational>| nearest(&outcome[player]);
-        let payoffs: Vec<f64> = self.outcomes.iter().map(payoff).collect();
+        let Centred { payoffs, .. } = self.centred_payoffs(player);
         let weighted = |leaf: &Leaf| self.reach(leaf.reach) * payoffs[leaf.outcome as usize];
         self.leaves.iter().map(weighted).collect()
+    }
+
+    /// Returns the largest number of a player's information sets on the way to an end.
+    #[must_use]
+    pub(crate) fn depth(&self, player: usize) -> u32 {
+        let mut depths = vec![0; self.n_sequences[player]];
+        for decision in &self.decisions[player] {
+            let depth = depths[decision.parent as usize] + 1;
+            let first = decision.first as usize;
+            depths[first..first + decision.n_actions as usize].fill(depth);
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+
+    /// Returns the largest number of additions that an end passes through on its way to the worth of a player's sets: the
+    /// ends of its sequence and the sets behind it, and so on for the sequences before it.
+    #[must_use]
+    pub(crate) fn n_additions(&self, player: usize) -> u64 {
+        let mut additions = vec![0_u64; self.n_sequences[player]];
+        for leaf in 0..self.leaves.len() {
+            additions[self.leaf_sequences(leaf)[player] as usize] += 1;
+        }
+        for decision in &self.decisions[player] {
+            additions[decision.parent as usize] += 1;
+        }
+        for decision in &self.decisions[player] {
+            let before = additions[decision.parent as usize];
+            let first = decision.first as usize;
+            let own = &mut additions[first..first + decision.n_actions as usize];
+            own.iter_mut().for_each(|count| *count += before);
+        }
+        additions.into_iter().max().unwrap_or(0)
     }
 
     fn push_decision(&mut self, player: usize, set: u32, parent: u32, n_actions: u32) -> Decision {

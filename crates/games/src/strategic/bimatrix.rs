@@ -2,7 +2,7 @@
 
 use super::matrix::check_not_empty;
 use super::table::{self, Table};
-use super::{Labels, MatrixGame, StrategicGame, product};
+use super::{Base, Labels, MatrixGame, StrategicGame, product};
 use crate::{Error, Number, Rational, Result};
 use ndarray::Array2;
 
@@ -123,12 +123,21 @@ impl StrategicGame for Bimatrix {
         self.payoffs[player].range()
     }
 
-    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+    fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        let payoffs = self.payoffs[player].of_base(base);
         if player == 0 {
-            product::right(self.payoffs(0), &profile[1], values);
+            product::right(payoffs, &profile[1], values);
         } else {
-            product::left(self.payoffs(1), &profile[0], values);
+            product::left(payoffs, &profile[0], values);
         }
+    }
+
+    fn constant(&self, player: usize) -> f64 {
+        self.payoffs[player].constant()
+    }
+
+    fn payoff_size(&self, player: usize) -> f64 {
+        self.payoffs[player].size()
     }
 
     fn is_zero_sum(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Strategic games as games to learn in.
 
-use super::StrategicGame;
+use super::{Base, StrategicGame};
 use crate::profile::{BestResponses, Game, Profile};
 use crate::regret::{self, Sets, WHOLE, in_proportion};
+use crate::rounding::{GainError, UNIT};
 use crate::run::{Learner, Play, State, in_turn};
 use crate::simd::Numbers;
 use crate::{Dynamics, Rule};
@@ -28,32 +29,54 @@ impl<G: StrategicGame> Game for G {
             .iter()
             .map(|&n_actions| vec![0.0; n_actions])
             .collect();
-        self.all_action_values(profile, &mut all);
-        let mut answers = BestResponses {
-            values: vec![],
-            best_values: vec![],
-            strategies: vec![],
+        self.all_expected(Base::Centred, profile, &mut all);
+        let n_played = |strategy: &Vec<f64>| strategy.iter().filter(|&&p| p > 0.0).count();
+        let n_played: Vec<usize> = profile.iter().map(n_played).collect();
+        // By how much sums of probabilities may differ from 1, in units of roundoff.
+        let excess = |strategy: &Vec<f64>| {
+            let sum: f64 = strategy.iter().sum();
+            (sum - 1.0).abs() / UNIT + strategy.len() as f64
         };
-        for (values, strategy) in all.iter().zip(profile) {
-            let value = values
-                .iter()
-                .zip(strategy)
-                .map(|(value, p)| value * p)
-                .sum();
-            let mut best = 0;
-            for (action, value) in values.iter().enumerate() {
-                if *value > values[best] {
-                    best = action;
-                }
-            }
-            let mut pure = vec![0.0; values.len()];
-            pure[best] = 1.0;
-            answers.values.push(value);
-            answers.best_values.push(values[best]);
-            answers.strategies.push(pure);
+        let excess: f64 = profile.iter().map(excess).sum();
+        let mut answers = BestResponses::default();
+        for (player, (values, strategy)) in all.iter().zip(profile).enumerate() {
+            let best = first_best(values);
+            let pairs = || values.iter().zip(strategy);
+            let value: f64 = pairs().map(|(value, p)| value * p).sum();
+            // A sum of what actions lose: no term is negative, so that nothing cancels.
+            let gain: f64 = pairs().map(|(value, p)| p * (values[best] - value)).sum();
+            let n_others: usize = n_played.iter().sum::<usize>() - n_played[player];
+            let error = GainError {
+                size: self.payoff_size(player),
+                // A product for each other player, the sums, and the payoff.
+                n_roundings: (n_others + profile.len()) as f64,
+                depth: 1.0,
+                n_relative: excess + 2.0,
+            };
+            let constant = self.constant(player);
+            answers.values.push(value + constant);
+            answers.best_values.push(values[best] + constant);
+            answers.strategies.push(pure(values.len(), best));
+            answers.gains.push(gain);
+            answers.rounding += error.bound(gain);
         }
         answers
     }
+}
+
+/// Returns the first of the largest values.
+fn first_best(values: &[f64]) -> usize {
+    (1..values.len()).fold(
+        0,
+        |best, at| if values[at] > values[best] { at } else { best },
+    )
+}
+
+/// Returns the strategy that plays one action.
+fn pure(n_actions: usize, action: usize) -> Vec<f64> {
+    let mut strategy = vec![0.0; n_actions];
+    strategy[action] = 1.0;
+    strategy
 }
 
 /// What actions were worth in an iteration, and each player's range of payoffs.
@@ -106,9 +129,10 @@ impl<G: StrategicGame> Play for G {
             let weight = dynamics.weight(state.iteration);
             for players in in_turn(dynamics.updates, ranges.len()) {
                 if players.len() == 1 {
-                    self.action_values(players.start, strategies, &mut values[players.start]);
+                    let player = players.start;
+                    self.expected(Base::Centred, player, strategies, &mut values[player]);
                 } else {
-                    self.all_action_values(strategies, values);
+                    self.all_expected(Base::Centred, strategies, values);
                 }
                 for player in players {
                     let learner = &mut state.players[player];

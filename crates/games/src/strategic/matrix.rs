@@ -1,7 +1,7 @@
 //! Two-player zero-sum games.
 
 use super::table::Table;
-use super::{Labels, StrategicGame, polish, product};
+use super::{Base, Labels, StrategicGame, polish, product};
 use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 
@@ -99,29 +99,34 @@ impl StrategicGame for MatrixGame {
         self.gains.range()
     }
 
-    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+    fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+        let gains = self.gains.of_base(base);
         if player == 0 {
-            product::right(self.gains(), &profile[1], values);
+            product::right(gains, &profile[1], values);
         } else {
-            product::left(self.gains(), &profile[0], values);
+            product::left(gains, &profile[0], values);
             negate(values);
         }
     }
 
-    fn all_action_values(&self, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
+    fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
         let (rows, cols) = values.split_at_mut(1);
-        product::both(
-            self.gains(),
-            &profile[0],
-            &profile[1],
-            &mut rows[0],
-            &mut cols[0],
-        );
+        let gains = self.gains.of_base(base);
+        product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
         negate(&mut cols[0]);
     }
 
+    fn constant(&self, player: usize) -> f64 {
+        let constant = self.gains.constant();
+        if player == 0 { constant } else { -constant }
+    }
+
+    fn payoff_size(&self, _player: usize) -> f64 {
+        self.gains.size()
+    }
+
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
-        polish::polished(self.gains(), profile)
+        polish::polished(self.gains.centred(), profile)
     }
 
     fn is_zero_sum(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::matrix::check_not_empty;
 use super::table::Table;
-use super::{Bimatrix, Labels, MatrixGame, StrategicGame};
+use super::{Base, Bimatrix, Labels, MatrixGame, StrategicGame};
 use crate::{Error, Number, Rational, Result};
 use ndarray::ArrayD;
 
@@ -150,10 +150,18 @@ impl StrategicGame for NormalForm {
         self.payoffs[player].range()
     }
 
-    fn action_values(&self, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
+    fn constant(&self, player: usize) -> f64 {
+        self.payoffs[player].constant()
+    }
+
+    fn payoff_size(&self, player: usize) -> f64 {
+        self.payoffs[player].size()
+    }
+
+    fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
         assert_eq!(values.len(), self.shape[player], "one value an action");
         // Players behind `player` are averaged out from the last axis on, then those before it from the first.
-        let mut left = self.payoffs(player).to_vec();
+        let mut left = self.payoffs[player].of_base(base).to_vec();
         for other in (player + 1..self.shape.len()).rev() {
             let weights = &profile[other];
             left = left

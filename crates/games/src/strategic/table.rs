@@ -1,5 +1,7 @@
 //! The payoffs of one player: floats for dynamics, fractions for proofs.
 
+use super::Base;
+use crate::centre::{self, Centred};
 use crate::number::{self, Number, Rational};
 use crate::{Error, Result};
 use num_traits::Zero;
@@ -14,6 +16,8 @@ pub(crate) const MAX_PAYOFF: f64 = 1e150;
 pub(crate) struct Table {
     floats: Vec<f64>,
     fractions: Option<Vec<Rational>>,
+    /// The payoffs less a constant, unless the constant is 0.
+    centred: Option<Centred>,
 }
 
 impl Table {
@@ -36,17 +40,53 @@ impl Table {
                 limit: MAX_PAYOFF,
             });
         }
-        let fractions = if payoffs.clone().all(Number::is_float) {
+        let fractions: Option<Vec<Rational>> = if payoffs.clone().all(Number::is_float) {
             None
         } else {
             payoffs.map(Number::exact).collect()
         };
-        Ok(Self { floats, fractions })
+        let centred = match &fractions {
+            Some(fractions) => Centred::of_fractions(fractions),
+            None => Centred::of_floats(&floats),
+        };
+        Ok(Self {
+            floats,
+            fractions,
+            centred,
+        })
     }
 
     /// Gives the payoffs, each rounded to the nearest f64.
     pub(crate) fn floats(&self) -> &[f64] {
         &self.floats
+    }
+
+    /// Returns the payoffs of a base.
+    pub(crate) fn of_base(&self, base: Base) -> &[f64] {
+        match base {
+            Base::Given => self.floats(),
+            Base::Centred => self.centred(),
+        }
+    }
+
+    /// Returns the payoffs less [`Self::constant`], each rounded once.
+    pub(crate) fn centred(&self) -> &[f64] {
+        match &self.centred {
+            Some(centred) => &centred.payoffs,
+            None => &self.floats,
+        }
+    }
+
+    /// Returns the constant by which payoffs exceed the centred ones, rounded.
+    pub(crate) fn constant(&self) -> f64 {
+        self.centred
+            .as_ref()
+            .map_or(0.0, |centred| centred.constant)
+    }
+
+    /// Returns the largest absolute value of a centred payoff.
+    pub(crate) fn size(&self) -> f64 {
+        centre::largest_size(self.centred())
     }
 
     /// Gives the payoff of a cell as it was given.
@@ -63,6 +103,10 @@ impl Table {
         Self {
             floats: self.floats.iter().map(|payoff| -payoff).collect(),
             fractions: fractions.map(|all| all.iter().map(|payoff| -payoff).collect()),
+            centred: self.centred.as_ref().map(|centred| Centred {
+                constant: -centred.constant,
+                payoffs: centred.payoffs.iter().map(|payoff| -payoff).collect(),
+            }),
         }
     }
 
@@ -74,7 +118,7 @@ impl Table {
 
     /// Gives the largest payoff less the smallest.
     pub(crate) fn range(&self) -> f64 {
-        number::range(self.floats.iter().copied())
+        number::range(self.centred().iter().copied())
     }
 }
 

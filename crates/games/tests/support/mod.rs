@@ -35,3 +35,5 @@ pub(crate) fn random_game([rows, cols]: [usize; 2], key: u64) -> MatrixGame {
     let gains = random_gains([1, rows, cols], key);
     MatrixGame::zero_sum(gains.index_axis_move(Axis(0), 0)).unwrap()
 }
+
+pub(crate) mod fractions;

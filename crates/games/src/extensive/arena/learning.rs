@@ -7,9 +7,11 @@
 //! 1996.
 
 use super::layout::Chunk;
-use super::{Arena, Side};
+use super::{Arena, Roundings, Side};
+use crate::extensive::Decision;
 use crate::profile::{BestResponses, Game, Profile};
 use crate::regret::{self, Part, Sets, in_proportion};
+use crate::rounding::{GainError, UNIT};
 use crate::run::{Learner, Play, State, in_turn};
 use crate::simd::{LANES, Numbers, Vector, flat, flat_mut, parts, simd, split, split_mut};
 use crate::{Dynamics, Rule};
@@ -41,19 +43,21 @@ impl Game for Arena {
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses {
         let strategies = [0, 1].map(|player| self.vectors(player, &profile[player]));
         let plans = [0, 1].map(|player| self.plan(player, &strategies[player]));
-        let mut answers = BestResponses {
-            values: vec![],
-            best_values: vec![],
-            strategies: vec![],
-        };
+        let mut answers = BestResponses::default();
         for (player, side) in self.sides.iter().enumerate() {
             let mut values = plans[player].clone();
             let mut best = strategies[player].clone();
             value_ends(side, &plans[1 - player], &mut values);
-            answers.values.push(inner(&plans[player], &values));
+            let constant = self.constants[player];
+            answers
+                .values
+                .push(inner(&plans[player], &values) + constant);
             respond(&side.layout.chunks, &mut values, &mut best);
-            answers.best_values.push(values[0].0[0]);
+            let gain = self.gain(player, &plans[player], &values);
+            answers.best_values.push(values[0].0[0] + constant);
             answers.strategies.push(self.numbers(player, flat(&best)));
+            answers.gains.push(gain);
+            answers.rounding += self.gain_error(player, profile).bound(gain);
         }
         answers
     }
@@ -217,6 +221,49 @@ impl Arena {
             hand_up(chunk, worth, values);
         }
         extend(simd, chunks, strategy, plan);
+    }
+
+    /// Returns what a best response gains: the sum over sequences of their probability times what their last action
+    /// loses against the best action of its set, where a best response follows either. No term is negative, so that
+    /// nothing cancels.
+    ///
+    /// `values` hold what each sequence is worth if a best response follows.
+    fn gain(&self, player: usize, plan: &[Vector], values: &[Vector]) -> f64 {
+        let (plan, values) = (flat(plan), flat(values));
+        let slots = &self.sides[player].layout.slots;
+        let loss = |decision: &Decision| -> f64 {
+            let first = decision.first as usize;
+            let own = || {
+                slots[first..first + decision.n_actions as usize]
+                    .iter()
+                    .map(|&slot| slot as usize)
+            };
+            let best = own().fold(f64::NEG_INFINITY, |best, slot| best.max(values[slot]));
+            own().map(|slot| plan[slot] * (best - values[slot])).sum()
+        };
+        self.sequences.decisions(player).iter().map(loss).sum()
+    }
+
+    /// Returns the parts of the rounding error of [`Self::gain`].
+    fn gain_error(&self, player: usize, profile: &[Vec<f64>]) -> GainError {
+        let Roundings { size, n, depth } = self.roundings[player];
+        // By how much the probabilities of a set may differ from 1 in sum, in units of roundoff.
+        let excess = |player: usize| {
+            let decisions = self.sequences.decisions(player).iter();
+            let excesses = decisions.map(|decision| {
+                let sum: f64 = profile[player][decision.actions()].iter().sum();
+                (sum - 1.0).abs() / UNIT + f64::from(decision.n_actions)
+            });
+            excesses.fold(0.0, f64::max)
+        };
+        let other = 1 - player;
+        GainError {
+            size,
+            // Each of the other's sets on the way has a product, and probabilities that may not sum to 1.
+            n_roundings: n + self.roundings[other].depth * (1.0 + excess(other)),
+            depth,
+            n_relative: self.sequences.n_sequences(player) as f64 + depth * (1.0 + excess(player)),
+        }
     }
 
     /// Brings a strategy's numbers into the arena's order.

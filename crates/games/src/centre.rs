@@ -1,0 +1,74 @@
+//! Payoffs less a constant per player.
+//!
+//! Role: a constant in a player's payoffs changes no best response and no regret, but a large constant leaves few bits of a
+//! float for the differences. Learning and best responses compute on centred payoffs; values add the constant back.
+//! Method: the constant is the midpoint of the player's range, or 0 where the range contains 0: there no payoff is larger
+//! than the range, and the payoffs keep their bits. Fractions are centred before they are rounded to floats.
+//! Accuracy: each centred payoff has one rounding, of the difference.
+
+use crate::Rational;
+use crate::number::nearest;
+
+/// The payoffs of one player less a constant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Centred {
+    /// The constant, rounded.
+    pub(crate) constant: f64,
+    /// Each payoff less the exact constant, rounded.
+    pub(crate) payoffs: Vec<f64>,
+}
+
+impl Centred {
+    /// Centres floats; `None` where the constant is 0.
+    pub(crate) fn of_floats(payoffs: &[f64]) -> Option<Self> {
+        let constant = midpoint(payoffs.iter().copied());
+        (constant != 0.0).then(|| Self {
+            constant,
+            payoffs: payoffs.iter().map(|payoff| payoff - constant).collect(),
+        })
+    }
+
+    /// Centres fractions; `None` where the constant is 0.
+    pub(crate) fn of_fractions(payoffs: &[Rational]) -> Option<Self> {
+        let (low, high) = (payoffs.iter().min()?, payoffs.iter().max()?);
+        let zero = Rational::default();
+        if *low <= zero && *high >= zero {
+            return None;
+        }
+        let constant = (low + high) / Rational::from_integer(2.into());
+        let less = |payoff: &Rational| nearest(&(payoff - &constant));
+        Some(Self {
+            constant: nearest(&constant),
+            payoffs: payoffs.iter().map(less).collect(),
+        })
+    }
+
+    /// Centres fractions; the constant may be 0.
+    pub(crate) fn of_outcomes(payoffs: &[Rational]) -> Self {
+        Self::of_fractions(payoffs).unwrap_or_else(|| Self {
+            constant: 0.0,
+            payoffs: payoffs.iter().map(nearest).collect(),
+        })
+    }
+}
+
+/// Returns the midpoint of the range of floats, or 0 if the range contains 0 or there are no floats.
+pub(crate) fn midpoint(payoffs: impl Iterator<Item = f64>) -> f64 {
+    let (low, high) = payoffs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), payoff| {
+        (low.min(payoff), high.max(payoff))
+    });
+    let contains_zero = low <= 0.0 && high >= 0.0;
+    // Halved before the sum, so that the sum stays finite.
+    if contains_zero || low > high {
+        0.0
+    } else {
+        0.5 * low + 0.5 * high
+    }
+}
+
+/// Returns the largest absolute value, or 0 for none.
+pub(crate) fn largest_size(payoffs: &[f64]) -> f64 {
+    payoffs
+        .iter()
+        .fold(0.0, |size, payoff| size.max(payoff.abs()))
+}

@@ -1,0 +1,259 @@
+//! Large constants in payoffs, which change no equilibrium: NashConv and its rounding error against fractions.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of test functions"
+)]
+
+mod support;
+
+use games::extensive::{Arena, Sequences, Tree, TreeBuilder};
+use games::ndarray::{Array3, ArrayD, Axis, array};
+use games::{
+    Batch, Bimatrix, Dynamics, MatrixGame, NormalForm, Profile, Rational, Stopped, StrategicGame,
+    best_response, solve,
+};
+use num_traits::{One, Zero};
+use support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
+use tensor_core::rng::Philox;
+
+/// The offsets of the first report of the fault, at each of which NashConv was 0 where it was not.
+const OFFSETS: [f64; 4] = [1e9, 1e12, 1e14, 1e16];
+
+/// Floats around an offset, each rounded to what a float near the offset can be.
+fn around(random: &Philox, first: u64, shape: Vec<usize>, offset: f64) -> ArrayD<f64> {
+    let mut at = first;
+    ArrayD::from_shape_simple_fn(shape, || {
+        at += 1;
+        offset + 8.0 * random.uniform_f64(at)
+    })
+}
+
+fn random_strategy(random: &Philox, first: u64, n_actions: usize) -> Vec<f64> {
+    let draws: Vec<f64> = (0..n_actions as u64)
+        .map(|action| (random.uniform_f64(first + action) - 0.3).max(0.0))
+        .collect();
+    let total: f64 = draws.iter().sum();
+    if total == 0.0 {
+        return vec![1.0 / n_actions as f64; n_actions];
+    }
+    draws.iter().map(|draw| draw / total).collect()
+}
+
+/// Checks that NashConv of a profile is within its rounding error of the truth.
+fn assert_within(found: f64, rounding: f64, truth: &Rational, what: &str) {
+    let off = exact(found) - truth;
+    let off = if off < Rational::zero() { -off } else { off };
+    assert!(
+        off <= exact(rounding),
+        "{what}: {found} ± {rounding}, true {truth}"
+    );
+}
+
+#[test]
+fn a_run_at_its_target_is_at_its_target_in_fractions() {
+    for offset in OFFSETS {
+        let gains = array![[offset, offset + 4.0], [offset + 2.0, offset]];
+        let game = MatrixGame::zero_sum(gains.clone()).unwrap();
+        let general = Bimatrix::new(gains, array![[3.0, 1.0], [offset, offset + 2.0]]).unwrap();
+        let target = 1e-9;
+        for dynamics in [Dynamics::default(), Dynamics::default().unpolished()] {
+            let dynamics = dynamics.until(target).iterations(100_000);
+            let found = solve(&game, &dynamics).unwrap();
+            let truth = nash_conv_of_game(&game, &found.strategies);
+            assert!(found.stopped == Stopped::AtTarget, "{offset:e} {found:?}");
+            assert!(truth <= exact(target), "{offset:e} {truth}");
+            assert!((found.value - (offset + 4.0 / 3.0)).abs() <= 1e-15 * offset);
+            let found = solve(&general, &dynamics).unwrap();
+            let truth = nash_conv_of_game(&general, &found.strategies);
+            let is_reached = found.stopped == Stopped::AtTarget;
+            assert!(!is_reached || truth <= exact(target), "{offset:e} {truth}");
+        }
+    }
+}
+
+#[test]
+fn nash_conv_of_random_games_is_within_its_rounding_error() {
+    for seed in 0..60 {
+        let random = Philox::new(seed);
+        let n_players = 2 + (random.word(0) % 2) as usize;
+        let shape: Vec<usize> = (0..n_players as u64)
+            .map(|player| 1 + (random.word(1 + player) % 4) as usize)
+            .collect();
+        let offset = |player: u64| {
+            let size = 10_f64.powi((random.word(10 + player) % 21) as i32 - 2);
+            if random.word(20 + player) % 2 == 0 {
+                size
+            } else {
+                -size
+            }
+        };
+        let profile: Profile = shape
+            .iter()
+            .zip(0..)
+            .map(|(&n_actions, player)| random_strategy(&random, 100 * (player + 1), n_actions))
+            .collect();
+        let floats: Vec<ArrayD<f64>> = (0..n_players as u64)
+            .map(|player| around(&random, 1000 * (player + 1), shape.clone(), offset(player)))
+            .collect();
+        // The same offsets and thirds of small integers, which no float is; then an offset beyond all floats' digits.
+        let huge = exact(1e30) * exact(1e10);
+        let fractions = floats.iter().map(|payoffs| {
+            payoffs.mapv(|payoff| {
+                let small = exact((payoff * 7.0) % 16.0) / exact(3.0);
+                small
+                    + if seed % 2 == 0 {
+                        huge.clone()
+                    } else {
+                        exact(payoff)
+                    }
+            })
+        });
+        let fractions: Vec<ArrayD<Rational>> = fractions.collect();
+        let games = [
+            NormalForm::new(n_players, floats).unwrap(),
+            NormalForm::new(n_players, fractions).unwrap(),
+        ];
+        for game in games {
+            let answers = best_response(&game, &profile).unwrap();
+            let truth = nash_conv_of_game(&game, &profile);
+            let what = format!("seed {seed}, {shape:?}");
+            assert_within(answers.nash_conv(), answers.rounding, &truth, &what);
+            let range = (0..n_players)
+                .map(|player| game.payoff_range(player))
+                .fold(0.0, f64::max);
+            assert!(
+                answers.rounding <= 1e-13 * range,
+                "{what}: {}",
+                answers.rounding
+            );
+            if n_players == 2 {
+                let game = Bimatrix::try_from(game).unwrap();
+                let answers = best_response(&game, &profile).unwrap();
+                assert_within(answers.nash_conv(), answers.rounding, &truth, &what);
+            }
+        }
+    }
+}
+
+/// A tree in which chance, then both players move, with hidden information, around an offset for each player.
+fn random_tree(random: &Philox, offsets: [f64; 2]) -> Tree {
+    let names = |n: usize| vec![String::new(); n];
+    let mut builder = TreeBuilder::new(String::new(), names(2));
+    let n_outcomes = 1 + (random.word(1) % 3) as usize;
+    let weights: Vec<i64> = (0..n_outcomes as u64)
+        .map(|at| 1 + i64::from(random.word(2 + at) % 5))
+        .collect();
+    let sets: Vec<u32> = (0..n_outcomes)
+        .map(|_| builder.information_set(0, "", names(2)).unwrap())
+        .collect();
+    let answer = builder.information_set(1, "", names(3)).unwrap();
+    builder.chance(&weights, || names(n_outcomes)).unwrap();
+    let mut at = 50;
+    for set in sets {
+        let after = builder.information_set(0, "", names(2)).unwrap();
+        builder.decision(set, 2).unwrap();
+        for _ in 0..2 {
+            builder.decision(answer, 3).unwrap();
+            for reply in 0..3 {
+                // The first player moves again after one reply to its first action.
+                at += 1;
+                let n_ends = if reply == 0 && at % 6 == 3 { 2 } else { 1 };
+                if n_ends == 2 {
+                    builder.decision(after, 2).unwrap();
+                }
+                for _ in 0..n_ends {
+                    at += 6;
+                    let payoff = |player: u64| {
+                        offsets[player as usize] + 8.0 * random.uniform_f64(at + player)
+                    };
+                    builder.end(&[payoff(0), payoff(1)]).unwrap();
+                }
+            }
+        }
+    }
+    builder.finish().unwrap()
+}
+
+#[test]
+fn nash_conv_of_random_trees_is_within_its_rounding_error() {
+    for seed in 0..60 {
+        let random = Philox::new(seed).stream(3);
+        let offset = |player: u64| 10_f64.powi((random.word(10 + player) % 21) as i32 - 2);
+        let tree = random_tree(&random, [offset(0), -offset(1)]);
+        let arena = Arena::from_tree(&tree).unwrap();
+        let form = Sequences::of(&tree).unwrap();
+        let strategy = |player: usize| {
+            let decisions = form.decisions(player).iter().zip(1..);
+            let strategies = decisions.map(|(decision, at)| {
+                random_strategy(
+                    &random,
+                    400 * at + 7 * player as u64,
+                    decision.n_actions as usize,
+                )
+            });
+            strategies.flatten().collect()
+        };
+        let profile: Profile = vec![strategy(0), strategy(1)];
+        let answers = best_response(&arena, &profile).unwrap();
+        let truth = nash_conv_of_tree(&form, &profile);
+        let what = format!("seed {seed}");
+        assert_within(answers.nash_conv(), answers.rounding, &truth, &what);
+        assert!(answers.rounding <= 1e-12, "{what}: {}", answers.rounding);
+
+        let dynamics = Dynamics::default().until(1e-6).iterations(20_000);
+        let found = solve(&arena, &dynamics).unwrap();
+        assert_eq!(found.stopped, Stopped::AtTarget, "{what}");
+        assert!(
+            nash_conv_of_tree(&form, &found.strategies) <= exact(1e-6),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_batch_with_offsets_is_the_batch_without_them() {
+    let small = array![[[0.0, 4.0], [2.0, 0.0]], [[1.0, -3.0], [-2.0, 5.0]]];
+    let offsets = [1e14, -1e15];
+    let large = Array3::from_shape_fn((2, 2, 2), |at| small[[at.0, at.1, at.2]] + offsets[at.0]);
+    let dynamics = Dynamics::default().iterations(2000);
+    let small = Batch::zero_sum(small).unwrap().solve(&dynamics).unwrap();
+    let batch = Batch::zero_sum(large).unwrap();
+    let found = batch.solve(&dynamics).unwrap();
+    for game in 0..2 {
+        assert!(found.nash_conv[game] <= 1e-5, "{}", found.nash_conv[game]);
+        assert!(0.0 < found.rounding[game] && found.rounding[game] < 1e-13);
+        assert!((found.values[game] - offsets[game] - small.values[game]).abs() <= 0.25);
+        let gains = batch.gains().index_axis(Axis(0), game).to_owned();
+        let alone = MatrixGame::zero_sum(gains).unwrap();
+        let profile = vec![found.rows.row(game).to_vec(), found.cols.row(game).to_vec()];
+        let truth = nash_conv_of_game(&alone, &profile);
+        assert_within(found.nash_conv[game], found.rounding[game], &truth, "batch");
+    }
+}
+
+#[test]
+fn a_target_below_the_rounding_error_ends_the_run_and_is_not_reached() {
+    let pure = MatrixGame::zero_sum(array![[1.0, 2.0], [0.0, 3.0]]).unwrap();
+    let mixed = MatrixGame::zero_sum(array![[0.1, -0.7], [-0.3, 0.4]]).unwrap();
+    for game in [pure, mixed] {
+        let found = solve(&game, &Dynamics::default().until(1e-18).iterations(1000)).unwrap();
+        let Stopped::AtRounding { bound } = found.stopped else {
+            panic!("{found:?}");
+        };
+        assert!(1e-18 < bound && bound < 1e-14 && bound == found.rounding);
+        let truth = nash_conv_of_game(&game, &found.strategies);
+        assert_within(found.nash_conv, found.rounding, &truth, "at rounding");
+    }
+    // Without a difference of payoffs nothing is rounded.
+    let constant = MatrixGame::zero_sum(array![[1e16, 1e16]]).unwrap();
+    let found = solve(&constant, &Dynamics::default().until(1e-300)).unwrap();
+    assert_eq!((found.stopped, found.rounding), (Stopped::AtTarget, 0.0));
+}
+
+#[test]
+fn a_player_of_one_action_gains_nothing() {
+    let game = NormalForm::new(1, vec![array![Rational::one()].into_dyn()]).unwrap();
+    let answers = best_response(&game, &[vec![1.0]]).unwrap();
+    assert_eq!((answers.nash_conv(), answers.rounding), (0.0, 0.0));
+}
