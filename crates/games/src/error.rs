@@ -103,13 +103,25 @@ pub enum Error {
         /// How many there may be.
         limit: u128,
     },
-    /// There is an answer, but its proof is too long.
+    /// An answer exists, but its proof is too long.
     #[error("{operation}: no proof within {limit} steps of arithmetic")]
     Unproved {
         /// The function that was called.
         operation: &'static str,
         /// How many steps there may be.
         limit: u64,
+    },
+    /// A proof reached its deadline.
+    #[error("{operation}: deadline reached before the proof was complete")]
+    DeadlineReached {
+        /// The function that was called.
+        operation: &'static str,
+    },
+    /// The caller's function cancelled a proof.
+    #[error("{operation}: cancelled by the caller before the proof was complete")]
+    Cancelled {
+        /// The function that was called.
+        operation: &'static str,
     },
     /// Numbers are no distribution over the cells of a game.
     #[error("{operation}: the distribution over cells is invalid: {fault}")]

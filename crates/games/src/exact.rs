@@ -7,8 +7,9 @@
 //! are positive; the basis that follows from the guess is solved exactly, by lifting its solution modulo a prime; if
 //! it and its prices do not prove each other optimal, exact pivots repair it. Equal objectives are the proof.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
-//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^32 steps of arithmetic: more is an error. A
-//! guess that takes longer than two minutes is given up; what comes without it is proved all the same.
+//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^34 steps of arithmetic: more is an error. A
+//! guess that takes longer than two minutes is given up; what comes without it is proved all the same. [`Prover`] adds a
+//! deadline and cancellation.
 
 mod ball;
 mod basis;
@@ -17,6 +18,7 @@ mod domination;
 mod equilibrium;
 mod factor;
 mod field;
+mod gcd;
 mod guess;
 mod integer;
 mod lemke_howson;
@@ -24,10 +26,12 @@ mod lifting;
 mod polytope;
 mod program;
 mod sequence_form;
+mod short;
 mod simplex;
 mod tableau;
 mod uniqueness;
 mod vertices;
+mod work;
 mod zero_sum;
 
 pub use correlated::{
@@ -39,6 +43,7 @@ pub use equilibrium::{Equilibrium, verify};
 pub use lemke_howson::{lemke_howson, lemke_howson_all};
 pub use sequence_form::{FloatSolution, TreeSolution, sequence_form_lp};
 pub use vertices::{MAX_BASES, MAX_EQUILIBRIA, MAX_LABELS, all_equilibria, components};
+pub use work::Prover;
 pub use zero_sum::MatrixSolution;
 
 use crate::extensive::{Sequences, Tree};
@@ -49,11 +54,11 @@ pub trait ExactGame: sealed::Sealed {
     /// The answer, proved.
     type Solution;
 
-    /// Solves the game, as [`exact`](fn@exact) does.
+    /// Solves the game, as [`Prover::exact`] does.
     ///
     /// # Errors
-    /// Those of [`exact`](fn@exact).
-    fn solve_exactly(&self) -> Result<Self::Solution>;
+    /// Those of [`Prover::exact`].
+    fn solve_exactly(&self, prover: &Prover<'_>) -> Result<Self::Solution>;
 }
 
 mod sealed {
@@ -96,29 +101,29 @@ mod sealed {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn exact<G: ExactGame>(game: &G) -> Result<G::Solution> {
-    game.solve_exactly()
+    Prover::new().exact(game)
 }
 
 impl ExactGame for MatrixGame {
     type Solution = MatrixSolution;
 
-    fn solve_exactly(&self) -> Result<MatrixSolution> {
-        zero_sum::solve_game(self)
+    fn solve_exactly(&self, prover: &Prover<'_>) -> Result<MatrixSolution> {
+        zero_sum::solve_game(self, prover)
     }
 }
 
 impl ExactGame for Tree {
     type Solution = TreeSolution;
 
-    fn solve_exactly(&self) -> Result<TreeSolution> {
-        Sequences::of(self)?.solve_exactly()
+    fn solve_exactly(&self, prover: &Prover<'_>) -> Result<TreeSolution> {
+        Sequences::of(self)?.solve_exactly(prover)
     }
 }
 
 impl ExactGame for Sequences {
     type Solution = TreeSolution;
 
-    fn solve_exactly(&self) -> Result<TreeSolution> {
-        sequence_form::solve(self)
+    fn solve_exactly(&self, prover: &Prover<'_>) -> Result<TreeSolution> {
+        sequence_form::solve(self, prover)
     }
 }

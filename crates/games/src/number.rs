@@ -3,7 +3,7 @@
 //! Role: lets one game serve two readers. Dynamics compute in f64, proofs in fractions; both see the number that was
 //! meant, since every finite float is a fraction, and an integer or a fraction is rounded for the dynamics only.
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
 use num_traits::{ToPrimitive, Zero};
 
 /// A fraction of integers of any size, in lowest terms.
@@ -72,16 +72,25 @@ impl Number for Rational {
     }
 
     fn is_float(&self) -> bool {
-        Self::from_float(nearest(self)).is_some_and(|same| same == *self)
+        let exact = self.exact();
+        exact.is_some_and(|exact| Self::from_float(nearest(&exact)) == Some(exact))
     }
 
     fn exact(&self) -> Option<Rational> {
-        Some(self.clone())
+        match self.denom().sign() {
+            Sign::Plus => Some(self.clone()),
+            // A raw fraction may have any denominator.
+            Sign::Minus => Some(Self::new_raw(-self.numer(), -self.denom())),
+            Sign::NoSign => None,
+        }
     }
 }
 
-/// Gives the f64 nearest to a fraction; infinite if it is too large.
+/// Gives the f64 nearest to a fraction; infinite if it is too large, NaN if its denominator is 0.
 pub(crate) fn nearest(fraction: &Rational) -> f64 {
+    if fraction.denom().is_zero() {
+        return f64::NAN;
+    }
     fraction.to_f64().unwrap_or(f64::NAN)
 }
 

@@ -106,3 +106,32 @@ fn merging_suits_changes_no_trajectory() {
         }
     }
 }
+
+#[test]
+fn raw_fractions_without_a_value_are_errors_and_others_are_read() {
+    use games::extensive::TreeBuilder;
+    use games::{Error, MatrixGame, Number, Rational, exact, ndarray::array};
+    let raw =
+        |numerator: i64, denominator: i64| Rational::new_raw(numerator.into(), denominator.into());
+    let names = || vec![String::new(); 2];
+    for none in [raw(1, 0), raw(0, 0), raw(-1, 0)] {
+        assert!(none.exact().is_none() && none.nearest().is_nan() && !none.is_float());
+        let mut builder = TreeBuilder::new(String::new(), names());
+        let fault = builder
+            .chance(&[none.clone(), raw(1, 2)], names)
+            .unwrap_err();
+        assert!(matches!(fault, Error::TreeInvalid { .. }), "{fault}");
+        let fault = builder.end(&[raw(1, 2), none.clone()]).unwrap_err();
+        assert!(
+            matches!(fault, Error::PayoffInvalid { player: 1, .. }),
+            "{fault}"
+        );
+        assert!(MatrixGame::zero_sum(array![[none]]).is_err());
+    }
+    // Neither lowest terms nor a positive denominator is asked for.
+    let game =
+        MatrixGame::zero_sum(array![[raw(2, -4), raw(3, 9)], [raw(6, 4), raw(-5, 5)]]).unwrap();
+    let reduced =
+        MatrixGame::zero_sum(array![[raw(-1, 2), raw(1, 3)], [raw(3, 2), raw(-1, 1)]]).unwrap();
+    assert_eq!(exact(&game).unwrap(), exact(&reduced).unwrap());
+}

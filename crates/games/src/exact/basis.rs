@@ -4,8 +4,10 @@
 
 use super::factor::Factor;
 use super::field::{Field, GAPS};
-use super::lifting::{self, Budget, Exhausted, Fractions, System};
+use super::lifting::{self, Fractions, SHORT_BITS, System};
 use super::program::{Optimum, Program};
+use super::short::ShortColumns;
+use super::work::{Halt, Work};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
@@ -18,17 +20,19 @@ pub(super) struct Basis<'a> {
     factor: Factor,
     /// Bits that no minor exceeds.
     bits: u64,
+    /// The columns in machine words, if they are short.
+    short: Option<ShortColumns>,
 }
 
 impl<'a> Basis<'a> {
     /// Takes the first columns, in the order given, that are independent; they must span all rows.
     ///
-    /// If every prime divides the determinant, which nobody meets by accident, the budget counts as spent.
+    /// If every prime divides the determinant, which nobody meets by accident, the steps count as used up.
     pub(super) fn choose(
         program: &'a Program,
         preference: &[usize],
-        budget: &mut Budget,
-    ) -> Result<Self, Exhausted> {
+        work: &Work<'_>,
+    ) -> Result<Self, Halt> {
         let mut counts = vec![0; program.n_rows()];
         for &column in preference {
             for (row, _) in program.entries(column) {
@@ -40,11 +44,11 @@ impl<'a> Basis<'a> {
                 let reduce = |(row, entry): &(usize, BigInt)| (*row, field.reduce(entry));
                 (column, program.entries(column).iter().map(reduce).collect())
             });
-            let (factor, columns) = Factor::choose(field, &counts, reduced);
-            budget.spend(factor.n_operations() + counts.iter().sum::<usize>(), 0)?;
+            let (factor, columns) = Factor::choose(field, &counts, reduced, work)?;
             if columns.len() == counts.len() {
                 return Ok(Self {
                     bits: minor_bits(program, &columns),
+                    short: short_columns(program, &columns),
                     program,
                     field,
                     columns,
@@ -52,31 +56,27 @@ impl<'a> Basis<'a> {
                 });
             }
         }
-        Err(Exhausted)
+        Err(Halt::Steps)
     }
 
     /// Gives the basis' solution and prices, whatever they are.
-    pub(super) fn optimum(&self, budget: &mut Budget) -> Result<Optimum, Exhausted> {
+    pub(super) fn optimum(&self, work: &Work<'_>) -> Result<Optimum, Halt> {
         let columns = self.columns.iter();
         let shares: Vec<BigInt> = columns.map(|&column| self.program.share(column)).collect();
-        let solution = lifting::solve(&Upright(self), &self.program.right(), budget)?;
+        let solution = lifting::solve(&Upright(self), &self.program.right(), work)?;
         Ok(Optimum {
             primal: self.spread(solution),
-            dual: lifting::solve(&Transposed(self), &shares, budget)?,
+            dual: lifting::solve(&Transposed(self), &shares, work)?,
         })
     }
 
     /// Gives how much of each column a column of the program replaces: 0 outside the basis.
-    pub(super) fn shares_of(
-        &self,
-        column: usize,
-        budget: &mut Budget,
-    ) -> Result<Vec<BigInt>, Exhausted> {
+    pub(super) fn shares_of(&self, column: usize, work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
         let mut right = vec![BigInt::zero(); self.columns.len()];
         for (row, entry) in self.program.entries(column) {
             right[*row] = entry.clone();
         }
-        let solution = lifting::solve(&Upright(self), &right, budget)?;
+        let solution = lifting::solve(&Upright(self), &right, work)?;
         Ok(self.spread(solution).numerators)
     }
 
@@ -84,17 +84,21 @@ impl<'a> Basis<'a> {
     pub(super) fn shares_in(
         &self,
         column: usize,
-        budget: &mut Budget,
-    ) -> Result<Vec<Option<BigInt>>, Exhausted> {
+        work: &Work<'_>,
+    ) -> Result<Vec<Option<BigInt>>, Halt> {
         let is_it = self
             .columns
             .iter()
             .map(|&other| BigInt::from(i32::from(other == column)));
-        let row = lifting::solve(&Transposed(self), &is_it.collect::<Vec<_>>(), budget)?;
-        let product = |column| product(self.program, column, &row.numerators);
+        let row = lifting::solve(&Transposed(self), &is_it.collect::<Vec<_>>(), work)?;
+        let product = |column| {
+            self.program
+                .product(column, &row.numerators, work)
+                .map(Some)
+        };
         let mut shares: Vec<_> = (0..self.program.n_columns())
-            .map(|at| Some(product(at)))
-            .collect();
+            .map(product)
+            .collect::<Result<_, _>>()?;
         for &column in &self.columns {
             shares[column] = None;
         }
@@ -119,13 +123,6 @@ impl<'a> Basis<'a> {
         }
     }
 
-    fn reduced(&self, right: &[BigInt]) -> Vec<u64> {
-        right
-            .iter()
-            .map(|number| self.field.reduce(number))
-            .collect()
-    }
-
     fn n_operations(&self) -> usize {
         let lengths = self
             .columns
@@ -143,20 +140,30 @@ impl System for Upright<'_> {
         self.0.field
     }
 
-    fn solve(&self, right: &[BigInt]) -> Vec<u64> {
-        self.0.factor.solve(self.0.reduced(right))
+    fn solve(&self, right: Vec<u64>) -> Vec<u64> {
+        self.0.factor.solve(right)
     }
 
-    fn multiply(&self, vector: &[BigInt]) -> Vec<BigInt> {
+    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
         let mut sums = vec![BigInt::zero(); vector.len()];
         for (&column, number) in self.0.columns.iter().zip(vector) {
             if !number.is_zero() {
                 for (row, entry) in self.0.program.entries(column) {
+                    work.count_product(entry.bits(), number.bits())?;
                     sums[*row] += entry * number;
                 }
             }
         }
-        sums
+        Ok(sums)
+    }
+
+    fn is_short(&self) -> bool {
+        self.0.short.is_some()
+    }
+
+    fn subtract_product(&self, left: &mut [i128], vector: &[u64]) {
+        let short = self.0.short.as_ref().expect("only short systems are asked");
+        short.subtract_combination(left, vector);
     }
 
     fn bits(&self) -> u64 {
@@ -176,15 +183,24 @@ impl System for Transposed<'_> {
         self.0.field
     }
 
-    fn solve(&self, right: &[BigInt]) -> Vec<u64> {
-        self.0.factor.solve_transposed(&self.0.reduced(right))
+    fn solve(&self, right: Vec<u64>) -> Vec<u64> {
+        self.0.factor.solve_transposed(&right)
     }
 
-    fn multiply(&self, vector: &[BigInt]) -> Vec<BigInt> {
+    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
         let columns = self.0.columns.iter();
         columns
-            .map(|&column| product(self.0.program, column, vector))
+            .map(|&column| self.0.program.product(column, vector, work))
             .collect()
+    }
+
+    fn is_short(&self) -> bool {
+        self.0.short.is_some()
+    }
+
+    fn subtract_product(&self, left: &mut [i128], vector: &[u64]) {
+        let short = self.0.short.as_ref().expect("only short systems are asked");
+        short.subtract_products(left, vector);
     }
 
     fn bits(&self) -> u64 {
@@ -205,8 +221,14 @@ fn minor_bits(program: &Program, columns: &[usize]) -> u64 {
     columns.iter().map(size).sum()
 }
 
-/// Multiplies a column by a number for each row.
-fn product(program: &Program, column: usize, rows: &[BigInt]) -> BigInt {
-    let entries = program.entries(column).iter();
-    entries.map(|(row, entry)| entry * &rows[*row]).sum()
+/// Takes columns in machine words, if sums of the sizes of their entries by rows and by columns are short.
+fn short_columns(program: &Program, columns: &[usize]) -> Option<ShortColumns> {
+    let all = || columns.iter().flat_map(|&column| program.entries(column));
+    let bits = all().map(|(_, entry)| entry.bits()).max().unwrap_or(0);
+    let n_terms = u64::from(usize::BITS - columns.len().leading_zeros());
+    let entries = |&column: &usize| program.entries(column);
+    if bits + n_terms > SHORT_BITS {
+        return None;
+    }
+    ShortColumns::of(columns.iter().map(entries), bits)
 }

@@ -6,7 +6,8 @@
 //! zero-sum games".
 
 use super::program::{Domain, Program, check_size};
-use super::simplex;
+use super::simplex::{self, Fault};
+use super::work::{Prover, Work};
 use crate::number::nearest;
 use crate::profile::SUM_TOLERANCE;
 use crate::strategic::table::cell;
@@ -62,12 +63,17 @@ pub fn correlated_equilibrium(
     game: &impl StrategicGame,
     objective: &Objective,
 ) -> Result<CorrelatedEquilibrium> {
-    solve(
-        "exact::correlated_equilibrium",
-        game,
-        objective,
-        Told::Action,
-    )
+    Prover::new().correlated_equilibrium(game, objective)
+}
+
+/// Solves for a correlated equilibrium.
+pub(super) fn correlated(
+    game: &impl StrategicGame,
+    objective: &Objective,
+    prover: &Prover<'_>,
+) -> Result<CorrelatedEquilibrium> {
+    let operation = "exact::correlated_equilibrium";
+    solve(operation, game, objective, Told::Action, prover)
 }
 
 /// Gives the coarse correlated equilibrium that is best for an objective, proved.
@@ -81,12 +87,17 @@ pub fn coarse_correlated_equilibrium(
     game: &impl StrategicGame,
     objective: &Objective,
 ) -> Result<CorrelatedEquilibrium> {
-    solve(
-        "exact::coarse_correlated_equilibrium",
-        game,
-        objective,
-        Told::Nothing,
-    )
+    Prover::new().coarse_correlated_equilibrium(game, objective)
+}
+
+/// Solves for a coarse correlated equilibrium.
+pub(super) fn coarse_correlated(
+    game: &impl StrategicGame,
+    objective: &Objective,
+    prover: &Prover<'_>,
+) -> Result<CorrelatedEquilibrium> {
+    let operation = "exact::coarse_correlated_equilibrium";
+    solve(operation, game, objective, Told::Nothing, prover)
 }
 
 /// Gives the most that a player can gain by other actions than those it is told, in floats.
@@ -146,6 +157,7 @@ fn solve(
     game: &impl StrategicGame,
     objective: &Objective,
     told: Told,
+    prover: &Prover<'_>,
 ) -> Result<CorrelatedEquilibrium> {
     let shape = game.shape();
     let weights = weights(operation, shape.len(), objective)?;
@@ -155,6 +167,20 @@ fn solve(
     let n_others: usize = shape.iter().map(|side| side - 1).sum();
     check_size(operation, n_cells.saturating_mul(n_others.max(1)))?;
 
+    let work = Work::new(prover);
+    let solved = solve_cells(game, &weights, told, &work);
+    solved.map_err(|fault| fault.of_game(operation))
+}
+
+/// Solves for the best distribution over all cells.
+fn solve_cells(
+    game: &impl StrategicGame,
+    weights: &[Rational],
+    told: Told,
+    work: &Work<'_>,
+) -> std::result::Result<CorrelatedEquilibrium, Fault> {
+    let shape = game.shape();
+    let n_cells: usize = shape.iter().product();
     let cells: Vec<Vec<usize>> = (0..n_cells).map(|at| cell(shape, at)).collect();
     let share = |cell: &Vec<usize>| -> Rational {
         let players = weights
@@ -166,18 +192,20 @@ fn solve(
             .sum()
     };
     let variables = cells.iter().map(|cell| (Domain::NonNegative, share(cell)));
-    let mut program = Program::maximize(variables);
+    let mut program = Program::maximize(variables, work)?;
     for player in 0..shape.len() {
         for row in deviations(game, &cells, player, told) {
-            program.push_row(row, Domain::NonNegative, Rational::zero());
+            program.push_row(row, Domain::NonNegative, Rational::zero(), work)?;
         }
     }
     let all = (0..n_cells).map(|at| (at, Rational::one())).collect();
-    program.push_row(all, Domain::Zero, Rational::one());
+    program.push_row(all, Domain::Zero, Rational::one(), work)?;
 
-    let optimum = simplex::solve(&program).map_err(|fault| fault.of_game(operation))?;
-    let probability = |at| program.variable(&optimum, at);
-    let distribution: Vec<Rational> = (0..n_cells).map(probability).collect();
+    let optimum = simplex::solve(&program, work)?;
+    let probability = |at| program.variable(&optimum, at, work);
+    let distribution: Vec<Rational> = (0..n_cells)
+        .map(probability)
+        .collect::<std::result::Result<_, _>>()?;
     let expected = |player| {
         let cells = cells
             .iter()
@@ -189,7 +217,7 @@ fn solve(
     };
     Ok(CorrelatedEquilibrium {
         payoffs: (0..shape.len()).map(expected).collect(),
-        objective: program.value(&optimum),
+        objective: program.value(&optimum, work)?,
         distribution,
     })
 }

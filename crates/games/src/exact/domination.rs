@@ -6,6 +6,7 @@
 //! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa, Kalai and Zemel 1990,
 //! "On the order of eliminating dominated strategies".
 
+use super::work::{Halt, Prover, Work};
 use super::zero_sum::Solved;
 use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
@@ -71,17 +72,28 @@ pub struct Elimination {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn eliminate_dominated(game: &impl StrategicGame, dominance: Dominance) -> Result<Elimination> {
+    Prover::new().eliminate_dominated(game, dominance)
+}
+
+/// Eliminates dominated actions.
+pub(super) fn eliminate(
+    game: &impl StrategicGame,
+    dominance: Dominance,
+    prover: &Prover<'_>,
+) -> Result<Elimination> {
     const OPERATION: &str = "exact::eliminate_dominated";
     let shape = game.shape();
     check_cost(OPERATION, shape)?;
+    let work = Work::new(prover);
     let mut surviving: Vec<Vec<usize>> = shape.iter().map(|&side| (0..side).collect()).collect();
     let mut steps = vec![];
     loop {
         let n_before = steps.len();
         for player in 0..shape.len() {
             for action in surviving[player].clone() {
+                work.look().map_err(|halt| halt.error(OPERATION))?;
                 let payoffs = Rivals::of(game, &surviving, player, action);
-                if let Some(by) = payoffs.dominating(OPERATION, dominance)? {
+                if let Some(by) = payoffs.dominating(OPERATION, dominance, &work)? {
                     surviving[player].retain(|&other| other != action);
                     let by = spread(shape[player], &payoffs.actions, by);
                     steps.push(Dominated { player, action, by });
@@ -165,6 +177,7 @@ impl Rivals {
         &self,
         operation: &'static str,
         dominance: Dominance,
+        work: &Work<'_>,
     ) -> Result<Option<Vec<Rational>>> {
         let dominates = |gains: &Vec<Rational>| match dominance {
             Dominance::Strict | Dominance::StrictByPure => gains.iter().all(Signed::is_positive),
@@ -181,8 +194,12 @@ impl Rivals {
         if dominance != Dominance::Strict || self.is_best_somewhere() {
             return Ok(None);
         }
-        let solved = Solved::of(operation, &self.gains)?;
-        Ok(solved.value().is_positive().then(|| solved.row_strategy()))
+        let solved = Solved::of(operation, &self.gains, work)?;
+        let halted = |halt: Halt| halt.error(operation);
+        if !solved.value(work).map_err(halted)?.is_positive() {
+            return Ok(None);
+        }
+        solved.row_strategy(work).map(Some).map_err(halted)
     }
 
     /// Tells whether no rival gains against something that the others may do.

@@ -3,10 +3,12 @@
 //! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of polytopes or pivots.
 //! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of integers.
 
+use super::gcd::lcm;
 use super::integer::over_common_denominator;
+use super::work::{Halt, Prover, Work};
 use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
-use num_traits::{Signed, Zero};
+use num_traits::{One, Signed, Zero};
 
 /// Most bits of a payoff over the common denominator: floats of all sizes need half of it.
 const MAX_BITS: u64 = 4096;
@@ -48,7 +50,10 @@ impl Equilibrium {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn verify(game: &Bimatrix, equilibrium: &Equilibrium) -> Result<()> {
-    Payoffs::of(game).verify("exact::verify", equilibrium)
+    const OPERATION: &str = "exact::verify";
+    let work = Work::new(&Prover::new());
+    let payoffs = Payoffs::of(game, &work).map_err(|halt| halt.error(OPERATION))?;
+    payoffs.verify(OPERATION, equilibrium)
 }
 
 /// The payoffs of a bimatrix game as integers over one denominator for each player.
@@ -60,33 +65,70 @@ pub(super) struct Payoffs {
 }
 
 impl Payoffs {
-    pub(super) fn of(game: &Bimatrix) -> Self {
-        let [n_rows, n_cols] = [game.shape()[0], game.shape()[1]];
-        let integers = |player| {
-            let cells = (0..n_rows).flat_map(|row| (0..n_cols).map(move |col| [row, col]));
-            let payoffs: Vec<Rational> = cells.map(|cell| game.payoff(player, &cell)).collect();
-            over_common_denominator(&payoffs)
-        };
-        let [(rows, row_scale), (cols, col_scale)] = [integers(0), integers(1)];
+    fn of(game: &Bimatrix, work: &Work<'_>) -> std::result::Result<Self, Halt> {
+        let mut payoffs = Self::without_payoffs(game);
+        for player in 0..2 {
+            let fractions = fractions(game, player);
+            let common = fractions
+                .iter()
+                .try_fold(BigInt::one(), |common, fraction| {
+                    lcm(common, fraction.denom(), work)
+                })?;
+            payoffs.set(player, &fractions, common, work)?;
+        }
+        Ok(payoffs)
+    }
+
+    /// Takes the payoffs of a game, or returns an error where integers have so many digits that pivots on them would not
+    /// end in a lifetime.
+    ///
+    /// Cost: the common denominator is not computed beyond the limit.
+    pub(super) fn short_of(
+        operation: &'static str,
+        game: &Bimatrix,
+        work: &Work<'_>,
+    ) -> Result<Self> {
+        let halted = |halt: Halt| halt.error(operation);
+        let mut payoffs = Self::without_payoffs(game);
+        for player in 0..2 {
+            let fractions = fractions(game, player);
+            let (common, needed) = common_denominator(&fractions, work).map_err(halted)?;
+            if needed > MAX_BITS {
+                return Err(Error::TooLarge {
+                    operation,
+                    what: "number of bits of a payoff over the common denominator",
+                    needed: needed.into(),
+                    limit: MAX_BITS.into(),
+                });
+            }
+            payoffs
+                .set(player, &fractions, common, work)
+                .map_err(halted)?;
+        }
+        Ok(payoffs)
+    }
+
+    fn without_payoffs(game: &Bimatrix) -> Self {
         Self {
-            shape: [n_rows, n_cols],
-            numerators: [rows, cols],
-            denominators: [row_scale, col_scale],
+            shape: [game.shape()[0], game.shape()[1]],
+            numerators: [vec![], vec![]],
+            denominators: [BigInt::one(), BigInt::one()],
         }
     }
 
-    /// Refuses payoffs whose integers have so many digits that pivots on them would not end in a lifetime.
-    pub(super) fn check_digits(&self, operation: &'static str) -> Result<()> {
-        let bits = self.numerators.iter().flatten().map(BigInt::bits).max();
-        let needed = bits.unwrap_or(0);
-        if needed > MAX_BITS {
-            return Err(Error::TooLarge {
-                operation,
-                what: "number of bits of a payoff over the common denominator",
-                needed: needed.into(),
-                limit: MAX_BITS.into(),
-            });
+    /// Takes one player's payoffs over a common denominator.
+    fn set(
+        &mut self,
+        player: usize,
+        fractions: &[Rational],
+        common: BigInt,
+        work: &Work<'_>,
+    ) -> std::result::Result<(), Halt> {
+        for fraction in fractions {
+            work.count_product(common.bits(), fraction.denom().bits())?;
+            self.numerators[player].push(fraction.numer() * (&common / fraction.denom()));
         }
+        self.denominators[player] = common;
         Ok(())
     }
 
@@ -105,7 +147,9 @@ impl Payoffs {
         &self,
         operation: &'static str,
         strategies: [Vec<Rational>; 2],
+        work: &Work<'_>,
     ) -> Result<Equilibrium> {
+        work.look().map_err(|halt| halt.error(operation))?;
         let best = |player: usize| {
             let worths = self.worths(player, &strategies[1 - player]);
             worths.into_iter().max().unwrap_or_default()
@@ -155,6 +199,38 @@ impl Payoffs {
         };
         (0..self.shape[player]).map(worth).collect()
     }
+}
+
+/// Returns a player's payoffs, row by row.
+fn fractions(game: &Bimatrix, player: usize) -> Vec<Rational> {
+    let [n_rows, n_cols] = [game.shape()[0], game.shape()[1]];
+    let cells = (0..n_rows).flat_map(|row| (0..n_cols).map(move |col| [row, col]));
+    cells.map(|cell| game.payoff(player, &cell)).collect()
+}
+
+/// Returns the common denominator and the most bits of a numerator over it; beyond [`MAX_BITS`], a divisor of the common
+/// denominator and a lower bound of the bits.
+fn common_denominator(
+    fractions: &[Rational],
+    work: &Work<'_>,
+) -> std::result::Result<(BigInt, u64), Halt> {
+    let mut common = BigInt::one();
+    // The most by which a numerator is longer than its denominator.
+    let mut excess: Option<i128> = None;
+    for fraction in fractions.iter().filter(|fraction| !fraction.is_zero()) {
+        let (numerator, denominator) = (fraction.numer().bits(), fraction.denom().bits());
+        excess = excess.max(Some(i128::from(numerator) - i128::from(denominator)));
+        common = lcm(common, fraction.denom(), work)?;
+        // A product has the bits of its factors or one less, and so has a quotient.
+        let least = i128::from(common.bits()) + excess.unwrap_or(0) - 1;
+        if least > i128::from(MAX_BITS) {
+            return Ok((common, u64::try_from(least).unwrap_or(u64::MAX)));
+        }
+    }
+    let nonzero = fractions.iter().filter(|fraction| !fraction.is_zero());
+    let bits = nonzero.map(|fraction| (fraction.numer() * (&common / fraction.denom())).bits());
+    let most = bits.max().unwrap_or(0);
+    Ok((common, most))
 }
 
 fn check_strategy(

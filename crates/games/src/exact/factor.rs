@@ -8,6 +8,7 @@
 //! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic operations".
 
 use super::field::Field;
+use super::work::{Halt, Work};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -32,10 +33,14 @@ struct Remainder {
     entries: Vec<u64>,
     /// The pivot in each row.
     pivot_at: Vec<Option<usize>>,
-    /// Pivots to be eliminated, maybe more than once.
+    /// Rows that have been met since the last column.
+    is_met: Vec<bool>,
+    /// Pivots to be eliminated.
     due: BinaryHeap<Reverse<usize>>,
-    /// Rows without pivot that have been met, maybe more than once.
+    /// Rows without pivot that have been met.
     met: Vec<usize>,
+    /// Rows with a pivot that have been met.
+    met_pivots: Vec<usize>,
 }
 
 impl Factor {
@@ -46,7 +51,8 @@ impl Factor {
         field: Field,
         counts: &[usize],
         columns: impl Iterator<Item = (usize, Vec<(usize, u64)>)>,
-    ) -> (Self, Vec<usize>) {
+        work: &Work<'_>,
+    ) -> Result<(Self, Vec<usize>), Halt> {
         let mut factor = Self {
             field,
             pivots: vec![],
@@ -58,30 +64,29 @@ impl Factor {
         let mut remainder = Remainder {
             entries: vec![0; counts.len()],
             pivot_at: vec![None; counts.len()],
+            is_met: vec![false; counts.len()],
             due: BinaryHeap::new(),
             met: vec![],
+            met_pivots: vec![],
         };
         let mut chosen = vec![];
         for (number, column) in columns {
             if chosen.len() == counts.len() {
                 break;
             }
+            let before = factor.n_operations;
             if factor.push(&column, &mut remainder, counts) {
                 chosen.push(number);
             }
+            work.spend_words(column.len() + factor.n_operations - before)?;
         }
-        (factor, chosen)
+        Ok((factor, chosen))
     }
 
     /// Gives the number of entries of both factors.
     pub(super) fn n_entries(&self) -> usize {
         let off: usize = self.lower.iter().chain(&self.upper).map(Vec::len).sum();
         off + self.pivots.len()
-    }
-
-    /// Gives how many operations it took.
-    pub(super) fn n_operations(&self) -> usize {
-        self.n_operations
     }
 
     /// Solves `B x = right`; `x` has one number for each column, in the order in which they were chosen.
@@ -155,15 +160,26 @@ impl Factor {
 }
 
 impl Remainder {
+    /// Notes a row at its first entry: a dense column would otherwise meet each row once for every pivot.
     fn meet(&mut self, row: usize) {
+        if std::mem::replace(&mut self.is_met[row], true) {
+            return;
+        }
         match self.pivot_at[row] {
-            Some(pivot) => self.due.push(Reverse(pivot)),
+            Some(pivot) => {
+                self.due.push(Reverse(pivot));
+                self.met_pivots.push(row);
+            }
             None => self.met.push(row),
         }
     }
 
     /// Gives the entries that are left, by rows, and leaves zeros.
     fn take(&mut self) -> Vec<(usize, u64)> {
+        for &row in self.met.iter().chain(&self.met_pivots) {
+            self.is_met[row] = false;
+        }
+        self.met_pivots.clear();
         let rows = self.met.drain(..);
         let entries = rows.map(|row| (row, std::mem::take(&mut self.entries[row])));
         entries.filter(|&(_, entry)| entry != 0).collect()

@@ -71,6 +71,11 @@ impl Field {
         remainder.rem_euclid(prime) as u64
     }
 
+    /// Returns an integer modulo the prime.
+    pub(super) fn reduce_i128(self, integer: i128) -> u64 {
+        integer.rem_euclid(i128::from(self.prime())) as u64
+    }
+
     fn wrap(self, a: u64) -> u64 {
         let prime = self.prime();
         if a >= prime { a - prime } else { a }

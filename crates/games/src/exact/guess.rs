@@ -8,6 +8,7 @@
 //! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
 
 use super::program::{Domain, Program};
+use super::work::Work;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, Variable};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
@@ -23,9 +24,13 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 const MAX_POWER: i64 = 2000;
 
 /// Gives all columns of a program, those first that an optimal basis should be made of.
-pub(super) fn preference(program: &Program) -> Vec<usize> {
-    let n_columns = program.n_columns();
-    let merits = merits(program).unwrap_or_else(|| vec![0.0; n_columns]);
+pub(super) fn preference(program: &Program, work: &Work<'_>) -> Vec<usize> {
+    let merits = merits(program, work).unwrap_or_else(|| vec![0.0; program.n_columns()]);
+    by_merit(program, &merits)
+}
+
+/// Gives all columns of a program, those of the largest merit first.
+pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
     // Among those that can't be missing, and among equals, short columns come before long ones, which fill in more.
     let rank = |column: usize| {
         let length = program.entries(column).len();
@@ -35,7 +40,7 @@ pub(super) fn preference(program: &Program) -> Vec<usize> {
             _ => (1, -merits[column], length),
         }
     };
-    let mut order: Vec<usize> = (0..n_columns).collect();
+    let mut order: Vec<usize> = (0..program.n_columns()).collect();
     order.sort_by(|&a, &b| {
         let ((a_class, a_key, a_length), (b_class, b_key, b_length)) = (rank(a), rank(b));
         let by_key = a_class.cmp(&b_class).then(a_key.total_cmp(&b_key));
@@ -45,14 +50,14 @@ pub(super) fn preference(program: &Program) -> Vec<usize> {
 }
 
 /// Gives the size of each column's value less that of its reduced cost; `None` if the solver fails.
-fn merits(program: &Program) -> Option<Vec<f64>> {
+fn merits(program: &Program, work: &Work<'_>) -> Option<Vec<f64>> {
     let primal = Rounded::of(program);
     let dual = primal.dual();
     // The work of the solver grows with the rows above all; the second program has little left to decide.
     let (values, costs) = if program.n_rows() <= program.n_variables() {
-        solve_pair(&primal, &dual)?
+        solve_pair(&primal, &dual, work)?
     } else {
-        let (costs, values) = solve_pair(&dual, &primal)?;
+        let (costs, values) = solve_pair(&dual, &primal, work)?;
         (values, costs)
     };
     let cost = |column| costs[primal.twin(column)].abs();
@@ -62,15 +67,15 @@ fn merits(program: &Program) -> Option<Vec<f64>> {
 
 /// Gives solutions of a program and of its dual, in which no columns that belong together are both positive; zeros for
 /// the dual if the solver fails there.
-fn solve_pair(first: &Rounded, second: &Rounded) -> Option<(Vec<f64>, Vec<f64>)> {
-    let values = first.solve()?;
+fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
+    let values = first.solve(work)?;
     let mut face = second.clone();
     for (column, &value) in values.iter().enumerate() {
         if first.domains[column] == Domain::NonNegative && value > POSITIVE {
             face.domains[first.twin(column)] = Domain::Zero;
         }
     }
-    let twins = face.solve().or_else(|| second.solve());
+    let twins = face.solve(work).or_else(|| second.solve(work));
     let twins = twins.unwrap_or_else(|| vec![0.0; values.len()]);
     Some((values, twins))
 }
@@ -142,7 +147,7 @@ impl Rounded {
     }
 
     /// Gives variables and slacks of a solution; `None` if the solver fails.
-    fn solve(&self) -> Option<Vec<f64>> {
+    fn solve(&self, work: &Work<'_>) -> Option<Vec<f64>> {
         let mut problem = Problem::new(OptimizationDirection::Maximize);
         let shares = self.objective.iter().zip(&self.domains);
         let variables: Vec<Variable> = shares
@@ -161,7 +166,8 @@ impl Rounded {
             }
         }
         let mut options = SolveOptions::default();
-        options.time_limit = Some(TIME_LIMIT);
+        // The solver cannot be cancelled, but has a clock of its own.
+        options.time_limit = Some(work.time_left().unwrap_or(TIME_LIMIT).min(TIME_LIMIT));
         options.tolerances.feasibility = TOLERANCE;
         let solution = problem.solve_with(options).ok()?.into_solution().ok()?;
         let values = variables

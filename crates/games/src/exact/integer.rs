@@ -37,6 +37,11 @@ pub(super) trait Entry: Clone {
         divisor: &Self,
     ) -> bool;
 
+    /// Returns the number of machine words of the number.
+    fn n_words(&self) -> u64 {
+        1
+    }
+
     /// Gives a rough size, 0 for none but 0, by which a pivot is preferred.
     fn size(&self) -> f64;
 }
@@ -115,6 +120,10 @@ impl Entry for BigInt {
             *entry = (&*entry * pivot - factor * across) / divisor;
         }
         true
+    }
+
+    fn n_words(&self) -> u64 {
+        1 + self.bits() / u64::from(u64::BITS)
     }
 
     fn size(&self) -> f64 {

@@ -14,6 +14,7 @@ use super::equilibrium::{Equilibrium, Payoffs};
 use super::integer::Entry;
 use super::polytope::Polytope;
 use super::tableau::Tableau;
+use super::work::{Prover, Work};
 use crate::{Bimatrix, Error, Rational, Result};
 use num_bigint::BigInt;
 
@@ -40,9 +41,14 @@ use num_bigint::BigInt;
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
+    Prover::new().lemke_howson(game, label)
+}
+
+/// Follows the path that drops a label.
+pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<Equilibrium> {
     const OPERATION: &str = "exact::lemke_howson";
-    let payoffs = Payoffs::of(game);
-    payoffs.check_digits(OPERATION)?;
+    let work = Work::new(prover);
+    let payoffs = Payoffs::short_of(OPERATION, game, &work)?;
     let n_labels = payoffs.shape.iter().sum();
     if label >= n_labels {
         return Err(Error::ParameterInvalid {
@@ -52,7 +58,7 @@ pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
             must: "the number of an action, rows before columns",
         });
     }
-    Paths::of(&payoffs).end(OPERATION, &payoffs, label)
+    Paths::of(&payoffs).end(OPERATION, &payoffs, label, &work)
 }
 
 /// Gives the distinct equilibria at the ends of the paths of all labels, sorted as [`super::all_equilibria`] does.
@@ -73,11 +79,17 @@ pub fn lemke_howson(game: &Bimatrix, label: usize) -> Result<Equilibrium> {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn lemke_howson_all(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
-    let payoffs = Payoffs::of(game);
-    payoffs.check_digits("exact::lemke_howson_all")?;
+    Prover::new().lemke_howson_all(game)
+}
+
+/// Follows the paths of all labels.
+pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibrium>> {
+    const OPERATION: &str = "exact::lemke_howson_all";
+    let work = Work::new(prover);
+    let payoffs = Payoffs::short_of(OPERATION, game, &work)?;
     let paths = Paths::of(&payoffs);
     let labels = 0..payoffs.shape.iter().sum();
-    let ends = labels.map(|label| paths.end("exact::lemke_howson_all", &payoffs, label));
+    let ends = labels.map(|label| paths.end(OPERATION, &payoffs, label, &work));
     let mut ends = ends.collect::<Result<Vec<_>>>()?;
     Equilibrium::sort(&mut ends);
     ends.dedup();
@@ -99,13 +111,20 @@ impl Paths {
         }
     }
 
-    fn end(&self, operation: &'static str, payoffs: &Payoffs, label: usize) -> Result<Equilibrium> {
-        let in_words = self.words.clone().and_then(|start| follow(start, label));
-        let in_integers = || self.integers.clone().and_then(|start| follow(start, label));
-        let strategies = in_words
-            .or_else(in_integers)
+    fn end(
+        &self,
+        operation: &'static str,
+        payoffs: &Payoffs,
+        label: usize,
+        work: &Work<'_>,
+    ) -> Result<Equilibrium> {
+        let in_words = || follow(self.words.clone()?, label, work);
+        let in_integers = || follow(self.integers.clone()?, label, work);
+        let found = in_words().or_else(in_integers);
+        work.check().map_err(|halt| halt.error(operation))?;
+        let strategies = found
             .expect("integers of any size do not overflow, and a bounded polytope has a ratio");
-        payoffs.prove(operation, strategies)
+        payoffs.prove(operation, strategies, work)
     }
 }
 
@@ -117,13 +136,15 @@ fn origins<T: Entry>(polytopes: &[Polytope; 2]) -> Option<[Tableau<T>; 2]> {
 fn follow<T: Entry + Into<BigInt>>(
     mut tableaux: [Tableau<T>; 2],
     dropped: usize,
+    work: &Work<'_>,
 ) -> Option<[Vec<Rational>; 2]> {
     let mut player = usize::from(!tableaux[0].owns(dropped));
     let mut entering = dropped;
     loop {
-        let leaving = tableaux[player].enter(entering)?;
+        let leaving = tableaux[player].enter(entering, work)?;
         if leaving == dropped {
-            return Some(tableaux.map(|tableau| tableau.strategy()));
+            let [rows, cols] = &tableaux;
+            return Some([rows.strategy(work)?, cols.strategy(work)?]);
         }
         entering = leaving;
         player = 1 - player;

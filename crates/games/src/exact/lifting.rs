@@ -3,13 +3,15 @@
 //! Method: the solution is written in powers of the prime, a digit at a time: each digit solves the system for what is
 //! left of the right-hand side, modulo the prime. From time to time fractions with one denominator are recovered from
 //! the digits and put into the system; when they solve it, they are the solution. Cramer's rule and Hadamard's bound
-//! tell how many digits suffice.
+//! tell how many digits suffice. What is left of the right-hand side does not grow: of a matrix of short integers it stays
+//! within 128 bits, and is computed modulo 2^128, where the division by the prime is exact.
 //! Source: Dixon 1982, "Exact solution of linear equations using p-adic expansions".
 
 use super::field::Field;
+use super::work::{Halt, Work};
 use num_bigint::{BigInt, Sign};
 use num_integer::Integer;
-use num_traits::{One, Signed, Zero};
+use num_traits::{One, Signed, ToPrimitive, Zero};
 
 /// Fractions with one denominator, which is positive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,15 +20,24 @@ pub(super) struct Fractions {
     pub(super) denominator: BigInt,
 }
 
+/// Bits of a right-hand side and of the sums of the sizes of a matrix's rows, up to which 128 bits hold what is left.
+pub(super) const SHORT_BITS: u64 = 124;
+
 /// A square system that is regular modulo the prime of a field.
 pub(super) trait System {
     fn field(&self) -> Field;
 
     /// Solves the system modulo the prime.
-    fn solve(&self, right: &[BigInt]) -> Vec<u64>;
+    fn solve(&self, right: Vec<u64>) -> Vec<u64>;
 
     /// Multiplies a vector by the system's matrix.
-    fn multiply(&self, vector: &[BigInt]) -> Vec<BigInt>;
+    fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt>;
+
+    /// Returns whether no sum of the sizes of a row's entries has more than [`SHORT_BITS`] bits.
+    fn is_short(&self) -> bool;
+
+    /// Subtracts the matrix times a vector, modulo 2^128; only where the system is short.
+    fn subtract_product(&self, left: &mut [i128], vector: &[u64]);
 
     /// Gives an upper bound for the bits of every minor of the matrix.
     fn bits(&self) -> u64;
@@ -35,61 +46,33 @@ pub(super) trait System {
     fn n_operations(&self) -> usize;
 }
 
-/// What an operation on big integers takes besides its words, in steps of one word.
-const OVERHEAD: u64 = 16;
-
-/// What is left of the steps of arithmetic that a proof may take, so that none takes forever.
-#[derive(Debug)]
-pub(super) struct Budget(u64);
-
-/// The budget is spent.
-#[derive(Debug)]
-pub(super) struct Exhausted;
-
-impl Budget {
-    pub(super) fn new(steps: u64) -> Self {
-        Self(steps)
-    }
-
-    /// Takes as many steps as operations on integers of so many bits take.
-    pub(super) fn spend(&mut self, n_operations: usize, bits: u64) -> Result<(), Exhausted> {
-        let steps = n_operations as u64 * (OVERHEAD + bits / u64::from(u64::BITS));
-        self.0 = self.0.checked_sub(steps).ok_or(Exhausted)?;
-        Ok(())
-    }
-}
-
 /// Solves a system exactly.
 pub(super) fn solve(
     system: &impl System,
     right: &[BigInt],
-    budget: &mut Budget,
-) -> Result<Fractions, Exhausted> {
+    work: &Work<'_>,
+) -> Result<Fractions, Halt> {
     let prime = BigInt::from(system.field().prime());
     // Twice the size of numerator and denominator, and the sign.
     let needed = 2 * (system.bits() + most_bits(right) + right.len() as u64) + 4;
-    let mut left = right.to_vec();
+    let mut left = Left::of(system, right);
     let mut digits = vec![];
     let mut next_try = 1;
     loop {
-        budget.spend(system.n_operations(), most_bits(&left))?;
-        let digit: Vec<BigInt> = system.solve(&left).into_iter().map(BigInt::from).collect();
-        for (left, product) in left.iter_mut().zip(system.multiply(&digit)) {
-            *left = (&*left - product) / &prime;
-        }
-        digits.push(digit);
+        digits.push(left.next_digit(system, work)?);
         let n_digits = digits.len() as u64;
         let is_enough = n_digits * (prime.bits() - 1) > needed;
-        let is_exact = left.iter().all(Zero::is_zero);
-        if n_digits < next_try && !is_enough && !is_exact {
+        if n_digits < next_try && !is_enough && !left.is_zero() {
             continue;
         }
         next_try = n_digits + n_digits / 2 + 1;
-        let n_steps = right.len() * digits.len();
-        budget.spend(n_steps, n_digits * prime.bits())?;
-        if let Some(found) = recover(&digits, &prime) {
-            let scaled = right.iter().map(|right| right * &found.denominator);
-            if system.multiply(&found.numerators).into_iter().eq(scaled) {
+        if let Some(found) = recover(&digits, &prime, work)? {
+            let mut is_solution = true;
+            for (product, right) in system.multiply(&found.numerators, work)?.iter().zip(right) {
+                work.count_product(found.denominator.bits(), right.bits())?;
+                is_solution &= *product == right * &found.denominator;
+            }
+            if is_solution {
                 return Ok(found);
             }
         }
@@ -97,67 +80,143 @@ pub(super) fn solve(
     }
 }
 
+/// What the digits so far leave of the right-hand side, divided by the power of the prime.
+enum Left {
+    Short(Vec<i128>),
+    Long(Vec<BigInt>),
+}
+
+impl Left {
+    fn of(system: &impl System, right: &[BigInt]) -> Self {
+        let short = || right.iter().map(BigInt::to_i128).collect();
+        let fits = system.is_short() && most_bits(right) <= SHORT_BITS;
+        let short: Option<Vec<i128>> = if fits { short() } else { None };
+        short.map_or_else(|| Self::Long(right.to_vec()), Self::Short)
+    }
+
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Short(left) => left.iter().all(|&left| left == 0),
+            Self::Long(left) => left.iter().all(Zero::is_zero),
+        }
+    }
+
+    /// Returns the next digit of the solution, and leaves what it leaves.
+    fn next_digit(&mut self, system: &impl System, work: &Work<'_>) -> Result<Vec<u64>, Halt> {
+        let field = system.field();
+        match self {
+            Self::Short(left) => {
+                work.spend_words(system.n_operations())?;
+                let digit =
+                    system.solve(left.iter().map(|&left| field.reduce_i128(left)).collect());
+                system.subtract_product(left, &digit);
+                let inverse = inverse_modulo_2_128(field.prime());
+                for left in left {
+                    *left = left.wrapping_mul(inverse);
+                }
+                Ok(digit)
+            }
+            Self::Long(left) => {
+                work.spend(system.n_operations(), most_bits(left))?;
+                let prime = BigInt::from(field.prime());
+                let digit = system.solve(left.iter().map(|left| field.reduce(left)).collect());
+                let long: Vec<BigInt> = digit.iter().map(|&digit| digit.into()).collect();
+                for (left, product) in left.iter_mut().zip(system.multiply(&long, work)?) {
+                    *left = (&*left - product) / &prime;
+                }
+                Ok(digit)
+            }
+        }
+    }
+}
+
+/// Returns the inverse of an odd number modulo 2^128, by Newton's iteration: each step doubles the right bits, of which
+/// the number itself has three.
+fn inverse_modulo_2_128(odd: u64) -> i128 {
+    let odd = i128::from(odd);
+    (0..6).fold(odd, |inverse, _| {
+        inverse.wrapping_mul(2_i128.wrapping_sub(odd.wrapping_mul(inverse)))
+    })
+}
+
 fn most_bits(numbers: &[BigInt]) -> u64 {
     numbers.iter().map(BigInt::bits).max().unwrap_or(0)
 }
 
 /// Recovers small fractions with one denominator from their digits; `None` if there are none.
-fn recover(digits: &[Vec<BigInt>], prime: &BigInt) -> Option<Fractions> {
-    let modulus = prime.pow(u32::try_from(digits.len()).ok()?);
+fn recover(
+    digits: &[Vec<u64>],
+    prime: &BigInt,
+    work: &Work<'_>,
+) -> Result<Option<Fractions>, Halt> {
+    let Ok(n_digits) = u32::try_from(digits.len()) else {
+        return Ok(None);
+    };
+    let modulus = prime.pow(n_digits);
     let limit = BigInt::one() << ((modulus.bits() - 2) / 2);
     let mut numerators: Vec<BigInt> = vec![];
     let mut denominator = BigInt::one();
     for at in 0..digits[0].len() {
+        work.spend(digits.len(), modulus.bits())?;
         let low_to_high = digits.iter().rev();
-        let residue = low_to_high.fold(BigInt::zero(), |sum, digit| sum * prime + &digit[at]);
+        let residue = low_to_high.fold(BigInt::zero(), |sum, digit| sum * prime + digit[at]);
         let mut numerator = (residue * &denominator).mod_floor(&modulus);
         if &numerator + &numerator > modulus {
             numerator -= &modulus;
         }
         if numerator.abs() > limit {
-            let (more, factor) = fraction(numerator, &modulus, &limit);
+            let (more, factor) = fraction(numerator, &modulus, &limit, work)?;
             denominator *= &factor;
             if denominator > limit {
-                return None;
+                return Ok(None);
             }
             for earlier in &mut numerators {
+                work.count_product(earlier.bits(), factor.bits())?;
                 *earlier *= &factor;
             }
             numerator = more;
         }
         numerators.push(numerator);
     }
-    Some(Fractions {
+    Ok(Some(Fractions {
         numerators,
         denominator,
-    })
+    }))
 }
 
 /// Gives numerator and positive denominator of the fraction with a small numerator that has this residue, by Euclid's
 /// algorithm, stopped halfway.
-fn fraction(residue: BigInt, modulus: &BigInt, limit: &BigInt) -> (BigInt, BigInt) {
+fn fraction(
+    residue: BigInt,
+    modulus: &BigInt,
+    limit: &BigInt,
+    work: &Work<'_>,
+) -> Result<(BigInt, BigInt), Halt> {
     let mut numerators = (modulus.clone(), residue.mod_floor(modulus));
     let mut denominators = (BigInt::zero(), BigInt::one());
     while numerators.1 > *limit {
+        work.count_product(modulus.bits(), 1)?;
         let (quotient, rest) = numerators.0.div_rem(&numerators.1);
         numerators = (numerators.1, rest);
         let next = denominators.0 - quotient * &denominators.1;
         denominators = (denominators.1, next);
     }
-    if denominators.1.sign() == Sign::Minus {
+    Ok(if denominators.1.sign() == Sign::Minus {
         (-numerators.1, -denominators.1)
     } else {
         (numerators.1, denominators.1)
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::field::GAPS;
+    use super::super::work::Prover;
     use super::*;
 
     #[test]
     fn fractions_come_back_from_their_residues() {
+        let work = Work::new(&Prover::new());
         let prime = Field::new(GAPS[0]).prime();
         let modulus = BigInt::from(prime).pow(4);
         let limit = BigInt::one() << ((modulus.bits() - 2) / 2);
@@ -166,9 +225,17 @@ mod tests {
             let inverse = denominator.modinv(&modulus).unwrap();
             let residue = (&numerator * inverse).mod_floor(&modulus);
             assert_eq!(
-                fraction(residue, &modulus, &limit),
-                (numerator, denominator)
+                fraction(residue, &modulus, &limit, &work),
+                Ok((numerator, denominator))
             );
+        }
+    }
+
+    #[test]
+    fn inverses_modulo_2_128_are_inverses() {
+        for gap in GAPS {
+            let prime = Field::new(gap).prime();
+            assert_eq!(inverse_modulo_2_128(prime).wrapping_mul(prime.into()), 1);
         }
     }
 }

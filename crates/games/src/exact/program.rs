@@ -3,8 +3,10 @@
 //! Role: what every question of this part of the crate is put as: maximise `c·x` where `A x + s = b`, with a slack `s`
 //! for each row. Fractions are brought to a common denominator, row by row, when they come in.
 
+use super::gcd::{gcd, lcm, lowest_terms};
 use super::lifting::Fractions;
-use crate::{Error, Rational, Result};
+use super::work::{Halt, Work};
+use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::{One, Signed, Zero};
@@ -58,20 +60,23 @@ pub(super) struct Optimum {
 
 impl Program {
     /// Starts a program of these variables, each with its share in the objective.
-    pub(super) fn maximize(variables: impl IntoIterator<Item = (Domain, Rational)>) -> Self {
+    pub(super) fn maximize(
+        variables: impl IntoIterator<Item = (Domain, Rational)>,
+        work: &Work<'_>,
+    ) -> Result<Self, Halt> {
         let (domains, objective): (Vec<_>, Vec<_>) = variables.into_iter().unzip();
-        let objective_scale = integer_scale(objective.iter());
+        let objective_scale = integer_scale(objective.iter(), work)?;
         let objective: Vec<_> = objective
             .iter()
             .map(|share| scaled(share, &objective_scale))
             .collect();
-        Self {
+        Ok(Self {
             columns: vec![vec![]; domains.len()],
             domains,
             objective,
             objective_scale,
             rows: vec![],
-        }
+        })
     }
 
     /// Adds a row `terms · x + slack = right`; a variable may occur more than once.
@@ -80,7 +85,8 @@ impl Program {
         mut terms: Vec<(usize, Rational)>,
         slack: Domain,
         right: Rational,
-    ) {
+        work: &Work<'_>,
+    ) -> Result<(), Halt> {
         terms.sort_by_key(|term| term.0);
         terms.dedup_by(|later, first| {
             let same = later.0 == first.0;
@@ -90,9 +96,10 @@ impl Program {
             same
         });
         let all = terms.iter().map(|term| &term.1).chain([&right]);
-        let scale = integer_scale(all);
+        let scale = integer_scale(all, work)?;
         for (variable, entry) in terms {
             if !entry.is_zero() {
+                work.count_product(entry.numer().bits(), scale.numer().bits())?;
                 self.columns[variable].push((self.rows.len(), scaled(&entry, &scale)));
             }
         }
@@ -102,6 +109,7 @@ impl Program {
             right: scaled(&right, &scale),
             scale,
         });
+        Ok(())
     }
 
     pub(super) fn n_variables(&self) -> usize {
@@ -134,11 +142,6 @@ impl Program {
             Some(row) => &self.rows[row].unit,
             None => &self.columns[column],
         }
-    }
-
-    /// Gives the number of coefficients of the rows that are not 0.
-    pub(super) fn n_entries(&self) -> usize {
-        self.columns.iter().map(Vec::len).sum()
     }
 
     pub(super) fn right(&self) -> Vec<BigInt> {
@@ -204,23 +207,54 @@ impl Program {
     }
 
     /// Gives `A x` for numbers of the variables.
-    fn activities(&self, x: &[BigInt]) -> Vec<BigInt> {
+    fn activities(&self, x: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
         let mut activities = vec![BigInt::zero(); self.n_rows()];
         for (column, x) in self.columns.iter().zip(x) {
             if !x.is_zero() {
                 for (row, entry) in column {
+                    work.count_product(entry.bits(), x.bits())?;
                     activities[*row] += entry * x;
                 }
             }
         }
-        activities
+        Ok(activities)
+    }
+
+    /// Multiplies a column by a number for each row.
+    pub(super) fn product(
+        &self,
+        column: usize,
+        rows: &[BigInt],
+        work: &Work<'_>,
+    ) -> Result<BigInt, Halt> {
+        let mut sum = BigInt::zero();
+        for (row, entry) in self.entries(column) {
+            work.count_product(entry.bits(), rows[*row].bits())?;
+            sum += entry * &rows[*row];
+        }
+        Ok(sum)
     }
 
     /// Gives what a column costs at prices `y` above its share, times the prices' denominator: `Aᵀ y - c`, then `y`.
-    pub(super) fn reduced_cost(&self, column: usize, y: &Fractions) -> BigInt {
-        let price = |(row, entry): &(usize, BigInt)| entry * &y.numerators[*row];
-        let prices: BigInt = self.entries(column).iter().map(price).sum();
-        prices - self.share(column) * &y.denominator
+    pub(super) fn reduced_cost(
+        &self,
+        column: usize,
+        y: &Fractions,
+        work: &Work<'_>,
+    ) -> Result<BigInt, Halt> {
+        let prices = self.product(column, &y.numerators, work)?;
+        Ok(prices - self.share(column) * &y.denominator)
+    }
+
+    /// Gives the reduced costs of all columns.
+    pub(super) fn reduced_costs(
+        &self,
+        y: &Fractions,
+        work: &Work<'_>,
+    ) -> Result<Vec<BigInt>, Halt> {
+        (0..self.n_columns())
+            .map(|column| self.reduced_cost(column, y, work))
+            .collect()
     }
 
     /// Gives the first column whose value is not in its domain.
@@ -230,47 +264,49 @@ impl Program {
     }
 
     /// Gives the first column whose reduced cost is not in the dual domain.
-    pub(super) fn first_wrong_cost(&self, optimum: &Optimum) -> Option<usize> {
-        let cost = |column| self.reduced_cost(column, &optimum.dual);
-        (0..self.n_columns()).find(|&column| !self.domain(column).dual().holds(&cost(column)))
+    pub(super) fn first_wrong_cost(&self, costs: &[BigInt]) -> Option<usize> {
+        (0..self.n_columns()).find(|&column| !self.domain(column).dual().holds(&costs[column]))
     }
 
     /// Checks a proof from its definition, knowing nothing of bases.
-    pub(super) fn is_proof(&self, optimum: &Optimum) -> bool {
+    pub(super) fn is_proof(&self, optimum: &Optimum, work: &Work<'_>) -> Result<bool, Halt> {
         let Optimum { primal, dual } = optimum;
         let (x, slacks) = primal.numerators.split_at(self.n_variables());
-        let rows = self.activities(x).into_iter().zip(slacks).zip(&self.rows);
+        let activities = self.activities(x, work)?;
+        let costs = self.reduced_costs(dual, work)?;
+        let rows = activities.into_iter().zip(slacks).zip(&self.rows);
         let mut rows = rows
             .map(|((activity, slack), row)| activity + slack == &row.right * &primal.denominator);
         let are_feasible = rows.all(|holds| holds)
             && primal.denominator.is_positive()
             && dual.denominator.is_positive()
             && self.first_wrong_value(optimum).is_none()
-            && self.first_wrong_cost(optimum).is_none();
+            && self.first_wrong_cost(&costs).is_none();
         let gain: BigInt = self.objective.iter().zip(x).map(|(c, x)| c * x).sum();
         let prices = self.rows.iter().zip(&dual.numerators);
         let cost: BigInt = prices.map(|(row, y)| &row.right * y).sum();
-        are_feasible && gain * &dual.denominator == cost * &primal.denominator
+        work.count_product(gain.bits(), dual.denominator.bits())?;
+        Ok(are_feasible && gain * &dual.denominator == cost * &primal.denominator)
     }
 
     /// Gives the objective at an optimum, in the units in which it was given.
-    pub(super) fn value(&self, optimum: &Optimum) -> Rational {
+    pub(super) fn value(&self, optimum: &Optimum, work: &Work<'_>) -> Result<Rational, Halt> {
         let gains = self.objective.iter().zip(&optimum.primal.numerators);
         let gain: BigInt = gains.map(|(share, x)| share * x).sum();
-        Rational::new(gain, optimum.primal.denominator.clone()) / &self.objective_scale
+        let scale = &self.objective_scale;
+        let denominator = &optimum.primal.denominator * scale.numer();
+        lowest_terms(&(gain * scale.denom()), &denominator, work)
     }
 
     /// Gives a variable at an optimum.
-    pub(super) fn variable(&self, optimum: &Optimum, variable: usize) -> Rational {
-        let numerator = optimum.primal.numerators[variable].clone();
-        Rational::new(numerator, optimum.primal.denominator.clone())
-    }
-
-    /// Gives the price of a row at an optimum, in the units in which the row and the objective were given.
-    pub(super) fn price(&self, optimum: &Optimum, row: usize) -> Rational {
-        let numerator = optimum.dual.numerators[row].clone();
-        let price = Rational::new(numerator, optimum.dual.denominator.clone());
-        price * &self.rows[row].scale / &self.objective_scale
+    pub(super) fn variable(
+        &self,
+        optimum: &Optimum,
+        variable: usize,
+        work: &Work<'_>,
+    ) -> Result<Rational, Halt> {
+        let primal = &optimum.primal;
+        lowest_terms(&primal.numerators[variable], &primal.denominator, work)
     }
 
     /// Gives the prices of some rows at an optimum over one denominator, which is left out.
@@ -288,20 +324,20 @@ impl Program {
 
 impl Optimum {
     /// Gives the same proof, seen from the dual of the program.
-    pub(super) fn swapped(self, program: &Program) -> Self {
+    pub(super) fn swapped(self, program: &Program, work: &Work<'_>) -> Result<Self, Halt> {
         let n_variables = program.n_variables();
-        let costs = (0..n_variables).map(|variable| program.reduced_cost(variable, &self.dual));
-        let costs: Vec<_> = costs.collect();
+        let cost = |variable| program.reduced_cost(variable, &self.dual, work);
+        let costs: Vec<_> = (0..n_variables).map(cost).collect::<Result<_, _>>()?;
         let Self {
             mut primal,
             mut dual,
         } = self;
         dual.numerators.extend(costs);
         primal.numerators.truncate(n_variables);
-        Self {
+        Ok(Self {
             primal: dual,
             dual: primal,
-        }
+        })
     }
 }
 
@@ -326,7 +362,7 @@ impl Domain {
 }
 
 /// Refuses programs of too many coefficients.
-pub(super) fn check_size(operation: &'static str, n_entries: usize) -> Result<()> {
+pub(super) fn check_size(operation: &'static str, n_entries: usize) -> crate::Result<()> {
     if n_entries > MAX_ENTRIES {
         return Err(Error::TooLarge {
             operation,
@@ -339,18 +375,33 @@ pub(super) fn check_size(operation: &'static str, n_entries: usize) -> Result<()
 }
 
 /// Gives the number by which fractions become integers without a common divisor; 1 if all are 0.
-fn integer_scale<'a>(fractions: impl Iterator<Item = &'a Rational> + Clone) -> Rational {
-    let nonzero = fractions.filter(|fraction| !fraction.is_zero());
-    let denominator = nonzero
-        .clone()
-        .fold(BigInt::one(), |sum, fraction| sum.lcm(fraction.denom()));
-    let divisor = nonzero.fold(BigInt::zero(), |sum, fraction| sum.gcd(fraction.numer()));
-    if divisor.is_zero() {
-        return Rational::one();
+fn integer_scale<'a>(
+    fractions: impl Iterator<Item = &'a Rational> + Clone,
+    work: &Work<'_>,
+) -> Result<Rational, Halt> {
+    let mut denominator = BigInt::one();
+    let mut divisor = BigInt::zero();
+    for fraction in fractions.filter(|fraction| !fraction.is_zero()) {
+        denominator = lcm(denominator, fraction.denom(), work)?;
+        if !divisor.is_one() {
+            divisor = gcd(
+                divisor.into_parts().1,
+                fraction.numer().magnitude().clone(),
+                work,
+            )?
+            .into();
+        }
     }
-    Rational::new(denominator, divisor)
+    if divisor.is_zero() {
+        return Ok(Rational::one());
+    }
+    Ok(Rational::new_raw(denominator, divisor))
 }
 
+/// Returns a fraction times a scale that makes it an integer; both divisions are exact.
 fn scaled(fraction: &Rational, scale: &Rational) -> BigInt {
-    (fraction * scale).to_integer()
+    if fraction.is_zero() {
+        return BigInt::zero();
+    }
+    (fraction.numer() / scale.denom()) * (scale.numer() / fraction.denom())
 }

@@ -6,8 +6,10 @@
 //! for each information set of the first, and grows with the tree, not with the number of strategies.
 //! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
 
+use super::gcd::lowest_terms;
 use super::program::{Domain, Optimum, Program, check_size};
-use super::simplex;
+use super::simplex::{self, Fault};
+use super::work::{Halt, Prover, Work};
 use crate::extensive::{Arena, Leaf, Sequences, Tree};
 use crate::number::nearest;
 use crate::{Error, Rational, Result, nash_conv};
@@ -71,30 +73,43 @@ pub struct FloatSolution {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn sequence_form_lp(tree: &Tree) -> Result<FloatSolution> {
+    Prover::new().sequence_form_lp(tree)
+}
+
+/// Solves a tree in floats.
+pub(super) fn solve_in_floats(tree: &Tree, prover: &Prover<'_>) -> Result<FloatSolution> {
+    const OPERATION: &str = "exact::sequence_form_lp";
+    let work = Work::new(prover);
     let form = Sequences::of(tree)?;
-    let solved = Solved::of("exact::sequence_form_lp", &form)?;
+    let solved = Solved::of(OPERATION, &form, &work)?;
     let ratio = |numerator: &BigInt, denominator: &BigInt| {
-        nearest(&Rational::new_raw(numerator.clone(), denominator.clone()))
+        Ok(nearest(&Rational::new_raw(
+            numerator.clone(),
+            denominator.clone(),
+        )))
     };
     let even = |n_actions: u32| 1.0 / f64::from(n_actions);
-    let strategies = solved.strategies(ratio, even);
+    let halted = |halt: Halt| halt.error(OPERATION);
+    let strategies = solved.strategies(ratio, even).map_err(halted)?;
     Ok(FloatSolution {
-        value: nearest(&solved.value()),
+        value: nearest(&solved.value(&work).map_err(halted)?),
         nash_conv: nash_conv(&Arena::from_tree(tree)?, &strategies)?,
         strategies,
     })
 }
 
 /// Solves a game.
-pub(super) fn solve(form: &Sequences) -> Result<TreeSolution> {
-    let solved = Solved::of("exact", form)?;
-    let ratio = |numerator: &BigInt, denominator: &BigInt| {
-        Rational::new(numerator.clone(), denominator.clone())
-    };
+pub(super) fn solve(form: &Sequences, prover: &Prover<'_>) -> Result<TreeSolution> {
+    const OPERATION: &str = "exact";
+    let work = Work::new(prover);
+    let solved = Solved::of(OPERATION, form, &work)?;
+    let ratio =
+        |numerator: &BigInt, denominator: &BigInt| lowest_terms(numerator, denominator, &work);
     let even = |n_actions: u32| Rational::new(1.into(), n_actions.into());
+    let halted = |halt: Halt| halt.error(OPERATION);
     Ok(TreeSolution {
-        value: solved.value(),
-        strategies: solved.strategies(ratio, even),
+        value: solved.value(&work).map_err(halted)?,
+        strategies: solved.strategies(ratio, even).map_err(halted)?,
     })
 }
 
@@ -106,7 +121,7 @@ struct Solved<'a> {
 }
 
 impl<'a> Solved<'a> {
-    fn of(operation: &'static str, form: &'a Sequences) -> Result<Self> {
+    fn of(operation: &'static str, form: &'a Sequences, work: &Work<'_>) -> Result<Self> {
         check(operation, form)?;
         let needed = form.most_chance_moves().into();
         if needed > MAX_CHANCE_MOVES {
@@ -117,8 +132,9 @@ impl<'a> Solved<'a> {
                 limit: MAX_CHANCE_MOVES,
             });
         }
-        let program = program(form);
-        let optimum = simplex::solve(&program).map_err(|fault| fault.of_game(operation))?;
+        let program = program(form, work).map_err(|halt| halt.error(operation))?;
+        let solved = simplex::solve(&program, work);
+        let optimum = solved.map_err(|fault: Fault| fault.of_game(operation))?;
         Ok(Self {
             form,
             program,
@@ -126,31 +142,31 @@ impl<'a> Solved<'a> {
         })
     }
 
-    fn value(&self) -> Rational {
-        self.program.value(&self.optimum)
+    fn value(&self, work: &Work<'_>) -> std::result::Result<Rational, Halt> {
+        self.program.value(&self.optimum, work)
     }
 
     /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of sequences.
     fn strategies<T: Clone>(
         &self,
-        ratio: impl Fn(&BigInt, &BigInt) -> T,
+        ratio: impl Fn(&BigInt, &BigInt) -> std::result::Result<T, Halt>,
         even: impl Fn(u32) -> T,
-    ) -> Vec<Vec<T>> {
+    ) -> std::result::Result<Vec<Vec<T>>, Halt> {
         let behaviour = |player: usize| {
             let plan = self.plan(player);
             let mut behaviour = Vec::with_capacity(plan.len() - 1);
             for decision in self.form.decisions(player) {
                 let whole = &plan[decision.parent as usize];
                 let range = decision.first as usize..(decision.first + decision.n_actions) as usize;
-                behaviour.extend(plan[range].iter().map(|share| {
-                    if whole.is_zero() {
+                for share in &plan[range] {
+                    behaviour.push(if whole.is_zero() {
                         even(decision.n_actions)
                     } else {
-                        ratio(share, whole)
-                    }
-                }));
+                        ratio(share, whole)?
+                    });
+                }
             }
-            behaviour
+            Ok(behaviour)
         };
         (0..2).map(behaviour).collect()
     }
@@ -191,24 +207,25 @@ fn check(operation: &'static str, form: &Sequences) -> Result<()> {
 ///
 /// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the plan's, then one for each
 /// sequence of the second player.
-fn program(form: &Sequences) -> Program {
+fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Halt> {
     let n_plan = form.n_sequences(0);
     let plan = vec![(Domain::NonNegative, Rational::zero()); n_plan];
     let mut bounds = vec![(Domain::Free, Rational::zero()); 1 + form.decisions(1).len()];
     bounds[0].1 = Rational::one();
-    let mut program = Program::maximize(plan.into_iter().chain(bounds));
+    let mut program = Program::maximize(plan.into_iter().chain(bounds), work)?;
 
-    program.push_row(vec![(0, Rational::one())], Domain::Zero, Rational::one());
+    let whole = vec![(0, Rational::one())];
+    program.push_row(whole, Domain::Zero, Rational::one(), work)?;
     for decision in form.decisions(0) {
         let sequences = decision.first..decision.first + decision.n_actions;
         let mut terms: Vec<_> = sequences.map(|at| (at as usize, Rational::one())).collect();
         terms.push((decision.parent as usize, -Rational::one()));
-        program.push_row(terms, Domain::Zero, Rational::zero());
+        program.push_row(terms, Domain::Zero, Rational::zero(), work)?;
     }
     for terms in responses(form, n_plan) {
-        program.push_row(terms, Domain::NonNegative, Rational::zero());
+        program.push_row(terms, Domain::NonNegative, Rational::zero(), work)?;
     }
-    program
+    Ok(program)
 }
 
 /// Gives for each sequence of the second player what its set's `q` may not exceed: the first player's payoffs there, and

@@ -8,14 +8,11 @@
 
 use super::basis::Basis;
 use super::guess;
-use super::lifting::{Budget, Exhausted};
 use super::program::{Domain, Optimum, Program};
+use super::work::{Halt, Work};
 use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
-
-/// Steps of arithmetic that a proof may take, a few nanoseconds each.
-const BUDGET: u64 = 1 << 32;
 
 /// Why a program has no optimum, or none that is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,36 +21,34 @@ pub(super) enum Fault {
     Infeasible,
     /// The dual has no solution: if the program has one, its objective has no bound.
     Unbounded,
-    /// The proof takes more steps of arithmetic than it may.
-    TooLong,
+    /// The proof was given up.
+    Halted(Halt),
 }
 
 /// Solves a program and proves it.
-pub(super) fn solve(program: &Program) -> Result<Optimum, Fault> {
-    let preference = guess::preference(program);
-    solve_from(program, &preference, Budget::new(BUDGET))
+pub(super) fn solve(program: &Program, work: &Work<'_>) -> Result<Optimum, Fault> {
+    work.begin_program();
+    let preference = guess::preference(program, work);
+    solve_from(program, &preference, work)
 }
 
 /// Solves a program, starting from the basis that an order of its columns gives.
-fn solve_from(
+pub(super) fn solve_from(
     program: &Program,
     preference: &[usize],
-    mut budget: Budget,
+    work: &Work<'_>,
 ) -> Result<Optimum, Fault> {
-    let mut basis = Basis::choose(program, preference, &mut budget)?;
+    let mut basis = Basis::choose(program, preference, work)?;
     let mut way = Way::CrissCross;
     loop {
-        let optimum = basis.optimum(&mut budget)?;
-        let n_entries = program.n_entries() + program.n_columns();
-        budget.spend(n_entries, optimum.dual.denominator.bits())?;
+        let optimum = basis.optimum(work)?;
+        let costs = program.reduced_costs(&optimum.dual, work)?;
         let wrong_value = program.first_wrong_value(&optimum);
-        let wrong_cost = program.first_wrong_cost(&optimum);
+        let wrong_cost = program.first_wrong_cost(&costs);
         way = match (way, wrong_value, wrong_cost) {
             (_, None, None) => {
-                assert!(
-                    program.is_proof(&optimum),
-                    "a basis without fault is a proof"
-                );
+                let is_proof = program.is_proof(&optimum, work)?;
+                assert!(is_proof, "a basis without fault is a proof");
                 return Ok(optimum);
             }
             (Way::CrissCross, None, _) => Way::Primal,
@@ -63,25 +58,25 @@ fn solve_from(
         let by_value = wrong_value.filter(|&value| wrong_cost.is_none_or(|cost| value < cost));
         let (leaving, entering) = match (by_value, wrong_cost) {
             (Some(leaving), _) => {
-                let shares = basis.shares_in(leaving, &mut budget)?;
-                let entering = entering_for(program, &optimum, leaving, &shares, way);
+                let shares = basis.shares_in(leaving, work)?;
+                let entering = entering_for(program, (&optimum, &costs), leaving, &shares, way);
                 (leaving, entering.ok_or(Fault::Infeasible)?)
             }
             (None, Some(entering)) => {
-                let shares = basis.shares_of(entering, &mut budget)?;
-                let leaving = leaving_for(program, &optimum, entering, &shares, way);
+                let shares = basis.shares_of(entering, work)?;
+                let leaving = leaving_for(program, (&optimum, &costs), entering, &shares, way);
                 (leaving.ok_or(Fault::Unbounded)?, entering)
             }
             (None, None) => unreachable!("it would be an optimum"),
         };
-        basis = Basis::choose(program, &basis.exchanged(leaving, entering), &mut budget)?;
+        basis = Basis::choose(program, &basis.exchanged(leaving, entering), work)?;
     }
 }
 
 /// Gives the column that enters for one whose value is wrong: it brings the value to zero.
 fn entering_for(
     program: &Program,
-    optimum: &Optimum,
+    (optimum, costs): (&Optimum, &[BigInt]),
     leaving: usize,
     shares: &[Option<BigInt>],
     way: Way,
@@ -94,9 +89,8 @@ fn entering_for(
             Domain::NonNegative => share.sign() == value,
             Domain::Zero => false,
         };
-        let cost = || program.reduced_cost(column, &optimum.dual);
         can_enter.then(|| match way {
-            Way::Dual => Rational::new_raw(cost(), share.abs()),
+            Way::Dual => Rational::new_raw(costs[column].clone(), share.abs()),
             Way::CrissCross | Way::Primal => Rational::zero(),
         })
     };
@@ -106,12 +100,12 @@ fn entering_for(
 /// Gives the column that leaves for one whose cost is wrong: it goes to zero.
 fn leaving_for(
     program: &Program,
-    optimum: &Optimum,
+    (optimum, costs): (&Optimum, &[BigInt]),
     entering: usize,
     shares: &[BigInt],
     way: Way,
 ) -> Option<usize> {
-    let cost = program.reduced_cost(entering, &optimum.dual).sign();
+    let cost = costs[entering].sign();
     let ratio = |column: usize| {
         let share = &shares[column];
         // The entering column grows if its cost is negative, and takes the place of those with positive shares.
@@ -150,10 +144,7 @@ impl Fault {
     /// Gives the error of a program that is known to have an optimum.
     pub(super) fn of_game(self, operation: &'static str) -> Error {
         match self {
-            Self::TooLong => Error::Unproved {
-                operation,
-                limit: BUDGET,
-            },
+            Self::Halted(halt) => halt.error(operation),
             Self::Infeasible | Self::Unbounded => {
                 unreachable!("the program of a game has an optimum")
             }
@@ -161,14 +152,15 @@ impl Fault {
     }
 }
 
-impl From<Exhausted> for Fault {
-    fn from(_: Exhausted) -> Self {
-        Self::TooLong
+impl From<Halt> for Fault {
+    fn from(halt: Halt) -> Self {
+        Self::Halted(halt)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::work::{MAX_STEPS, Prover};
     use super::*;
     use proptest::prelude::*;
     use proptest::test_runner::Config;
@@ -177,21 +169,36 @@ mod tests {
         Rational::from_integer(number.into())
     }
 
+    fn unlimited() -> Work<'static> {
+        Work::new(&Prover::new())
+    }
+
+    fn solve(program: &Program) -> Result<Optimum, Fault> {
+        super::solve(program, &unlimited())
+    }
+
+    fn optimal_value(program: &Program, optimum: &Optimum) -> Rational {
+        program.value(optimum, &unlimited()).unwrap()
+    }
+
     /// Makes a program of non-negative variables and inequalities.
     fn inequalities(objective: &[i64], rows: &[(Vec<i64>, i64)]) -> Program {
         let variables = objective
             .iter()
             .map(|&share| (Domain::NonNegative, rational(share)));
-        let mut program = Program::maximize(variables);
+        let mut program = Program::maximize(variables, &unlimited()).unwrap();
         for (entries, right) in rows {
             let terms = entries.iter().map(|&entry| rational(entry)).enumerate();
-            program.push_row(terms.collect(), Domain::NonNegative, rational(*right));
+            let right = rational(*right);
+            program
+                .push_row(terms.collect(), Domain::NonNegative, right, &unlimited())
+                .unwrap();
         }
         program
     }
 
     fn value(program: &Program) -> Result<String, Fault> {
-        solve(program).map(|optimum| program.value(&optimum).to_string())
+        solve(program).map(|optimum| optimal_value(program, &optimum).to_string())
     }
 
     #[test]
@@ -212,43 +219,54 @@ mod tests {
     fn free_variables_and_repeated_equations_are_solved() {
         let free = (Domain::Free, rational(1));
         let bounded = (Domain::NonNegative, rational(-2));
-        let mut program = Program::maximize([free.clone(), free, bounded]);
+        let mut program = Program::maximize([free.clone(), free, bounded], &unlimited()).unwrap();
         let terms = |entries: [i64; 3]| entries.map(rational).into_iter().enumerate().collect();
         // x + y = z - 4, three times; x - y = 1, by a tenth and by 30.
         for factor in [1, -2, 3] {
             let entries = [factor, factor, -factor];
-            program.push_row(terms(entries), Domain::Zero, rational(-4 * factor));
+            let right = rational(-4 * factor);
+            program
+                .push_row(terms(entries), Domain::Zero, right, &unlimited())
+                .unwrap();
         }
-        program.push_row(terms([30, -30, 0]), Domain::Zero, rational(30));
+        let difference = terms([30, -30, 0]);
+        program
+            .push_row(difference, Domain::Zero, rational(30), &unlimited())
+            .unwrap();
         let optimum = solve(&program).unwrap();
-        assert_eq!(program.value(&optimum), rational(-4));
-        let x: Vec<String> = (0..3)
-            .map(|variable| program.variable(&optimum, variable).to_string())
-            .collect();
+        assert_eq!(optimal_value(&program, &optimum), rational(-4));
+        let variable = |at| program.variable(&optimum, at, &unlimited()).unwrap();
+        let x: Vec<String> = (0..3).map(|at| variable(at).to_string()).collect();
         assert_eq!(x, ["-3/2", "-5/2", "0"]);
     }
 
     #[test]
     fn equations_that_contradict_each_other_are_infeasible() {
-        let mut program = Program::maximize([(Domain::Free, rational(1))]);
-        program.push_row(vec![(0, rational(2))], Domain::Zero, rational(1));
-        program.push_row(vec![(0, rational(4))], Domain::Zero, rational(3));
+        let mut program = Program::maximize([(Domain::Free, rational(1))], &unlimited()).unwrap();
+        for (entry, right) in [(2, 1), (4, 3)] {
+            let terms = vec![(0, rational(entry))];
+            program
+                .push_row(terms, Domain::Zero, rational(right), &unlimited())
+                .unwrap();
+        }
         assert_eq!(value(&program), Err(Fault::Infeasible));
     }
 
     #[test]
-    fn prices_are_those_of_the_rows_as_they_were_given() {
+    fn values_are_in_the_units_of_the_rows_as_they_were_given() {
         let half = Rational::new(1.into(), 2.into());
-        let mut program = Program::maximize([(Domain::NonNegative, half.clone())]);
-        program.push_row(
-            vec![(0, half.clone() / rational(3))],
-            Domain::NonNegative,
-            rational(7),
-        );
+        let share = [(Domain::NonNegative, half.clone())];
+        let mut program = Program::maximize(share, &unlimited()).unwrap();
+        let terms = vec![(0, half / rational(3))];
+        program
+            .push_row(terms, Domain::NonNegative, rational(7), &unlimited())
+            .unwrap();
         let optimum = solve(&program).unwrap();
-        assert_eq!(program.value(&optimum), rational(21));
-        assert_eq!(program.price(&optimum, 0), rational(3));
-        assert_eq!(program.variable(&optimum, 0), rational(42));
+        assert_eq!(optimal_value(&program, &optimum), rational(21));
+        assert_eq!(
+            program.variable(&optimum, 0, &unlimited()),
+            Ok(rational(42))
+        );
     }
 
     #[test]
@@ -261,22 +279,22 @@ mod tests {
         ];
         let program = inequalities(&[75, -15_000, 2, -600], &rows);
         for start in [vec![0, 1, 2, 3, 4, 5, 6], vec![6, 5, 4, 3, 2, 1, 0]] {
-            let optimum = solve_from(&program, &start, Budget::new(BUDGET)).unwrap();
-            assert_eq!(program.value(&optimum), rational(5));
+            let optimum = solve_from(&program, &start, &unlimited()).unwrap();
+            assert_eq!(optimal_value(&program, &optimum), rational(5));
         }
     }
 
     #[test]
-    fn a_budget_that_is_spent_ends_the_proof() {
+    fn steps_that_are_used_up_end_the_proof() {
         let program = inequalities(&[1, 1], &[(vec![2, 1], 3), (vec![1, 3], 5)]);
-        let short = solve_from(&program, &[2, 3, 0, 1], Budget::new(300));
-        assert_eq!(short.unwrap_err(), Fault::TooLong);
-        let error = Fault::TooLong.of_game("exact");
+        let short = solve_from(&program, &[2, 3, 0, 1], &Work::with_steps(20));
+        assert_eq!(short.unwrap_err(), Fault::Halted(Halt::Steps));
+        let error = Fault::Halted(Halt::Steps).of_game("exact");
         assert_eq!(
             error,
             Error::Unproved {
                 operation: "exact",
-                limit: BUDGET
+                limit: MAX_STEPS
             }
         );
     }
@@ -295,7 +313,8 @@ mod tests {
                 }
             };
             let domains = is_free.into_iter().map(domain);
-            let mut program = Program::maximize(domains.zip(objective.into_iter().map(rational)));
+            let variables = domains.zip(objective.into_iter().map(rational));
+            let mut program = Program::maximize(variables, &unlimited()).unwrap();
             for (entries, right, kind) in rows {
                 let slack = if kind == 0 {
                     Domain::Zero
@@ -303,7 +322,9 @@ mod tests {
                     Domain::NonNegative
                 };
                 let terms = entries.into_iter().map(rational).enumerate();
-                program.push_row(terms.collect(), slack, rational(right));
+                program
+                    .push_row(terms.collect(), slack, rational(right), &unlimited())
+                    .unwrap();
             }
             let start = Just((0..program.n_columns()).collect::<Vec<_>>()).prop_shuffle();
             (Just(program), start)
@@ -315,9 +336,9 @@ mod tests {
 
         #[test]
         fn any_start_leads_to_the_same_answer((program, start) in programs()) {
-            let guessed = solve(&program).map(|optimum| program.value(&optimum));
-            let from_start = solve_from(&program, &start, Budget::new(BUDGET));
-            let from_start = from_start.map(|optimum| program.value(&optimum));
+            let guessed = solve(&program).map(|optimum| optimal_value(&program, &optimum));
+            let from_start = solve_from(&program, &start, &unlimited());
+            let from_start = from_start.map(|optimum| optimal_value(&program, &optimum));
             match (guessed, from_start) {
                 (Ok(guessed), Ok(other)) => prop_assert_eq!(guessed, other),
                 // A program can be infeasible and its dual as well.
@@ -325,9 +346,7 @@ mod tests {
                 (guessed, other) => prop_assert!(false, "{:?} and {:?}", guessed, other),
             }
             // The dual of the dual is the program; its value has the other sign.
-            let dual = solve(&program.dual()).map(|optimum| program.dual().value(&optimum));
-            let primal = solve(&program).map(|optimum| program.value(&optimum));
-            prop_assert_eq!(primal.is_ok(), dual.is_ok());
+            prop_assert_eq!(solve(&program).is_ok(), solve(&program.dual()).is_ok());
         }
     }
 }

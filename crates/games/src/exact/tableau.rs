@@ -9,8 +9,10 @@
 //! Source: Edmonds 1967; Charnes 1952, "Optimality and degeneracy in linear programming" (the perturbation); von Stengel
 //! 2002, "Computing equilibria for two-person games" (both for this purpose).
 
+use super::gcd::lowest_terms;
 use super::integer::Entry;
 use super::polytope::Polytope;
+use super::work::Work;
 use crate::Rational;
 use num_bigint::BigInt;
 use std::cmp::Ordering;
@@ -113,16 +115,20 @@ impl<T: Entry> Tableau<T> {
     }
 
     /// Lets the variable with this label enter a feasible basis, and gives the label of the one that leaves it.
-    pub(super) fn enter(&mut self, label: usize) -> Option<usize> {
+    pub(super) fn enter(&mut self, label: usize, work: &Work<'_>) -> Option<usize> {
         let col = self.nonbasic.iter().position(|&at| at == label)?;
         let row = self.leaving(col)?;
         let leaves = self.basic[row];
-        self.pivot(row, col)?;
+        self.pivot(row, col, work)?;
         Some(leaves)
     }
 
     /// Goes to the basis of the variables that are wanted, on whatever way.
-    pub(super) fn go_to(&mut self, is_wanted: impl Fn(usize) -> bool) -> Option<()> {
+    pub(super) fn go_to(
+        &mut self,
+        is_wanted: impl Fn(usize) -> bool,
+        work: &Work<'_>,
+    ) -> Option<()> {
         loop {
             let rows = (0..self.basic.len()).filter(|&row| !is_wanted(self.basic[row]));
             let cols = || (0..self.nonbasic.len()).filter(|&col| is_wanted(self.nonbasic[col]));
@@ -132,12 +138,13 @@ impl<T: Entry> Tableau<T> {
             let Some((row, col)) = places.max_by(|a, b| size(a).total_cmp(&size(b))) else {
                 return Some(());
             };
-            self.pivot(row, col)?;
+            self.pivot(row, col, work)?;
         }
     }
 
-    /// Exchanges the variables of a row and a column. After `None` the tableau is of no use.
-    fn pivot(&mut self, row: usize, col: usize) -> Option<()> {
+    /// Exchanges the variables of a row and a column. After `None`, which a limit of the work gives too, the tableau is of
+    /// no use.
+    fn pivot(&mut self, row: usize, col: usize, work: &Work<'_>) -> Option<()> {
         let pivot = self.at(row, col).clone();
         let width = self.nonbasic.len() + 1;
         let pivot_row = self.entries[row * width..][..width].to_vec();
@@ -146,6 +153,9 @@ impl<T: Entry> Tableau<T> {
                 continue;
             }
             let factor = across[col].clone();
+            // Entries are about as long as the pivot.
+            work.count(width as u64 * (1 + pivot.n_words() * pivot.n_words()))
+                .ok()?;
             if !T::eliminate(across, &pivot_row, &pivot, &factor, &self.divisor) {
                 return None;
             }
@@ -169,7 +179,7 @@ impl<T: Entry> Tableau<T> {
 
 impl<T: Entry + Into<BigInt>> Tableau<T> {
     /// Gives the strategy that the point stands for; it must not be the origin.
-    pub(super) fn strategy(&self) -> Vec<Rational> {
+    pub(super) fn strategy(&self, work: &Work<'_>) -> Option<Vec<Rational>> {
         let mut point = vec![BigInt::ZERO; self.own.len()];
         for (row, &label) in self.basic.iter().enumerate() {
             if self.owns(label) {
@@ -177,7 +187,7 @@ impl<T: Entry + Into<BigInt>> Tableau<T> {
             }
         }
         let sum: BigInt = point.iter().sum();
-        let share = |part| Rational::new(part, sum.clone());
-        point.into_iter().map(share).collect()
+        let shares = point.iter().map(|part| lowest_terms(part, &sum, work).ok());
+        shares.collect()
     }
 }

@@ -8,12 +8,18 @@
 
 use super::program::{Domain, Optimum, Program};
 use super::simplex::{self, Fault};
+use super::work::Work;
 use num_traits::Zero;
 
 /// Tells whether a program has no other optimum than this one.
-pub(super) fn is_unique(program: &Program, optimum: &Optimum) -> Result<bool, Fault> {
+pub(super) fn is_unique(
+    program: &Program,
+    optimum: &Optimum,
+    work: &Work<'_>,
+) -> Result<bool, Fault> {
     let is_zero = |optimum: &Optimum, column: usize| optimum.primal.numerators[column].is_zero();
-    let costs_nothing = |column| program.reduced_cost(column, &optimum.dual).is_zero();
+    let costs = program.reduced_costs(&optimum.dual, work)?;
+    let costs_nothing = |column: usize| costs[column].is_zero();
     let can_grow = |&column: &usize| {
         let is_bounded = program.domain(column) == Domain::NonNegative;
         is_bounded && is_zero(optimum, column) && costs_nothing(column)
@@ -23,7 +29,7 @@ pub(super) fn is_unique(program: &Program, optimum: &Optimum) -> Result<bool, Fa
         return Ok(true);
     }
     let face = program.restricted(|column| !costs_nothing(column));
-    match simplex::solve(&face.maximizing_sum(&idle)) {
+    match simplex::solve(&face.maximizing_sum(&idle), work) {
         Ok(farthest) => Ok(idle.into_iter().all(|column| is_zero(&farthest, column))),
         Err(Fault::Unbounded) => Ok(false),
         Err(fault) => Err(fault),

@@ -16,7 +16,8 @@ use super::equilibrium::{Equilibrium, Payoffs};
 use super::integer::Entry;
 use super::polytope::Polytope;
 use super::tableau::Tableau;
-use crate::{Bimatrix, Error, Rational, Result};
+use super::work::{Prover, Work};
+use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -60,23 +61,30 @@ type LabelSet = u128;
 /// # Ok::<(), games::Error>(())
 /// ```
 pub fn all_equilibria(game: &Bimatrix) -> Result<Vec<Equilibrium>> {
-    let payoffs = Payoffs::of(game);
-    payoffs.check_digits(OPERATION)?;
-    let n_labels = payoffs.shape.iter().sum();
+    Prover::new().all_equilibria(game)
+}
+
+/// Computes all extreme equilibria.
+pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibrium>> {
+    let work = &Work::new(prover);
+    let n_labels = game.shape().iter().sum();
     within("actions of both players", n_labels, MAX_LABELS)?;
+    let payoffs = Payoffs::short_of(OPERATION, game, work)?;
     let bases = Polytope::both(&payoffs).map(|polytope| Bases::of(&polytope));
-    let vertices = [bases[0].vertices()?, bases[1].vertices()?];
+    let vertices = [bases[0].vertices(work)?, bases[1].vertices(work)?];
     let pairs = complementary(&vertices, n_labels)?;
     let mut strategies: [HashMap<LabelSet, Vec<Rational>>; 2] = Default::default();
     let mut equilibria = Vec::with_capacity(pairs.len());
     for pair in pairs {
-        let profile = [0, 1].map(|player| {
+        for player in 0..2 {
             let labels = pair[player];
-            let known = strategies[player].entry(labels);
-            let compute = || bases[player].strategy(vertices[player][&labels]);
-            known.or_insert_with(compute).clone()
-        });
-        equilibria.push(payoffs.prove(OPERATION, profile)?);
+            if !strategies[player].contains_key(&labels) {
+                let strategy = bases[player].strategy(vertices[player][&labels], work)?;
+                strategies[player].insert(labels, strategy);
+            }
+        }
+        let profile = [0, 1].map(|player| strategies[player][&pair[player]].clone());
+        equilibria.push(payoffs.prove(OPERATION, profile, work)?);
     }
     Equilibrium::sort(&mut equilibria);
     Ok(equilibria)
@@ -153,12 +161,12 @@ impl Bases {
     }
 
     /// Gives the labels of each vertex but the origin, with one of its bases.
-    fn vertices(&self) -> Result<BTreeMap<LabelSet, LabelSet>> {
+    fn vertices(&self, work: &Work<'_>) -> Result<BTreeMap<LabelSet, LabelSet>> {
         let mut vertices = BTreeMap::new();
         let mut seen = HashSet::from([self.origin]);
         let mut open = vec![self.origin];
         while let Some(basis) = open.pop() {
-            let corner = self.corner(basis);
+            let corner = self.corner(basis, work)?;
             if basis != self.origin {
                 vertices.entry(corner.tight).or_insert(basis);
             }
@@ -169,20 +177,29 @@ impl Bases {
         Ok(vertices)
     }
 
-    fn corner(&self, basis: LabelSet) -> Corner {
-        let in_words = || at(&self.words, basis, corner);
-        let in_integers = || at(&self.integers, basis, corner);
-        at(&self.balls, basis, corner)
+    fn corner(&self, basis: LabelSet, work: &Work<'_>) -> Result<Corner> {
+        let in_words = || at(&self.words, basis, corner, work);
+        let in_integers = || at(&self.integers, basis, corner, work);
+        let found = at(&self.balls, basis, corner, work)
             .or_else(in_words)
-            .or_else(in_integers)
-            .expect("integers of any size leave nothing open")
+            .or_else(in_integers);
+        work.check().map_err(|halt| halt.error(OPERATION))?;
+        Ok(found.expect("integers of any size leave nothing open"))
     }
 
-    fn strategy(&self, basis: LabelSet) -> Vec<Rational> {
-        let in_integers = || at(&self.integers, basis, |tableau| Some(tableau.strategy()));
-        at(&self.words, basis, |tableau| Some(tableau.strategy()))
-            .or_else(in_integers)
-            .expect("integers of any size do not overflow")
+    fn strategy(&self, basis: LabelSet, work: &Work<'_>) -> Result<Vec<Rational>> {
+        let in_integers = || {
+            at(
+                &self.integers,
+                basis,
+                |tableau| tableau.strategy(work),
+                work,
+            )
+        };
+        let found = at(&self.words, basis, |tableau| tableau.strategy(work), work);
+        let found = found.or_else(in_integers);
+        work.check().map_err(|halt| halt.error(OPERATION))?;
+        Ok(found.expect("integers of any size do not overflow"))
     }
 }
 
@@ -191,9 +208,10 @@ fn at<T: Entry, R>(
     origin: &Option<Tableau<T>>,
     basis: LabelSet,
     ask: impl Fn(&Tableau<T>) -> Option<R>,
+    work: &Work<'_>,
 ) -> Option<R> {
     let mut tableau = origin.clone()?;
-    tableau.go_to(|label| basis >> label & 1 == 1)?;
+    tableau.go_to(|label| basis >> label & 1 == 1, work)?;
     ask(&tableau)
 }
 
@@ -274,23 +292,29 @@ mod tests {
     use ndarray::Array2;
     use tensor_core::rng::Philox;
 
+    fn unlimited() -> Work<'static> {
+        Work::new(&Prover::new())
+    }
+
     fn bases(n: usize, draw: impl Fn(&Philox, u64) -> f64) -> Bases {
         let random = Philox::new(5);
         let payoffs =
             Array2::from_shape_fn((n, n), |(row, col)| draw(&random, (row * n + col) as u64));
         let game = Bimatrix::new(payoffs.clone(), payoffs).unwrap();
-        Bases::of(&Polytope::of(&Payoffs::of(&game), 0))
+        let payoffs = Payoffs::short_of(OPERATION, &game, &unlimited()).unwrap();
+        Bases::of(&Polytope::of(&payoffs, 0))
     }
 
     /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases balls decide, and all.
     fn compare_kinds(bases: &Bases) -> [usize; 2] {
-        let vertices: Vec<_> = bases.vertices().unwrap().into_values().collect();
+        let work = unlimited();
+        let vertices: Vec<_> = bases.vertices(&work).unwrap().into_values().collect();
         let mut n_by_balls = 0;
         for &basis in &vertices {
-            let exact = sorted(at(&bases.integers, basis, corner).unwrap());
-            let by_words = at(&bases.words, basis, corner).map(sorted);
+            let exact = sorted(at(&bases.integers, basis, corner, &work).unwrap());
+            let by_words = at(&bases.words, basis, corner, &work).map(sorted);
             assert!(by_words.is_none_or(|corner| corner == exact));
-            let by_balls = at(&bases.balls, basis, corner).map(sorted);
+            let by_balls = at(&bases.balls, basis, corner, &work).map(sorted);
             n_by_balls += usize::from(by_balls.is_some());
             assert!(by_balls.is_none_or(|corner| corner == exact));
         }

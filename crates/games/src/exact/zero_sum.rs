@@ -5,12 +5,24 @@
 //! prices of the columns are the other player's strategy.
 //! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game problem".
 
+use super::gcd::lowest_terms;
+use super::guess;
 use super::program::{Domain, Optimum, Program, check_size};
-use super::simplex;
+use super::simplex::{self, Fault};
 use super::uniqueness::is_unique;
-use crate::{MatrixGame, Rational, Result, StrategicGame};
+use super::work::{Halt, Prover, Work};
+use crate::number::nearest;
+use crate::{Checkpoint, Dynamics, MatrixGame, Rational, Result, StrategicGame, solve_with};
+use ndarray::Array2;
+use num_bigint::BigInt;
 use num_traits::{One, Zero};
 use std::fmt;
+use std::ops::ControlFlow;
+
+/// Iterations of learning for each action of both players, enough for three attempts at linear algebra.
+const ITERATIONS_PER_ACTION: u64 = 5;
+/// NashConv over the range of payoffs that linear algebra must reach.
+const TARGET: f64 = 1e-9;
 
 /// The value of a zero-sum game and a strategy of either player that guarantees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,24 +71,40 @@ pub(super) struct Solved {
 
 impl Solved {
     /// Solves the game of these gains of the row player, given by rows, of which there is at least one.
-    pub(super) fn of(operation: &'static str, gains: &[Vec<Rational>]) -> Result<Self> {
+    pub(super) fn of(
+        operation: &'static str,
+        gains: &[Vec<Rational>],
+        work: &Work<'_>,
+    ) -> Result<Self> {
         let (n_rows, n_cols) = (gains.len(), gains[0].len());
         check_size(operation, n_rows.saturating_mul(n_cols))?;
-        let (least, unit) = extent(gains);
+        Self::prove(gains, work).map_err(|fault| fault.of_game(operation))
+    }
+
+    fn prove(gains: &[Vec<Rational>], work: &Work<'_>) -> std::result::Result<Self, Fault> {
+        let (n_rows, n_cols) = (gains.len(), gains[0].len());
+        let (least, unit) = extent(gains, work)?;
         let zero = least - &unit;
         let variables = [Rational::one()]
             .into_iter()
             .chain(vec![Rational::zero(); n_rows]);
-        let mut program = Program::maximize(variables.map(|share| (Domain::NonNegative, share)));
+        let variables = variables.map(|share| (Domain::NonNegative, share));
+        let mut program = Program::maximize(variables, work)?;
         for col in 0..n_cols {
             let share = |(row, gains): (usize, &Vec<Rational>)| (1 + row, &zero - &gains[col]);
             let mut terms: Vec<_> = gains.iter().enumerate().map(share).collect();
             terms.push((0, unit.clone()));
-            program.push_row(terms, Domain::NonNegative, Rational::zero());
+            program.push_row(terms, Domain::NonNegative, Rational::zero(), work)?;
         }
         let sum = (0..n_rows).map(|row| (1 + row, Rational::one()));
-        program.push_row(sum.collect(), Domain::NonNegative, Rational::one());
-        let optimum = simplex::solve(&program).map_err(|fault| fault.of_game(operation))?;
+        program.push_row(sum.collect(), Domain::NonNegative, Rational::one(), work)?;
+        let optimum = match learnt_supports(gains, &zero, &unit, work) {
+            Some(supports) => {
+                let preference = guess::by_merit(&program, &merits(&supports));
+                simplex::solve_from(&program, &preference, work)?
+            }
+            None => simplex::solve(&program, work)?,
+        };
         Ok(Self {
             program,
             optimum,
@@ -86,51 +114,122 @@ impl Solved {
         })
     }
 
-    pub(super) fn value(&self) -> Rational {
-        self.program.value(&self.optimum) * &self.unit + &self.zero
+    pub(super) fn value(&self, work: &Work<'_>) -> std::result::Result<Rational, Halt> {
+        Ok(self.program.value(&self.optimum, work)? * &self.unit + &self.zero)
     }
 
-    pub(super) fn row_strategy(&self) -> Vec<Rational> {
-        let probability = |row| self.program.variable(&self.optimum, 1 + row);
+    pub(super) fn row_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, Halt> {
+        let probability = |row| self.program.variable(&self.optimum, 1 + row, work);
         (0..self.n_rows).map(probability).collect()
     }
 
-    fn column_strategy(&self) -> Vec<Rational> {
+    /// The prices of the columns are in proportion to the strategy.
+    fn column_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, Halt> {
         let n_cols = self.program.n_rows() - 1;
-        let price = |col| self.program.price(&self.optimum, col) * &self.unit;
-        (0..n_cols).map(price).collect()
+        let prices = self.program.common_prices(&self.optimum, 0..n_cols);
+        let total: BigInt = prices.iter().sum();
+        prices
+            .iter()
+            .map(|price| lowest_terms(price, &total, work))
+            .collect()
     }
 
-    fn unique(&self, operation: &'static str) -> Result<[bool; 2]> {
-        let twin = self.optimum.clone().swapped(&self.program);
-        let row = is_unique(&self.program, &self.optimum);
-        let col = is_unique(&self.program.dual(), &twin);
-        let side = |side: std::result::Result<bool, simplex::Fault>| {
-            side.map_err(|fault| fault.of_game(operation))
-        };
-        Ok([side(row)?, side(col)?])
+    fn unique(&self, work: &Work<'_>) -> std::result::Result<[bool; 2], Fault> {
+        let twin = self.optimum.clone().swapped(&self.program, work)?;
+        Ok([
+            is_unique(&self.program, &self.optimum, work)?,
+            is_unique(&self.program.dual(), &twin, work)?,
+        ])
     }
+
+    fn solution(&self, work: &Work<'_>) -> std::result::Result<MatrixSolution, Fault> {
+        Ok(MatrixSolution {
+            value: self.value(work)?,
+            strategies: [self.row_strategy(work)?, self.column_strategy(work)?],
+            unique: self.unique(work)?,
+        })
+    }
+}
+
+/// Whether each action of either player is played in an equilibrium found by learning and linear algebra in floats; `None`
+/// where nothing is found or the supports differ in size, so that they determine no basis.
+///
+/// For games of hundreds of actions this takes a fraction of the time of a general solver of linear programs.
+fn learnt_supports(
+    gains: &[Vec<Rational>],
+    zero: &Rational,
+    unit: &Rational,
+    work: &Work<'_>,
+) -> Option<[Vec<bool>; 2]> {
+    let (shape, unit) = ((gains.len(), gains[0].len()), nearest(unit));
+    let scaled = gains
+        .iter()
+        .flatten()
+        .map(|gain| nearest(&(gain - zero)) / unit);
+    let floats = Array2::from_shape_vec(shape, scaled.collect()).ok()?;
+    let game = MatrixGame::zero_sum(floats).ok()?;
+    let iterations = ITERATIONS_PER_ACTION * (shape.0 + shape.1) as u64;
+    let mut dynamics = Dynamics::default().until(TARGET).iterations(iterations);
+    dynamics.stop.time = work.time_left();
+    let progress = |_: &Checkpoint| match work.look() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    let solution = solve_with(&game, &dynamics, progress).ok()?;
+    let is_played = |strategy: &Vec<f64>| strategy.iter().map(|&p| p > 0.0).collect();
+    let [rows, cols] = &solution.strategies[..] else {
+        return None;
+    };
+    let supports: [Vec<bool>; 2] = [is_played(rows), is_played(cols)];
+    let size = |player: usize| {
+        supports[player]
+            .iter()
+            .filter(|&&is_played| is_played)
+            .count()
+    };
+    (solution.polished && size(0) == size(1)).then_some(supports)
+}
+
+/// Returns which columns of the program are in the basis of two supports: the value, the rows played, and the slacks of
+/// the columns not played.
+fn merits([rows, cols]: &[Vec<bool>; 2]) -> Vec<f64> {
+    let merit = |is_basic: bool| if is_basic { 1.0 } else { -1.0 };
+    let value = std::iter::once(true);
+    let basic = value
+        .chain(rows.iter().copied())
+        .chain(cols.iter().map(|is_played| !is_played));
+    basic.chain([false]).map(merit).collect()
 }
 
 /// Solves a game.
-pub(super) fn solve_game(game: &MatrixGame) -> Result<MatrixSolution> {
+pub(super) fn solve_game(game: &MatrixGame, prover: &Prover<'_>) -> Result<MatrixSolution> {
     const OPERATION: &str = "exact";
     check_size(OPERATION, game.gains().len())?;
+    let work = Work::new(prover);
     let row = |row| (0..game.n_cols()).map(move |col| game.payoff(0, &[row, col]));
     let gains: Vec<Vec<Rational>> = (0..game.n_rows()).map(|at| row(at).collect()).collect();
-    let solved = Solved::of(OPERATION, &gains)?;
-    Ok(MatrixSolution {
-        value: solved.value(),
-        strategies: [solved.row_strategy(), solved.column_strategy()],
-        unique: solved.unique(OPERATION)?,
-    })
+    let solved = Solved::of(OPERATION, &gains, &work)?;
+    solved
+        .solution(&work)
+        .map_err(|fault| fault.of_game(OPERATION))
 }
 
 /// Gives the smallest gain and by how much the largest exceeds it; 1 if it does not.
-fn extent(gains: &[Vec<Rational>]) -> (Rational, Rational) {
-    let all = || gains.iter().flatten().cloned();
-    let least = all().min().unwrap_or_default();
-    let range = all().max().unwrap_or_default() - &least;
-    let is_constant = range.is_zero();
-    (least, if is_constant { Rational::one() } else { range })
+fn extent(
+    gains: &[Vec<Rational>],
+    work: &Work<'_>,
+) -> std::result::Result<(Rational, Rational), Halt> {
+    let (mut least, mut most) = (&gains[0][0], &gains[0][0]);
+    for gain in gains.iter().flatten() {
+        work.count_product(gain.numer().bits(), least.denom().bits())?;
+        least = least.min(gain);
+        most = most.max(gain);
+    }
+    let range = most - least;
+    let unit = if range.is_zero() {
+        Rational::one()
+    } else {
+        range
+    };
+    Ok((least.clone(), unit))
 }

@@ -1,0 +1,103 @@
+//! Sparse columns of integers in machine words.
+//!
+//! Role: the inner loops of lifting; a product of two words costs a fiftieth of one of integers of any size.
+//! Method: entries by columns, in 64 bits if all fit, else in 128; all sums are modulo 2^128.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a program has at most 2^20 coefficients, so rows fit 32 bits"
+)]
+
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+
+/// Bits of an entry and its sign that a word holds.
+const WORD_BITS: u64 = 63;
+
+/// Columns of short integers.
+#[derive(Debug)]
+pub(super) struct ShortColumns {
+    /// The place of each column's first entry, and the number of entries.
+    starts: Vec<usize>,
+    rows: Vec<u32>,
+    entries: Entries,
+}
+
+#[derive(Debug)]
+enum Entries {
+    Words(Vec<i64>),
+    DoubleWords(Vec<i128>),
+}
+
+impl ShortColumns {
+    /// Takes columns whose entries have so many bits; `None` if an entry does not fit 128.
+    pub(super) fn of<'a>(
+        columns: impl Iterator<Item = &'a [(usize, BigInt)]> + Clone,
+        bits: u64,
+    ) -> Option<Self> {
+        let mut starts = vec![0];
+        for column in columns.clone() {
+            starts.push(starts[starts.len() - 1] + column.len());
+        }
+        let all = || columns.clone().flatten();
+        let rows = all().map(|(row, _)| *row as u32).collect();
+        let entries = if bits <= WORD_BITS {
+            Entries::Words(
+                all()
+                    .map(|(_, entry)| entry.to_i64())
+                    .collect::<Option<_>>()?,
+            )
+        } else {
+            Entries::DoubleWords(
+                all()
+                    .map(|(_, entry)| entry.to_i128())
+                    .collect::<Option<_>>()?,
+            )
+        };
+        Some(Self {
+            starts,
+            rows,
+            entries,
+        })
+    }
+
+    /// Subtracts each column times its factor.
+    pub(super) fn subtract_combination(&self, left: &mut [i128], factors: &[u64]) {
+        match &self.entries {
+            Entries::Words(entries) => self.combine(entries, left, factors),
+            Entries::DoubleWords(entries) => self.combine(entries, left, factors),
+        }
+    }
+
+    /// Subtracts from each number the product of its column and a vector by rows.
+    pub(super) fn subtract_products(&self, left: &mut [i128], vector: &[u64]) {
+        match &self.entries {
+            Entries::Words(entries) => self.multiply(entries, left, vector),
+            Entries::DoubleWords(entries) => self.multiply(entries, left, vector),
+        }
+    }
+
+    fn combine<T: Copy + Into<i128>>(&self, entries: &[T], left: &mut [i128], factors: &[u64]) {
+        for (column, &factor) in self.starts.windows(2).zip(factors) {
+            if factor == 0 {
+                continue;
+            }
+            let own = column[0]..column[1];
+            for (&row, &entry) in self.rows[own.clone()].iter().zip(&entries[own]) {
+                let product = entry.into().wrapping_mul(factor.into());
+                let left = &mut left[row as usize];
+                *left = left.wrapping_sub(product);
+            }
+        }
+    }
+
+    fn multiply<T: Copy + Into<i128>>(&self, entries: &[T], left: &mut [i128], vector: &[u64]) {
+        for (column, left) in self.starts.windows(2).zip(left) {
+            let own = column[0]..column[1];
+            for (&row, &entry) in self.rows[own.clone()].iter().zip(&entries[own]) {
+                let product = entry.into().wrapping_mul(vector[row as usize].into());
+                *left = left.wrapping_sub(product);
+            }
+        }
+    }
+}

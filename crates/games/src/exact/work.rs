@@ -1,0 +1,323 @@
+//! Limits of a proof: steps of arithmetic, a deadline and cancellation.
+//!
+//! Role: every long loop of this part of the crate counts its work here, so that none of them outlives its limits.
+//! Method: work is counted in operations on machine words. The clock and the caller's function are looked at after every
+//! [`WORDS_PER_LOOK`] such operations, some milliseconds; a limit that is reached once stays reached.
+
+use crate::exact::{
+    CorrelatedEquilibrium, Dominance, Elimination, Equilibrium, ExactGame, FloatSolution, Objective,
+};
+use crate::extensive::Tree;
+use crate::{Bimatrix, Error, Result, StrategicGame};
+use std::cell::Cell;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// Steps of arithmetic that the proof of one linear program may take.
+pub(super) const MAX_STEPS: u64 = 1 << 34;
+/// Cost of an operation on big integers besides its words, in operations on words.
+const OVERHEAD: u64 = 16;
+/// Operations on words between two looks at the clock.
+const WORDS_PER_LOOK: u64 = 1 << 20;
+
+/// A prover with limits: a deadline, and a function that may cancel a proof.
+///
+/// Its methods do what the functions of [`crate::exact`](mod@crate::exact) do, which have no such limits.
+///
+/// # Examples
+/// ```
+/// use games::{Error, MatrixGame, exact::Prover, ndarray::array};
+/// use std::time::{Duration, Instant};
+///
+/// let game = MatrixGame::zero_sum(array![[0, -1, 2], [1, 0, -1], [-2, 1, 0]])?;
+/// let solution = Prover::new().within(Duration::from_secs(10)).exact(&game)?;
+/// assert_eq!(solution.value.to_string(), "0");
+/// let late = Prover::new().until(Instant::now()).exact(&game);
+/// assert!(matches!(late, Err(Error::DeadlineReached { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, Default)]
+pub struct Prover<'a> {
+    deadline: Option<Instant>,
+    watch: Option<&'a dyn Fn() -> ControlFlow<()>>,
+}
+
+impl fmt::Debug for Prover<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Prover");
+        shown.field("deadline", &self.deadline);
+        shown.field("is_watched", &self.watch.is_some()).finish()
+    }
+}
+
+impl<'a> Prover<'a> {
+    /// Creates a prover without limits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the prover with a deadline so much later than now; a time beyond the clock's range is no deadline.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Self {
+        let deadline = Instant::now().checked_add(time);
+        Self { deadline, ..self }
+    }
+
+    /// Returns the prover with a deadline.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..self
+        }
+    }
+
+    /// Returns the prover with a function that is called every few milliseconds and may cancel the proof.
+    #[must_use]
+    pub fn watched_by(self, watch: &'a dyn Fn() -> ControlFlow<()>) -> Self {
+        Self {
+            watch: Some(watch),
+            ..self
+        }
+    }
+
+    /// Solves a zero-sum game, as [`exact`](fn@crate::exact) does.
+    ///
+    /// # Errors
+    /// Those of [`exact`](fn@crate::exact); [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn exact<G: ExactGame>(&self, game: &G) -> Result<G::Solution> {
+        game.solve_exactly(self)
+    }
+
+    /// Solves a zero-sum tree in floats, as [`sequence_form_lp`](super::sequence_form_lp) does.
+    ///
+    /// # Errors
+    /// Those of [`Self::exact`].
+    pub fn sequence_form_lp(&self, tree: &Tree) -> Result<FloatSolution> {
+        super::sequence_form::solve_in_floats(tree, self)
+    }
+
+    /// Computes all extreme equilibria, as [`all_equilibria`](super::all_equilibria) does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn all_equilibria(&self, game: &Bimatrix) -> Result<Vec<Equilibrium>> {
+        super::vertices::all(game, self)
+    }
+
+    /// Computes one equilibrium, as [`lemke_howson`](super::lemke_howson) does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn lemke_howson(&self, game: &Bimatrix, label: usize) -> Result<Equilibrium> {
+        super::lemke_howson::one(game, label, self)
+    }
+
+    /// Computes the equilibria at the ends of all paths, as [`lemke_howson_all`](super::lemke_howson_all) does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn lemke_howson_all(&self, game: &Bimatrix) -> Result<Vec<Equilibrium>> {
+        super::lemke_howson::all(game, self)
+    }
+
+    /// Computes a best correlated equilibrium, as [`correlated_equilibrium`](super::correlated_equilibrium) does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn correlated_equilibrium(
+        &self,
+        game: &impl StrategicGame,
+        objective: &Objective,
+    ) -> Result<CorrelatedEquilibrium> {
+        super::correlated::correlated(game, objective, self)
+    }
+
+    /// Computes a best coarse correlated equilibrium, as
+    /// [`coarse_correlated_equilibrium`](super::coarse_correlated_equilibrium) does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn coarse_correlated_equilibrium(
+        &self,
+        game: &impl StrategicGame,
+        objective: &Objective,
+    ) -> Result<CorrelatedEquilibrium> {
+        super::correlated::coarse_correlated(game, objective, self)
+    }
+
+    /// Eliminates dominated actions, as [`eliminate_dominated`](super::eliminate_dominated) does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn eliminate_dominated(
+        &self,
+        game: &impl StrategicGame,
+        dominance: Dominance,
+    ) -> Result<Elimination> {
+        super::domination::eliminate(game, dominance, self)
+    }
+}
+
+/// The reason why a proof was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// The steps of arithmetic are used up.
+    Steps,
+    /// The deadline is reached.
+    Deadline,
+    /// The caller cancelled the proof.
+    Cancelled,
+}
+
+impl Halt {
+    /// Returns the error of an operation that was given up.
+    pub(super) fn error(self, operation: &'static str) -> Error {
+        match self {
+            Self::Steps => Error::Unproved {
+                operation,
+                limit: MAX_STEPS,
+            },
+            Self::Deadline => Error::DeadlineReached { operation },
+            Self::Cancelled => Error::Cancelled { operation },
+        }
+    }
+}
+
+/// The work of one call: what is left of its limits.
+#[derive(Debug)]
+pub(super) struct Work<'a> {
+    prover: Prover<'a>,
+    steps_left: Cell<u64>,
+    words_to_look: Cell<u64>,
+    halted: Cell<Option<Halt>>,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(prover: &Prover<'a>) -> Self {
+        Self {
+            prover: *prover,
+            steps_left: Cell::new(MAX_STEPS),
+            words_to_look: Cell::new(0),
+            halted: Cell::new(None),
+        }
+    }
+
+    /// Returns work without limits, but for steps.
+    #[cfg(test)]
+    pub(super) fn with_steps(steps: u64) -> Self {
+        let work = Self::new(&Prover::new());
+        work.steps_left.set(steps);
+        work
+    }
+
+    /// Grants the steps of one linear program.
+    pub(super) fn begin_program(&self) {
+        self.steps_left.set(MAX_STEPS);
+    }
+
+    /// Returns the time to the deadline.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let deadline = self.prover.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes the steps of so many operations on words.
+    pub(super) fn spend_words(&self, n_operations: usize) -> std::result::Result<(), Halt> {
+        self.take(n_operations as u64)
+    }
+
+    /// Takes the steps of so many operations on integers of so many bits.
+    pub(super) fn spend(&self, n_operations: usize, bits: u64) -> std::result::Result<(), Halt> {
+        let words = OVERHEAD + bits / u64::from(u64::BITS);
+        self.take((n_operations as u64).saturating_mul(words))
+    }
+
+    fn take(&self, steps: u64) -> std::result::Result<(), Halt> {
+        let Some(left) = self.steps_left.get().checked_sub(steps) else {
+            return Err(self.halt(Halt::Steps));
+        };
+        self.steps_left.set(left);
+        self.count(steps)
+    }
+
+    /// Counts operations on words that are limited by time alone.
+    pub(super) fn count(&self, n_words: u64) -> std::result::Result<(), Halt> {
+        match self.words_to_look.get().checked_sub(n_words) {
+            Some(left) => {
+                self.words_to_look.set(left);
+                self.check()
+            }
+            None => {
+                self.words_to_look.set(WORDS_PER_LOOK);
+                self.look()
+            }
+        }
+    }
+
+    /// Counts an operation on two integers of so many bits, whose words meet each other.
+    pub(super) fn count_product(
+        &self,
+        bits: u64,
+        other_bits: u64,
+    ) -> std::result::Result<(), Halt> {
+        let words = |bits: u64| 1 + bits / u64::from(u64::BITS);
+        self.count(OVERHEAD + words(bits).saturating_mul(words(other_bits)))
+    }
+
+    /// Returns whether a limit was reached, without a look at the clock.
+    pub(super) fn check(&self) -> std::result::Result<(), Halt> {
+        self.halted.get().map_or(Ok(()), Err)
+    }
+
+    /// Looks at the clock and calls the caller's function.
+    pub(super) fn look(&self) -> std::result::Result<(), Halt> {
+        self.check()?;
+        if self
+            .prover
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Err(self.halt(Halt::Deadline));
+        }
+        if self.prover.watch.is_some_and(|watch| watch().is_break()) {
+            return Err(self.halt(Halt::Cancelled));
+        }
+        Ok(())
+    }
+
+    fn halt(&self, halt: Halt) -> Halt {
+        self.halted.set(Some(halt));
+        halt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_reached_stays_reached() {
+        let calls = Cell::new(0);
+        let watch = || {
+            calls.set(calls.get() + 1);
+            if calls.get() == 3 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let prover = Prover::new().watched_by(&watch);
+        let work = Work::new(&prover);
+        let n_done = (0..10)
+            .take_while(|_| work.count(WORDS_PER_LOOK + 1).is_ok())
+            .count();
+        assert_eq!((n_done, work.look()), (2, Err(Halt::Cancelled)));
+        assert_eq!((work.count(0), calls.get()), (Err(Halt::Cancelled), 3));
+        let late = Work::new(&Prover::new().until(Instant::now()));
+        assert_eq!(late.count(1), Err(Halt::Deadline));
+        assert_eq!(Work::with_steps(10).spend(1, 0), Err(Halt::Steps));
+    }
+}
