@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use crate::{artifact, data, process, program};
+use crate::{artifact, data, output, process, program};
 
 /// What a bundle may weigh, all files together.
 const LIMIT_BYTES: u64 = 40_000_000;
@@ -84,13 +84,17 @@ fn weigh(dir: &Path, files: &[PathBuf]) -> Result<()> {
         let len_bytes = fs::metadata(file)?.len();
         total += len_bytes;
         let name = file.strip_prefix(dir).unwrap_or(file);
-        println!("{:>9} kB  {}", len_bytes.div_ceil(1000), name.display());
+        output::print_line(format_args!(
+            "{:>9} kB  {}",
+            len_bytes.div_ceil(1000),
+            name.display()
+        ))?;
     }
-    println!(
+    output::print_line(format_args!(
         "{:>9} kB  in all, in {}",
         total.div_ceil(1000),
         dir.display()
-    );
+    ))?;
     ensure!(
         total <= LIMIT_BYTES,
         "the bundle has {total} bytes, the limit is {LIMIT_BYTES}"

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
+use crate::output;
 use crate::process::{self, Finished, Line, spinner, tail, watch};
 use crate::workspace;
 
@@ -36,7 +37,7 @@ struct Options {
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let Some(options) = parse(args)? else {
-        print!("{HELP}");
+        output::print(HELP)?;
         return Ok(ExitCode::SUCCESS);
     };
     let path = workspace::root().join(LAYOUT);
@@ -51,9 +52,9 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         "rewritten"
     };
     if options.json {
-        println!("{}", json!({"file": LAYOUT, "outcome": outcome}));
+        output::print_line(json!({"file": LAYOUT, "outcome": outcome}))?;
     } else {
-        println!("{LAYOUT}: {outcome}");
+        output::print_line(format_args!("{LAYOUT}: {outcome}"))?;
     }
     Ok(ExitCode::from(u8::from(!status.success())))
 }

@@ -20,6 +20,7 @@ use anyhow::Result;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use crate::output;
 use crate::process::{spinner, tail, watch};
 use crate::workspace::Workspace;
 
@@ -129,7 +130,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
             lexopt::Arg::Long("dir") => dir = Some(PathBuf::from(parser.value()?)),
             lexopt::Arg::Long("json") => as_json = true,
             lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
-                print!("{HELP}");
+                output::print(HELP)?;
                 return Ok(ExitCode::SUCCESS);
             }
             _ => return Err(arg.unexpected().into()),
@@ -148,12 +149,12 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         Source::Fetched => "fetched",
     };
     if as_json {
-        println!(
-            "{}",
-            json!({"dataset": "mnist", "dir": dir, "outcome": verb})
-        );
+        output::print_line(json!({"dataset": "mnist", "dir": dir, "outcome": verb}))?;
     } else {
-        println!("mnist: {verb}, sha256 right, in {}", dir.display());
+        output::print_line(format_args!(
+            "mnist: {verb}, sha256 right, in {}",
+            dir.display()
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

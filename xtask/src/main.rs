@@ -3,10 +3,6 @@
 //! Role: dispatches to one module per command; knows no GPU and builds in seconds.
 //! Method: heavy commands are programs of `benches`, built in release and run with
 //! the arguments passed through, so that a start of `xtask` never waits for wgpu.
-#![expect(
-    clippy::print_stdout,
-    reason = "a program of commands talks to its user on the terminal"
-)]
 
 use std::env;
 use std::ffi::OsString;
@@ -21,6 +17,7 @@ mod codegen;
 mod data;
 mod doctor;
 mod explain;
+mod output;
 mod process;
 mod program;
 mod report;
@@ -106,20 +103,18 @@ const COMMANDS: [Command; 12] = [
 
 fn main() -> ExitCode {
     let mut args = env::args_os().skip(1);
-    let Some(name) = args.next() else {
-        print!("{}", table());
-        return ExitCode::SUCCESS;
+    let name = args.next().map(|name| name.to_string_lossy().into_owned());
+    let (name, done) = match name.as_deref() {
+        None | Some("--help" | "-h" | "help") => ("xtask", print_table()),
+        Some(name) => match COMMANDS.iter().find(|command| command.name == name) {
+            Some(command) => (command.name, (command.run)(args.collect())),
+            None => {
+                eprint!("error: no command named {name:?}\n\n{}", table());
+                return ExitCode::from(USAGE);
+            }
+        },
     };
-    let name = name.to_string_lossy();
-    if matches!(&*name, "--help" | "-h" | "help") {
-        print!("{}", table());
-        return ExitCode::SUCCESS;
-    }
-    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        eprint!("error: no command named {name:?}\n\n{}", table());
-        return ExitCode::from(USAGE);
-    };
-    match (command.run)(args.collect()) {
+    match done {
         Ok(code) => code,
         Err(error) => {
             // A wrong argument is the caller's mistake, everything else is a failure of the work.
@@ -131,6 +126,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn print_table() -> Result<ExitCode> {
+    output::print(table())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The table of commands, with a line on how to learn more.

@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::output::{self, Pipe};
 use crate::workspace::Workspace;
 use crate::{data, process, rivals};
 
@@ -50,7 +51,7 @@ pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Re
         .envs(rivals::variable())
         .current_dir(&workspace.root);
     // What was printed must not vanish with this process.
-    io::stdout().flush()?;
+    Pipe(io::stdout()).flush()?;
     hand_over(command).with_context(|| format!("{} could not be started", path.display()))
 }
 
@@ -80,10 +81,10 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
 ///
 /// They stand in the program only, so its help costs its build; the lines here come before.
 pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
-    println!(
+    output::print_line(format_args!(
         "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
          workspace root, from where paths are meant. What follows `--` goes to it unread.\n{added}"
-    );
+    ))?;
     build(&[program])?;
     run(&Workspace::load()?, program, &["--help".into()])
 }

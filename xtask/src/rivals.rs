@@ -11,6 +11,8 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
+use crate::output;
+
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
@@ -44,21 +46,20 @@ struct Options {
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let Some(options) = parse(args)? else {
-        print!("{HELP}");
+        output::print(HELP)?;
         return Ok(ExitCode::SUCCESS);
     };
     let python = create(&options.venv)?;
     let not_installed = install(&python, &options)?;
     if options.json {
-        println!(
-            "{}",
-            json!({"python": python, "packages": options.packages, "not_installed": not_installed})
-        );
+        output::print_line(
+            json!({"python": python, "packages": options.packages, "not_installed": not_installed}),
+        )?;
     } else {
         for package in not_installed {
-            println!("not installed: {package}");
+            output::print_line(format_args!("not installed: {package}"))?;
         }
-        println!("{PYTHON_VARIABLE}={}", python.display());
+        output::print_line(format_args!("{PYTHON_VARIABLE}={}", python.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,8 +13,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::USAGE;
-use crate::data;
 use crate::workspace::Workspace;
+use crate::{data, output};
 
 mod claims;
 mod edges;
@@ -76,7 +76,7 @@ struct Check<'a> {
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let Some(options) = parse(args)? else {
-        print!("{HELP}");
+        output::print(HELP)?;
         return Ok(ExitCode::SUCCESS);
     };
     let workspace = Workspace::load()?;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     let selected: Vec<_> = checks.iter().filter(matches).collect();
     let search = Search::of(pattern, selected.is_empty());
     if options.list {
-        list(&selected, &search, options.json);
+        list(&selected, &search, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut reporter = Reporter::new(options.json);
@@ -203,17 +203,18 @@ fn switches(options: &Options) -> impl Iterator<Item = &'static str> {
     on.map(|(_, name)| name)
 }
 
-fn list(selected: &[&Check<'_>], search: &Search, as_json: bool) {
+fn list(selected: &[&Check<'_>], search: &Search, as_json: bool) -> Result<()> {
     let ids = selected.iter().map(|check| check.id.as_str());
     let by_build = [(search.tests, ALL_TESTS), (search.claims, ALL_CLAIMS)];
     let by_build = by_build.into_iter().filter(|(searched, _)| *searched);
     for id in ids.chain(by_build.map(|(_, id)| id)) {
         if as_json {
-            println!("{}", json!({ "id": id }));
+            output::print_line(json!({ "id": id }))?;
         } else {
-            println!("{id}");
+            output::print_line(id)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use crate::output::Pipe;
 use crate::process::spinner;
 
 /// How a check ended; the text says why it did not pass.
@@ -39,9 +40,9 @@ pub(crate) struct Reporter {
 impl Reporter {
     pub(crate) fn new(json: bool) -> Self {
         let (text, records): (Box<dyn Write>, Option<Box<dyn Write>>) = if json {
-            (Box::new(io::stderr()), Some(Box::new(io::stdout())))
+            (Box::new(io::stderr()), Some(Box::new(Pipe(io::stdout()))))
         } else {
-            (Box::new(io::stdout()), None)
+            (Box::new(Pipe(io::stdout())), None)
         };
         let announce = !io::stderr().is_terminal();
         Self::with(text, records, announce)

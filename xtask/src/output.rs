@@ -1,0 +1,81 @@
+//! Standard output of the commands.
+//!
+//! Role: the only place that prints; clippy rejects `print!` elsewhere, which panics when a reader closes the pipe.
+//! Method: a closed pipe is no error, because a reader such as `head` has seen enough; the command goes on and ends with
+//! its own exit status.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+use anyhow::{Context as _, Result};
+
+/// Writes a text to standard output.
+///
+/// # Errors
+/// Any failure to write but a closed pipe.
+pub(crate) fn print(text: impl Display) -> Result<()> {
+    print_to(&mut io::stdout().lock(), text)
+}
+
+/// Writes a text and a line break to standard output.
+///
+/// # Errors
+/// Those of [`print`].
+pub(crate) fn print_line(text: impl Display) -> Result<()> {
+    print(format_args!("{text}\n"))
+}
+
+fn print_to(out: &mut impl Write, text: impl Display) -> Result<()> {
+    let mut out = Pipe(out);
+    let written = out.write_all(text.to_string().as_bytes());
+    written
+        .and_then(|()| out.flush())
+        .context("standard output")
+}
+
+/// A writer to which a closed pipe is no error.
+pub(crate) struct Pipe<W>(pub(crate) W);
+
+impl<W: Write> Write for Pipe<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            other => other,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer that fails.
+    struct Failing(ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_silent_and_a_full_disk_is_an_error() {
+        assert!(print_to(&mut Failing(ErrorKind::BrokenPipe), "text").is_ok());
+        let error = print_to(&mut Failing(ErrorKind::StorageFull), "text").unwrap_err();
+        assert_eq!(error.to_string(), "standard output");
+        let mut written = vec![];
+        print_to(&mut written, format_args!("{}\n", 7)).unwrap();
+        assert_eq!(written, b"7\n");
+    }
+}
