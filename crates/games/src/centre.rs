@@ -35,8 +35,17 @@ impl Centred {
         if *low <= zero && *high >= zero {
             return None;
         }
-        let constant = (low + high) / Rational::from_integer(2.into());
-        let less = |payoff: &Rational| nearest(&(payoff - &constant));
+        // Raw fractions: lowest terms would cost more than all the rest where payoffs have thousands of digits.
+        let constant = Rational::new_raw(
+            low.numer() * high.denom() + high.numer() * low.denom(),
+            low.denom() * high.denom() * 2,
+        );
+        let less = |payoff: &Rational| {
+            nearest(&Rational::new_raw(
+                payoff.numer() * constant.denom() - constant.numer() * payoff.denom(),
+                payoff.denom() * constant.denom(),
+            ))
+        };
         Some(Self {
             constant: nearest(&constant),
             payoffs: payoffs.iter().map(less).collect(),

@@ -39,12 +39,14 @@ pub enum Error {
         /// The largest size.
         limit: f64,
     },
-    /// The payoffs of two players do not sum to zero where they must.
-    #[error("{operation}: payoffs at {cell:?} do not sum to zero")]
-    NotZeroSum {
+    /// The payoffs of two players do not have a constant sum, such as zero.
+    #[error(
+        "{operation}: payoffs at {cell:?} have another sum than those of the first cell or outcome"
+    )]
+    NotConstantSum {
         /// The function that was called.
         operation: &'static str,
-        /// The actions that lead there, or the outcome's number.
+        /// The first cell with another sum, by the actions that lead there, or the outcome's number.
         cell: Vec<usize>,
     },
     /// A number is out of its range.

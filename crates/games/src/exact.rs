@@ -49,7 +49,7 @@ pub use zero_sum::MatrixSolution;
 use crate::extensive::{Sequences, Tree};
 use crate::{MatrixGame, Result};
 
-/// A game that [`exact`](fn@exact) solves: two players whose payoffs sum to zero.
+/// A game that [`exact`](fn@exact) solves: two players whose payoffs sum to zero or to another constant.
 pub trait ExactGame: sealed::Sealed {
     /// The answer, proved.
     type Solution;
@@ -68,8 +68,9 @@ mod sealed {
     impl Sealed for crate::extensive::Sequences {}
 }
 
-/// Solves a zero-sum game and proves it: a [`MatrixGame`], a [`Tree`] or its [`Sequences`].
+/// Solves a zero-sum or constant-sum game and proves it: a [`MatrixGame`], a [`Tree`] or its [`Sequences`].
 ///
+/// The value is the first player's; the second's is what it leaves of the sum, which is 0 in a zero-sum game.
 /// The value is the least upper bound of what the first player can be sure of and the greatest lower bound of what the
 /// second can hold it to; the strategies guarantee it, exactly, for the payoffs as they were given. A float payoff is
 /// the dyadic fraction that it is: 0.1 is not 1/10, which may be given as a [`Rational`](crate::Rational).
@@ -82,7 +83,7 @@ mod sealed {
 /// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients;
 /// [`Error::Unproved`](crate::Error::Unproved) if the proof takes too many steps. For trees also
 /// [`Error::PlayersUnsupported`](crate::Error::PlayersUnsupported) unless there are two players,
-/// [`Error::NotZeroSum`](crate::Error::NotZeroSum) unless the payoffs of every end sum to zero exactly, and
+/// [`Error::NotConstantSum`](crate::Error::NotConstantSum) unless the payoffs of all ends have the same sum exactly, and
 /// [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player forgets.
 ///
 /// # Source

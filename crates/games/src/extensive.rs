@@ -9,6 +9,7 @@ mod leduc;
 mod liars_dice;
 mod sampling;
 mod sequences;
+mod strategic_form;
 mod tree;
 
 pub use arena::Arena;
@@ -17,6 +18,7 @@ pub use leduc::{Leduc, LeducState};
 pub use liars_dice::{LiarsDice, LiarsDiceState};
 pub use sampling::{Mccfr, Sampling};
 pub use sequences::{Decision, Leaf, Sequences};
+pub use strategic_form::{Plan, StrategicForm};
 pub use tree::{Chance, InformationSet, Node, Tree, TreeBuilder};
 
 /// What happens next in a state of a game.

@@ -5,10 +5,10 @@
 //!
 //! | a game is | type | equilibrium by learning | with a proof |
 //! |---|---|---|---|
-//! | two players, zero-sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
+//! | two players, constant sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
 //! | two players, one choice each | [`Bimatrix`] | [`solve`] | [`exact::all_equilibria`], [`exact::lemke_howson`] |
 //! | any number of players, one choice each | [`NormalForm`] | [`solve`] | [`exact::correlated_equilibrium`] |
-//! | moves in turn, chance, hidden information | [`extensive::Tree`], compiled [`extensive::Arena`] | [`solve`], [`extensive::Mccfr`] | [`exact`](fn@exact), [`exact::sequence_form_lp`] |
+//! | moves in turn, chance, hidden information | [`extensive::Tree`], compiled [`extensive::Arena`] | [`solve`], [`extensive::Mccfr`] | [`exact`](fn@exact), [`exact::sequence_form_lp`]; small trees of any sum by [`extensive::StrategicForm`] |
 //! | many small zero-sum games | [`Batch`] | [`Batch::solve`] | |
 //!
 //! # Learning
@@ -30,9 +30,12 @@
 //! # What bounds what
 //! NashConv ([`nash_conv`]) is the sum over players of what a best response would gain; exploitability
 //! ([`exploitability`]) is that over the number of players. In a zero-sum game the value of a profile is within NashConv of
-//! the game's. The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are
+//! the game's. NashConv comes with a bound on its own rounding error ([`Solution::rounding`]), and a target counts as reached
+//! only if both together are below it; a constant in a player's payoffs changes neither. The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are
 //! simultaneous, the average uniform and sums of regrets neither clipped nor discounted ([`Solution::regret_nash_conv`]).
 //! Elsewhere they are not it, and not given.
+//!
+//! Proofs have no time limit of their own; [`exact::Prover`] adds a deadline and cancellation.
 //!
 //! # Source
 //! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete information"; each rule's

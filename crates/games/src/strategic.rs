@@ -18,6 +18,7 @@ pub use matrix::MatrixGame;
 pub use normal_form::NormalForm;
 
 use crate::{Profile, Rational};
+use num_traits::Zero;
 
 /// A game in strategic form: [`MatrixGame`], [`Bimatrix`] or [`NormalForm`].
 ///
@@ -83,8 +84,13 @@ pub trait StrategicGame: Sync + sealed::Sealed {
         None
     }
 
-    /// Tells whether there are two players whose payoffs sum to zero everywhere.
-    fn is_zero_sum(&self) -> bool;
+    /// Returns the sum of the payoffs of two players, if all cells have the same sum.
+    fn constant_sum(&self) -> Option<Rational>;
+
+    /// Returns whether there are two players whose payoffs sum to zero in all cells.
+    fn is_zero_sum(&self) -> bool {
+        self.constant_sum().is_some_and(|sum| sum.is_zero())
+    }
 }
 
 /// The payoffs that an expectation is taken of.

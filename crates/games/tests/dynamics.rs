@@ -297,7 +297,7 @@ fn bad_games_are_refused_by_name() {
         NormalForm::new(2, vec![ArrayD::<f64>::zeros(vec![2, 2])]).unwrap_err(),
         NormalForm::new(1, vec![ArrayD::<f64>::zeros(vec![2, 2])]).unwrap_err(),
         NormalForm::new::<f64>(0, vec![]).unwrap_err(),
-        MatrixGame::try_from(Bimatrix::new(array![[1]], array![[1]]).unwrap()).unwrap_err(),
+        MatrixGame::try_from(Bimatrix::new(array![[1, 2]], array![[1, 1]]).unwrap()).unwrap_err(),
     ];
     let cell = MatrixGame::zero_sum(array![[0.0, 1.0], [f64::NAN, 0.0]]).unwrap_err();
     assert!(

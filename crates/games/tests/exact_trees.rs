@@ -307,13 +307,15 @@ fn games_of_three_and_of_other_sums_are_refused() {
     ));
 
     let mut builder = TreeBuilder::new("tenths".into(), vec![String::new(); 2]);
+    builder.chance(&[1, 1], || vec![String::new(); 2]).unwrap();
+    builder.end(&[1.0, -1.0]).unwrap();
     builder.end(&[0.3, -(0.1 + 0.2)]).unwrap();
     let refused = sequence_form_lp(&builder.finish().unwrap()).unwrap_err();
     assert_eq!(
         refused,
-        Error::NotZeroSum {
+        Error::NotConstantSum {
             operation: "exact::sequence_form_lp",
-            cell: vec![0],
+            cell: vec![1],
         }
     );
 }

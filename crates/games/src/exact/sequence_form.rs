@@ -28,8 +28,10 @@ const MAX_CHANCE_MOVES: u128 = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeSolution {
-    /// What the first player gains and the second loses.
+    /// What the first player gains and the second loses, or leaves of the sum.
     pub value: Rational,
+    /// What both players get together at every end: 0 in a zero-sum game.
+    pub sum: Rational,
     /// Either player's strategy.
     pub strategies: Vec<Vec<Rational>>,
 }
@@ -109,6 +111,7 @@ pub(super) fn solve(form: &Sequences, prover: &Prover<'_>) -> Result<TreeSolutio
     let halted = |halt: Halt| halt.error(OPERATION);
     Ok(TreeSolution {
         value: solved.value(&work).map_err(halted)?,
+        sum: form.sum(),
         strategies: solved.strategies(ratio, even).map_err(halted)?,
     })
 }
@@ -191,9 +194,10 @@ fn check(operation: &'static str, form: &Sequences) -> Result<()> {
             must: "2",
         });
     }
-    let is_surplus = |outcome: &Vec<Rational>| !outcome.iter().sum::<Rational>().is_zero();
-    if let Some(at) = form.outcomes().iter().position(is_surplus) {
-        return Err(Error::NotZeroSum {
+    let sum = form.sum();
+    let has_other_sum = |outcome: &Vec<Rational>| outcome.iter().sum::<Rational>() != sum;
+    if let Some(at) = form.outcomes().iter().position(has_other_sum) {
+        return Err(Error::NotConstantSum {
             operation,
             cell: vec![at],
         });

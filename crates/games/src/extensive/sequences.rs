@@ -244,6 +244,13 @@ impl Sequences {
         &self.outcomes
     }
 
+    /// Returns the sum of all players' payoffs at the first outcome; 0 if there are no outcomes.
+    pub(crate) fn sum(&self) -> Rational {
+        self.outcomes
+            .first()
+            .map_or_else(Rational::default, |outcome| outcome.iter().sum())
+    }
+
     /// Returns a player's distinct payoffs less a constant, in the order of [`Self::outcomes`].
     #[must_use]
     pub(crate) fn centred_payoffs(&self, player: usize) -> Centred {

@@ -93,16 +93,16 @@ impl From<MatrixGame> for Bimatrix {
 impl TryFrom<Bimatrix> for MatrixGame {
     type Error = Error;
 
-    /// Takes a game whose payoffs sum to zero, exactly and in every cell.
+    /// Takes a game whose payoffs have the same sum, zero or another constant, exactly and in every cell.
     fn try_from(game: Bimatrix) -> Result<Self> {
-        if let Some(at) = game.payoffs[0].first_surplus(&game.payoffs[1]) {
-            return Err(Error::NotZeroSum {
+        let [gains, others] = game.payoffs;
+        let sum = gains
+            .constant_sum(&others)
+            .map_err(|at| Error::NotConstantSum {
                 operation: "MatrixGame::try_from",
                 cell: table::cell(&game.shape, at),
-            });
-        }
-        let [gains, _] = game.payoffs;
-        Ok(Self::of_parts(game.shape, gains, game.labels))
+            })?;
+        Ok(Self::of_parts(game.shape, gains, sum, game.labels))
     }
 }
 
@@ -140,7 +140,7 @@ impl StrategicGame for Bimatrix {
         self.payoffs[player].size()
     }
 
-    fn is_zero_sum(&self) -> bool {
-        self.payoffs[0].first_surplus(&self.payoffs[1]).is_none()
+    fn constant_sum(&self) -> Option<Rational> {
+        self.payoffs[0].constant_sum(&self.payoffs[1]).ok()
     }
 }

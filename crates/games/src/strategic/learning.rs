@@ -182,6 +182,6 @@ impl<G: StrategicGame> Play for G {
                 .fold(f64::NEG_INFINITY, f64::max)
         };
         let sum: f64 = state.players.iter().map(largest).sum();
-        self.is_zero_sum().then(|| sum / state.iteration as f64)
+        self.constant_sum().map(|_| sum / state.iteration as f64)
     }
 }

@@ -2,10 +2,15 @@
 
 use super::table::Table;
 use super::{Base, Labels, StrategicGame, polish, product};
+use crate::number::nearest;
 use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
+use num_traits::Zero;
 
 /// A two-player zero-sum game: the row player gains what the column player loses.
+///
+/// A game whose payoffs have another constant sum, such as points for a win and half for a draw, is one too: made by
+/// `MatrixGame::try_from`, it gives the column player what the row player leaves of [`Self::sum`].
 ///
 /// # Examples
 /// ```
@@ -19,6 +24,8 @@ use ndarray::Array2;
 pub struct MatrixGame {
     shape: [usize; 2],
     gains: Table,
+    /// What both players get together.
+    sum: Rational,
     labels: Labels,
 }
 
@@ -34,6 +41,7 @@ impl MatrixGame {
         Ok(Self {
             shape,
             gains: Table::new(OPERATION, 0, &shape, gains.iter())?,
+            sum: Rational::zero(),
             labels: Labels::default(),
         })
     }
@@ -65,18 +73,25 @@ impl MatrixGame {
         self.gains.floats()
     }
 
-    /// Makes a game of the first player's payoffs, whose negatives are the second's.
-    pub(super) fn of_parts(shape: [usize; 2], gains: Table, labels: Labels) -> Self {
+    /// Returns what both players get together: 0, unless the game was made of another with a constant sum.
+    #[must_use]
+    pub fn sum(&self) -> &Rational {
+        &self.sum
+    }
+
+    /// Makes a game of the first player's payoffs, and the sum that the second gets the rest of.
+    pub(super) fn of_parts(shape: [usize; 2], gains: Table, sum: Rational, labels: Labels) -> Self {
         Self {
             shape,
             gains,
+            sum,
             labels,
         }
     }
 
     /// Gives both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
-        let losses = self.gains.negated();
+        let losses = self.gains.complement(&self.sum);
         (self.shape, [self.gains, losses], self.labels)
     }
 }
@@ -92,7 +107,7 @@ impl StrategicGame for MatrixGame {
 
     fn payoff(&self, player: usize, cell: &[usize]) -> Rational {
         let gain = self.gains.fraction(cell[0] * self.shape[1] + cell[1]);
-        if player == 0 { gain } else { -gain }
+        if player == 0 { gain } else { &self.sum - gain }
     }
 
     fn payoff_range(&self, _player: usize) -> f64 {
@@ -106,6 +121,7 @@ impl StrategicGame for MatrixGame {
         } else {
             product::left(gains, &profile[0], values);
             negate(values);
+            self.add_sum(base, &profile[0], values);
         }
     }
 
@@ -114,11 +130,16 @@ impl StrategicGame for MatrixGame {
         let gains = self.gains.of_base(base);
         product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
         negate(&mut cols[0]);
+        self.add_sum(base, &profile[0], &mut cols[0]);
     }
 
     fn constant(&self, player: usize) -> f64 {
         let constant = self.gains.constant();
-        if player == 0 { constant } else { -constant }
+        if player == 0 {
+            constant
+        } else {
+            nearest(&self.sum) - constant
+        }
     }
 
     fn payoff_size(&self, _player: usize) -> f64 {
@@ -129,8 +150,18 @@ impl StrategicGame for MatrixGame {
         polish::polished(self.gains.centred(), profile)
     }
 
-    fn is_zero_sum(&self) -> bool {
-        true
+    fn constant_sum(&self) -> Option<Rational> {
+        Some(self.sum.clone())
+    }
+}
+
+impl MatrixGame {
+    /// Adds the sum of payoffs, which centred values do not contain, to what the columns are worth.
+    fn add_sum(&self, base: Base, rows: &[f64], values: &mut [f64]) {
+        if matches!(base, Base::Given) && !self.sum.is_zero() {
+            let sum = nearest(&self.sum) * rows.iter().sum::<f64>();
+            values.iter_mut().for_each(|value| *value += sum);
+        }
     }
 }
 

@@ -125,7 +125,7 @@ impl TryFrom<NormalForm> for Bimatrix {
 impl TryFrom<NormalForm> for MatrixGame {
     type Error = Error;
 
-    /// Takes a game of two players whose payoffs sum to zero.
+    /// Takes a game of two players whose payoffs sum to zero or to another constant.
     fn try_from(game: NormalForm) -> Result<Self> {
         Bimatrix::try_from(game)?.try_into()
     }
@@ -182,8 +182,11 @@ impl StrategicGame for NormalForm {
         values.copy_from_slice(&left);
     }
 
-    fn is_zero_sum(&self) -> bool {
-        self.shape.len() == 2 && self.payoffs[0].first_surplus(&self.payoffs[1]).is_none()
+    fn constant_sum(&self) -> Option<Rational> {
+        let [first, second] = &self.payoffs[..] else {
+            return None;
+        };
+        first.constant_sum(second).ok()
     }
 }
 

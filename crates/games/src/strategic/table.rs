@@ -97,8 +97,24 @@ impl Table {
         }
     }
 
+    /// Returns the table of what these payoffs leave of a sum.
+    pub(crate) fn complement(&self, sum: &Rational) -> Self {
+        if sum.is_zero() {
+            return self.negated();
+        }
+        let fractions: Vec<Rational> = (0..self.floats.len())
+            .map(|at| sum - self.fraction(at))
+            .collect();
+        let is_float = fractions.iter().all(Number::is_float);
+        Self {
+            floats: fractions.iter().map(Number::nearest).collect(),
+            centred: Centred::of_fractions(&fractions),
+            fractions: (!is_float).then_some(fractions),
+        }
+    }
+
     /// Gives the same table with the other sign.
-    pub(crate) fn negated(&self) -> Self {
+    fn negated(&self) -> Self {
         let fractions = self.fractions.as_deref();
         Self {
             floats: self.floats.iter().map(|payoff| -payoff).collect(),
@@ -110,10 +126,15 @@ impl Table {
         }
     }
 
-    /// Gives the first cell in which this payoff and another player's do not sum to zero.
-    pub(crate) fn first_surplus(&self, other: &Self) -> Option<usize> {
-        let sum = |at: &usize| self.fraction(*at) + other.fraction(*at);
-        (0..self.floats.len()).find(|at| !sum(at).is_zero())
+    /// Returns the sum of this payoff and another player's, which all cells have, or the first cell with another sum than
+    /// the first cell's.
+    pub(crate) fn constant_sum(&self, other: &Self) -> std::result::Result<Rational, usize> {
+        let sum = |at: usize| self.fraction(at) + other.fraction(at);
+        let constant = sum(0);
+        match (1..self.floats.len()).find(|&at| sum(at) != constant) {
+            Some(at) => Err(at),
+            None => Ok(constant),
+        }
     }
 
     /// Gives the largest payoff less the smallest.
