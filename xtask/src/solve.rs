@@ -913,7 +913,7 @@ mod tests {
 
     #[test]
     fn proofs_end_within_the_time_and_the_game_is_learnt() {
-        let side = 150;
+        let side = 150_u64;
         let cells = 2 * side * side;
         // The mixer of the generator SplitMix64.
         let mix = |number: u64, shift: u32, factor: u64| {
@@ -927,7 +927,7 @@ mod tests {
                 0x94D0_49BB_1331_11EB,
             ) >> 45
         };
-        let payoffs: Vec<String> = (0..cells as u64)
+        let payoffs: Vec<String> = (0..cells)
             .map(|at| format!("0.{:06}", random(at)))
             .collect();
         let game = format!(

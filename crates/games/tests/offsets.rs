@@ -82,7 +82,7 @@ fn nash_conv_of_random_games_is_within_its_rounding_error() {
             .collect();
         let offset = |player: u64| {
             let size = 10_f64.powi((random.word(10 + player) % 21) as i32 - 2);
-            if random.word(20 + player) % 2 == 0 {
+            if random.word(20 + player).is_multiple_of(2) {
                 size
             } else {
                 -size
@@ -164,10 +164,11 @@ fn random_tree(random: &Philox, offsets: [f64; 2]) -> Tree {
                 }
                 for _ in 0..n_ends {
                     at += 6;
-                    let payoff = |player: u64| {
-                        offsets[player as usize] + 8.0 * random.uniform_f64(at + player)
-                    };
-                    builder.end(&[payoff(0), payoff(1)]).unwrap();
+                    let payoff =
+                        |offset: f64, player: u64| offset + 8.0 * random.uniform_f64(at + player);
+                    builder
+                        .end(&[payoff(offsets[0], 0), payoff(offsets[1], 1)])
+                        .unwrap();
                 }
             }
         }
@@ -220,10 +221,10 @@ fn a_batch_with_offsets_is_the_batch_without_them() {
     let small = Batch::zero_sum(small).unwrap().solve(&dynamics).unwrap();
     let batch = Batch::zero_sum(large).unwrap();
     let found = batch.solve(&dynamics).unwrap();
-    for game in 0..2 {
+    for (game, offset) in offsets.into_iter().enumerate() {
         assert!(found.nash_conv[game] <= 1e-5, "{}", found.nash_conv[game]);
         assert!(0.0 < found.rounding[game] && found.rounding[game] < 1e-13);
-        assert!((found.values[game] - offsets[game] - small.values[game]).abs() <= 0.25);
+        assert!((found.values[game] - offset - small.values[game]).abs() <= 0.25);
         let gains = batch.gains().index_axis(Axis(0), game).to_owned();
         let alone = MatrixGame::zero_sum(gains).unwrap();
         let profile = vec![found.rows.row(game).to_vec(), found.cols.row(game).to_vec()];

@@ -29,7 +29,7 @@ fn small_tree(random: &Philox) -> Tree {
     let again = builder.information_set(0, "", names(2)).unwrap();
     let reply = builder.information_set(1, "", names(2)).unwrap();
     let other = builder.information_set(1, "", names(2)).unwrap();
-    let sees = random.word(0) % 2 == 0;
+    let sees = random.word(0).is_multiple_of(2);
     let mut at = 1;
     let mut end = |builder: &mut TreeBuilder| {
         at += 2;
