@@ -20,7 +20,7 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
 /// Writes a text and a line break to standard output.
 ///
 /// # Errors
-/// Those of [`print`].
+/// Those of [`print()`].
 pub(crate) fn print_line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
