@@ -44,7 +44,7 @@ fn constants_offsets_and_streams_need_no_new_kernel() {
             &x - x.matmul(&m).tanh() * (1e-3 / (1.0 + n as f64))
         });
         assert_compiled_once(gpu, "integers", |n| {
-            (&whole * n as i32 + n as i32).floor_div(3)
+            (&whole * (n as i32 + 2) + n as i32 + 2).floor_div(3 + n as i32)
         });
         assert_compiled_once(gpu, "special numbers", |n| {
             x.maximum([0.0_f32, -0.0, f32::INFINITY, f32::MIN_POSITIVE, 1e-45, -1.0][n])
