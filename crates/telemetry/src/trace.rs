@@ -108,17 +108,6 @@ impl Trace {
         self.with_rows(self.rows[first..last.max(first)].to_vec())
     }
 
-    /// Gives the trace of one device's rows in a window, with the one before it and the one after it, and without regions.
-    #[must_use]
-    pub fn around(&self, device: usize, window: &Range<Duration>) -> Self {
-        let rows: Vec<Row> = self.of_device(device).copied().collect();
-        let first = rows.partition_point(|row| row.time <= window.start);
-        let last = rows.partition_point(|row| row.time < window.end);
-        let first = first.saturating_sub(1);
-        let last = (last + 1).clamp(first, rows.len());
-        self.with_rows(rows[first..last].to_vec())
-    }
-
     /// Gives the trace of some devices only.
     ///
     /// # Errors
@@ -173,37 +162,5 @@ impl Trace {
                 count: 1,
             }),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_has_a_row_more_at_either_end_where_there_is_one() {
-        let row = |step: u32| Row {
-            device: step as usize % 2,
-            time: Duration::from_millis(50) * step,
-            values: Values::none(),
-        };
-        let trace = Trace {
-            rows: (0..20).map(row).collect(),
-            ..Trace::default()
-        };
-        let times = |from_ms, to_ms| {
-            let window = Duration::from_millis(from_ms)..Duration::from_millis(to_ms);
-            let rows = trace.around(1, &window).rows;
-            assert!(rows.iter().all(|row| row.device == 1));
-            rows.iter()
-                .map(|row| row.time.as_millis())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(times(200, 300), [150, 250, 350]);
-        assert_eq!(times(150, 350), [150, 250, 350]);
-        assert_eq!(times(0, 40), [50]);
-        assert_eq!(times(900, 9000), [850, 950]);
-        assert_eq!(times(9000, 9001), [950]);
-        assert!(times(9000, 1).is_empty());
     }
 }

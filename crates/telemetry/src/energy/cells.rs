@@ -65,13 +65,6 @@ impl Cells {
         ends.is_some_and(|(first, last)| first.from_s <= from_s && to_s <= last.to_s)
     }
 
-    /// Gives the estimate of the energy between two times, in J, as far as cells reach.
-    pub(crate) fn joules(&self, from_s: f64, to_s: f64) -> f64 {
-        let within = self.within(from_s, to_s);
-        let parts = within.map(|cell| cell.watts * overlap(cell, from_s, to_s));
-        parts.fold(0.0, |sum, joules| sum + joules)
-    }
-
     /// Gives the energy between two times; none if the cells do not reach that far, or if more is missing than there.
     pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
         if !self.reach_over(from_s, to_s) {
