@@ -475,6 +475,7 @@ mod tests {
             start: Duration::from_secs(from_s),
             end: Duration::from_secs(to_s),
             depth: 0,
+            thread: 0,
         };
         trace.marks = vec![mark(3, 12)];
         assert_eq!(

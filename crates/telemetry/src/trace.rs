@@ -50,8 +50,11 @@ pub struct Mark {
     pub start: Duration,
     /// When it was left.
     pub end: Duration,
-    /// In how many others it is.
+    /// Number of open regions of the same thread at its start.
     pub depth: usize,
+    /// Number of its thread, from 0 in the order of first regions; 0 in files of versions without threads.
+    #[serde(default)]
+    pub thread: usize,
 }
 
 /// How often a metric of a device failed.

@@ -201,6 +201,7 @@ fn one_window_has_one_energy() {
         start: Duration::from_millis(3_141),
         end: Duration::from_millis(11_718),
         depth: 0,
+        thread: 0,
     };
     let spent = Spent::of_mark(&trace, &mark).joules().unwrap();
     let found = idle_periods_within(&trace, 0, mark.start..mark.end).unwrap();
