@@ -1,24 +1,31 @@
-//! The energy of a window of a trace, with how it was found and how far it may be off.
+//! The energy of a window of a trace, with its method and bounds on its error.
 //!
-//! Role: [`Trace::energy`], which everything that says joules goes through.
-//! Method: the device's energy counter first, the integral of its instant power second, of its average power third;
-//! where none reaches over the window there is no energy, never a zero. Whatever second method there is serves as a
-//! check. Readings become cells of power (`energy/unfold.rs`), which are summed up with their bounds
-//! (`energy/cells.rs`).
+//! Role: [`Trace::energy`], the only place where readings become joules. Its input is a list of rows and a window.
+//! Method: three methods, the best first: the device's energy counter, the integral of its instant power, the integral
+//! of its average power. Readings become updates with bounds on their times (`updates/track.rs`), updates become cells of
+//! power (`energy/unfold.rs`), and cells are summed with their bounds (`energy/cells.rs`).
+//! Choice of the method: the best one whose interval is at most twice as wide as the narrowest. Rule for two methods
+//! whose intervals do not meet: one of them is wrong and nothing shows which, so the reported intervals are the hull of
+//! both. The estimate stays that of the better method, and [`Energy::check`] has the other one.
 //! Accuracy: a window that begins and ends where power is steady is found to the resolution of the readings by every
-//! sensor that sees the whole time. Where power changes within an update period of an end, nothing says on which side
-//! of it; that error does not grow with the window, and the interval holds it. A part-time sensor
-//! ([`SensorClass::PartTime`], [`SensorClass::Fast`]) does not tell what happened while it did not look: its
-//! [`Energy::interval`] is as wide as nothing at all and the power limit allow for that time. [`Energy::likely`] takes
-//! hidden time to be like the three seconds around it and is far narrower; a load that repeats in nearly the sensor's
-//! own period defeats it, and its estimate.
+//! sensor that sees the whole time. Where power changes within an update period of an end, nothing shows on which side
+//! of the end it did; that error does not grow with the window, and the interval contains it. The end of a window that
+//! lies after the last update is only bounded by the power limit. Of a part-time sensor ([`SensorClass::PartTime`],
+//! [`SensorClass::Fast`]), [`Energy::interval`] is as wide as nothing at all and the power limit allow for the time that
+//! was not seen. [`Energy::likely`] takes hidden time to be like the three seconds around it and is far narrower; a load
+//! that repeats in nearly the sensor's own period defeats it, and the estimate.
+//! Short traces: where no update period is found, a counter is updated at most as often as it changes and no more rarely
+//! than its longest run of equal readings or, until several changes came sooner, than the slowest counter known
+//! (`counter_rhythm`). A counter that does not change was not updated, since a device that is read draws power.
+//! Sensors of an unknown kind: their period lies between those of the known kinds unless it is measured, and they may
+//! see all of the time or a quarter of it. Time that would be hidden then is taken to be like the time around it, so for
+//! them [`Energy::interval`] is not certain in the sense above.
 //! A counter is followed for as long as it rises no faster than the device can draw, and rises at all; a window in
-//! which it was reset or stood still is not covered by it, and left to the next method. So is one of which a method
-//! says 0 J.
-//! Source: for the tolerance of gains, the comparison of NVIDIA's GPUs with external meters by Yang, Adamek and Armour
-//! 2024 (see [`crate::sensor`]): −8 % to +13 % by card.
-//! Limits: a counter that was reset while nobody read it, and has since passed what it told before, looks as if it
-//! had gone on. Of RAPL no tolerance is known: see [`Calibration::of_kind`].
+//! which it was reset or stood still is left to the next method. So is one of which a method reports 0 J. Where no
+//! method covers the window there is no energy, never a zero.
+//! Source: for the gains and offsets of sensors, see [`Calibration::of_kind`].
+//! Limits: a counter that was reset while nobody read it, and has since passed its earlier value, looks as if it had
+//! gone on. Of RAPL no tolerance is known.
 
 mod cells;
 mod counted;
@@ -27,7 +34,8 @@ mod unfold;
 pub use counted::Counted;
 pub(crate) use counted::went_on;
 
-use crate::{Device, Kind, Metric, SensorClass, Trace, updates};
+use crate::updates::{self, Rhythm};
+use crate::{Device, Kind, Metric, SensorClass, Trace};
 use cells::{Cells, Sum, hull};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -45,8 +53,8 @@ pub struct Energy {
     pub interval: Interval,
     /// The same without the tolerance of the gain.
     pub sampling: Interval,
-    /// Where the truth is, with the tolerance of the gain, if time that was not seen was like the seconds around it;
-    /// equal to `interval` for a sensor that sees all of the time.
+    /// Bounds on the truth, with the tolerance of the calibration, if time that was not seen was like the seconds around
+    /// it; equal to `interval` for a sensor that sees all of the time and is read more often than it is updated.
     pub likely: Interval,
     /// How it was found.
     pub method: Method,
@@ -125,8 +133,17 @@ const STUCK_S: f64 = 1.0;
 const STUCK_UPDATES: f64 = 10.0;
 /// Periods of counters that are looked for, in s.
 const COUNTER_PERIODS_S: (f64, f64) = (0.004, 0.25);
-/// Time between updates of a counter that changes with every read, at most, in s.
+/// Time between updates of the slowest counter, and the slowest sensor of power, that are known, in s.
 const SLOWEST_COUNTER_S: f64 = 0.1;
+/// Time between updates of the fastest sensor of power that is known, in s.
+const FASTEST_POWER_S: f64 = 0.02;
+/// Error of a sensor's clock, as a share of its period: crystals are far better, and oscillators without one keep to
+/// 1 %; the recordings in `testdata/power-traces` are within 0.3 %.
+const CLOCK: f64 = 0.015;
+/// The share of the time that a sensor of an unknown kind may see, if it does not see all: the least of those known.
+const GUESSED_SHARE: f64 = 0.25;
+/// A method whose interval is wider than another's by more than this factor gives way to the other.
+const MUCH_NARROWER: f64 = 2.0;
 /// RAPL's counters are updated every 0.976 ms (Intel, Software Developer's Manual, volume 3, `MSR_RAPL_POWER_UNIT`).
 const RAPL_UPDATE_S: f64 = 0.000_976;
 /// What a step of a reading of power may hide, in W: NVML tells mW.
@@ -146,6 +163,9 @@ impl Trace {
     /// is there; and for an empty window.
     #[must_use]
     pub fn energy(&self, device: usize, window: Range<Duration>) -> Option<Energy> {
+        if let Some(energy) = self.energy_by_ledger(device, &window) {
+            return Some(energy);
+        }
         let calibration = Calibration::of_kind(self.devices.get(device)?.kind);
         self.energy_calibrated(device, window, &calibration)
     }
@@ -163,14 +183,28 @@ impl Trace {
         let mut found: Vec<Energy> = metrics.filter_map(by).collect();
         // Power as it is drawn by default may be the average.
         found.sort_by_key(|energy| energy.method);
-        let second = found.iter().find(|energy| energy.method != found[0].method);
-        let check = second.map(|second| EnergyCheck {
+        let width_j = |energy: &Energy| energy.interval.width_j();
+        let narrowest_j = found.iter().map(width_j).fold(f64::INFINITY, f64::min);
+        let best = found
+            .iter()
+            .position(|energy| width_j(energy) <= MUCH_NARROWER * narrowest_j)?;
+        let mut best = found.remove(best);
+        let others = || found.iter().filter(|energy| energy.method != best.method);
+        let check = others().next().map(|second| EnergyCheck {
             joules: second.joules,
             interval: second.interval,
             method: second.method,
             metric: second.metric,
         });
-        let best = found.into_iter().next()?;
+        let apart: Vec<Energy> = others()
+            .filter(|other| !other.interval.meets(&best.interval))
+            .cloned()
+            .collect();
+        for other in apart {
+            best.interval = best.interval.hull(&other.interval);
+            best.sampling = best.sampling.hull(&other.sampling);
+            best.likely = best.likely.hull(&other.likely);
+        }
         Some(Energy { check, ..best })
     }
 
@@ -250,14 +284,15 @@ impl Trace {
             let moving = moving(&series, stuck_s).into_iter();
             let runs = moving.flat_map(|part| part.chunk_by(|a, b| went_on(*a, *b, ceiling_w)));
             let run = runs.max_by(|a, b| longest(a).total_cmp(&longest(b)))?;
-            let update_s = counter_update_s(about, run);
+            let (rhythm, longest_s) = counter_rhythm(about, run);
+            let cells = unfold::of_counter(run, rhythm.as_ref(), longest_s, ceiling_w);
             return Some(Told {
                 method: Method::Counter,
-                ways: vec![unfold::of_counter(run, update_s, ceiling_w)],
+                ways: vec![cells],
             });
         }
         let habits = habits(about.sensor_class(metric), metric, &series);
-        let is_average = habits[0].window_s > 1.5 * habits[0].update_s;
+        let is_average = habits[0].window_s > 1.5 * habits[0].rhythm.period_s;
         let row_s = updates::row_interval_s(self, device);
         let of_habit = |habit: &Habit| unfold::of_power(&series, *habit, row_s, ceiling_w);
         Some(Told {
@@ -310,7 +345,7 @@ impl Trace {
     /// Gives the greatest mean power between two readings of the counter, in W, which power reached for certain.
     fn counted_w(&self, device: usize) -> f64 {
         let series = self.rising(device, Metric::Energy);
-        let update_s = counter_update_s(&self.devices[device], &series);
+        let (_, update_s) = counter_rhythm(&self.devices[device], &series);
         let pairs = series
             .windows(2)
             .filter(|pair| went_on(pair[0], pair[1], counted::ANY_POWER_W));
@@ -452,6 +487,19 @@ impl Interval {
         (self.low_j..=self.high_j).contains(&joules)
     }
 
+    /// Returns whether some energy is in both.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        self.low_j <= other.high_j && other.low_j <= self.high_j
+    }
+
+    /// Returns the interval from the least to the most of two.
+    #[must_use]
+    pub fn hull(&self, other: &Self) -> Self {
+        let (low_j, high_j) = hull((self.low_j, self.high_j), (other.low_j, other.high_j));
+        Self { low_j, high_j }
+    }
+
     /// Gives its length, in J.
     #[must_use]
     pub fn width_j(&self) -> f64 {
@@ -522,17 +570,20 @@ impl Sum {
     }
 }
 
-/// Gives how a metric's readings may have been made; the first is what the estimate rests on.
+/// Returns how a metric's readings may have been made; the first is what the estimate rests on.
 fn habits(class: Option<SensorClass>, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> {
     let (known_s, windows_s) = match (class, metric) {
         (Some(class), _) => {
             let (update_s, window_s) = class.update_and_window_s();
-            (Some(update_s), vec![window_s])
+            (Some(update_s), vec![Window::Of(window_s / update_s)])
         }
-        (None, Metric::PowerAverage) => (None, vec![1.0]),
-        // Unknown: all of the time, or the last second.
-        (None, Metric::PowerDraw) => (None, vec![0.0, 1.0]),
-        (None, _) => (None, vec![0.0]),
+        (None, Metric::PowerAverage) => (None, vec![Window::Seconds(1.0)]),
+        // Unknown: all of the time, the last second, or a part of the time.
+        (None, Metric::PowerDraw) => (
+            None,
+            vec![Window::Of(1.0), Window::Seconds(1.0), Window::Guessed],
+        ),
+        (None, _) => (None, vec![Window::Of(1.0), Window::Guessed]),
     };
     let range_s = known_s.map_or(COUNTER_PERIODS_S, |known_s| {
         let off = CLASS_PERIOD_TOLERANCE * known_s;
@@ -541,44 +592,78 @@ fn habits(class: Option<SensorClass>, metric: Metric, series: &[(f64, f64)]) -> 
     let measured = updates::period(series, range_s.0, range_s.1).filter(|found| {
         updates::read_interval_s(series, found.period_s) < FREQUENT_READS * found.period_s
     });
-    // What was measured replaces what is known only if the two contradict each other.
-    let update_s = match (measured, known_s) {
-        (Some(found), Some(known_s)) if (found.period_s - known_s).abs() < found.uncertainty_s => {
-            known_s
+    let rhythm = match (measured, known_s) {
+        (Some(found), Some(known_s)) => {
+            let (found, known) = (found.rhythm(), Rhythm::new(known_s, CLOCK));
+            found.within(&known).unwrap_or(found)
         }
-        (Some(found), _) => found.period_s,
-        (None, known_s) => known_s.unwrap_or(SLOWEST_COUNTER_S),
-    };
-    let habit = |window_s: f64| Habit {
-        update_s,
-        window_s: if window_s == 0.0 {
-            update_s
-        } else {
-            // A sensor that sees all of the time does so whatever its clock.
-            window_s * known_s.map_or(1.0, |known_s| update_s / known_s)
+        (Some(found), None) => found.rhythm(),
+        (None, Some(known_s)) => Rhythm::new(known_s, CLOCK),
+        (None, None) => Rhythm {
+            period_s: SLOWEST_COUNTER_S,
+            shortest_s: FASTEST_POWER_S * (1.0 - CLOCK),
+            longest_s: SLOWEST_COUNTER_S * (1.0 + CLOCK),
         },
+    };
+    let habit = |window| Habit {
+        rhythm,
+        window_s: match window {
+            Window::Of(share) => share * rhythm.period_s,
+            Window::Seconds(window_s) => window_s,
+            Window::Guessed => GUESSED_SHARE * rhythm.period_s,
+        },
+        shift_s: rhythm.period_s - rhythm.shortest_s,
+        is_guess: window == Window::Guessed,
     };
     windows_s.into_iter().map(habit).collect()
 }
 
-/// Gives the time between updates of a counter, in s.
-fn counter_update_s(device: &Device, series: &[(f64, f64)]) -> f64 {
+/// The window that a reading of power is the mean of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Window {
+    /// In periods of the updates: a sensor that sees all of the time does so whatever its clock.
+    Of(f64),
+    /// In s.
+    Seconds(f64),
+    /// A part of the time, as of the sensors that see the least of it.
+    Guessed,
+}
+
+/// Returns the rhythm of a counter's updates, where one is found, and a bound on the time between two of them, in s.
+///
+/// Without a rhythm, the time is at least that of the longest run of equal readings, since each update changes the
+/// counter of a device that draws power; and no less than that of the slowest counter that is known, unless several
+/// changes came sooner.
+fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<Rhythm>, f64) {
     if device.kind == Kind::Rapl {
-        return RAPL_UPDATE_S;
+        return (None, RAPL_UPDATE_S);
     }
-    let (shortest_s, longest_s) = COUNTER_PERIODS_S;
-    match updates::period(series, shortest_s, longest_s) {
-        Some(found) => found.period_s,
-        // It changes with every read: updates are no slower, by the interval that is usual on that scale.
-        None => {
-            let next = |&update_s: &f64| {
-                let usual_s = updates::read_interval_s(series, update_s);
-                (usual_s < update_s).then_some(usual_s)
-            };
-            let narrowed = std::iter::successors(Some(SLOWEST_COUNTER_S), next);
-            narrowed.last().unwrap_or(SLOWEST_COUNTER_S)
+    let mut firsts: Vec<(f64, f64)> = vec![];
+    let (mut longest_s, mut outer_s, mut last_s) = (0.0_f64, 0.0_f64, f64::NEG_INFINITY);
+    for same in series.chunk_by(|a, b| a.1 == b.1) {
+        let (first, end_s) = (same[0], same[same.len() - 1].0);
+        if let Some(before) = firsts.last() {
+            longest_s = longest_s.max(first.0 - before.0);
+        }
+        longest_s = longest_s.max(end_s - first.0);
+        firsts.push((first.0, last_s));
+        last_s = end_s;
+    }
+    for pair in firsts.windows(2) {
+        if pair[0].1.is_finite() {
+            outer_s = outer_s.max(pair[1].0 - pair[0].1);
         }
     }
+    let mut bound_s = longest_s.max(SLOWEST_COUNTER_S * (1.0 + CLOCK));
+    if firsts.len() > updates::MIN_CHANGES {
+        bound_s = bound_s.min(outer_s);
+    }
+    let (shortest_s, slowest_s) = COUNTER_PERIODS_S;
+    let rhythm = updates::period(series, shortest_s, slowest_s).map(|found| found.rhythm());
+    let bound_s = rhythm.map_or(bound_s, |rhythm| {
+        bound_s.min(rhythm.longest_s.max(longest_s))
+    });
+    (rhythm, bound_s)
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 //! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds took, so nothing drifts; rounds
 //! that fell due while another ran are left out and counted. Rows go into memory, which is bounded, and to sinks, which
 //! write what they hold at least once a second.
-//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory keeps one row in twice the time, again and again
-//! ([`Trace::interval`] says which), and it keeps 4096 regions of code; sinks get all rows and all regions.
+//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory keeps the newest rows whole, and of the past one
+//! row in twice the time, again and again ([`Trace::interval`] of the past) with its energies ([`Ledger`]); it keeps
+//! 4096 regions of code. Sinks get all rows and all regions.
 
 use crate::failure::message;
 use crate::format::Sink;
 use crate::source::{Select, Source};
 use crate::trace::{Mark, Overhead, Row, Trace};
-use crate::{Error, Failure, Result, Snapshot};
+use crate::{Error, Failure, Ledger, Result, Snapshot};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -94,6 +95,10 @@ struct Sampling {
     has_panicked: bool,
     /// Time of the newest reading or flush.
     now: Duration,
+    /// The interval that was requested.
+    interval: Duration,
+    /// Starts of open regions.
+    open: Vec<Duration>,
     overhead: Overhead,
     /// The newest row of each device.
     newest: Vec<Option<Row>>,
@@ -199,6 +204,29 @@ impl Sampler {
         }
     }
 
+    /// Does the same with regions of code whose times are known.
+    #[cfg(test)]
+    pub(crate) fn record_with(self, duration: Duration, regions: &[Mark]) -> Result<Trace> {
+        let mut sampling = self.begin()?;
+        let interval = sampling.trace.interval;
+        let rounds = (0..).map(|round| due(round, interval));
+        let mut last = None;
+        for now in rounds.take_while(|&now| now <= duration) {
+            let is_new = |time: &Duration| *time <= now && last.is_none_or(|last| *time > last);
+            for region in regions.iter().filter(|region| is_new(&region.start)) {
+                sampling.read(true, || region.start);
+                sampling.open.push(region.start);
+            }
+            for region in regions.iter().filter(|region| is_new(&region.end)) {
+                sampling.read(true, || region.end);
+                sampling.left(region.clone());
+            }
+            sampling.tick(now, || now);
+            last = Some(now);
+        }
+        Ok(sampling.trace)
+    }
+
     fn begin(self) -> Result<Sampling> {
         if self.interval < Self::MIN_INTERVAL {
             return Err(Error::ParameterInvalid {
@@ -216,6 +244,7 @@ impl Sampler {
             source: self.source.name().to_owned(),
             began_unix_ns: u64::try_from(nanoseconds).unwrap_or(u64::MAX),
             interval: self.interval,
+            ledger: Ledger::new(self.interval),
             devices: selected.iter().map(|&i| devices[i].clone()).collect(),
             ..Trace::default()
         };
@@ -230,6 +259,8 @@ impl Sampler {
             failures: vec![],
             has_panicked: false,
             now: Duration::ZERO,
+            interval: self.interval,
+            open: vec![],
             overhead: Overhead::default(),
             threads: HashMap::new(),
             flushed: Duration::ZERO,
@@ -286,7 +317,7 @@ impl Sampling {
     ///
     /// A source that panicked is not read again, and its panic ends here: callers are in the midst of other work.
     fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
-        let slot = self.trace.interval;
+        let slot = self.interval;
         for device in 0..self.selected.len() {
             if self.has_panicked {
                 return;
@@ -317,23 +348,36 @@ impl Sampling {
                 self.trace.rows.push(row);
             }
         }
-        while self.trace.rows.len() > self.capacity {
+        if self.trace.rows.len() > self.capacity {
             self.thin();
         }
     }
 
-    /// Keeps one row of each device in every interval; if that leaves much, in every other one from now on.
+    /// Makes room: sums the energies of the past up, and then keeps one row of each device in every interval of it; if
+    /// that leaves much, in every other one from now on.
     fn thin(&mut self) {
-        if self.keep_one_in(self.trace.interval) > self.capacity / 2 {
+        let before = self.trace.sum_up(&self.open, self.capacity);
+        let before = before.unwrap_or(self.now);
+        self.trace.is_whole_from(before);
+        if self.keep_one_in(self.trace.interval, before) > self.capacity / 2 {
             self.trace.interval = self.trace.interval.saturating_mul(2);
-            self.keep_one_in(self.trace.interval);
+            self.keep_one_in(self.trace.interval, before);
+        }
+        // A memory that is so small that the rows which should stay whole fill it.
+        while self.trace.rows.len() > self.capacity {
+            self.trace.is_whole_from(self.now);
+            self.trace.interval = self.trace.interval.saturating_mul(2);
+            self.keep_one_in(self.trace.interval, Duration::MAX);
         }
     }
 
-    /// Keeps the first row of each device in every so long time, and gives how many are left.
-    fn keep_one_in(&mut self, slot: Duration) -> usize {
+    /// Keeps the first row of each device in every so long time before another, and returns the number of rows left.
+    fn keep_one_in(&mut self, slot: Duration, before: Duration) -> usize {
         let mut last = vec![None; self.selected.len()];
         self.trace.rows.retain(|row| {
+            if row.time >= before {
+                return true;
+            }
             let found = Some(slot_of(row.time, slot));
             last[row.device]
                 .replace(found)
@@ -368,6 +412,23 @@ impl Sampling {
     /// Returns the failure that matters most: that of the source, or else the first of a sink.
     fn failure(&self) -> Option<Failure> {
         self.failures.first().cloned()
+    }
+
+    /// Keeps a region that was left.
+    fn left(&mut self, mark: Mark) {
+        let open = &mut self.open;
+        if let Some(place) = open.iter().position(|&start| start == mark.start) {
+            open.swap_remove(place);
+        }
+        self.tell(|sink, trace| sink.mark(trace, &mark));
+        let marks = &mut self.trace.marks;
+        if marks.len() < MAX_MARKS {
+            // Regions end in another order than they begin.
+            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
+            marks.insert(place, mark);
+        } else {
+            self.trace.n_marks_left_out += 1;
+        }
     }
 
     fn end(&mut self) {
@@ -492,8 +553,11 @@ impl Running {
                 (*n_open - 1, *number)
             })
         };
+        // The region begins once the lock is free, and that is now.
+        let start = self.now();
+        sampling.open.push(start);
         drop(sampling);
-        (self.now(), depth, number)
+        (start, depth, number)
     }
 
     /// Reads all devices after a region of code that has ended, and keeps it.
@@ -503,15 +567,7 @@ impl Running {
         if let Some((_, n_open)) = sampling.threads.get_mut(&thread::current().id()) {
             *n_open = n_open.saturating_sub(1);
         }
-        sampling.tell(|sink, trace| sink.mark(trace, &mark));
-        let marks = &mut sampling.trace.marks;
-        if marks.len() < MAX_MARKS {
-            // Regions end in another order than they begin.
-            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
-            marks.insert(place, mark);
-        } else {
-            sampling.trace.n_marks_left_out += 1;
-        }
+        sampling.left(mark);
     }
 
     /// Reads once more, ends the sinks, and gives the trace.

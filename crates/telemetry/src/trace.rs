@@ -1,6 +1,6 @@
 //! A trace: what devices told over a time, with what is needed to understand it later.
 
-use crate::{Device, Fault, Metric, Result, Select, Values, energy};
+use crate::{Device, Fault, Ledger, Metric, Result, Select, Values, energy};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct Trace {
     pub faults: Vec<FaultCount>,
     /// What sampling itself cost.
     pub overhead: Option<Overhead>,
+    /// Energies of rows that are no longer among `rows`.
+    pub ledger: Ledger,
 }
 
 /// What a device told at a time.
@@ -97,6 +99,7 @@ impl Trace {
             devices: self.devices.clone(),
             marks: vec![],
             faults: self.faults.clone(),
+            ledger: Ledger::default(),
             rows,
             ..*self
         }
@@ -108,7 +111,10 @@ impl Trace {
         let to = window.end.saturating_add(energy::CONTEXT);
         let first = self.rows.partition_point(|row| row.time < from);
         let last = self.rows.partition_point(|row| row.time <= to);
-        self.with_rows(self.rows[first..last.max(first)].to_vec())
+        Self {
+            ledger: self.ledger.clone(),
+            ..self.with_rows(self.rows[first..last.max(first)].to_vec())
+        }
     }
 
     /// Gives the trace of some devices only.
@@ -117,6 +123,7 @@ impl Trace {
     /// [`crate::Error::NoDevice`] if the selection is empty.
     pub fn of_selected(mut self, select: &Select) -> Result<Self> {
         let selected = select.among(&self.devices)?;
+        self.ledger.select(&selected);
         let place = |device: usize| selected.iter().position(|&found| found == device);
         self.rows.retain_mut(|row| {
             let found = place(row.device);

@@ -2,35 +2,33 @@
 //!
 //! Role: a sensor that is read at any time tells the same number until its next update; what follows from a trace
 //! (energy, update period, window) needs the updates and not the reads.
-//! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`, so each bracket,
-//! modulo the period, is an arc that holds the phase, and the arcs of many changes, whatever the rhythm of the reads,
-//! narrow it down. A sensor's clock wanders against ours, so each stretch of a few seconds has a phase of its own. Two
-//! equal readings in a row are no change and need none: they lie on the grid. An update that no read saw before the
-//! next one is left out. Where reads are no more frequent than updates, each read stands for one. A period that is not
-//! known is found by going along the changes with each candidate.
+//! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`; a period that is not
+//! known is found by going along the changes with each candidate. `track.rs` bounds the time of each update.
 //! Reads cluster where regions of code begin and end. What is usual is therefore told by time and not by number: a
 //! thousand reads in a millisecond are one millisecond, and a pause counts for no more than a few reads.
 //! Cost: time and memory grow with the number of reads and not with the time that they span: there is no grid in a
 //! pause between two reads.
 
-use crate::Trace;
+mod grid;
+mod track;
 
-/// A sensor's reading, at the update that made it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Update {
-    /// When, in s.
-    pub time_s: f64,
-    /// How far that may be off, in s.
-    pub slack_s: f64,
-    /// What was told.
-    pub value: f64,
-}
+pub(crate) use grid::on_grid;
+pub(crate) use track::{Rhythm, Step, Update, of_counter, of_power};
+
+use crate::Trace;
 
 /// A period of updates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Period {
     pub period_s: f64,
     pub uncertainty_s: f64,
+}
+
+impl Period {
+    /// Returns the rhythm of updates with this period.
+    pub(crate) fn rhythm(&self) -> Rhythm {
+        Rhythm::new(self.period_s, self.uncertainty_s / self.period_s)
+    }
 }
 
 /// An update that lies after one time and not after the other.
@@ -56,12 +54,8 @@ const PERIOD_STEP: f64 = 0.004;
 const MISFIT_COST: f64 = 2.0;
 /// What changes must tell on average, in nats, for a period to be believed.
 const MIN_EVIDENCE: f64 = 0.15;
-/// Periods that have a phase of their own, or the time, in s, if that is longer; it is voted for by their changes and
-/// by those half as far again.
-const BLOCK: f64 = 64.0;
-const BLOCK_S: f64 = 4.0;
 /// Fewer changes tell no period.
-const MIN_CHANGES: usize = 8;
+pub(crate) const MIN_CHANGES: usize = 8;
 /// Changes that a period is looked for in; more only cost time.
 const MAX_CHANGES: usize = 600;
 
@@ -151,39 +145,6 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
         found = refined(&changes, found.period_s);
     }
     Some(found)
-}
-
-/// Gives the updates that were seen, from the first read to the last, in the order of their times.
-pub(crate) fn updates(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
-    let interval_s = read_interval_s(series, period_s);
-    if interval_s <= SLOW_READS * period_s {
-        return on_grid(series, period_s, PAUSE * period_s.max(interval_s));
-    }
-    let per_read = |(time_s, value): (f64, f64)| Update {
-        time_s: time_s - 0.5 * period_s,
-        slack_s: 0.5 * period_s,
-        value,
-    };
-    spaced(series, interval_s).map(per_read).collect()
-}
-
-/// Gives reads that lie about an interval apart: of those that cluster, the ones nearest to it.
-fn spaced(series: &[(f64, f64)], interval_s: f64) -> impl Iterator<Item = (f64, f64)> {
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let &read = series.get(next)?;
-        next += 1;
-        let due_s = read.0 + interval_s;
-        let off_s = |i: usize| series.get(i).map(|later| (later.0 - due_s).abs());
-        while off_s(next + 1) <= off_s(next) && off_s(next + 1).is_some() {
-            next += 1;
-        }
-        // A read right after another at the end of all tells of no other update.
-        if off_s(next) > Some(0.5 * interval_s) && series.get(next).is_some_and(|r| r.0 < due_s) {
-            next += 1;
-        }
-        Some(read)
-    })
 }
 
 fn changes(series: &[(f64, f64)]) -> Vec<Bracket> {
@@ -311,93 +272,6 @@ fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     }
 }
 
-/// Gives the updates of reads that are more frequent, without looking for any in pauses of more than a time.
-fn on_grid(series: &[(f64, f64)], period_s: f64, pause_s: f64) -> Vec<Update> {
-    let Some(&first) = series.first() else {
-        return vec![];
-    };
-    let changes = changes(series);
-    let reach_s = f64::max(BLOCK * period_s, BLOCK_S);
-    let mut grid = Grid {
-        period_s,
-        phase: (first.0 - 0.5 * period_s, 0.5 * period_s),
-        updates: vec![],
-    };
-    let mut block_end_s = f64::NEG_INFINITY;
-    for run in series.chunk_by(|a, b| b.0 - a.0 <= pause_s) {
-        let (mut start_s, last_s) = (run[0].0, run[run.len() - 1].0);
-        // Counted, since at times far from zero a block is less than the spacing of numbers.
-        for _ in 0..=count((last_s - start_s) / reach_s) + 1 {
-            if start_s >= block_end_s {
-                block_end_s = start_s + reach_s;
-                let from = changes.partition_point(|c| c.by_s < start_s - 0.5 * reach_s);
-                let to = changes.partition_point(|c| c.after_s < block_end_s + 0.5 * reach_s);
-                let of_block = changes.get(from..to).unwrap_or_default();
-                grid.phase = vote(of_block, period_s).unwrap_or(grid.phase);
-            }
-            grid.fill(run, block_end_s.min(last_s));
-            if block_end_s > last_s {
-                break;
-            }
-            start_s = block_end_s;
-        }
-    }
-    grid.updates
-}
-
-/// Updates that have been found, and where the next ones lie.
-struct Grid {
-    period_s: f64,
-    /// The time of any update, and how far it may be off.
-    phase: (f64, f64),
-    updates: Vec<Update>,
-}
-
-impl Grid {
-    /// Adds updates until a time, with the reads of a run nearest to half a period after them, if these saw them.
-    fn fill(&mut self, run: &[(f64, f64)], end_s: f64) {
-        let (period_s, (phase_s, slack_s)) = (self.period_s, self.phase);
-        // The newest update at the first read was up to a period before.
-        let oldest_s = run[0].0 - period_s;
-        let next_s = self.updates.last().map(|u| u.time_s + 0.5 * period_s);
-        let at_least_s = next_s.map_or(oldest_s, |next_s| next_s.max(oldest_s));
-        let mut time_s = phase_s + ((at_least_s - phase_s) / period_s).ceil() * period_s;
-        let mut nearest = run
-            .partition_point(|read| read.0 < time_s)
-            .saturating_sub(1);
-        // Counted, since numbers may be so large that a period is lost in them.
-        for _ in 0..=count((end_s - time_s) / period_s + 1.0) {
-            if time_s > end_s {
-                break;
-            }
-            let middle_s = time_s + 0.5 * period_s;
-            let off_s = |read: usize| (run[read].0 - middle_s).abs();
-            while nearest + 1 < run.len() && off_s(nearest + 1) <= off_s(nearest) {
-                nearest += 1;
-            }
-            // Reads that follow each other sooner than updates see all of them. Where one is missing, a read that may
-            // have come before or after another update tells of neither.
-            let gap_s = |to: usize| run.get(to).map_or(0.0, |read| read.0 - run[to - 1].0);
-            let before_s = if nearest > 0 { gap_s(nearest) } else { 0.0 };
-            let is_late = before_s.max(gap_s(nearest + 1)) > SLOW_READS * period_s;
-            let margin_s = if is_late {
-                slack_s
-            } else {
-                -ROUNDING * period_s
-            };
-            let is_seen = off_s(nearest) + margin_s <= 0.5 * period_s;
-            if is_seen && self.updates.last().is_none_or(|last| last.time_s < time_s) {
-                self.updates.push(Update {
-                    time_s,
-                    slack_s,
-                    value: run[nearest].1,
-                });
-            }
-            time_s += period_s;
-        }
-    }
-}
-
 /// Gives how many whole ones are in a number, none if it is negative or NaN.
 #[expect(
     clippy::cast_possible_truncation,
@@ -406,39 +280,6 @@ impl Grid {
 )]
 pub(crate) fn count(number: f64) -> usize {
     number as usize
-}
-
-/// Finds the phase that most brackets have an update at, and how far it may be off; none without changes.
-///
-/// Each bracket holds an update, so, modulo the period, it is an arc that holds the phase.
-fn vote(changes: &[Bracket], period_s: f64) -> Option<(f64, f64)> {
-    let origin_s = changes.first()?.after_s;
-    let jitter_s = JITTER * period_s;
-    let mut edges = vec![];
-    let mut votes = 0;
-    for change in changes {
-        let width_s = change.by_s - change.after_s + 2.0 * jitter_s;
-        if width_s >= period_s {
-            continue;
-        }
-        let start_s = (change.after_s - jitter_s - origin_s).rem_euclid(period_s);
-        let end_s = (start_s + width_s).rem_euclid(period_s);
-        votes += i32::from(end_s < start_s);
-        edges.extend([(start_s, 1), (end_s, -1)]);
-    }
-    // Where one arc ends and another begins, both hold.
-    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let (mut most, mut best_s, mut width_s) = (0, 0.0, -1.0);
-    for (i, &(from_s, change)) in edges.iter().enumerate() {
-        votes += change;
-        let to_s = edges
-            .get(i + 1)
-            .map_or(edges[0].0 + period_s, |next| next.0);
-        if (votes, to_s - from_s) > (most, width_s) {
-            (most, best_s, width_s) = (votes, 0.5 * (from_s + to_s), to_s - from_s);
-        }
-    }
-    (most > 0).then_some((origin_s + best_s, 0.5 * width_s))
 }
 
 #[cfg(test)]
@@ -468,7 +309,7 @@ mod tests {
         };
         for every_s in [0.007, 0.0133, 0.031, 0.0667, 0.08] {
             let series = read(&sensor, &program, every_s, 20.0);
-            let found = updates(&series, 0.1);
+            let found = of_power(&series, &Rhythm::new(0.1, 0.0));
             assert!(
                 (199..=202).contains(&found.len()),
                 "{every_s}: {}",
@@ -491,7 +332,7 @@ mod tests {
     fn a_constant_has_updates_but_no_period() {
         let series: Vec<_> = (0..200).map(|i| (f64::from(i) * 0.01, 80.0)).collect();
         assert_eq!(period(&series, 0.005, 1.0), None);
-        let found = updates(&series, 0.1);
+        let found = of_power(&series, &Rhythm::new(0.1, 0.0));
         assert!((20..=21).contains(&found.len()), "{}", found.len());
         assert!(
             found
@@ -524,7 +365,7 @@ mod tests {
         for series in &mut damaged {
             series.dedup_by(|next, last| next.0 <= last.0);
             for period_s in [1e-9, 0.000_976, 0.02, 0.1, 0.73] {
-                let found = updates(series, period_s);
+                let found = of_power(series, &Rhythm::new(period_s, 0.0));
                 assert!(
                     found.len() <= 4 * series.len(),
                     "{period_s}: {}",
@@ -544,7 +385,7 @@ mod tests {
         };
         let mut series = read(&sensor, &load, 0.05, 10.0);
         series.retain(|&(time_s, _)| !(4.12..4.26).contains(&time_s));
-        let found = updates(&series, 0.1);
+        let found = of_power(&series, &Rhythm::new(0.1, 0.0));
         // Updates at 4.1371, of which nobody knows, and 4.2371, which the read at 4.3 saw.
         let after = found.iter().find(|u| u.time_s > 4.1).unwrap();
         assert!(after.time_s > 4.2, "{after:?}");
@@ -571,7 +412,10 @@ mod tests {
         let edges: Vec<_> = slow.iter().map(|&(time_s, w)| (time_s + 1e-5, w)).collect();
         slow.extend(edges);
         slow.sort_by(|a, b| a.0.total_cmp(&b.0));
-        assert_eq!(updates(&slow, 0.1).len(), slow.len() / 2);
+        assert_eq!(
+            of_power(&slow, &Rhythm::new(0.1, 0.0)).len(),
+            slow.len() / 2
+        );
     }
 
     #[test]
@@ -579,7 +423,7 @@ mod tests {
         let ramp = Program::square(0.0, 1.0, 0.37, 0.4);
         let mut series = read(&Sensor::of(crate::SensorClass::FullTime), &ramp, 0.01, 6.0);
         series.retain(|&(time_s, _)| !(2.0..4.0).contains(&time_s));
-        let found = updates(&series, 0.1);
+        let found = of_power(&series, &Rhythm::new(0.1, 0.0));
         assert!(found.iter().all(|u| u.time_s < 2.05 || u.time_s > 3.85));
     }
 }

@@ -93,13 +93,18 @@ fn memory_is_bounded_and_sinks_get_every_row() {
     assert!(written.skipped.is_empty());
     assert_eq!(written.trace.rows.len(), 3 * 1001);
     assert_eq!(written.trace.overhead, trace.overhead);
-    // What is left is spread evenly.
+    // The rows of the past are spread evenly, the newest ones are whole.
+    let past = trace.ledger.whole_from();
+    assert!(past > Duration::from_secs(90));
     for device in 0..3 {
-        let times: Vec<_> = trace.of_device(device).map(|row| row.time).collect();
+        let of_past = trace.of_device(device).filter(|row| row.time < past);
+        let times: Vec<_> = of_past.map(|row| row.time).collect();
         let steps: Vec<_> = times.windows(2).map(|two| two[1] - two[0]).collect();
         let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
         assert!(*most <= 2 * *least, "{least:?} {most:?}");
-        assert!(times[0].is_zero() && *times.last().unwrap() > Duration::from_secs(90));
+        assert!(times[0].is_zero() && past - *times.last().unwrap() <= 2 * trace.interval);
+        let newest = trace.of_device(device).last().unwrap().time;
+        assert_eq!(newest, Duration::from_secs(100));
     }
 }
 

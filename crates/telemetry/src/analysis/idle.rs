@@ -124,6 +124,10 @@ const HELD_BYTES: f64 = 600e6;
 const HELD_SHARE: f64 = 0.02;
 /// Longest window, in s, of a sensor whose readings are never mixtures of busy and idle.
 const SHORT_WINDOW_S: f64 = 0.03;
+/// Time between updates of the slowest energy counter that is known, in s.
+const COUNTER_UPDATE_S: f64 = 0.1;
+/// Reads that are at least this share of an update apart are an update apart.
+const SAME_UPDATE: f64 = 0.95;
 /// Shortest window, in s, of a sensor that averages over several updates.
 const AVERAGE_S: f64 = 0.5;
 const OPERATION: &str = "idle_periods";
@@ -237,6 +241,7 @@ fn judge(trace: &Trace, device: usize, window: Range<Duration>) -> Result<Bottle
         (None, Some(busy)) => (busy, Evidence::Utilisation),
         (None, None) => (Cut::unknown(&power, &view.spans), Evidence::Neither),
     };
+    let cut = view.scaled_to_energy(cut, total_s);
     let stretches = view.stretches(&cut);
     let gain = Calibration::of_kind(trace.devices[device].kind);
     let series: Vec<(f64, f64)> = match view.metric() {
@@ -380,11 +385,53 @@ impl<'a> View<'a> {
                 value: cell.watts,
             });
             let steps: Vec<Step> = steps.collect();
-            return (clipped(&steps, &self.spans), cells.slack_s, cells.ceiling_w);
+            let steps = self.counted().unwrap_or(steps);
+            let slack_s = 0.5 * COUNTER_UPDATE_S;
+            return (clipped(&steps, &self.spans), slack_s, cells.ceiling_w);
         }
         let readings = self.metric().map_or_else(Vec::new, |m| self.readings(m));
         let most_w = readings.iter().map(|step| step.value).fold(0.0, f64::max);
         (clipped(&readings, &self.spans), self.usual_s, most_w)
+    }
+
+    /// Scales energies to [`Trace::energy`] of the window where all of it is known: rows that were thinned, or the cells
+    /// of another method, come to another sum, and a window has one energy.
+    fn scaled_to_energy(&self, mut cut: Cut, total_s: f64) -> Cut {
+        let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
+        let (from_s, to_s) = self.window_s;
+        let energy = self.trace.energy(self.device, time(from_s)..time(to_s));
+        let sum_j = cut.parts.iter().fold(0.0, |sum, part| sum + part.joules);
+        let Some(energy) = energy.filter(|_| sum_j > 0.0 && self.known(total_s) > 0.999) else {
+            return cut;
+        };
+        let factor = energy.joules / sum_j;
+        for part in &mut cut.parts {
+            part.joules *= factor;
+        }
+        cut.idle_j = cut.idle_j.scaled(factor);
+        cut
+    }
+
+    /// Returns steps of power by differences of the energy counter, each at least as long as the slowest update; none if
+    /// the counter is absent or began anew. Edges lie at reads, so steps are equally long while the counter is; an
+    /// update that a read missed leaves 0 W, which the cut by power repairs.
+    fn counted(&self) -> Option<Vec<Step>> {
+        let series = self.trace.series(self.device, Metric::Energy);
+        let (mut last, mut steps) = (*series.first()?, vec![]);
+        for &(to_s, told_j) in &series[1..] {
+            if told_j < last.1 {
+                return None;
+            }
+            if to_s - last.0 >= SAME_UPDATE * COUNTER_UPDATE_S {
+                steps.push(Step {
+                    from_s: last.0,
+                    to_s,
+                    value: (told_j - last.1) / (to_s - last.0),
+                });
+                last = (to_s, told_j);
+            }
+        }
+        (!steps.is_empty()).then_some(steps)
     }
 
     /// Returns readings that show levels of power: those of a sensor that does not average over several updates, or

@@ -1,12 +1,15 @@
-//! Power over time as a sensor leaves it known: cells of mean power, seen or hidden, and their sum over a window.
+//! Power over time as a sensor leaves it known: cells of mean power, and their sum over a window with bounds.
 //!
-//! Role: what every method of measuring energy is turned into; the one place that integrates and that bounds.
-//! Method: a cell that a sensor saw has an exact mean, and nothing is known of the power within it but that it lies
-//! between nothing and a ceiling: a window that ends inside such a cell is off by what these allow. A cell that was not
-//! seen is taken to be the mean of its neighbours, which is unbiased for power that changes evenly; how far it may be
-//! off is said twice: from the range of what was seen around it, and from nothing and the ceiling alone. A common error
-//! of all times shifts the window, so the bounds are those of the worst of several shifts; errors that are not common
-//! shift its ends apart as well.
+//! Role: every method of measuring energy becomes cells; [`Cells::sum`] is the only place that integrates and bounds.
+//! Method: a cell that a sensor saw has an exact mean, and the power within it is only known to lie between nothing and
+//! a ceiling, so a window that ends inside such a cell is off by as much as these allow. A cell that was not seen is
+//! estimated by the mean of its neighbours, which is unbiased for power that changes evenly. Two bounds hold its error:
+//! the range of the readings around it ([`Sum::likely`]), and nothing and the ceiling ([`Sum::certain`]).
+//! The two edges of a cell have bounds on their times, each its own. An edge that is off moves energy into a window or
+//! out of it, and energy never decreases with time, so the least energy is that of the window that begins as late and
+//! ends as early as the edges there allow, and the most that of the widest such window.
+//! An error of the period stretches cells against each other by [`Cells::stretch`].
+//! Sums can be made incrementally: a window's sum is that of its whole cells, which only grows, and of its two ends.
 
 /// A time with constant estimated power.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,16 +19,27 @@ pub(crate) struct Cell {
     /// The mean power, or its estimate.
     pub watts: f64,
     pub sight: Sight,
+    /// Bounds on the errors of the two edges, in s.
+    pub slack_s: (f64, f64),
 }
 
-/// What the sensor saw of a cell.
+/// The part of a cell that the sensor saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sight {
     /// All of it: the mean is exact.
     Seen,
-    /// Nothing; power was within this range before and after.
+    /// All of it, unless an update passed between two reads: so much time may be hidden in the cell, in s, with power
+    /// in this range before and after.
+    Unsure {
+        hidden_s: f64,
+        low_w: f64,
+        high_w: f64,
+    },
+    /// None; power was within this range before and after.
     Hidden { low_w: f64, high_w: f64 },
-    /// Nothing, and for so long that what was before and after says little.
+    /// None: the cell lies before the first update or after the last one.
+    Open,
+    /// None, for so long that the power before and after says little.
     Missing,
 }
 
@@ -33,14 +47,18 @@ pub(crate) enum Sight {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cells {
     pub list: Vec<Cell>,
+    /// The times, in s, from which on and until which a window may reach.
+    pub reach_s: (f64, f64),
     /// The most power there can be, in W.
     pub ceiling_w: f64,
-    /// How far all times may be off together, in s.
-    pub slack_s: f64,
-    /// Whether they may be off by so much each in its own direction.
-    pub is_slack_own: bool,
+    /// The time between two updates, in s.
+    pub update_s: f64,
+    /// The error of the period, as a share of it, by which cells are longer or shorter than their means assume.
+    pub stretch: f64,
     /// Length, in cells, of patterns that the sensor can't see (see `unfold.rs`), or 0.
     pub fold: usize,
+    /// Whether these cells rest on a guess about the sensor: certain bounds are then the likely ones.
+    pub is_guess: bool,
 }
 
 /// Energy in J: its estimate, and how far it may be off.
@@ -53,112 +71,192 @@ pub(crate) struct Sum {
     pub certain: (f64, f64),
 }
 
+/// Errors of a window, (too much, too little), in J.
+#[derive(Clone, Copy, Debug, Default)]
+struct Errors {
+    /// Those that add up.
+    linear: (f64, f64),
+    /// Those of hidden time if it was like the time around it: sums of squares of finished blocks, and the sum of the
+    /// block that is open.
+    squares: (f64, f64),
+    block: (f64, f64),
+    /// Those of hidden time, whatever it was like.
+    worst: (f64, f64),
+}
+
 /// Hidden time of so many seconds is taken to err in one direction; stretches of that length err independently.
 const BLOCK_S: f64 = 3.0;
-/// Shifts within the slack that are tried, to both sides.
-const N_SHIFTS: i32 = 4;
 
 impl Cells {
-    /// Whether there is a cell at every time between two.
+    /// Returns whether there is a cell at every time between two.
     pub(crate) fn reach_over(&self, from_s: f64, to_s: f64) -> bool {
-        let ends = self.list.first().zip(self.list.last());
-        ends.is_some_and(|(first, last)| first.from_s <= from_s && to_s <= last.to_s)
+        !self.list.is_empty() && self.reach_s.0 <= from_s && to_s <= self.reach_s.1
     }
 
-    /// Gives the energy between two times; none if the cells do not reach that far, or if more is missing than there.
+    /// Returns the estimate of the energy between two times, in J, as far as cells reach.
+    pub(crate) fn joules(&self, from_s: f64, to_s: f64) -> f64 {
+        let within = self.within(from_s, to_s);
+        let parts = within.map(|cell| cell.watts * overlap(cell, from_s, to_s));
+        parts.fold(0.0, |sum, joules| sum + joules)
+    }
+
+    /// Returns the energy between two times; none if the cells do not reach that far, or if more is missing than there.
     pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
         if !self.reach_over(from_s, to_s) {
             return None;
         }
         let missing = |cell: &&Cell| cell.sight == Sight::Missing;
         let missing_s: f64 = self
-            .list
-            .iter()
+            .within(from_s, to_s)
             .filter(missing)
             .map(|cell| overlap(cell, from_s, to_s))
             .sum();
         if missing_s > 0.5 * (to_s - from_s) {
             return None;
         }
+        let (from_slack_s, to_slack_s) = (self.slack_at(from_s), self.slack_at(to_s));
         let mut sum = self.at(from_s, to_s);
-        for step in -N_SHIFTS..=N_SHIFTS {
-            let shift_s = self.slack_s * f64::from(step) / f64::from(N_SHIFTS);
-            let common = Some(self.at(from_s + shift_s, to_s + shift_s));
-            let own = self
-                .is_slack_own
-                .then(|| self.at(from_s + shift_s, to_s - shift_s));
-            for shifted in common.into_iter().chain(own) {
-                sum.likely = hull(sum.likely, shifted.likely);
-                sum.certain = hull(sum.certain, shifted.certain);
+        let narrow = (from_s + from_slack_s, to_s - to_slack_s);
+        let least = if narrow.0 < narrow.1 {
+            self.at(narrow.0, narrow.1)
+        } else {
+            Sum {
+                joules: 0.0,
+                likely: (0.0, 0.0),
+                certain: (0.0, 0.0),
             }
+        };
+        let most = self.at(from_s - from_slack_s, to_s + to_slack_s);
+        sum.likely = (
+            sum.likely.0.min(least.likely.0),
+            sum.likely.1.max(most.likely.1),
+        );
+        sum.certain = (
+            sum.certain.0.min(least.certain.0),
+            sum.certain.1.max(most.certain.1),
+        );
+        if self.is_guess {
+            sum.certain = sum.likely;
         }
+        // No window takes more than the ceiling.
+        let ceiling_j = self.ceiling_w * (to_s - from_s);
         // Energy is never less than nothing, which cells that were unfolded from averages may be.
         sum.joules = sum.joules.max(0.0);
         sum.likely.0 = sum.likely.0.max(0.0).min(sum.joules);
         sum.certain.0 = sum.certain.0.max(0.0).min(sum.likely.0);
-        sum.likely.1 = sum.likely.1.max(sum.joules);
-        sum.certain.1 = sum.certain.1.max(sum.likely.1);
+        sum.likely.1 = sum.likely.1.min(ceiling_j).max(sum.joules);
+        sum.certain.1 = sum.certain.1.min(ceiling_j).max(sum.likely.1);
         sum.certain.1.is_finite().then_some(sum)
     }
 
-    /// Gives the cells that have a part of the time between two.
+    /// Returns the cells that have a part of the time between two.
     pub(super) fn within(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &Cell> {
         let next = self.list.partition_point(|cell| cell.to_s <= from_s);
         let rest = self.list[next..].iter();
         rest.take_while(move |cell| cell.from_s < to_s)
     }
 
-    /// Sums up with times as they are.
+    /// Returns the bound on the errors of the edges that matter to a window that ends at a time, in s.
+    ///
+    /// An edge matters if all of the cell's energy fits between the edge and the time, or if their order is open.
+    fn slack_at(&self, time_s: f64) -> f64 {
+        let mut slack_s = 0.0_f64;
+        // An edge that is off may bring the next one near.
+        for _ in 0..2 {
+            let around = self.within(time_s - slack_s, time_s + slack_s.max(1e-9));
+            let found = around.fold(0.0_f64, |most, cell| {
+                let full_s = match cell.sight {
+                    Sight::Seen | Sight::Unsure { .. } => {
+                        (cell.to_s - cell.from_s) * (cell.watts / self.ceiling_w).clamp(0.0, 1.0)
+                    }
+                    _ => 0.0,
+                };
+                let matters = |slack_s: f64, away_s: f64| {
+                    if away_s <= full_s.max(slack_s) {
+                        slack_s
+                    } else {
+                        0.0
+                    }
+                };
+                most.max(matters(cell.slack_s.0, time_s - cell.from_s))
+                    .max(matters(cell.slack_s.1, cell.to_s - time_s))
+            });
+            slack_s = slack_s.max(found);
+        }
+        slack_s
+    }
+
+    /// Sums up with edges as they are.
     fn at(&self, from_s: f64, to_s: f64) -> Sum {
-        let mut joules = 0.0;
-        // What may be missing and what may be too much: at the ends, in the blocks of hidden time, without assumption.
-        let (mut ends, mut worst, mut blocks) = ((0.0, 0.0), (0.0, 0.0), (0.0, 0.0));
-        let (mut block, mut in_block) = (f64::NEG_INFINITY, (0.0, 0.0));
+        let joules = self.joules(from_s, to_s);
+        let mean_w = joules / (to_s - from_s);
+        let (mut errors, mut block) = (Errors::default(), f64::NEG_INFINITY);
+        let mut unsure: Option<(f64, f64, f64)> = None;
         for cell in self.within(from_s, to_s) {
             let time_s = overlap(cell, from_s, to_s);
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
-            joules += inside;
             let most = self.ceiling_w.max(cell.watts) * time_s - inside;
             match cell.sight {
-                Sight::Seen => {
-                    let all = cell.watts * (cell.to_s - cell.from_s);
-                    let low = (all - self.ceiling_w.max(cell.watts) * outside_s).max(0.0);
-                    ends.0 += (inside - low).max(0.0);
-                    ends.1 += most.min(all - inside).max(0.0);
-                }
                 Sight::Hidden { low_w, high_w } => {
-                    worst = (worst.0 + inside, worst.1 + most);
+                    errors.worst = add(errors.worst, (inside, most));
                     if (cell.from_s / BLOCK_S).floor() > block {
                         block = (cell.from_s / BLOCK_S).floor();
-                        blocks = (
-                            blocks.0 + in_block.0 * in_block.0,
-                            blocks.1 + in_block.1 * in_block.1,
-                        );
-                        in_block = (0.0, 0.0);
+                        errors.close_block();
                     }
-                    in_block.0 += (inside - low_w * time_s).max(0.0);
-                    in_block.1 += (high_w * time_s - inside).max(0.0);
+                    let error = (inside - low_w * time_s, high_w * time_s - inside);
+                    errors.block = add(errors.block, (error.0.max(0.0), error.1.max(0.0)));
                 }
-                Sight::Missing => ends = (ends.0 + inside, ends.1 + most),
+                Sight::Open | Sight::Missing => {
+                    errors.linear = add(errors.linear, (inside, most));
+                }
+                Sight::Seen | Sight::Unsure { .. } => {
+                    let all = cell.watts * (cell.to_s - cell.from_s);
+                    let low = (all - self.ceiling_w.max(cell.watts) * outside_s).max(0.0);
+                    let end = ((inside - low).max(0.0), most.min(all - inside).max(0.0));
+                    let stretched = self.stretch * (cell.watts - mean_w).abs() * time_s;
+                    errors.linear = add(errors.linear, add(end, (stretched, stretched)));
+                }
+            }
+            if let Sight::Unsure {
+                hidden_s,
+                low_w,
+                high_w,
+            } = cell.sight
+            {
+                let share = time_s / (cell.to_s - cell.from_s);
+                let so_far = unsure.unwrap_or((0.0, f64::INFINITY, 0.0));
+                unsure = Some((
+                    so_far.0 + share * hidden_s,
+                    so_far.1.min(low_w),
+                    so_far.2.max(high_w),
+                ));
             }
         }
-        let folded = self.folded(from_s, to_s);
-        ends = (ends.0 + folded.0, ends.1 + folded.1);
-        let blocks = (
-            blocks.0 + in_block.0 * in_block.0,
-            blocks.1 + in_block.1 * in_block.1,
-        );
+        errors.close_block();
+        if let Some((hidden_s, low_w, high_w)) = unsure {
+            self.miss(&mut errors, hidden_s, (low_w, high_w));
+        }
+        errors.linear = add(errors.linear, self.folded(from_s, to_s));
+        let likely = (errors.squares.0.sqrt(), errors.squares.1.sqrt());
+        let (linear, worst) = (errors.linear, errors.worst);
         Sum {
             joules,
-            likely: (
-                joules - ends.0 - blocks.0.sqrt(),
-                joules + ends.1 + blocks.1.sqrt(),
-            ),
-            certain: (joules - ends.0 - worst.0, joules + ends.1 + worst.1),
+            likely: (joules - linear.0 - likely.0, joules + linear.1 + likely.1),
+            certain: (joules - linear.0 - worst.0, joules + linear.1 + worst.1),
         }
     }
 
-    /// Gives how much less and more a pattern could make it that repeats every `fold` cells, sums to nothing, and
+    /// Adds the errors of updates that may have passed between reads: those that the hidden time holds, and one more
+    /// for the part of one that it holds. Nobody knows which ones, and one in a hundred at most: power is taken to have
+    /// been within the range of the readings around them.
+    fn miss(&self, errors: &mut Errors, hidden_s: f64, (low_w, high_w): (f64, f64)) {
+        let n = (hidden_s / self.update_s).floor() + 1.0;
+        let one_j = (high_w - low_w).max(0.0) * self.update_s;
+        errors.squares = add(errors.squares, (n * one_j * one_j, n * one_j * one_j));
+        errors.worst = add(errors.worst, (n * one_j, n * one_j));
+    }
+
+    /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums to nothing, and
     /// leaves all power between nothing and the ceiling.
     ///
     /// The most that such a pattern adds is a linear programme with one equality, solved by sorting.
@@ -169,7 +267,7 @@ impl Cells {
         }
         let mut slots = vec![(0.0, f64::INFINITY, f64::INFINITY); n];
         for (k, cell) in self.list.iter().enumerate() {
-            if cell.sight == Sight::Seen {
+            if matches!(cell.sight, Sight::Seen | Sight::Unsure { .. }) {
                 let slot = &mut slots[k % n];
                 slot.0 += overlap(cell, from_s, to_s);
                 slot.1 = slot.1.min(cell.watts.max(0.0));
@@ -191,7 +289,7 @@ impl Cells {
     }
 }
 
-/// Gives the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order of falling weights.
+/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order of falling weights.
 fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
     let mut credit: f64 = slots.clone().map(|slot| slot.1).sum();
     let mut best = 0.0;
@@ -203,11 +301,24 @@ fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
     best
 }
 
+impl Errors {
+    /// Adds the errors of a block to those of the others, as independent of them.
+    fn close_block(&mut self) {
+        let (low, high) = self.block;
+        self.squares = add(self.squares, (low * low, high * high));
+        self.block = (0.0, 0.0);
+    }
+}
+
+fn add(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    (a.0 + b.0, a.1 + b.1)
+}
+
 fn overlap(cell: &Cell, from_s: f64, to_s: f64) -> f64 {
     (cell.to_s.min(to_s) - cell.from_s.max(from_s)).max(0.0)
 }
 
-/// Gives the least and the most of two ranges.
+/// Returns the least and the most of two ranges.
 pub(super) fn hull(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     (a.0.min(b.0), a.1.max(b.1))
 }
@@ -224,10 +335,13 @@ mod tests {
                 to_s: from_s + lasts_s,
                 watts,
                 sight: Sight::Seen,
+                slack_s: (0.0, 0.0),
             }
         };
+        let list: Vec<Cell> = list.iter().enumerate().map(cell).collect();
         Cells {
-            list: list.iter().enumerate().map(cell).collect(),
+            reach_s: (list[0].from_s, list[list.len() - 1].to_s),
+            list,
             ceiling_w: 300.0,
             ..Cells::default()
         }

@@ -5,6 +5,7 @@
 mod accuracy;
 mod counters;
 mod recorded;
+mod short;
 
 use super::*;
 use crate::synthetic::{Piece, Program, Sensor};

@@ -13,20 +13,25 @@
 //! no multiple of the sensor's is then as uncertain as [`Cells::sum`] says.
 
 use super::cells::{Cell, Cells, Sight};
-use crate::updates::{self, Update};
+use crate::updates::{self, Rhythm, Step, Update};
 
-/// How a sensor makes its readings; in s.
+/// How a sensor makes its readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Habit {
-    pub update_s: f64,
+    pub rhythm: Rhythm,
+    /// The window that a reading is the mean of, in s.
     pub window_s: f64,
+    /// The bound on the error of the windows' ends beside that of the updates, in s.
+    pub shift_s: f64,
+    /// Whether the window is a guess.
+    pub is_guess: bool,
 }
 
 /// Time before and after a hidden cell in which power is taken to have been like in it, in s.
 const REACH_S: f64 = 3.0;
 /// Hidden time between two updates, in times of the usual step, from which on it is missing.
 const MISSING_STEPS: f64 = 3.5;
-/// How far before the first and after the last update a cell is added, in steps.
+/// How far before the first and after the last update a window may reach, in steps.
 const MARGIN_STEPS: f64 = 1.6;
 /// Windows whose edges are closer than this, in windows, follow each other.
 const SAME_EDGE: f64 = 0.05;
@@ -35,7 +40,7 @@ const IRREGULAR: f64 = 0.25;
 /// Fewer steps in a window need no unfolding.
 const MIN_FOLD: usize = 2;
 
-/// Gives cells, and the times of updates, from readings of power, (s, W), of a device with a row every `row_s`; the
+/// Returns cells, and the times of updates, from readings of power, (s, W), of a device with a row every `row_s`; the
 /// first are the estimate, and others have to be within the bounds as well.
 pub(crate) fn of_power(
     series: &[(f64, f64)],
@@ -43,58 +48,46 @@ pub(crate) fn of_power(
     row_s: f64,
     ceiling_w: f64,
 ) -> Vec<(Cells, Vec<Update>)> {
-    let updates = updates::updates(series, habit.update_s);
-    let step_s = habit
-        .update_s
-        .max(updates::read_interval_s(series, habit.update_s));
+    let period_s = habit.rhythm.period_s;
+    let updates = updates::of_power(series, &habit.rhythm);
+    let step_s = period_s.max(updates::read_interval_s(series, period_s));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a small positive count"
     )]
     let fold = (habit.window_s / step_s).round() as usize;
-    let is_folded = fold >= MIN_FOLD && updates.len() > fold;
+    let is_folded = fold >= MIN_FOLD;
     let usual_s = if is_folded { step_s } else { step_s.max(row_s) };
     let is_one_run = |a: &Update, b: &Update| b.time_s - a.time_s < MISSING_STEPS * usual_s;
     let mut list: Vec<Cell> = vec![];
     for run in updates.chunk_by(is_one_run) {
-        let whole = is_folded.then(|| filled(run, step_s));
-        let cells = match whole.filter(|whole| whole.len() > fold) {
-            Some(whole) => unfolded(&whole, fold, step_s),
-            None => alternating(run, habit.window_s.min(step_s)),
+        let cells = if is_folded {
+            unfolded(&filled(run, step_s), fold, step_s)
+        } else {
+            alternating(run, habit.window_s, &habit.rhythm)
         };
-        let (Some(last), Some(first)) = (list.last().copied(), cells.first()) else {
-            list = cells;
-            continue;
-        };
-        // A new run may reach back into the pause, or beyond.
-        if first.from_s > last.to_s {
-            list.push(Cell {
-                from_s: last.to_s,
-                to_s: first.from_s,
-                watts: 0.5 * (last.watts + first.watts),
-                sight: Sight::Missing,
-            });
-        }
-        let kept = cells.into_iter().filter(|cell| cell.to_s > last.to_s);
-        list.extend(kept.map(|cell| Cell {
-            from_s: cell.from_s.max(last.to_s),
-            ..cell
-        }));
+        append(&mut list, cells);
     }
     let has_gap = list.iter().any(|cell| cell.sight == Sight::Missing);
     // The margin before the first cell takes part in the count, and the pattern of each run is its own.
     let fold = if is_folded && !has_gap { fold } else { 0 };
     let is_disturbed = is_disturbed(series, &updates, step_s);
     let finish = |mut list: Vec<Cell>, fold: usize| {
-        add_margins(&mut list, MARGIN_STEPS * step_s);
+        add_margins(&mut list, 2.0 * MARGIN_STEPS * step_s, Sight::Open);
         set_ranges(&mut list, &updates);
+        for cell in &mut list {
+            cell.slack_s.0 += habit.shift_s;
+            cell.slack_s.1 += habit.shift_s;
+        }
         let cells = Cells {
+            reach_s: reach_s(&updates, series, step_s),
             list,
             ceiling_w,
-            slack_s: slack_s(&updates),
-            is_slack_own: is_disturbed,
+            update_s: period_s,
+            stretch: habit.rhythm.tolerance().min(1.0),
             fold,
+            is_guess: habit.is_guess,
         };
         (cells, updates.clone())
     };
@@ -106,66 +99,116 @@ pub(crate) fn of_power(
     ways
 }
 
-/// Gives cells, and the times of updates, from readings of a counter that does not go back, (s, J).
+/// Returns cells, and the times of updates, from readings of a counter that does not go back, (s, J).
+///
+/// The rhythm narrows the times of updates where a period is known; a reading is never older than `longest_s`.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
-    update_s: f64,
+    rhythm: Option<&Rhythm>,
+    longest_s: f64,
     ceiling_w: f64,
 ) -> (Cells, Vec<Update>) {
-    let updates = updates::updates(series, update_s);
+    let updates = updates::of_counter(series, rhythm, longest_s);
     let cell = |pair: &[Update]| Cell {
         from_s: pair[0].time_s,
         to_s: pair[1].time_s,
         watts: (pair[1].value - pair[0].value) / (pair[1].time_s - pair[0].time_s),
         sight: Sight::Seen,
+        slack_s: (pair[0].slack_s, pair[1].slack_s),
     };
     let mut list: Vec<Cell> = updates.windows(2).map(cell).collect();
-    let step_s = update_s.max(updates::read_interval_s(series, update_s));
-    add_margins(&mut list, MARGIN_STEPS * step_s);
-    for end in [0, list.len().saturating_sub(1)] {
-        if let Some(cell) = list.get_mut(end) {
-            cell.sight = Sight::Missing;
-        }
-    }
+    let step_s = longest_s.max(updates::read_interval_s(series, longest_s));
+    let since_s = |last: &Cell| {
+        series
+            .last()
+            .map_or(0.0, |read| read.0 - last.to_s)
+            .max(0.0)
+    };
+    let open_s = list.last().map_or(0.0, since_s);
+    add_margins(&mut list, open_s + 2.0 * MARGIN_STEPS * step_s, Sight::Open);
     let cells = Cells {
+        reach_s: reach_s(&updates, series, step_s),
         list,
         ceiling_w,
-        slack_s: slack_s(&updates),
-        is_slack_own: is_disturbed(series, &updates, step_s),
-        fold: 0,
+        update_s: longest_s,
+        ..Cells::default()
     };
     (cells, updates)
 }
 
-/// Whether reads may have missed updates: some lie further apart than a step, and updates do not keep to it.
+/// Returns the times from which on and until which a window may reach, in s.
+fn reach_s(updates: &[Update], series: &[(f64, f64)], step_s: f64) -> (f64, f64) {
+    let margin_s = MARGIN_STEPS * step_s;
+    let ends = updates.first().zip(updates.last()).zip(series.last());
+    ends.map_or((0.0, 0.0), |((first, last), read)| {
+        (
+            first.time_s - margin_s,
+            (last.time_s + margin_s).max(read.0),
+        )
+    })
+}
+
+/// Adds the cells of a run to those before it, with missing time between.
+fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
+    let (Some(last), Some(first)) = (list.last().copied(), cells.first()) else {
+        list.extend(cells);
+        return;
+    };
+    // A new run may reach back into the pause, or beyond.
+    if first.from_s > last.to_s {
+        list.push(Cell {
+            from_s: last.to_s,
+            to_s: first.from_s,
+            watts: 0.5 * (last.watts + first.watts),
+            sight: Sight::Missing,
+            slack_s: (last.slack_s.1, first.slack_s.0),
+        });
+    }
+    let kept = cells.into_iter().filter(|cell| cell.to_s > last.to_s);
+    list.extend(kept.map(|cell| Cell {
+        from_s: cell.from_s.max(last.to_s),
+        ..cell
+    }));
+}
+
+/// Returns whether reads may have missed updates: one may lie between two reads, or some lie further apart than a step
+/// and updates do not keep to it.
 fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool {
     let slow_s = updates::SLOW_READS * step_s;
     let is_irregular =
         |pair: &[Update]| (pair[1].time_s - pair[0].time_s - step_s).abs() > IRREGULAR * step_s;
-    series.windows(2).any(|pair| pair[1].0 - pair[0].0 > slow_s)
-        && updates.windows(2).any(is_irregular)
-}
-
-fn slack_s(updates: &[Update]) -> f64 {
-    updates::median(updates.iter().map(|u| u.slack_s).collect()).unwrap_or(0.0)
+    updates.iter().any(|update| update.step == Step::Unsure)
+        || series.windows(2).any(|pair| pair[1].0 - pair[0].0 > slow_s)
+            && updates.windows(2).any(is_irregular)
 }
 
 /// A seen cell before each update, and what is hidden between them.
-fn alternating(run: &[Update], window_s: f64) -> Vec<Cell> {
+fn alternating(run: &[Update], window_s: f64, rhythm: &Rhythm) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
+    let sees_all = window_s > (1.0 - SAME_EDGE) * rhythm.period_s;
     for update in run {
         let mut from_s = update.time_s - window_s;
+        let (mut sight, mut from_slack_s) = (Sight::Seen, update.slack_s);
         if let Some(&last) = cells.last() {
+            let follows = sees_all && update.step != Step::Missed;
             // Windows that follow each other but for rounding leave nothing hidden.
-            if from_s > last.to_s + SAME_EDGE * window_s {
+            if !follows && from_s > last.to_s + SAME_EDGE * window_s {
                 cells.push(Cell {
                     from_s: last.to_s,
                     to_s: from_s,
                     watts: 0.5 * (last.watts + update.value),
                     sight: hidden(),
+                    slack_s: (last.slack_s.1, update.slack_s),
                 });
             } else {
-                from_s = last.to_s;
+                (from_s, from_slack_s) = (last.to_s, last.slack_s.1);
+            }
+            if follows && update.step == Step::Unsure {
+                sight = Sight::Unsure {
+                    hidden_s: (update.time_s - from_s - rhythm.shortest_s).max(0.0),
+                    low_w: 0.0,
+                    high_w: 0.0,
+                };
             }
         }
         if update.time_s > from_s {
@@ -173,7 +216,8 @@ fn alternating(run: &[Update], window_s: f64) -> Vec<Cell> {
                 from_s,
                 to_s: update.time_s,
                 watts: update.value,
-                sight: Sight::Seen,
+                sight,
+                slack_s: (from_slack_s, update.slack_s),
             });
         }
     }
@@ -192,6 +236,7 @@ fn filled(run: &[Update], step_s: f64) -> Vec<Update> {
                 time_s: at(pair[0].time_s, pair[1].time_s),
                 slack_s: pair[0].slack_s.max(pair[1].slack_s),
                 value: at(pair[0].value, pair[1].value),
+                step: Step::Next,
             }
         }));
         whole.push(pair[1]);
@@ -221,6 +266,7 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
                     } else {
                         Sight::Missing
                     },
+                    slack_s: (update.slack_s, next.slack_s.0),
                 });
             }
         }
@@ -229,6 +275,7 @@ fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell>
             to_s,
             watts: update.value,
             sight: Sight::Seen,
+            slack_s: (update.slack_s, update.slack_s),
         });
     }
     cells.reverse();
@@ -245,9 +292,11 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
         let before = rises[rises.len() - fold];
         rises.push(before + length * (pair[1].value - pair[0].value));
     }
+    // Until each boundary was passed twice, power is taken not to have changed within the first window.
+    let is_repeated = rises.len() > 2 * fold;
     let mut jumps: Vec<f64> = (0..fold)
         .map(|slot| {
-            let at = (1..rises.len()).filter(|k| k % fold == slot);
+            let at = (1..rises.len()).filter(|k| is_repeated && k % fold == slot);
             updates::median(at.map(|k| rises[k] - rises[k - 1]).collect()).unwrap_or(0.0)
         })
         .collect();
@@ -264,18 +313,20 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
     let first_s = run[0].time_s - length * step_s;
     let mut from_s = first_s;
     let mut cells = vec![];
+    let mut from_slack_s = run[0].slack_s;
     for (k, rise) in rises.iter().enumerate() {
-        let to_s = match (k + 1).checked_sub(fold) {
-            Some(update) => run[update].time_s,
-            None => from_s + step_s,
+        let (to_s, to_slack_s) = match (k + 1).checked_sub(fold) {
+            Some(update) => (run[update].time_s, run[update].slack_s),
+            None => (from_s + step_s, run[0].slack_s),
         };
         cells.push(Cell {
             from_s,
             to_s,
             watts: level + pattern[k % fold] + rise,
             sight: Sight::Seen,
+            slack_s: (from_slack_s, to_slack_s),
         });
-        from_s = to_s;
+        (from_s, from_slack_s) = (to_s, to_slack_s);
     }
     cells
 }
@@ -287,8 +338,8 @@ fn hidden() -> Sight {
     }
 }
 
-/// Goes a little further than what was seen: a window may end between the last update and the last read.
-fn add_margins(list: &mut Vec<Cell>, margin_s: f64) {
+/// Adds a cell of so many seconds at either end: a window may begin before the first update and end after the last.
+fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Sight) {
     let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
         return;
     };
@@ -298,18 +349,20 @@ fn add_margins(list: &mut Vec<Cell>, margin_s: f64) {
             from_s: first.from_s - margin_s,
             to_s: first.from_s,
             watts: first.watts,
-            sight: hidden(),
+            sight,
+            slack_s: (0.0, first.slack_s.0),
         },
     );
     list.push(Cell {
         from_s: last.to_s,
         to_s: last.to_s + margin_s,
         watts: last.watts,
-        sight: hidden(),
+        sight,
+        slack_s: (last.slack_s.1, 0.0),
     });
 }
 
-/// Tells hidden cells the range of the readings around them.
+/// Sets the range of hidden power to that of the readings around it.
 fn set_ranges(list: &mut [Cell], updates: &[Update]) {
     let (mut first, mut end) = (0, 0);
     for cell in list {
@@ -319,7 +372,9 @@ fn set_ranges(list: &mut [Cell], updates: &[Update]) {
         while end < updates.len() && updates[end].time_s < cell.to_s + REACH_S {
             end += 1;
         }
-        if let Sight::Hidden { low_w, high_w } = &mut cell.sight {
+        if let Sight::Hidden { low_w, high_w } | Sight::Unsure { low_w, high_w, .. } =
+            &mut cell.sight
+        {
             let around = || updates[first..end.max(first)].iter().map(|u| u.value);
             *low_w = around().fold(cell.watts, f64::min);
             *high_w = around().fold(cell.watts, f64::max);
@@ -344,7 +399,12 @@ mod tests {
             (time_s, sensor.told_w(load, time_s))
         };
         let series: Vec<_> = (0..500).map(read).collect();
-        let habit = Habit { update_s, window_s };
+        let habit = Habit {
+            rhythm: Rhythm::new(update_s, 0.0),
+            window_s,
+            shift_s: 0.0,
+            is_guess: false,
+        };
         of_power(&series, habit, 0.0, 400.0).remove(0).0.list
     }
 

@@ -80,7 +80,7 @@ pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
         update_s: found.period_s,
         update_uncertainty_s: found.uncertainty_s,
         window: load.and_then(|load| {
-            let mut updates = updates::updates(series, found.period_s);
+            let mut updates = updates::on_grid(series, found.period_s);
             // What was told before the first change is of unknown age.
             updates.retain(|update| update.time_s - MAX_WINDOW_S > 0.0);
             window(&updates, load, found.period_s)

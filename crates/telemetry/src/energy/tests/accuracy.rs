@@ -97,7 +97,7 @@ fn intervals_cover_the_truth_where_reads_are_late_or_missed() {
 }
 
 /// Whether `xtask verify --full` asks.
-fn is_full() -> bool {
+pub(super) fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
 

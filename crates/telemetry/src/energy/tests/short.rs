@@ -1,0 +1,307 @@
+//! Coverage of short traces, and of long ones: every class of sensor, lengths of 0.03 to 12 s, random phases, clocks that
+//! are off by up to 1 %.
+//!
+//! Method: a case is a random load, a sensor with a random phase and clock, a rhythm of reads, and a window of the trace.
+//! The truth comes from the model. In each cell of length and sensor, at least 95 % of [`Energy::interval`] and of
+//! [`Energy::likely`] must contain the truth. All seeds are fixed. No interval of the 288,000 short cases of a full run
+//! missed, so the 20 cases of a quick run are a smoke test of each cell and the full run is the measurement.
+
+use super::accuracy::is_full;
+use super::*;
+
+/// A sensor of a device, with what the crate knows of it.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A power sensor, of a device in the table of sensors.
+    Known(SensorClass),
+    /// The same sensor, of a device that is not in the table.
+    Unknown(SensorClass),
+    /// A counter with this update period, in s.
+    Counter(f64),
+    /// A counter with this update period, in s, next to instant power of this class.
+    Both(f64, SensorClass),
+}
+
+const KINDS: [Kind; 12] = [
+    Kind::Known(SensorClass::PartTime),
+    Kind::Known(SensorClass::FullTime),
+    Kind::Known(SensorClass::LastSecond),
+    Kind::Known(SensorClass::Fast),
+    Kind::Unknown(SensorClass::FullTime),
+    Kind::Unknown(SensorClass::LastSecond),
+    Kind::Unknown(SensorClass::Fast),
+    Kind::Counter(0.02),
+    Kind::Counter(0.1),
+    Kind::Both(0.1, SensorClass::FullTime),
+    Kind::Both(0.1, SensorClass::PartTime),
+    Kind::Both(0.02, SensorClass::Fast),
+];
+
+/// Lengths of traces, in s.
+const LENGTHS_S: [f64; 6] = [0.03, 0.1, 0.2, 0.4, 1.0, 3.0];
+/// Intervals between reads, in s.
+const READS_S: [f64; 5] = [0.001, 0.005, 0.01, 0.02, 0.1];
+/// When traces begin, in s; loads run since zero.
+const BEGIN_S: f64 = 3.0;
+
+impl Kind {
+    fn device(self) -> Device {
+        match self {
+            Self::Known(class) | Self::Both(_, class) => device(Teller::Power(class)),
+            Self::Unknown(_) | Self::Counter(_) => device(Teller::Counter(0.1)),
+        }
+    }
+
+    /// The metrics of the device, each with its sensor; a counter's window is 0.
+    fn sensors(self, random: &mut Random) -> Vec<(Metric, Sensor)> {
+        let mut sensor = |update_s: f64, window_s: f64| {
+            let clock = random.between(0.99, 1.01);
+            Sensor {
+                update_s: clock * update_s,
+                window_s: clock * window_s,
+                phase_s: random.uniform(),
+                ..Sensor::of(SensorClass::FullTime)
+            }
+        };
+        let mut of_class = |class: SensorClass| {
+            let (update_s, window_s) = class.update_and_window_s();
+            sensor(update_s, window_s)
+        };
+        match self {
+            Self::Known(class) => vec![(metric(Teller::Power(class)), of_class(class))],
+            Self::Unknown(class @ SensorClass::LastSecond) => {
+                vec![(Metric::PowerDraw, of_class(class))]
+            }
+            Self::Unknown(class) => vec![(Metric::PowerInstant, of_class(class))],
+            Self::Counter(update_s) => vec![(Metric::Energy, sensor(update_s, 0.0))],
+            Self::Both(update_s, class) => vec![
+                (Metric::PowerInstant, of_class(class)),
+                (Metric::Energy, sensor(update_s, 0.0)),
+            ],
+        }
+    }
+}
+
+/// Levels that change at random times, ramps, an idle-busy-idle step, or a constant.
+fn load(random: &mut Random, lasts_s: f64) -> Program {
+    let watts = |random: &mut Random| random.between(30.0, 280.0);
+    let pieces = match (4.0 * random.uniform()).floor() {
+        0.0 => vec![Piece::level(1.0, watts(random))],
+        1.0 => {
+            let (idle_w, busy_w) = (random.between(20.0, 60.0), random.between(100.0, 290.0));
+            let busy_s = lasts_s * random.between(0.1, 1.0);
+            vec![
+                Piece::level(BEGIN_S + lasts_s * random.between(0.0, 0.9), idle_w),
+                Piece::level(busy_s, busy_w),
+                Piece::level(1.0, idle_w),
+            ]
+        }
+        2.0 => {
+            let (mut pieces, mut from_w) = (vec![], watts(random));
+            for _ in 0..40 {
+                let to_w = watts(random);
+                let lasts_s = random.between(0.05, 0.8);
+                pieces.push(Piece {
+                    lasts_s,
+                    from_w,
+                    to_w,
+                });
+                from_w = to_w;
+            }
+            pieces
+        }
+        _ => {
+            let (low_w, high_w) = (random.between(20.0, 90.0), random.between(120.0, 290.0));
+            let mean_s = 10.0_f64.powf(random.between(-2.0, -0.3));
+            let level = |i: i32| {
+                let lasts_s = -mean_s * random.between(1e-9, 1.0).ln() + 1e-6;
+                Piece::level(lasts_s, if i % 2 == 0 { low_w } else { high_w })
+            };
+            (0..300).map(level).collect()
+        }
+    };
+    Program {
+        pieces,
+        repeats: false,
+    }
+}
+
+/// A trace of a device from [`BEGIN_S`] on, read at regular times and once more at its end.
+fn short(kind: Kind, load: &Program, lasts_s: f64, random: &mut Random) -> Trace {
+    // Reads every millisecond of long traces only cost time.
+    let slowest = if lasts_s > 0.5 { 2.0 } else { 0.0 };
+    let every_s = READS_S[updates::count(random.between(slowest, READS_S.len() as f64))];
+    let end_s = BEGIN_S + lasts_s;
+    let mut times_s: Vec<f64> = (0..)
+        .map(|round| BEGIN_S + every_s * f64::from(round))
+        .take_while(|&time_s| time_s < end_s - 1e-6)
+        .collect();
+    times_s.push(end_s);
+    let sensors = kind.sensors(random);
+    let row = |&time_s: &f64| {
+        let mut values = Values::none();
+        for (metric, sensor) in &sensors {
+            let told = if *metric == Metric::Energy {
+                1000.0 + load.energy_j(0.0, sensor.updated_s(time_s))
+            } else {
+                sensor.told_w(load, time_s)
+            };
+            values.set(*metric, (told * 1000.0).round() / 1000.0);
+        }
+        Row {
+            device: 0,
+            time: Duration::from_secs_f64(time_s),
+            values,
+        }
+    };
+    Trace {
+        interval: Duration::from_secs_f64(every_s),
+        devices: vec![kind.device()],
+        rows: times_s.iter().map(row).collect(),
+        ..Trace::default()
+    }
+}
+
+/// A window of a trace: all of it, its beginning, its end, or one within.
+fn window_of(lasts_s: f64, random: &mut Random) -> (f64, f64) {
+    let end_s = BEGIN_S + lasts_s;
+    match (4.0 * random.uniform()).floor() {
+        0.0 => (BEGIN_S, end_s),
+        1.0 => (BEGIN_S, BEGIN_S + lasts_s * random.between(0.2, 1.0)),
+        2.0 => (end_s - lasts_s * random.between(0.2, 1.0), end_s),
+        _ => {
+            let from_s = random.between(BEGIN_S, end_s - 0.2 * lasts_s);
+            (from_s, random.between(from_s + 0.1 * lasts_s, end_s))
+        }
+    }
+}
+
+/// Results of the cases of a cell.
+#[derive(Debug, Default)]
+struct Tally {
+    n: usize,
+    n_without: usize,
+    n_outside: usize,
+    n_unlikely: usize,
+    widths: Vec<f64>,
+    likely_widths: Vec<f64>,
+    errors: Vec<f64>,
+}
+
+fn tally(kind: Kind, lasts_s: f64, n: usize) -> Tally {
+    let mut random = Random(lasts_s.to_bits());
+    let mut found = Tally::default();
+    for _ in 0..n {
+        let load = load(&mut random, lasts_s);
+        let trace = short(kind, &load, lasts_s, &mut random);
+        let (from_s, to_s) = window_of(lasts_s, &mut random);
+        let truth = load.energy_j(from_s, to_s);
+        found.n += 1;
+        let Some(energy) = trace.energy_calibrated(0, seconds(from_s, to_s), &EXACT) else {
+            found.n_without += 1;
+            continue;
+        };
+        let is_in =
+            |interval: &Interval| (interval.low_j - 1e-6..=interval.high_j + 1e-6).contains(&truth);
+        found.n_outside += usize::from(!is_in(&energy.interval));
+        found.n_unlikely += usize::from(!is_in(&energy.likely));
+        found.widths.push(energy.interval.width_j() / truth);
+        found.likely_widths.push(energy.likely.width_j() / truth);
+        found.errors.push((energy.joules / truth - 1.0).abs());
+    }
+    found
+}
+
+fn median_of(values: &[f64]) -> f64 {
+    updates::median(values.to_vec()).unwrap_or(f64::NAN)
+}
+
+/// Checks cells of length and sensor, and prints a line for each.
+fn check_cells(lengths_s: &'static [f64], n: usize) {
+    let check = move |kind: Kind| {
+        let mut failed = vec![];
+        for &lasts_s in lengths_s {
+            let found = tally(kind, lasts_s, n);
+            let n_told = (found.n - found.n_without).max(1) as f64;
+            let [outside, unlikely] =
+                [found.n_outside, found.n_unlikely].map(|count| count as f64 / n_told);
+            let what = format!(
+                "{kind:?} {lasts_s} s: outside {outside:.3}, outside likely {unlikely:.3}, none {:.3}; median width \
+                 {:.3}, likely {:.3}, error {:.3}\n",
+                found.n_without as f64 / found.n as f64,
+                median_of(&found.widths),
+                median_of(&found.likely_widths),
+                median_of(&found.errors),
+            );
+            eprint!("{what}");
+            if outside > 0.05 || unlikely > 0.05 {
+                failed.push(what);
+            }
+        }
+        failed
+    };
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = KINDS.map(|kind| scope.spawn(move || check(kind))).into();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        joined.flatten().collect()
+    });
+    assert!(failed.is_empty(), "{}", failed.concat());
+}
+
+#[test]
+fn intervals_of_short_traces_cover_the_truth_in_every_cell_of_length_and_sensor() {
+    check_cells(&LENGTHS_S, if is_full() { 4000 } else { 20 });
+}
+
+#[test]
+fn intervals_of_long_traces_cover_the_truth_though_clocks_are_off() {
+    check_cells(&[12.0], if is_full() { 1000 } else { 5 });
+}
+
+#[test]
+fn an_unchanged_counter_proves_that_there_was_no_update() {
+    // Idle for 10 s, then a span that ends now: the counter was not updated since the last change that was read.
+    for phase in 0..100 {
+        for work_s in [0.12, 0.19, 0.25, 0.31] {
+            let begin_s = 11.0 + 0.001 * f64::from(phase);
+            let end_s = begin_s + work_s;
+            let load = Program {
+                pieces: vec![Piece::level(begin_s, 40.0), Piece::level(9.0, 263.0)],
+                repeats: false,
+            };
+            let rounds = (0..).map(|round| begin_s - 10.0 + 0.02 * f64::from(round));
+            let mut times_s: Vec<f64> = rounds.take_while(|&time_s| time_s < end_s).collect();
+            times_s.push(end_s);
+            let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
+            let window = seconds(begin_s, end_s);
+            let energy = trace.energy_calibrated(0, window, &EXACT).unwrap();
+            let truth = 263.0 * work_s;
+            assert!(energy.interval.contains(truth), "{phase} {work_s} {energy}");
+            let n_updates = (10.0 * end_s).floor() - (10.0 * begin_s).floor();
+            assert!(energy.n_updates as f64 <= n_updates + 1.0, "{energy}");
+        }
+    }
+}
+
+#[test]
+fn methods_that_contradict_each_other_are_joined() {
+    let load = Program::square(50.0, 250.0, 0.73, 0.6);
+    let mut trace = sampled(&load, Teller::Power(SensorClass::FullTime), 0.0, 0.02, 30.0);
+    let counter = sampled(&load, Teller::Counter(0.1), 0.03, 0.02, 30.0);
+    for (row, other) in trace.rows.iter_mut().zip(&counter.rows) {
+        let counted = other.values.get(Metric::Energy).unwrap();
+        row.values.set(Metric::Energy, 0.6 * counted);
+    }
+    let energy = trace.energy(0, seconds(2.0, 28.0)).unwrap();
+    let check = energy.check.unwrap();
+    assert_eq!(energy.method, Method::Counter);
+    assert!(
+        energy.interval.high_j >= check.interval.high_j,
+        "{energy:?}"
+    );
+    assert!(
+        energy.interval.contains(load.energy_j(2.0, 28.0)),
+        "{energy:?}"
+    );
+    assert!(energy.interval.contains(energy.joules));
+}
