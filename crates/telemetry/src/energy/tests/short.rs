@@ -309,3 +309,18 @@ fn methods_that_contradict_each_other_are_joined() {
     );
     assert!(energy.interval.contains(energy.joules));
 }
+
+#[test]
+fn the_update_before_the_first_read_is_one_period_before_the_first_change() {
+    // Read every 10 ms, from 20 µs after an update on.
+    let load = Program::constant(50.0);
+    let times_s: Vec<f64> = (0..96).map(|i| 0.01 * f64::from(i) + 2e-5).collect();
+    let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
+    let window = seconds(3e-5, 0.6903);
+    let energy = trace
+        .energy_calibrated(0, window, &Calibration::known(1.0))
+        .unwrap();
+    let truth = load.energy_j(3e-5, 0.6903);
+    assert!(energy.interval.contains(truth), "{energy}");
+    assert!(energy.interval.width_j() < 0.3 * truth, "{energy}");
+}
