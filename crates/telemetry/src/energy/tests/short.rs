@@ -3,8 +3,9 @@
 //!
 //! Method: a case is a random load, a sensor with a random phase and clock, a rhythm of reads, and a window of the trace.
 //! The truth comes from the model. In each cell of length and sensor, at least 95 % of [`Energy::interval`] and of
-//! [`Energy::likely`] must contain the truth. All seeds are fixed. No interval of the 288,000 short cases of a full run
-//! missed, so the 20 cases of a quick run are a smoke test of each cell and the full run is the measurement.
+//! [`Energy::likely`] must contain the truth. All seeds are fixed. A full run has 74,400 cases, 1000 in each short cell, of
+//! which no interval misses, and the worst cell of likely intervals misses 0.7 %. The 20 cases of a quick run would fail
+//! with a chance of 0.26 in a cell that misses 5 %, and of 0.98 in one that misses 25 %, as those of counters did.
 
 use super::accuracy::is_full;
 use super::*;
@@ -252,12 +253,12 @@ fn check_cells(lengths_s: &'static [f64], n: usize) {
 
 #[test]
 fn intervals_of_short_traces_cover_the_truth_in_every_cell_of_length_and_sensor() {
-    check_cells(&LENGTHS_S, if is_full() { 4000 } else { 20 });
+    check_cells(&LENGTHS_S, if is_full() { 1000 } else { 20 });
 }
 
 #[test]
 fn intervals_of_long_traces_cover_the_truth_though_clocks_are_off() {
-    check_cells(&[12.0], if is_full() { 1000 } else { 5 });
+    check_cells(&[12.0], if is_full() { 200 } else { 5 });
 }
 
 #[test]
