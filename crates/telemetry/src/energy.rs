@@ -23,14 +23,16 @@
 //! A counter is followed for as long as it rises no faster than the device can draw, and rises at all; a window in
 //! which it was reset or stood still is left to the next method. So is one of which a method reports 0 J. Where no
 //! method covers the window there is no energy, never a zero.
-//! Source: for the gains and offsets of sensors, see [`Calibration::of_kind`].
+//! Source: for the gains and offsets of sensors, see [`Calibration::of_device`].
 //! Limits: a counter that was reset while nobody read it, and has since passed its earlier value, looks as if it had
 //! gone on. Of RAPL no tolerance is known.
 
+mod calibration;
 mod cells;
 mod counted;
 mod unfold;
 
+pub use calibration::{Calibration, Metered};
 pub use counted::Counted;
 pub(crate) use counted::went_on;
 
@@ -48,10 +50,11 @@ use unfold::Habit;
 pub struct Energy {
     /// The estimate, in J.
     pub joules: f64,
-    /// Where the truth is, whatever the device did while the sensor did not look, and with the tolerance of the gain,
-    /// where one is known: of RAPL ([`Calibration::of_kind`]) it is `sampling` unless a calibration was given.
+    /// Bounds on the truth, whatever the device did while the sensor did not look, and with the tolerance of gain and
+    /// offset, where one is known: of RAPL ([`Calibration::of_kind`]) it is `sampling` unless a calibration was given.
+    /// At idle an offset of some watts is a large share of the energy; [`Energy::relative`] reports it.
     pub interval: Interval,
-    /// The same without the tolerance of the gain.
+    /// The same without the tolerance of gain and offset.
     pub sampling: Interval,
     /// Bounds on the truth, with the tolerance of the calibration, if time that was not seen was like the seconds around
     /// it; equal to `interval` for a sensor that sees all of the time and is read more often than it is updated.
@@ -106,19 +109,6 @@ pub enum Method {
     AveragePower,
 }
 
-/// What a device's sensor tells over what is true.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// Told over true; readings are divided by it.
-    pub gain: f64,
-    /// The least that the gain may be.
-    pub low: f64,
-    /// The most.
-    pub high: f64,
-}
-
-/// Gains of NVIDIA's cards that were compared with a meter.
-const GAINS: (f64, f64) = (0.92, 1.13);
 /// Time before and after a window whose rows help to find the sensor's phase.
 pub(crate) const CONTEXT: Duration = Duration::from_secs(20);
 /// Power may exceed limit and readings for a moment by this factor: in the recording `rtx3090-step` of
@@ -142,6 +132,8 @@ const FASTEST_POWER_S: f64 = 0.02;
 const CLOCK: f64 = 0.015;
 /// The share of the time that a sensor of an unknown kind may see, if it does not see all: the least of those known.
 const GUESSED_SHARE: f64 = 0.25;
+/// Architectures whose sensors read a capacitor's voltage, which all of the time charges (see [`crate::sensor`]).
+const SEES_ALL: [&str; 2] = ["Kepler", "Maxwell"];
 /// A method whose interval is wider than another's by more than this factor gives way to the other.
 const MUCH_NARROWER: f64 = 2.0;
 /// RAPL's counters are updated every 0.976 ms (Intel, Software Developer's Manual, volume 3, `MSR_RAPL_POWER_UNIT`).
@@ -166,11 +158,11 @@ impl Trace {
         if let Some(energy) = self.energy_by_ledger(device, &window) {
             return Some(energy);
         }
-        let calibration = Calibration::of_kind(self.devices.get(device)?.kind);
+        let calibration = Calibration::of_device(self.devices.get(device)?);
         self.energy_calibrated(device, window, &calibration)
     }
 
-    /// Does the same with the gain of this device, which holds for all its fields.
+    /// Returns the energy as [`Self::energy`] does, with a calibration of this device, which holds for all its fields.
     #[must_use]
     pub fn energy_calibrated(
         &self,
@@ -234,16 +226,12 @@ impl Trace {
         };
         summed.likely = (summed.likely.0 - step_j, summed.likely.1 + step_j);
         summed.certain = (summed.certain.0 - step_j, summed.certain.1 + step_j);
-        let through = |(low, high): (f64, f64), gains: (f64, f64)| Interval {
-            low_j: (low / gains.1).max(0.0),
-            high_j: high / gains.0,
-        };
-        let gains = (calibration.low, calibration.high);
+        let lasts_s = to_s - from_s;
         Some(Energy {
-            joules: summed.joules / calibration.gain,
-            interval: through(summed.certain, gains),
-            sampling: through(summed.certain, (calibration.gain, calibration.gain)),
-            likely: through(summed.likely, gains),
+            joules: calibration.joules(summed.joules, lasts_s),
+            interval: calibration.interval(summed.certain, lasts_s),
+            sampling: calibration.estimate().interval(summed.certain, lasts_s),
+            likely: calibration.interval(summed.likely, lasts_s),
             method,
             metric,
             field: about.field(metric).unwrap_or(metric.name()).to_owned(),
@@ -291,7 +279,7 @@ impl Trace {
                 ways: vec![cells],
             });
         }
-        let habits = habits(about.sensor_class(metric), metric, &series);
+        let habits = habits(about, metric, &series);
         let is_average = habits[0].window_s > 1.5 * habits[0].rhythm.period_s;
         let row_s = updates::row_interval_s(self, device);
         let of_habit = |habit: &Habit| unfold::of_power(&series, *habit, row_s, ceiling_w);
@@ -346,12 +334,18 @@ impl Trace {
     fn counted_w(&self, device: usize) -> f64 {
         let series = self.rising(device, Metric::Energy);
         let (_, update_s) = counter_rhythm(&self.devices[device], &series);
-        let pairs = series
-            .windows(2)
-            .filter(|pair| went_on(pair[0], pair[1], counted::ANY_POWER_W));
-        // Two readings that lie close together may still be an update apart.
+        // Two readings that lie close together may still be an update apart, which counts less over many of them.
+        let widths = [1, 10, 100, series.len().saturating_sub(1)];
+        let pairs = widths
+            .into_iter()
+            .filter(|&width| width > 0)
+            .flat_map(|width| {
+                let starts = series.iter().zip(series.get(width..).unwrap_or_default());
+                starts.map(|(from, to)| (*from, *to))
+            });
+        let pairs = pairs.filter(|&(from, to)| went_on(from, to, counted::ANY_POWER_W));
         let mean_w =
-            |pair: &[(f64, f64)]| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0 + update_s);
+            |(from, to): ((f64, f64), (f64, f64))| (to.1 - from.1) / (to.0 - from.0 + update_s);
         pairs.map(mean_w).fold(0.0, f64::max)
     }
 }
@@ -421,6 +415,14 @@ impl Energy {
         self.joules / (self.window.end - self.window.start).as_secs_f64()
     }
 
+    /// Returns the bounds of the interval as shares of this energy, less 1: −0.1 and 0.2 for 90 to 120 J of 100 J; none
+    /// of no energy.
+    #[must_use]
+    pub fn relative(&self) -> Option<(f64, f64)> {
+        let share = |bound_j: f64| bound_j / self.joules - 1.0;
+        (self.joules > 0.0).then(|| (share(self.interval.low_j), share(self.interval.high_j)))
+    }
+
     /// Gives the difference to the check, as a share of this energy: 0.01 if the check found 1 % more; none without a
     /// check, and of no energy.
     #[must_use]
@@ -433,6 +435,9 @@ impl Energy {
 impl fmt::Display for Energy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} J {}", digits(self.joules), self.interval)?;
+        if let Some((low, high)) = self.relative() {
+            write!(f, " ({:+.0} %, {:+.0} %)", 100.0 * low, 100.0 * high)?;
+        }
         if self.likely != self.interval {
             write!(f, ", likely {},", self.likely)?;
         }
@@ -507,57 +512,6 @@ impl Interval {
     }
 }
 
-impl Calibration {
-    /// Gives what is known of a device that was compared with no meter.
-    ///
-    /// Of a GPU that is a tolerance, −8 % to +13 %, by NVIDIA's cards that others compared with one. Of RAPL there is
-    /// none that holds for all machines: comparisons found an offset that differs from machine to machine rather than a
-    /// gain, and less of it where the regulator measures the current than where a model estimates it. Its gain is
-    /// taken to be 1, so an interval of RAPL tells of sampling only, and not how true the counter is.
-    ///
-    /// # Source
-    /// Yang, Adamek and Armour 2024 (see [`crate::sensor`]); for RAPL, Desrochers, Paradis and Weaver 2016, "A
-    /// Validation of DRAM RAPL Power Measurements", MEMSYS.
-    #[must_use]
-    pub fn of_kind(kind: Kind) -> Self {
-        match kind {
-            Kind::Gpu => Self {
-                gain: 1.0,
-                low: GAINS.0,
-                high: GAINS.1,
-            },
-            Kind::Rapl => Self::known(1.0),
-        }
-    }
-
-    /// Gives the calibration of a device whose gain is known, told over true.
-    ///
-    /// # Panics
-    /// If the gain is not above 0.
-    #[must_use]
-    pub fn known(gain: f64) -> Self {
-        assert!(gain > 0.0, "a gain is told over true, and above 0");
-        Self {
-            gain,
-            low: gain,
-            high: gain,
-        }
-    }
-
-    /// Gives the calibration of a device from an energy that it told without one and the truth of a meter, in J.
-    ///
-    /// # Panics
-    /// If either is not above 0.
-    #[must_use]
-    pub fn from_meter(told_j: f64, true_j: f64) -> Self {
-        assert!(
-            told_j > 0.0 && true_j > 0.0,
-            "energies of a meter's window are above 0"
-        );
-        Self::known(told_j / true_j)
-    }
-}
-
 impl Sum {
     /// Widens to what another says.
     fn or(&self, other: &Self) -> Self {
@@ -571,8 +525,8 @@ impl Sum {
 }
 
 /// Returns how a metric's readings may have been made; the first is what the estimate rests on.
-fn habits(class: Option<SensorClass>, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> {
-    let (known_s, windows_s) = match (class, metric) {
+fn habits(device: &Device, metric: Metric, series: &[(f64, f64)]) -> Vec<Habit> {
+    let (known_s, mut windows_s) = match (device.sensor_class(metric), metric) {
         (Some(class), _) => {
             let (update_s, window_s) = class.update_and_window_s();
             (Some(update_s), vec![Window::Of(window_s / update_s)])
@@ -585,6 +539,13 @@ fn habits(class: Option<SensorClass>, metric: Metric, series: &[(f64, f64)]) -> 
         ),
         (None, _) => (None, vec![Window::Of(1.0), Window::Guessed]),
     };
+    let architecture = device.architecture.as_deref().unwrap_or_default();
+    if SEES_ALL
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(architecture))
+    {
+        windows_s.retain(|window| *window != Window::Guessed);
+    }
     let range_s = known_s.map_or(COUNTER_PERIODS_S, |known_s| {
         let off = CLASS_PERIOD_TOLERANCE * known_s;
         (known_s - off, known_s + off)

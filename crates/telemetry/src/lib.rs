@@ -44,7 +44,7 @@ mod updates;
 
 pub use device::{Capability, Device, Kind, PowerLimits};
 pub use doctor::doctor;
-pub use energy::{Calibration, Counted, Energy, EnergyCheck, Interval, Method};
+pub use energy::{Calibration, Counted, Energy, EnergyCheck, Interval, Metered, Method};
 pub use error::{Error, Fault, Result};
 pub use failure::{Failure, Snapshot};
 pub use ledger::Ledger;
@@ -52,6 +52,6 @@ pub use metric::{Metric, Unit, Values};
 pub use sampler::{Running, Sampler, Stopped};
 pub use sensor::SensorClass;
 pub use source::{Reading, Select, Source};
-pub use span::{LINGER, Span, Spent, measure, measure_by};
+pub use span::{LINGER, Margins, Span, Spent, measure, measure_by, measure_within};
 pub use sweep::{Plan, sweep};
 pub use trace::{FaultCount, Mark, Overhead, Row, Trace};

@@ -306,6 +306,7 @@ mod tests {
             window_s: 0.1,
             phase_s: 0.0371,
             gain: 1.0,
+            offset_w: 0.0,
         };
         for every_s in [0.007, 0.0133, 0.031, 0.0667, 0.08] {
             let series = read(&sensor, &program, every_s, 20.0);

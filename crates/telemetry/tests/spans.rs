@@ -10,7 +10,7 @@ use telemetry::analysis::dvfs;
 use telemetry::format::{self, Dialect, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::{Action, Board, Gpu, Program, Quantity, Scenario, Synthetic};
-use telemetry::{Error, Plan, Sampler, Spent, measure_by, sweep};
+use telemetry::{Error, Margins, Plan, Sampler, Spent, measure_by, measure_within, sweep};
 
 const WATTS: f64 = 50.0;
 
@@ -148,6 +148,14 @@ fn measured_work_gives_its_output_and_its_energy() {
         "{truth} {spent:?}"
     );
     assert!(!is_vague(&spent), "{spent:?}");
+    assert!(spent.window.start >= Margins::default().before, "{spent:?}");
+    let none = Margins {
+        before: Duration::ZERO,
+        after: Duration::ZERO,
+    };
+    let began = Instant::now();
+    let ((), spent) = measure_within(sampler(), none, || ()).unwrap();
+    assert!(spent.window.start <= began.elapsed(), "{spent:?}");
 }
 
 /// A V100 with the clocks and the power of the source's table, whose library lets clocks be set.

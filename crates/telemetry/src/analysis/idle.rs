@@ -243,7 +243,8 @@ fn judge(trace: &Trace, device: usize, window: Range<Duration>) -> Result<Bottle
     };
     let cut = view.scaled_to_energy(cut, total_s);
     let stretches = view.stretches(&cut);
-    let gain = Calibration::of_kind(trace.devices[device].kind);
+    let calibration = Calibration::of_device(&trace.devices[device]);
+    let truth = |told_j: f64, lasts_s: f64| calibration.interval((told_j, told_j), lasts_s);
     let series: Vec<(f64, f64)> = match view.metric() {
         Some(metric) => view.series(metric),
         None => vec![],
@@ -266,8 +267,12 @@ fn judge(trace: &Trace, device: usize, window: Range<Duration>) -> Result<Bottle
         joules: cut.parts.iter().fold(0.0, |sum, part| sum + part.joules),
         wasted_j: Estimate {
             value: cut.idle_j.value,
-            low: cut.idle_j.low / gain.high,
-            high: cut.idle_j.high / gain.low,
+            low: truth(cut.idle_j.low, cut.idle_s.low)
+                .low_j
+                .min(cut.idle_j.value),
+            high: truth(cut.idle_j.high, cut.idle_s.high)
+                .high_j
+                .max(cut.idle_j.value),
         },
     };
     found.verdict = found.judged();

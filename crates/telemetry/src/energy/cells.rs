@@ -165,11 +165,12 @@ impl Cells {
         for _ in 0..2 {
             let around = self.within(time_s - slack_s, time_s + slack_s.max(1e-9));
             let found = around.fold(0.0_f64, |most, cell| {
+                // Time that was not seen is bounded from its edge on, however far away that is.
                 let full_s = match cell.sight {
                     Sight::Seen | Sight::Unsure { .. } => {
                         (cell.to_s - cell.from_s) * (cell.watts / self.ceiling_w).clamp(0.0, 1.0)
                     }
-                    _ => 0.0,
+                    _ => f64::INFINITY,
                 };
                 let matters = |slack_s: f64, away_s: f64| {
                     if away_s <= full_s.max(slack_s) {

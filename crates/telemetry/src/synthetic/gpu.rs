@@ -120,6 +120,8 @@ pub struct Counter {
     pub start_j: f64,
     /// What it counts over what is true.
     pub gain: f64,
+    /// What it counts beside that, in W.
+    pub offset_w: f64,
 }
 
 /// A device's memory, in bytes.
@@ -290,6 +292,7 @@ impl Default for Counter {
             update_s: 0.1,
             start_j: 0.0,
             gain: 1.0,
+            offset_w: 0.0,
         }
     }
 }

@@ -125,7 +125,8 @@ impl GpuModel {
     pub fn counted_j(&self, time_s: f64) -> Option<f64> {
         let counter = self.counter.as_ref()?;
         let updated_s = (time_s / counter.update_s).floor() * counter.update_s;
-        Some(counter.start_j + counter.gain * self.energy_j(0.0, updated_s))
+        let counted_j = counter.gain * self.energy_j(0.0, updated_s) + counter.offset_w * updated_s;
+        Some(counter.start_j + counted_j)
     }
 
     /// Gives the counter of energy.

@@ -17,6 +17,9 @@ pub struct Sensor {
     /// What it tells over what is true.
     #[serde(default = "one")]
     pub gain: f64,
+    /// What it reports beside that, in W: below 0 for a sensor that does not see all rails of its board.
+    #[serde(default)]
+    pub offset_w: f64,
 }
 
 impl Sensor {
@@ -29,6 +32,7 @@ impl Sensor {
             window_s,
             phase_s: 0.0,
             gain: 1.0,
+            offset_w: 0.0,
         }
     }
 
@@ -47,7 +51,7 @@ impl Sensor {
     /// Gives what it tells at a time, in W, of a power whose mean over a window that ends at a time, both in s, is
     /// `mean_w(end_s, window_s)`.
     pub fn told_of(&self, time_s: f64, mean_w: impl Fn(f64, f64) -> f64) -> f64 {
-        self.gain * mean_w(self.updated_s(time_s), self.window_s)
+        (self.gain * mean_w(self.updated_s(time_s), self.window_s) + self.offset_w).max(0.0)
     }
 }
 

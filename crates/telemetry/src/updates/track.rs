@@ -55,8 +55,10 @@ struct Hold {
     /// Bounds on the update that made the value, in s.
     low_s: f64,
     high_s: f64,
-    /// The fewest periods since the update of the hold before.
-    min_steps: f64,
+    /// The time since the last read of the hold before, in s.
+    gap_s: f64,
+    /// The fewest and the most periods since the update of the hold before.
+    steps: (f64, f64),
 }
 
 impl Rhythm {
@@ -127,7 +129,13 @@ pub(crate) fn of_counter(
     rhythm: Option<&Rhythm>,
     longest_s: f64,
 ) -> Vec<Update> {
-    let holds = holds(series, longest_s, |_| false);
+    let mut holds = holds(series, longest_s, |_| false);
+    // Each update changes a counter, so between two changes that reads follow closely there is one period.
+    for hold in &mut holds {
+        if rhythm.is_some_and(|rhythm| hold.gap_s <= SLOW_READS * rhythm.shortest_s) {
+            hold.steps.1 = 1.0;
+        }
+    }
     let mut updates = vec![];
     for (hold, place) in holds.iter().zip(places(&holds, rhythm)) {
         push(&mut updates, place, hold.value, Step::Next);
@@ -139,9 +147,9 @@ pub(crate) fn of_counter(
 fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool) -> Vec<Hold> {
     let mut holds: Vec<Hold> = vec![];
     for &(time_s, value) in series {
-        let (mut low_s, mut min_steps) = (time_s - longest_s, 1.0);
+        let (mut low_s, mut min_steps, mut gap_s) = (time_s - longest_s, 1.0, f64::INFINITY);
         if let Some(last) = holds.last_mut() {
-            let gap_s = time_s - last.last_s;
+            gap_s = time_s - last.last_s;
             if value == last.value {
                 if !is_broken(gap_s) {
                     last.last_s = time_s;
@@ -158,7 +166,8 @@ fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool)
             last_s: time_s,
             low_s,
             high_s: time_s,
-            min_steps,
+            gap_s,
+            steps: (min_steps, f64::INFINITY),
         });
     }
     holds
@@ -171,12 +180,12 @@ fn places(holds: &[Hold], rhythm: Option<&Rhythm>) -> Vec<(f64, f64)> {
         let middle = |(low_s, high_s): Range| (0.5 * (low_s + high_s), 0.5 * (high_s - low_s));
         return brackets.into_iter().map(middle).collect();
     };
-    let min_steps: Vec<f64> = holds.iter().skip(1).map(|hold| hold.min_steps).collect();
-    let forward = narrowed(&brackets, &min_steps, rhythm);
+    let steps: Vec<(f64, f64)> = holds.iter().skip(1).map(|hold| hold.steps).collect();
+    let forward = narrowed(&brackets, &steps, rhythm);
     // Backward in time is forward in negative time.
     let mirrored: Vec<Range> = brackets.iter().rev().map(|&(a, b)| (-b, -a)).collect();
-    let min_mirrored: Vec<f64> = min_steps.iter().rev().copied().collect();
-    let backward = narrowed(&mirrored, &min_mirrored, rhythm);
+    let steps_mirrored: Vec<(f64, f64)> = steps.iter().rev().copied().collect();
+    let backward = narrowed(&mirrored, &steps_mirrored, rhythm);
     let both = brackets.iter().zip(forward).zip(backward.iter().rev());
     let ranges: Vec<Range> = both
         .map(|((bracket, ahead), behind)| {
@@ -263,19 +272,19 @@ type Range = (f64, f64);
 /// Places on the grid between which a bracket leaves the choice; more are taken for one that holds all.
 const MAX_BRANCHES: usize = 4;
 
-/// Returns for each bracket the ranges that are left of it by those before it.
-fn narrowed(brackets: &[Range], min_steps: &[f64], rhythm: &Rhythm) -> Vec<Vec<Range>> {
+/// Returns for each bracket the ranges that are left of it by those before it, with bounds on the periods between.
+fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Vec<Range>> {
     let jitter_s = JITTER * rhythm.period_s;
     let mut found: Vec<Vec<Range>> = vec![];
     // Ranges of the point of the grid that the update keeps to.
     let mut points: Vec<Range> = vec![];
     for (i, &(low_s, high_s)) in brackets.iter().enumerate() {
         let bracket = (low_s - jitter_s, high_s + jitter_s);
-        let min_steps = if i > 0 { min_steps[i - 1] } else { 0.0 };
+        let allowed = if i > 0 { allowed[i - 1] } else { (0.0, 0.0) };
         let mut next: Vec<Range> = vec![];
         for &from in &points {
             let (fewest, most) = rhythm.steps(from, bracket);
-            let fewest = fewest.max(min_steps);
+            let (fewest, most) = (fewest.max(allowed.0), most.min(allowed.1));
             let is_few = most - fewest < MAX_BRANCHES as f64;
             if !is_few {
                 next = vec![bracket];

@@ -92,9 +92,10 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
         let case = format!("{board:?} {period_s} s {duty}: {truth_j} J; {found}");
         assert!(wasted_j.contains(truth_j), "{case}");
         assert!((wasted_j.value / truth_j - 1.0).abs() < 0.03, "{case}");
-        // Gaps of the V100 are 1.5 reads long, so each has a read that is both.
-        let most = if board == Board::V100 { 1.3 } else { 0.45 };
-        assert!(wasted_j.high - wasted_j.low < most * truth_j, "{case}");
+        // Offsets of unknown sensors reach from -40 to 24 W, for at most 0.7 of the time.
+        let offsets_j = (40.0 + 24.0) * 0.7 * length_s;
+        let width_j = wasted_j.high - wasted_j.low;
+        assert!(width_j < 1.3 * truth_j + offsets_j, "{case}");
         let idle = 1.0 - found.shares.active.value;
         assert!((idle - (1.0 - duty)).abs() < 0.02, "{case}");
         if let (Some(lag_s), Some(found_s)) = (lag_s, found.utilisation_lag_s) {

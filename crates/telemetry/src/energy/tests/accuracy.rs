@@ -59,7 +59,12 @@ fn trial(load: &Program, teller: Teller, rhythm: Rhythm, n: usize) -> Trial {
                 sampled_at(load, teller, phase_s, &times_s)
             }
         };
-        let energy = trace.energy_by(0, metric(teller), seconds(from_s, to_s), &EXACT);
+        let energy = trace.energy_by(
+            0,
+            metric(teller),
+            seconds(from_s, to_s),
+            &Calibration::known(1.0),
+        );
         // Of a window that was missed for the most part there is none.
         assert!(energy.is_some() || rhythm == Rhythm::Disturbed);
         runs.extend(energy.map(|energy| (energy, load.energy_j(from_s, to_s))));
@@ -151,7 +156,9 @@ fn jobs(teller: Teller, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64>
             3.0 + job_s + random.between(0.2, 0.6),
         );
         let window = seconds(from_s, to_s);
-        let energy = trace.energy_by(0, metric(teller), window, &EXACT).unwrap();
+        let energy = trace
+            .energy_by(0, metric(teller), window, &Calibration::known(1.0))
+            .unwrap();
         assert!(energy.n_updates >= 10, "{energy:?}");
         errors.push((energy.joules / load.energy_j(from_s, to_s) - 1.0).abs());
     }
@@ -213,8 +220,12 @@ fn regions_of_code_spoil_neither_energies_nor_counts_of_updates() {
                 let mut trace = sampled_at(&load, teller, 0.0123, &times_s);
                 trace.interval = Duration::from_secs_f64(every_s);
                 let window = (3.05, 14.95);
-                let energy =
-                    trace.energy_by(0, metric(teller), seconds(window.0, window.1), &EXACT);
+                let energy = trace.energy_by(
+                    0,
+                    metric(teller),
+                    seconds(window.0, window.1),
+                    &Calibration::known(1.0),
+                );
                 let what = format!("{} {every_s} {spanned:?} {energy:?}", name(teller));
                 let Some(energy) = energy else {
                     panic!("{what}")

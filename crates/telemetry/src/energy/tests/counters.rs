@@ -9,7 +9,7 @@ fn a_counter_of_rapl_is_exact_to_its_own_millisecond() {
     trace.devices[0].kind = Kind::Rapl;
     // From read to read nothing is unknown but the last millisecond.
     let energy = trace
-        .energy_calibrated(0, seconds(1.0, 11.0), &EXACT)
+        .energy_calibrated(0, seconds(1.0, 11.0), &Calibration::known(1.0))
         .unwrap();
     let truth = load.energy_j(1.0, 11.0);
     assert!(
@@ -120,8 +120,9 @@ fn the_interval_of_rapl_is_of_sampling_only() {
     assert_eq!(energy.interval, energy.sampling);
     let trace = counting(Kind::Gpu, PowerLimits::default());
     let energy = trace.energy(0, seconds(2.0, 10.0)).unwrap();
-    let high = energy.interval.high_j / energy.sampling.high_j;
-    assert!((high - 1.0 / 0.92).abs() < 1e-9, "{energy:?}");
+    let (all, sampling) = (energy.interval, energy.sampling);
+    let is_wider = all.low_j < 0.9 * sampling.low_j && all.high_j > 1.1 * sampling.high_j;
+    assert!(is_wider, "{energy:?}");
 }
 
 #[test]
@@ -151,13 +152,13 @@ fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
         assert_eq!(trace.energy(0, seconds(1.0, 11.0)), None);
         let energy = trace.energy(0, seconds(7.0, 11.0)).unwrap();
         assert!(
-            energy.interval.contains(400.0) && energy.interval.high_j < 500.0,
+            energy.sampling.contains(400.0) && energy.sampling.high_j < 450.0,
             "{energy:?}"
         );
         tell(&mut trace.rows[60], |_| f64::INFINITY);
         let energy = trace.energy(0, seconds(1.0, 11.0)).unwrap();
         assert!(
-            energy.interval.contains(1000.0) && energy.interval.high_j < 1200.0,
+            energy.sampling.contains(1000.0) && energy.sampling.high_j < 1050.0,
             "{energy:?}"
         );
     }

@@ -1,6 +1,7 @@
 //! Energies of real recordings, beside what an external meter measured.
 
 use super::*;
+use crate::Metered;
 
 /// Gives a trace of what a card told, as it was recorded.
 fn recorded(name: &str) -> Trace {
@@ -62,6 +63,51 @@ fn intervals_cover_an_external_meter() {
 }
 
 #[test]
+fn intervals_cover_an_external_meter_at_idle_and_under_load() {
+    // The load ran until the seventh second; both cards are idle from the eleventh on.
+    for name in ["rtx3090-step", "k40m-step"] {
+        let (trace, meter) = (recorded(name), testdata::meter_program(name));
+        for (from_s, to_s) in [
+            (0.3, 1.0),
+            (2.0, 6.0),
+            (3.0, 3.5),
+            (11.0, 12.5),
+            (11.0, 11.4),
+        ] {
+            let energy = trace.energy(0, seconds(from_s, to_s)).unwrap();
+            let truth = meter.energy_j(from_s, to_s);
+            eprintln!("{name} {from_s} {to_s}: {energy}; the meter {truth:.1}");
+            assert!(energy.interval.contains(truth), "{name} {energy} {truth}");
+        }
+    }
+}
+
+#[test]
+fn a_calibration_by_one_recording_holds_for_another() {
+    let trace = recorded("rtx3090-step");
+    let meter = testdata::meter_program("rtx3090-step");
+    let metered = [(11.0, 12.5), (2.5, 6.0)].map(|(from_s, to_s)| {
+        let one = Calibration::known(1.0);
+        let reported = trace.energy_by(0, Metric::PowerInstant, seconds(from_s, to_s), &one);
+        Metered {
+            reported_j: reported.unwrap().joules,
+            true_j: meter.energy_j(from_s, to_s),
+            lasts: Duration::from_secs_f64(to_s - from_s),
+        }
+    });
+    let calibration = Calibration::from_meter(&metered).unwrap();
+    assert!(calibration.is_offset_known());
+    let other = recorded("rtx3090-square-104ms");
+    let span = testdata::meter_span_s("rtx3090-square-104ms");
+    let window = seconds(span.0, span.1);
+    let energy = other.energy_by(0, Metric::PowerInstant, window, &calibration);
+    let truth = testdata::meter_program("rtx3090-square-104ms").energy_j(span.0, span.1);
+    let off = energy.unwrap().joules / truth - 1.0;
+    eprintln!("{calibration:?}: {off:+.4}");
+    assert!(off.abs() < 0.01, "{off}");
+}
+
+#[test]
 fn a_gain_from_one_trace_holds_for_another() {
     let told = |name, metric, window| {
         let trace = recorded(name);
@@ -103,7 +149,9 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
             let teller = Teller::Power(SensorClass::PartTime);
             let trace = sampled(&load, teller, f64::from(i) * 0.0025, 0.01, end_s + 0.5);
             let window = seconds(begin_s + 0.5, end_s);
-            let energy = trace.energy_by(0, metric(teller), window, &EXACT).unwrap();
+            let energy = trace
+                .energy_by(0, metric(teller), window, &Calibration::known(1.0))
+                .unwrap();
             let truth = load.energy_j(begin_s + 0.5, end_s);
             n_covered += i32::from(energy.likely.contains(truth));
             assert!(energy.interval.contains(truth), "{energy:?} {truth}");

@@ -3,8 +3,9 @@
 //!
 //! Method: a case is a random load, a sensor with a random phase and clock, a rhythm of reads, and a window of the trace.
 //! The truth comes from the model. In each cell of length and sensor, at least 95 % of [`Energy::interval`] and of
-//! [`Energy::likely`] must contain the truth. All seeds are fixed. No interval of the 288,000 short cases of a full run
-//! missed, so the 20 cases of a quick run are a smoke test of each cell and the full run is the measurement.
+//! [`Energy::likely`] must contain the truth. All seeds are fixed. A full run has 74,400 cases, 1000 in each short cell, of
+//! which no interval misses, and the worst cell of likely intervals misses 0.7 %. The 20 cases of a quick run would fail
+//! with a chance of 0.26 in a cell that misses 5 %, and of 0.98 in one that misses 25 %, as those of counters did.
 
 use super::accuracy::is_full;
 use super::*;
@@ -197,7 +198,9 @@ fn tally(kind: Kind, lasts_s: f64, n: usize) -> Tally {
         let (from_s, to_s) = window_of(lasts_s, &mut random);
         let truth = load.energy_j(from_s, to_s);
         found.n += 1;
-        let Some(energy) = trace.energy_calibrated(0, seconds(from_s, to_s), &EXACT) else {
+        let Some(energy) =
+            trace.energy_calibrated(0, seconds(from_s, to_s), &Calibration::known(1.0))
+        else {
             found.n_without += 1;
             continue;
         };
@@ -250,12 +253,12 @@ fn check_cells(lengths_s: &'static [f64], n: usize) {
 
 #[test]
 fn intervals_of_short_traces_cover_the_truth_in_every_cell_of_length_and_sensor() {
-    check_cells(&LENGTHS_S, if is_full() { 4000 } else { 20 });
+    check_cells(&LENGTHS_S, if is_full() { 1000 } else { 20 });
 }
 
 #[test]
 fn intervals_of_long_traces_cover_the_truth_though_clocks_are_off() {
-    check_cells(&[12.0], if is_full() { 1000 } else { 5 });
+    check_cells(&[12.0], if is_full() { 200 } else { 5 });
 }
 
 #[test]
@@ -274,7 +277,9 @@ fn an_unchanged_counter_proves_that_there_was_no_update() {
             times_s.push(end_s);
             let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
             let window = seconds(begin_s, end_s);
-            let energy = trace.energy_calibrated(0, window, &EXACT).unwrap();
+            let energy = trace
+                .energy_calibrated(0, window, &Calibration::known(1.0))
+                .unwrap();
             let truth = 263.0 * work_s;
             assert!(energy.interval.contains(truth), "{phase} {work_s} {energy}");
             let n_updates = (10.0 * end_s).floor() - (10.0 * begin_s).floor();
@@ -304,4 +309,19 @@ fn methods_that_contradict_each_other_are_joined() {
         "{energy:?}"
     );
     assert!(energy.interval.contains(energy.joules));
+}
+
+#[test]
+fn the_update_before_the_first_read_is_one_period_before_the_first_change() {
+    // Read every 10 ms, from 20 µs after an update on.
+    let load = Program::constant(50.0);
+    let times_s: Vec<f64> = (0..96).map(|i| 0.01 * f64::from(i) + 2e-5).collect();
+    let trace = sampled_at(&load, Teller::Counter(0.1), 0.0, &times_s);
+    let window = seconds(3e-5, 0.6903);
+    let energy = trace
+        .energy_calibrated(0, window, &Calibration::known(1.0))
+        .unwrap();
+    let truth = load.energy_j(3e-5, 0.6903);
+    assert!(energy.interval.contains(truth), "{energy}");
+    assert!(energy.interval.width_j() < 0.3 * truth, "{energy}");
 }
