@@ -292,6 +292,46 @@ fn what_is_refused_leaves_an_old_recording_alone() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_command_that_cannot_start_leaves_an_old_recording_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("unstartable");
+    let out = folder.file("log.csv");
+    fs::write(&out, "of yesterday").unwrap();
+    // Whether a file can be run is known when it is tried: permissions, then the format.
+    for (name, mode) in [("not-executable", 0o644), ("no-program", 0o755)] {
+        let file = folder.file(name);
+        fs::write(&file, b"\x7fELF no program").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let output = trace(&out).arg("--").arg(&file).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), "of yesterday", "{name}");
+    }
+}
+
+#[test]
+fn a_command_has_its_terminal_line_to_itself_and_numbers_are_in_json() {
+    let folder = Folder::new("line");
+    let output = Command::new(env!("CARGO_BIN_EXE_trace"))
+        .args(["--source", "demo", "--json", "--out", "log.csv"])
+        .args(["--", "sh", "-c", "pwd >&2; sleep 0.5"])
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
+    let place = folder.0.canonicalize().unwrap();
+    // Nothing but what COMMAND prints: no live line, no control characters.
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(Path::new(said.trim_end()), place);
+    assert!(folder.file("log.csv").exists());
+    let idle = &json(&output)["devices"][0]["idle"];
+    let wasted_j = ["low", "value", "high"].map(|end| idle["wasted_j"][end].as_f64().unwrap());
+    assert!(wasted_j.is_sorted(), "{idle}");
+    let energy = &json(&output)["devices"][0]["energy"];
+    let (of_verdict, of_energy) = (idle["joules"].as_f64(), energy["joules"].as_f64());
+    assert!((of_verdict.unwrap() - of_energy.unwrap()).abs() < 1e-9 * of_energy.unwrap());
+}
+
 #[test]
 fn two_traces_do_not_share_a_file() {
     let folder = Folder::new("shared");

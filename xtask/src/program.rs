@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
@@ -41,15 +42,27 @@ pub(crate) fn build_with(programs: &[&str], options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs a built program in the workspace root; on Unix it comes back only where that fails.
+/// Runs a built program in the workspace root; on Unix it returns only if that fails.
 pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Result<ExitCode> {
+    run_in(Some(&workspace.root), workspace, program, args)
+}
+
+/// Runs a built program in a folder, without one in the current folder; on Unix it returns only if that fails.
+fn run_in(
+    folder: Option<&Path>,
+    workspace: &Workspace,
+    program: &str,
+    args: &[OsString],
+) -> Result<ExitCode> {
     let path = workspace.release_program(program);
     let mut command = Command::new(&path);
     command
         .args(args)
         .envs([data::variable(workspace)?])
-        .envs(rivals::variable())
-        .current_dir(&workspace.root);
+        .envs(rivals::variable());
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
     // What was printed must not vanish with this process.
     Pipe(io::stdout()).flush()?;
     hand_over(command).with_context(|| format!("{} could not be started", path.display()))
@@ -75,6 +88,20 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
     drop_separator(&mut args);
     build(&[program])?;
     run(&Workspace::load()?, program, &args)
+}
+
+/// The same for a program that runs commands or takes files of the caller: it runs in the current folder.
+pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
+    if asks_for_help(&args) {
+        println!(
+            "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
+             current folder. What follows `--` goes to it unread.\n"
+        );
+        args = vec!["--help".into()];
+    }
+    drop_separator(&mut args);
+    build(&[program])?;
+    run_in(None, &Workspace::load()?, program, &args)
 }
 
 /// Prints what this program does around another, then lets that one tell its own arguments.

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const DEMO: &str = "10s";
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
-    program::forward("trace", args)
+    program::forward_here("trace", args)
 }
 
 /// Shows the whole path without a GPU; further arguments go to the program, and the last ones count.

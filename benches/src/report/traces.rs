@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Result;
-use telemetry::analysis::idle_periods;
+use telemetry::analysis::idle_periods_within;
 use telemetry::sensor::update_period;
 use telemetry::{Counted, Device, Metric, Spent, Trace};
 
@@ -60,17 +60,16 @@ pub fn trace_page(trace: &Trace) -> Result<String> {
     Ok(page("Trace", &body, &footer))
 }
 
-/// Gives what a trace says of a device, in sentences, of the same time as its energy.
+/// Returns the verdict on a device in sentences, of the same time as its energy.
 #[must_use]
 pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
-    let about = trace.around(device, &window(trace, device));
-    match idle_periods(&about, device) {
+    match idle_periods_within(trace, device, window(trace, device)) {
         Ok(found) => vec![found.to_string()],
         Err(telemetry::Error::Unavailable { .. }) => {
-            vec![
-                "Too little is told of utilisation and power to say whether it was idle."
-                    .to_owned(),
-            ]
+            vec!["Utilisation and power have too few readings to tell idle time.".to_owned()]
+        }
+        Err(telemetry::Error::ParameterInvalid { .. }) => {
+            vec!["The time is shorter than one update of the power sensor: no verdict.".to_owned()]
         }
         Err(why) => vec![why.to_string()],
     }
@@ -476,6 +475,7 @@ mod tests {
             start: Duration::from_secs(from_s),
             end: Duration::from_secs(to_s),
             depth: 0,
+            thread: 0,
         };
         trace.marks = vec![mark(3, 12)];
         assert_eq!(

@@ -155,6 +155,9 @@ impl Trace {
     /// is there; and for an empty window.
     #[must_use]
     pub fn energy(&self, device: usize, window: Range<Duration>) -> Option<Energy> {
+        if let Some(energy) = self.energy_by_ledger(device, &window) {
+            return Some(energy);
+        }
         let calibration = Calibration::of_device(self.devices.get(device)?);
         self.energy_calibrated(device, window, &calibration)
     }

@@ -139,6 +139,9 @@ pub enum Error {
         /// What was asked for.
         operation: &'static str,
     },
+    /// A source panicked in a reading.
+    #[error("sampling: the source panicked: {0}")]
+    Source(String),
     /// What was to take the rows of a trace failed.
     #[error("sampling: {0}")]
     Sink(std::io::Error),

@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use seed::{HEADER as SEED_HEADER, Limits};
@@ -95,8 +97,23 @@ pub struct Writer<W> {
     /// Rows after them, which become lines all together, while what that takes is in the processor's caches.
     rows: Vec<Row>,
     seed: seed::State,
+    tracks: chrome::Tracks,
+    /// While it says so, nothing is written.
+    holds: Option<Arc<AtomicBool>>,
     /// What makes room for a trace before it begins, if anything has to.
     empties: Option<fn(&mut W) -> io::Result<()>>,
+}
+
+/// Permission for a [`Writer`] that was held back to write.
+#[derive(Debug)]
+#[must_use]
+pub struct Release(Arc<AtomicBool>);
+
+impl Release {
+    /// Lets the writer write, from its next flush on.
+    pub fn release(self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// What stands in a file before the first row.
@@ -179,15 +196,20 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
     let mut writer = Writer::new(dialect, io::sink());
     writer.write_begin(trace);
     writer.write_rows(trace, &trace.rows);
-    for mark in &trace.marks {
-        writer.write_mark(mark);
+    let mut marks: Vec<&Mark> = trace.marks.iter().collect();
+    if dialect == Dialect::ChromeTrace {
+        // As they are written while they are sampled.
+        marks.sort_by_key(|mark| mark.end);
+    }
+    for mark in marks {
+        writer.write_mark(trace, mark);
     }
     writer.write_end(trace);
     writer.held
 }
 
 impl Writer<File> {
-    /// Opens a file to write to, or creates it. What it held stays until a trace begins.
+    /// Opens a file to write to, or creates it. The file keeps its content until the first text is written.
     ///
     /// # Errors
     /// [`Error::File`] if the system refuses it, or while somebody else writes a trace to it.
@@ -220,8 +242,24 @@ impl<W> Writer<W> {
             held: String::new(),
             rows: vec![],
             seed: seed::State::default(),
+            tracks: chrome::Tracks::default(),
+            holds: None,
             empties: None,
         }
+    }
+
+    /// Holds back all text until the returned [`Release`] is used: a file keeps its content for so long, and for ever if
+    /// the release is dropped. Memory grows with the rows meanwhile.
+    #[must_use]
+    pub fn held_back(mut self) -> (Self, Release) {
+        let holds = Arc::new(AtomicBool::new(true));
+        self.holds = Some(Arc::clone(&holds));
+        (self, Release(holds))
+    }
+
+    fn is_holding(&self) -> bool {
+        let holds = self.holds.as_ref();
+        holds.is_some_and(|holds| holds.load(Ordering::Acquire))
     }
 
     fn write_begin(&mut self, trace: &Trace) {
@@ -259,9 +297,9 @@ impl<W> Writer<W> {
         self.rows = rows;
     }
 
-    fn write_mark(&mut self, mark: &Mark) {
+    fn write_mark(&mut self, trace: &Trace, mark: &Mark) {
         match self.dialect {
-            Dialect::ChromeTrace => chrome::mark(&mut self.held, mark),
+            Dialect::ChromeTrace => chrome::mark(&mut self.held, &mut self.tracks, trace, mark),
             _ => self.write_note(&Note::Mark(mark.clone())),
         }
     }
@@ -291,6 +329,12 @@ impl<W> Writer<W> {
 impl<W: Write> Writer<W> {
     fn send(&mut self, trace: &Trace) -> io::Result<()> {
         self.write_held(trace);
+        if self.is_holding() {
+            return Ok(());
+        }
+        if let Some(empty) = self.empties.take() {
+            empty(&mut self.out)?;
+        }
         self.out.write_all(self.held.as_bytes())?;
         self.held.clear();
         self.out.flush()
@@ -299,9 +343,6 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write + Send> Sink for Writer<W> {
     fn begin(&mut self, trace: &Trace) -> io::Result<()> {
-        if let Some(empty) = self.empties {
-            empty(&mut self.out)?;
-        }
         self.write_begin(trace);
         self.send(trace)
     }
@@ -316,7 +357,7 @@ impl<W: Write + Send> Sink for Writer<W> {
 
     fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()> {
         self.write_held(trace);
-        self.write_mark(mark);
+        self.write_mark(trace, mark);
         Ok(())
     }
 

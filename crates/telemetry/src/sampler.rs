@@ -3,18 +3,22 @@
 //! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds took, so nothing drifts; rounds
 //! that fell due while another ran are left out and counted. Rows go into memory, which is bounded, and to sinks, which
 //! write what they hold at least once a second.
-//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory keeps one row in twice the time, again and again
-//! ([`Trace::interval`] says which), and it keeps 4096 regions of code; sinks get all rows and all regions.
+//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory keeps the newest rows whole, and of the past one
+//! row in twice the time, again and again ([`Trace::interval`] of the past) with its energies ([`Ledger`]); it keeps
+//! 4096 regions of code. Sinks get all rows and all regions.
 
+use crate::failure::message;
 use crate::format::Sink;
 use crate::source::{Select, Source};
 use crate::trace::{Mark, Overhead, Row, Trace};
-use crate::{Error, Result};
+use crate::{Error, Failure, Ledger, Result, Snapshot};
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The interval without another choice: the one at which most GPUs update their sensors.
@@ -23,6 +27,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const CAPACITY: usize = 1 << 14;
 /// Regions of code in memory.
 const MAX_MARKS: usize = 1 << 12;
+/// Threads with a number of their own; all later ones share the next number.
+const MAX_THREADS: usize = 1 << 12;
 /// The time after which sinks are flushed.
 const FLUSH: Duration = Duration::from_millis(900);
 
@@ -82,14 +88,23 @@ struct Sampling {
     selected: Vec<usize>,
     trace: Trace,
     sinks: Vec<Box<dyn Sink>>,
-    failures: Vec<io::Error>,
+    /// Errors of sinks, which the caller of `stop` gets.
+    errors: Vec<io::Error>,
+    /// The same, and the panic of the source, as they are reported meanwhile.
+    failures: Vec<Failure>,
     has_panicked: bool,
+    /// Time of the newest reading or flush.
+    now: Duration,
+    /// The interval that was requested.
+    interval: Duration,
+    /// Starts of open regions.
+    open: Vec<Duration>,
     overhead: Overhead,
     /// The newest row of each device.
     newest: Vec<Option<Row>>,
     capacity: usize,
-    /// Regions of code that are being run.
-    n_open: usize,
+    /// Threads that entered regions: the number of each, and of its open regions.
+    threads: HashMap<ThreadId, (usize, usize)>,
     flushed: Duration,
     is_ended: bool,
 }
@@ -171,19 +186,45 @@ impl Sampler {
     /// Samples a source that knows what time it is told, such as a model or a recorded trace, without waiting.
     ///
     /// # Errors
-    /// Those of [`Self::start`]; [`Error::Sink`] if a sink failed.
+    /// Those of [`Self::start`]; [`Error::Source`] if the source panicked; [`Error::Sink`] if a sink failed.
     pub fn record(self, duration: Duration) -> Result<Trace> {
         let mut sampling = self.begin()?;
         let interval = sampling.trace.interval;
         let times = (0..).map(|round| due(round, interval));
         for now in times.take_while(|&now| now <= duration) {
             sampling.tick(now, || now);
+            if let Some(Failure::Source { why, .. }) = sampling.failure() {
+                return Err(Error::Source(why));
+            }
         }
         sampling.end();
-        match sampling.failures.pop() {
-            Some(failure) => Err(Error::Sink(failure)),
+        match sampling.errors.pop() {
+            Some(error) => Err(Error::Sink(error)),
             None => Ok(sampling.trace),
         }
+    }
+
+    /// Does the same with regions of code whose times are known.
+    #[cfg(test)]
+    pub(crate) fn record_with(self, duration: Duration, regions: &[Mark]) -> Result<Trace> {
+        let mut sampling = self.begin()?;
+        let interval = sampling.trace.interval;
+        let rounds = (0..).map(|round| due(round, interval));
+        let mut last = None;
+        for now in rounds.take_while(|&now| now <= duration) {
+            let is_new = |time: &Duration| *time <= now && last.is_none_or(|last| *time > last);
+            for region in regions.iter().filter(|region| is_new(&region.start)) {
+                sampling.read(true, || region.start);
+                sampling.open.push(region.start);
+            }
+            for region in regions.iter().filter(|region| is_new(&region.end)) {
+                sampling.read(true, || region.end);
+                sampling.left(region.clone());
+            }
+            sampling.tick(now, || now);
+            last = Some(now);
+        }
+        Ok(sampling.trace)
     }
 
     fn begin(self) -> Result<Sampling> {
@@ -203,6 +244,7 @@ impl Sampler {
             source: self.source.name().to_owned(),
             began_unix_ns: u64::try_from(nanoseconds).unwrap_or(u64::MAX),
             interval: self.interval,
+            ledger: Ledger::new(self.interval),
             devices: selected.iter().map(|&i| devices[i].clone()).collect(),
             ..Trace::default()
         };
@@ -213,10 +255,14 @@ impl Sampler {
             selected,
             trace,
             sinks: self.sinks,
+            errors: vec![],
             failures: vec![],
             has_panicked: false,
+            now: Duration::ZERO,
+            interval: self.interval,
+            open: vec![],
             overhead: Overhead::default(),
-            n_open: 0,
+            threads: HashMap::new(),
             flushed: Duration::ZERO,
             is_ended: false,
         };
@@ -239,6 +285,10 @@ impl Sampling {
     /// Reads every device once.
     fn tick(&mut self, due: Duration, clock: impl Fn() -> Duration) {
         let begun = clock();
+        if self.has_panicked {
+            // Regions of code still end, and their marks are written.
+            return self.flush_when_due(begun);
+        }
         self.read(false, &clock);
         let now = clock();
         self.overhead.ticks += 1;
@@ -246,6 +296,10 @@ impl Sampling {
         self.overhead.latest = self.overhead.latest.max(begun.saturating_sub(due));
         self.overhead.longest = self.overhead.longest.max(now - begun);
         self.trace.overhead = Some(self.overhead);
+        self.flush_when_due(now);
+    }
+
+    fn flush_when_due(&mut self, now: Duration) {
         // At the round that is nearest, so that no time between rounds is needed for it.
         let half = self.trace.interval.min(FLUSH) / 2;
         if now + half >= self.flushed + FLUSH {
@@ -255,16 +309,31 @@ impl Sampling {
 
     /// Has the sinks write what they hold.
     fn flush(&mut self, now: Duration) {
-        self.flushed = now;
+        (self.flushed, self.now) = (now, now);
         self.tell(|sink, trace| sink.flush(trace));
     }
 
     /// Reads every device. Sinks get its row, and memory does if it is an `edge` of a region or the first of its time.
+    ///
+    /// A source that panicked is not read again, and its panic ends here: callers are in the midst of other work.
     fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
-        let slot = self.trace.interval;
+        let slot = self.interval;
         for device in 0..self.selected.len() {
+            if self.has_panicked {
+                return;
+            }
             let time = clock();
-            let reading = self.source.read(self.selected[device], time);
+            self.now = time;
+            let (source, selected) = (&mut self.source, self.selected[device]);
+            let reading = match catch_unwind(AssertUnwindSafe(|| source.read(selected, time))) {
+                Ok(reading) => reading,
+                Err(panic) => {
+                    self.has_panicked = true;
+                    let why = message(panic.as_ref());
+                    self.failures.insert(0, Failure::Source { time, why });
+                    return;
+                }
+            };
             for &(metric, fault) in &reading.faults {
                 self.trace.count(device, metric, fault, time);
             }
@@ -279,23 +348,36 @@ impl Sampling {
                 self.trace.rows.push(row);
             }
         }
-        while self.trace.rows.len() > self.capacity {
+        if self.trace.rows.len() > self.capacity {
             self.thin();
         }
     }
 
-    /// Keeps one row of each device in every interval; if that leaves much, in every other one from now on.
+    /// Makes room: sums the energies of the past up, and then keeps one row of each device in every interval of it; if
+    /// that leaves much, in every other one from now on.
     fn thin(&mut self) {
-        if self.keep_one_in(self.trace.interval) > self.capacity / 2 {
+        let before = self.trace.sum_up(&self.open, self.capacity);
+        let before = before.unwrap_or(self.now);
+        self.trace.is_whole_from(before);
+        if self.keep_one_in(self.trace.interval, before) > self.capacity / 2 {
             self.trace.interval = self.trace.interval.saturating_mul(2);
-            self.keep_one_in(self.trace.interval);
+            self.keep_one_in(self.trace.interval, before);
+        }
+        // A memory that is so small that the rows which should stay whole fill it.
+        while self.trace.rows.len() > self.capacity {
+            self.trace.is_whole_from(self.now);
+            self.trace.interval = self.trace.interval.saturating_mul(2);
+            self.keep_one_in(self.trace.interval, Duration::MAX);
         }
     }
 
-    /// Keeps the first row of each device in every so long time, and gives how many are left.
-    fn keep_one_in(&mut self, slot: Duration) -> usize {
+    /// Keeps the first row of each device in every so long time before another, and returns the number of rows left.
+    fn keep_one_in(&mut self, slot: Duration, before: Duration) -> usize {
         let mut last = vec![None; self.selected.len()];
         self.trace.rows.retain(|row| {
+            if row.time >= before {
+                return true;
+            }
             let found = Some(slot_of(row.time, slot));
             last[row.device]
                 .replace(found)
@@ -304,21 +386,49 @@ impl Sampling {
         self.trace.rows.len()
     }
 
-    /// Tells all sinks; those that fail are given up.
+    /// Calls all sinks; removes those that return an error or panic.
     fn tell(&mut self, mut what: impl FnMut(&mut dyn Sink, &Trace) -> io::Result<()>) {
         let Self {
             sinks,
             trace,
+            errors,
             failures,
+            now,
             ..
         } = self;
-        sinks.retain_mut(|sink| match what(sink.as_mut(), trace) {
-            Ok(()) => true,
-            Err(failure) => {
-                failures.push(failure);
-                false
-            }
+        sinks.retain_mut(|sink| {
+            let done = catch_unwind(AssertUnwindSafe(|| what(sink.as_mut(), trace)));
+            let done = done.unwrap_or_else(|panic| {
+                let why = message(panic.as_ref());
+                Err(io::Error::other(format!("the sink panicked: {why}")))
+            });
+            let Err(error) = done else { return true };
+            failures.push(Failure::of_sink(*now, &error));
+            errors.push(error);
+            false
         });
+    }
+
+    /// Returns the failure that matters most: that of the source, or else the first of a sink.
+    fn failure(&self) -> Option<Failure> {
+        self.failures.first().cloned()
+    }
+
+    /// Keeps a region that was left.
+    fn left(&mut self, mark: Mark) {
+        let open = &mut self.open;
+        if let Some(place) = open.iter().position(|&start| start == mark.start) {
+            open.swap_remove(place);
+        }
+        self.tell(|sink, trace| sink.mark(trace, &mark));
+        let marks = &mut self.trace.marks;
+        if marks.len() < MAX_MARKS {
+            // Regions end in another order than they begin.
+            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
+            marks.insert(place, mark);
+        } else {
+            self.trace.n_marks_left_out += 1;
+        }
     }
 
     fn end(&mut self) {
@@ -375,7 +485,7 @@ impl Shared {
         }
     }
 
-    /// A source that panicked in a reading left the trace as it was before: it may be used.
+    /// A thread that panicked while it held the lock left the trace as it was before: it may be used.
     fn lock(&self) -> MutexGuard<'_, Sampling> {
         self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -404,35 +514,60 @@ impl Running {
         sampling.trace.with_rows(rows)
     }
 
+    /// Returns the failure that matters most: of the source, which ends the trace, or else the first of a sink; none as
+    /// long as everything works.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.shared.lock().failure()
+    }
+
+    /// Returns [`Self::newest`] with all failures so far, for an endpoint.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let trace = self.newest();
+        let failures = self.shared.lock().failures.clone();
+        Snapshot { trace, failures }
+    }
+
     /// Gives a copy of a window of the trace, and of the time around it that its energy may depend on.
     pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Trace {
         self.shared.lock().trace.excerpt(window)
     }
 
-    /// Reads all devices before a region of code begins, beside the rounds, and gives when it does and in how many others it is.
-    pub(crate) fn enter(&self) -> (Duration, usize) {
+    /// Reads all devices before a region of code begins, next to the rounds, and returns its start, its depth within its
+    /// thread and the number of the thread.
+    pub(crate) fn enter(&self) -> (Duration, usize, usize) {
         let mut sampling = self.shared.lock();
         sampling.read(true, || self.now());
-        sampling.n_open += 1;
-        let depth = sampling.n_open - 1;
+        let threads = &mut sampling.threads;
+        let n_threads = threads.len();
+        let (depth, number) = if n_threads < MAX_THREADS {
+            let entry = threads.entry(thread::current().id());
+            let (number, n_open) = entry.or_insert((n_threads, 0));
+            *n_open += 1;
+            (*n_open - 1, *number)
+        } else {
+            let known = threads.get_mut(&thread::current().id());
+            known.map_or((0, MAX_THREADS), |(number, n_open)| {
+                *n_open += 1;
+                (*n_open - 1, *number)
+            })
+        };
+        // The region begins once the lock is free, and that is now.
+        let start = self.now();
+        sampling.open.push(start);
         drop(sampling);
-        (self.now(), depth)
+        (start, depth, number)
     }
 
     /// Reads all devices after a region of code that has ended, and keeps it.
     pub(crate) fn leave(&self, mark: Mark) {
         let mut sampling = self.shared.lock();
         sampling.read(true, || self.now());
-        sampling.n_open = sampling.n_open.saturating_sub(1);
-        sampling.tell(|sink, trace| sink.mark(trace, &mark));
-        let marks = &mut sampling.trace.marks;
-        if marks.len() < MAX_MARKS {
-            // Regions end in another order than they begin.
-            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
-            marks.insert(place, mark);
-        } else {
-            sampling.trace.n_marks_left_out += 1;
+        if let Some((_, n_open)) = sampling.threads.get_mut(&thread::current().id()) {
+            *n_open = n_open.saturating_sub(1);
         }
+        sampling.left(mark);
     }
 
     /// Reads once more, ends the sinks, and gives the trace.
@@ -442,7 +577,7 @@ impl Running {
         let mut sampling = self.shared.lock();
         Stopped {
             trace: std::mem::take(&mut sampling.trace),
-            failures: std::mem::take(&mut sampling.failures),
+            failures: std::mem::take(&mut sampling.errors),
             has_panicked: sampling.has_panicked,
         }
     }
@@ -459,11 +594,8 @@ impl Running {
         };
         let has_panicked = thread.join().is_err();
         let mut sampling = self.shared.lock();
-        sampling.has_panicked = has_panicked;
-        // What was sampled before is whole, and such a source is asked no more.
-        if !has_panicked {
-            sampling.read(true, || self.now());
-        }
+        sampling.has_panicked |= has_panicked;
+        sampling.read(true, || self.now());
         sampling.end();
     }
 }

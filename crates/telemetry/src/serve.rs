@@ -1,13 +1,14 @@
 //! An HTTP endpoint for scrapers (feature `http`): `GET /metrics`.
 //!
-//! Method: one connection after the other, on a thread of its own; a client that takes longer than half a second in all, or
-//! sends too much, is let go.
+//! Method: one thread serves all connections side by side, without blocking on any of them: it naps for
+//! some milliseconds while clients are silent, and blocks while there is none. A client that takes longer than half
+//! a second in all, or sends too much, is disconnected; so is the oldest one when there are too many. Silent clients
+//! therefore do not delay a scrape.
 //! Limits: HTTP/1.1 without keep-alive, and without encryption or passwords: so only this machine is answered, unless
 //! another address is asked for.
 
 use crate::format::prometheus;
-use crate::trace::Trace;
-use crate::{Error, Result};
+use crate::{Error, Result, Snapshot};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -21,6 +22,10 @@ pub const PORT: u16 = 9835;
 const MAX_REQUEST_BYTES: usize = 8192;
 /// The longest that a client may take, from when it is heard to the end of the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// The pause while all clients are silent.
+const NAP: Duration = Duration::from_millis(2);
+/// Most clients at once; a new one takes the place of the oldest.
+const MAX_CLIENTS: usize = 256;
 /// The pause after the system refused a connection, as it does when a process has too many.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,30 +60,24 @@ pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
 }
 
 impl Listener {
-    /// Serves a trace in the making: `look` gives what is to be told at a request, such as [`crate::Running::newest`].
+    /// Serves a running sampler: `look` returns the content of a scrape, such as [`crate::Running::snapshot`] or
+    /// [`crate::Running::newest`].
     ///
-    /// When the endpoint is dropped, it waits for the client that is being answered, half a second at most.
+    /// When the endpoint is dropped, it waits for the clients that are being answered, half a second at most.
     ///
     /// # Errors
     /// [`Error::Sink`] if the system gives no thread.
-    pub fn serve(self, look: impl Fn() -> Trace + Send + 'static) -> Result<Endpoint> {
+    pub fn serve<S: Into<Snapshot>>(
+        self,
+        look: impl Fn() -> S + Send + 'static,
+    ) -> Result<Endpoint> {
         let Self { address, listener } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&stop);
+        let answer = move || prometheus::write_snapshot(&look().into());
         let thread = thread::Builder::new()
             .name("telemetry-http".to_owned())
-            .spawn(move || {
-                for client in listener.incoming() {
-                    if theirs.load(Ordering::Acquire) {
-                        return;
-                    }
-                    match client {
-                        // A client that went away is its own loss.
-                        Ok(client) => drop(answer(Patient::of(client), &look)),
-                        Err(_) => thread::sleep(PAUSE),
-                    }
-                }
-            })
+            .spawn(move || serve(&listener, &theirs, &answer))
             .map_err(Error::Sink)?;
         Ok(Endpoint {
             address,
@@ -114,63 +113,124 @@ impl Drop for Endpoint {
     }
 }
 
-/// A client with the time until which it is waited for, whatever it does with its bytes.
-struct Patient {
-    client: TcpStream,
-    until: Instant,
-}
-
-impl Patient {
-    fn of(client: TcpStream) -> Self {
-        Self {
-            client,
-            until: Instant::now() + PATIENCE,
+/// Serves clients until it is to stop and the answers that were begun are sent.
+fn serve(listener: &TcpListener, stop: &AtomicBool, metrics: &impl Fn() -> String) {
+    let mut clients: Vec<Client> = vec![];
+    loop {
+        if stop.load(Ordering::Acquire) {
+            clients.retain(|client| !client.answer.is_empty());
+            if clients.is_empty() {
+                return;
+            }
+        } else {
+            accept(listener, &mut clients);
+        }
+        let mut has_moved = false;
+        clients.retain_mut(|client| {
+            let moved = client.advance(metrics);
+            has_moved |= !matches!(moved, Ok(false));
+            moved.is_ok()
+        });
+        if !clients.is_empty() && !has_moved {
+            thread::sleep(NAP);
         }
     }
+}
 
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+/// Takes all connections that wait; without clients, waits for the first one.
+fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
+    loop {
+        // Without this setting the loop would wait for a connection instead of serving.
+        let is_waiting = listener.set_nonblocking(!clients.is_empty());
+        match is_waiting.and_then(|()| listener.accept()) {
+            Ok((stream, _)) => {
+                if clients.len() == MAX_CLIENTS {
+                    clients.remove(0);
+                }
+                // A client that went away is its own loss.
+                clients.extend(Client::new(stream).ok());
+                if clients.is_empty() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => {
+                if clients.is_empty() {
+                    thread::sleep(PAUSE);
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// A connection, whose bytes come and go without anybody waiting for them.
+struct Client {
+    stream: TcpStream,
+    until: Instant,
+    request: Vec<u8>,
+    /// Empty as long as the request is not whole.
+    answer: Vec<u8>,
+    n_sent: usize,
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            until: Instant::now() + PATIENCE,
+            request: vec![],
+            answer: vec![],
+            n_sent: 0,
+        })
+    }
+
+    /// Reads and writes as much as is possible now, and returns whether that was anything.
+    ///
+    /// # Errors
+    /// The end of the connection: all is sent, the time is over, or the client went away.
+    fn advance(&mut self, metrics: &impl Fn() -> String) -> io::Result<bool> {
+        if Instant::now() >= self.until {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        Ok(Some(left))
-    }
-}
-
-impl Read for Patient {
-    fn read(&mut self, part: &mut [u8]) -> io::Result<usize> {
-        self.client.set_read_timeout(self.left()?)?;
-        self.client.read(part)
-    }
-}
-
-impl Write for Patient {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.client.set_write_timeout(self.left()?)?;
-        self.client.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.client.flush()
-    }
-}
-
-fn answer(mut client: Patient, look: &impl Fn() -> Trace) -> io::Result<()> {
-    let mut request = vec![];
-    let mut part = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let n_read = client.read(&mut part)?;
-        request.extend_from_slice(&part[..n_read]);
-        if n_read == 0 || request.len() > MAX_REQUEST_BYTES {
-            return Ok(());
+        let mut has_moved = false;
+        while self.answer.is_empty() {
+            let mut part = [0; 1024];
+            match self.stream.read(&mut part) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n_read) => self.request.extend_from_slice(&part[..n_read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(has_moved),
+                Err(error) => return Err(error),
+            }
+            has_moved = true;
+            if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
+                self.answer = answer(&self.request, metrics);
+            } else if self.request.len() > MAX_REQUEST_BYTES {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
         }
+        while self.n_sent < self.answer.len() {
+            match self.stream.write(&self.answer[self.n_sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n_written) => self.n_sent += n_written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(has_moved),
+                Err(error) => return Err(error),
+            }
+            has_moved = true;
+        }
+        Err(io::ErrorKind::ConnectionAborted.into())
     }
-    let request = String::from_utf8_lossy(&request);
+}
+
+/// Returns the answer to a whole request.
+fn answer(request: &[u8], metrics: &impl Fn() -> String) -> Vec<u8> {
+    let request = String::from_utf8_lossy(request);
     let mut words = request.split_whitespace();
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let path = target.split('?').next().unwrap_or("");
     let (status, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", prometheus::write(&look())),
+        ("GET" | "HEAD", "/metrics") => ("200 OK", metrics()),
         ("GET" | "HEAD", "/") => ("200 OK", "/metrics\n".to_owned()),
         ("GET" | "HEAD", _) => ("404 Not Found", "not here; /metrics is\n".to_owned()),
         _ => ("405 Method Not Allowed", "only GET and HEAD\n".to_owned()),
@@ -180,16 +240,14 @@ fn answer(mut client: Patient, look: &impl Fn() -> Trace) -> io::Result<()> {
         prometheus::CONTENT_TYPE,
         body.len()
     );
-    client.write_all(head.as_bytes())?;
-    if method == "HEAD" {
-        return Ok(());
-    }
-    client.write_all(body.as_bytes())
+    let body = if method == "HEAD" { "" } else { &body };
+    [head.as_bytes(), body.as_bytes()].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Trace;
 
     fn ask(address: SocketAddr, request: &str) -> String {
         let mut client = TcpStream::connect(address).unwrap();
@@ -247,5 +305,21 @@ mod tests {
         drop(endpoint);
         assert!(begun.elapsed() < 4 * PATIENCE, "{:?}", begun.elapsed());
         trickle.join().unwrap();
+    }
+
+    #[test]
+    fn silent_clients_do_not_delay_a_scrape() {
+        let here = Some((Ipv4Addr::LOCALHOST, 0).into());
+        let endpoint = listen(here).unwrap().serve(Trace::default).unwrap();
+        let address = endpoint.address();
+        // More than may be served at once.
+        let silent: Vec<_> = (0..300)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let begun = Instant::now();
+        let answer = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+        drop((endpoint, silent));
     }
 }

@@ -43,6 +43,7 @@ pub struct Span<'a> {
     name: String,
     start: Duration,
     depth: usize,
+    thread: usize,
     is_over: bool,
 }
 
@@ -69,13 +70,14 @@ impl Running {
     pub fn span_synced<'a>(&'a self, name: impl Into<String>, sync: impl Fn() + 'a) -> Span<'a> {
         let name = name.into();
         sync();
-        let (start, depth) = self.enter();
+        let (start, depth, thread) = self.enter();
         Span {
             running: self,
             sync: Box::new(sync),
             name,
             start,
             depth,
+            thread,
             is_over: false,
         }
     }
@@ -105,6 +107,7 @@ impl Span<'_> {
             start: self.start,
             end,
             depth: self.depth,
+            thread: self.thread,
         });
         end
     }

@@ -1,6 +1,6 @@
 //! A trace: what devices told over a time, with what is needed to understand it later.
 
-use crate::{Device, Fault, Metric, Result, Select, Values, energy};
+use crate::{Device, Fault, Ledger, Metric, Result, Select, Values, energy};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct Trace {
     pub faults: Vec<FaultCount>,
     /// What sampling itself cost.
     pub overhead: Option<Overhead>,
+    /// Energies of rows that are no longer among `rows`.
+    pub ledger: Ledger,
 }
 
 /// What a device told at a time.
@@ -50,8 +52,11 @@ pub struct Mark {
     pub start: Duration,
     /// When it was left.
     pub end: Duration,
-    /// In how many others it is.
+    /// Number of open regions of the same thread at its start.
     pub depth: usize,
+    /// Number of its thread, from 0 in the order of first regions; 0 in files of versions without threads.
+    #[serde(default)]
+    pub thread: usize,
 }
 
 /// How often a metric of a device failed.
@@ -94,6 +99,7 @@ impl Trace {
             devices: self.devices.clone(),
             marks: vec![],
             faults: self.faults.clone(),
+            ledger: Ledger::default(),
             rows,
             ..*self
         }
@@ -105,18 +111,10 @@ impl Trace {
         let to = window.end.saturating_add(energy::CONTEXT);
         let first = self.rows.partition_point(|row| row.time < from);
         let last = self.rows.partition_point(|row| row.time <= to);
-        self.with_rows(self.rows[first..last.max(first)].to_vec())
-    }
-
-    /// Gives the trace of one device's rows in a window, with the one before it and the one after it, and without regions.
-    #[must_use]
-    pub fn around(&self, device: usize, window: &Range<Duration>) -> Self {
-        let rows: Vec<Row> = self.of_device(device).copied().collect();
-        let first = rows.partition_point(|row| row.time <= window.start);
-        let last = rows.partition_point(|row| row.time < window.end);
-        let first = first.saturating_sub(1);
-        let last = (last + 1).clamp(first, rows.len());
-        self.with_rows(rows[first..last].to_vec())
+        Self {
+            ledger: self.ledger.clone(),
+            ..self.with_rows(self.rows[first..last.max(first)].to_vec())
+        }
     }
 
     /// Gives the trace of some devices only.
@@ -125,6 +123,7 @@ impl Trace {
     /// [`crate::Error::NoDevice`] if the selection is empty.
     pub fn of_selected(mut self, select: &Select) -> Result<Self> {
         let selected = select.among(&self.devices)?;
+        self.ledger.select(&selected);
         let place = |device: usize| selected.iter().position(|&found| found == device);
         self.rows.retain_mut(|row| {
             let found = place(row.device);
@@ -173,37 +172,5 @@ impl Trace {
                 count: 1,
             }),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_has_a_row_more_at_either_end_where_there_is_one() {
-        let row = |step: u32| Row {
-            device: step as usize % 2,
-            time: Duration::from_millis(50) * step,
-            values: Values::none(),
-        };
-        let trace = Trace {
-            rows: (0..20).map(row).collect(),
-            ..Trace::default()
-        };
-        let times = |from_ms, to_ms| {
-            let window = Duration::from_millis(from_ms)..Duration::from_millis(to_ms);
-            let rows = trace.around(1, &window).rows;
-            assert!(rows.iter().all(|row| row.device == 1));
-            rows.iter()
-                .map(|row| row.time.as_millis())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(times(200, 300), [150, 250, 350]);
-        assert_eq!(times(150, 350), [150, 250, 350]);
-        assert_eq!(times(0, 40), [50]);
-        assert_eq!(times(900, 9000), [850, 950]);
-        assert_eq!(times(9000, 9001), [950]);
-        assert!(times(9000, 1).is_empty());
     }
 }

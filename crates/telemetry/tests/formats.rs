@@ -1,5 +1,7 @@
 //! Every format: what is written is read, damage is passed over, and no bytes make a reader panic.
 
+mod support;
+
 use proptest::prelude::*;
 use std::io;
 use std::time::Duration;
@@ -52,6 +54,7 @@ fn trace() -> Trace {
             start: Duration::from_millis(300),
             end: Duration::from_millis(900),
             depth: 1,
+            thread: 3,
         }],
         faults: vec![FaultCount {
             device: 1,
@@ -310,4 +313,72 @@ proptest! {
         let _ = prometheus::read(&bytes);
         let _ = format::read_seed(&bytes, Limits::default());
     }
+}
+
+#[test]
+fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
+    let file = support::Shared::default();
+    let source = telemetry::synthetic::Synthetic::of(telemetry::synthetic::Program::constant(50.0));
+    let running = telemetry::Sampler::new(source.unwrap())
+        .to(Writer::new(Dialect::ChromeTrace, file.clone()))
+        .start()
+        .unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    // On one thread, too, regions need not nest.
+                    let (first, second) = (running.span("first"), running.span("second"));
+                    drop(first);
+                    std::thread::yield_now();
+                    drop((second, running.span("third")));
+                }
+            });
+        }
+    });
+    let trace = running.stop().trace;
+    let threads: std::collections::BTreeSet<_> = trace.marks.iter().map(|m| m.thread).collect();
+    assert_eq!(threads, (0..8).collect());
+    for text in [
+        String::from_utf8(file.bytes()).unwrap(),
+        format::write(&trace, Dialect::ChromeTrace),
+    ] {
+        let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        let slices: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
+        assert_eq!(slices.len(), 8 * 30);
+        let ends = |slice: &serde_json::Value| {
+            let start = slice["ts"].as_f64().unwrap();
+            (start, start + slice["dur"].as_f64().unwrap())
+        };
+        // Times in µs are rounded.
+        let overlaps =
+            |a: (f64, f64), b: (f64, f64)| a.0 + 1e-3 < b.0 && b.0 + 1e-3 < a.1 && a.1 + 1e-3 < b.1;
+        for (i, a) in slices.iter().enumerate() {
+            // Devices are processes of their own.
+            assert_eq!(a["pid"], 1);
+            for b in &slices[i + 1..] {
+                let is_cut = overlaps(ends(a), ends(b)) || overlaps(ends(b), ends(a));
+                assert!(a["tid"] != b["tid"] || !is_cut, "{a} {b}");
+            }
+        }
+        let read = format::read(text.as_bytes()).unwrap();
+        assert!(read.skipped.is_empty(), "{:?}", read.skipped);
+        let key = |marks: &[Mark]| {
+            let mut found: Vec<_> = marks
+                .iter()
+                .map(|m| (m.name.clone(), m.thread, m.depth))
+                .collect();
+            found.sort();
+            found
+        };
+        assert_eq!(key(&read.trace.marks), key(&trace.marks));
+    }
+}
+
+#[test]
+fn marks_of_older_files_have_no_thread() {
+    let mark =
+        r#"{"name":"old","start":{"secs":1,"nanos":0},"end":{"secs":2,"nanos":0},"depth":0}"#;
+    let read: Mark = serde_json::from_str(mark).unwrap();
+    assert_eq!((read.name.as_str(), read.thread), ("old", 0));
 }

@@ -3,14 +3,17 @@
 mod support;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::{Shared, work_for};
-use telemetry::format::{self, Dialect, Writer};
+use telemetry::format::{self, Dialect, Writer, prometheus};
 use telemetry::nvml::Nvml;
 use telemetry::synthetic::Board;
-use telemetry::{Device, Error, Fault, Kind, Metric, Reading, Sampler, Select, Source, Values};
+use telemetry::{
+    Device, Error, Failure, Fault, Kind, Metric, Reading, Sampler, Select, Source, Values,
+};
 
 /// Counts its readings, and tells the count; every third one fails.
 struct Counting {
@@ -90,13 +93,18 @@ fn memory_is_bounded_and_sinks_get_every_row() {
     assert!(written.skipped.is_empty());
     assert_eq!(written.trace.rows.len(), 3 * 1001);
     assert_eq!(written.trace.overhead, trace.overhead);
-    // What is left is spread evenly.
+    // The rows of the past are spread evenly, the newest ones are whole.
+    let past = trace.ledger.whole_from();
+    assert!(past > Duration::from_secs(90));
     for device in 0..3 {
-        let times: Vec<_> = trace.of_device(device).map(|row| row.time).collect();
+        let of_past = trace.of_device(device).filter(|row| row.time < past);
+        let times: Vec<_> = of_past.map(|row| row.time).collect();
         let steps: Vec<_> = times.windows(2).map(|two| two[1] - two[0]).collect();
         let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
         assert!(*most <= 2 * *least, "{least:?} {most:?}");
-        assert!(times[0].is_zero() && *times.last().unwrap() > Duration::from_secs(90));
+        assert!(times[0].is_zero() && past - *times.last().unwrap() <= 2 * trace.interval);
+        let newest = trace.of_device(device).last().unwrap().time;
+        assert_eq!(newest, Duration::from_secs(100));
     }
 }
 
@@ -243,42 +251,152 @@ fn eight_gpus_ten_times_a_second_cost_little() {
     assert!(size_of::<telemetry::Row>() * (1 << 14) < 3 << 20);
 }
 
-#[test]
-fn a_source_that_panics_ends_the_trace_and_is_said() {
-    struct Breaking(Counting);
-    impl Source for Breaking {
-        fn name(&self) -> &'static str {
-            "breaking"
-        }
-        fn devices(&self) -> &[Device] {
-            self.0.devices()
-        }
-        fn read(&mut self, device: usize, now: Duration) -> Reading {
-            assert!(
-                self.0.n_readings.load(Ordering::Relaxed) < 3,
-                "as it was asked to"
-            );
-            self.0.read(device, now)
-        }
+/// Panics from the fourth reading on.
+struct Breaking(Counting);
+
+impl Source for Breaking {
+    fn name(&self) -> &'static str {
+        "breaking"
     }
+
+    fn devices(&self) -> &[Device] {
+        self.0.devices()
+    }
+
+    fn read(&mut self, device: usize, now: Duration) -> Reading {
+        let n_readings = self.0.n_readings.load(Ordering::Relaxed);
+        assert!(n_readings < 3, "reading {n_readings} failed");
+        self.0.read(device, now)
+    }
+}
+
+#[test]
+fn a_source_that_panics_is_reported_at_once_and_ends_the_trace() {
     let file = Shared::default();
-    let source = Breaking(Counting::new(1));
-    let n_readings = Arc::clone(&source.0.n_readings);
-    let running = Sampler::new(source)
+    let running = Sampler::new(Breaking(Counting::new(1)))
         .interval(Duration::from_millis(1))
         .to(Writer::new(Dialect::Csv, file.clone()))
         .start()
         .unwrap();
-    while n_readings.load(Ordering::Relaxed) < 3 {
+    while running.failure().is_none() {
         std::thread::yield_now();
     }
-    work_for(Duration::from_millis(20));
+    let failure = running.failure().unwrap();
+    assert!(failure.is_of_source(), "{failure}");
+    assert!(
+        failure.to_string().ends_with("reading 3 failed"),
+        "{failure}"
+    );
+    let scraped = prometheus::write_snapshot(&running.snapshot());
+    assert!(scraped.contains("\ntelemetry_up 0\n"), "{scraped}");
     let stopped = running.stop();
     assert_eq!(stopped.trace.rows.len(), 3);
     assert!(stopped.has_panicked && stopped.failures.is_empty());
     let written = format::read(&file.bytes()).unwrap().trace;
     assert_eq!(written.rows.len(), 3);
     assert!(written.overhead.is_some());
+    let recorded = Sampler::new(Breaking(Counting::new(1))).record(Duration::from_secs(3));
+    assert!(matches!(recorded, Err(Error::Source(_))), "{recorded:?}");
+}
+
+#[test]
+fn the_panic_of_a_source_reaches_no_caller_of_a_span() {
+    for is_panicking in [false, true] {
+        let running = Sampler::new(Breaking(Counting::new(1)))
+            .interval(Duration::from_secs(3600))
+            .start()
+            .unwrap();
+        // The second reading begins the region, the third another one, the fourth fails.
+        let outer = running.span("outer");
+        drop(running.span("inner"));
+        assert!(
+            running
+                .failure()
+                .is_some_and(|failure| failure.is_of_source())
+        );
+        if is_panicking {
+            // A panic within a drop during another panic would abort.
+            let work = AssertUnwindSafe(|| {
+                let _inner = running.span("broken");
+                panic!("the work is broken");
+            });
+            assert!(catch_unwind(work).is_err());
+        }
+        drop(outer);
+        let trace = running.stop().trace;
+        assert_eq!(trace.marks.len(), 2 + usize::from(is_panicking));
+        assert_eq!(trace.rows.len(), 3);
+    }
+}
+
+#[test]
+fn the_panic_of_a_source_in_a_drop_during_another_panic_does_not_abort() {
+    let mut source = Breaking(Counting::new(1));
+    source.0.n_readings = Arc::new(AtomicUsize::new(1));
+    let running = Sampler::new(source).interval(Duration::from_secs(3600));
+    let running = running.start().unwrap();
+    let work = AssertUnwindSafe(|| {
+        let _span = running.span("the last reading that works");
+        panic!("the work is broken");
+    });
+    assert!(catch_unwind(work).is_err());
+    assert!(
+        running
+            .failure()
+            .is_some_and(|failure| failure.is_of_source())
+    );
+}
+
+#[test]
+fn a_lost_sink_is_reported_when_it_is_lost() {
+    struct Broken(bool);
+    impl io::Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            assert!(!self.0, "the sink is broken");
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    for panics in [false, true] {
+        let running = Sampler::new(Counting::new(1))
+            .to(Writer::new(Dialect::Csv, Broken(panics)))
+            .start()
+            .unwrap();
+        let failure = running.failure().unwrap();
+        let is_full = matches!(
+            &failure,
+            Failure::Sink {
+                kind: io::ErrorKind::StorageFull,
+                ..
+            }
+        );
+        assert_eq!(is_full, !panics, "{failure}");
+        let scraped = prometheus::write_snapshot(&running.snapshot());
+        assert!(scraped.contains("\ntelemetry_up 1\n"), "{scraped}");
+        assert!(
+            scraped.contains("\ntelemetry_sinks_failed 1\n"),
+            "{scraped}"
+        );
+        assert_eq!(running.stop().failures.len(), 1);
+    }
+}
+
+#[test]
+fn a_scrape_says_when_the_newest_row_was_read() {
+    let running = Sampler::new(Counting::new(1)).start().unwrap();
+    let snapshot = running.snapshot();
+    let text = prometheus::write_snapshot(&snapshot);
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("telemetry_last_sample_timestamp_seconds{"));
+    let told_s: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    let row_s = snapshot.trace.rows[0].time.as_secs_f64();
+    let truth_s = snapshot.trace.began_unix_ns as f64 * 1e-9 + row_s;
+    assert!((told_s - truth_s).abs() < 2e-3, "{told_s} {truth_s}");
+    let read = prometheus::read(text.as_bytes()).unwrap();
+    assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use benches::report::{named, sensors, trace_page, untold, verdict, window};
 use benches::{output, record::replace_file, units};
 use std::fmt::Write;
 use telemetry::Trace;
+use telemetry::analysis::idle_periods_within;
 
 /// Prints what a trace came to, and writes the report.
 ///
@@ -35,6 +36,7 @@ fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
             "device": device,
             "energy": trace.energy(index, window(trace, index)),
             "verdict": verdict(trace, index),
+            "idle": idle(trace, index),
             "sensors": sensors(trace, index),
         })
     });
@@ -47,6 +49,23 @@ fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
         "faults": trace.faults,
         "devices": devices.collect::<Vec<_>>(),
     }))
+}
+
+/// Returns the numbers of a device's verdict; null where there is none.
+fn idle(trace: &Trace, device: usize) -> serde_json::Value {
+    let found = idle_periods_within(trace, device, window(trace, device)).ok();
+    found.map_or(serde_json::Value::Null, |found| {
+        serde_json::json!({
+            "verdict": found.verdict,
+            "evidence": found.evidence,
+            "shares": found.shares,
+            "known": found.known,
+            "period_s": found.periodicity.map(|period| period.period_s),
+            "utilisation_lag_s": found.utilisation_lag_s,
+            "joules": found.joules,
+            "wasted_j": found.wasted_j,
+        })
+    })
 }
 
 fn in_words(trace: &Trace) -> String {

@@ -19,11 +19,11 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use telemetry::format::{self, Dialect, Writer};
+use telemetry::format::{self, Dialect, Release, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
-use telemetry::{Counted, LINGER, Metric, Running, Sampler, Trace};
+use telemetry::{Counted, LINGER, Metric, Running, Sampler, Snapshot, Trace};
 
 /// How often the live line changes. What ends the program wakes it before.
 const LIVE: Duration = Duration::from_millis(200);
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 fn sample(options: &Options) -> Result<ExitCode> {
-    // All that can be refused is, before a recording of yesterday gives way.
+    // Everything that can be rejected is, before a recording of yesterday is overwritten.
     command::check(&options.command)?;
     let listener = options
         .serve
@@ -63,7 +63,8 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .interval(options.interval)
         .select(options.select.clone());
     let dialect = options.dialect();
-    let writer = Writer::create(dialect, options.rows())?;
+    // Only an attempt tells whether COMMAND can be started: the file keeps its content until then.
+    let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
     let events = Events::listen()?;
     let running = sampler.to(writer).start()?;
     warn_of_more_devices(dialect, running.newest().devices.len());
@@ -71,14 +72,17 @@ fn sample(options: &Options) -> Result<ExitCode> {
     let endpoint = listener.map(|listener| {
         // Weak, so that whatever becomes of the endpoint, the trace is ended here.
         let running = Arc::downgrade(&running);
-        let newest = move || Weak::upgrade(&running).map_or_else(Trace::default, |r| r.newest());
+        let newest = move || {
+            let running = Weak::upgrade(&running);
+            running.map_or_else(Snapshot::default, |running| running.snapshot())
+        };
         listener.serve(newest)
     });
     let endpoint = endpoint.transpose()?;
     if let (Some(endpoint), false) = (&endpoint, options.is_quiet) {
         eprintln!("trace: http://{}/metrics", endpoint.address());
     }
-    let (status, command) = observe(options, &running, &events)?;
+    let (status, command) = observe(options, &running, &events, release)?;
     drop(endpoint);
     let running = Arc::try_unwrap(running)
         .ok()
@@ -192,12 +196,15 @@ fn observe(
     options: &Options,
     running: &Running,
     events: &Events,
+    release: Release,
 ) -> Result<(Option<ExitStatus>, Option<Traced>)> {
     if options.command.is_empty() {
+        release.release();
         return Ok((wait(options, running, None, events)?, None));
     }
     let region = running.span(options.command_line());
     let mut command = Traced::start(&options.command, events)?;
+    release.release();
     let status = wait(options, running, Some(&mut command), events)?;
     drop(region);
     std::thread::sleep(LINGER);
@@ -211,13 +218,15 @@ fn wait(
     mut command: Option<&mut Traced>,
     events: &Events,
 ) -> Result<Option<ExitStatus>> {
-    let live = if options.is_quiet {
+    // COMMAND's own output may stand in the line that would be erased.
+    let is_quiet = options.is_quiet || command.is_some();
+    let live = if is_quiet {
         ProgressBar::hidden()
     } else {
         ProgressBar::new_spinner()
     };
     live.set_style(ProgressStyle::with_template("{spinner} {msg}")?);
-    let mut counted = vec![];
+    let (mut counted, mut reported) = (vec![], None);
     let status = loop {
         if let Some(command) = &mut command
             && let Some(status) = command.ended()?
@@ -230,7 +239,14 @@ fn wait(
         if left.is_some_and(|left| left.is_zero()) {
             break None;
         }
-        if !options.is_quiet {
+        let failure = running.failure();
+        if failure != reported {
+            if let Some(failure) = &failure {
+                live.suspend(|| eprintln!("trace: {failure}"));
+            }
+            reported = failure;
+        }
+        if !is_quiet {
             live.set_message(live_line(&running.newest(), &mut counted));
         }
         if let Some(Event::Stop(stop)) = events.next(left.unwrap_or(LIVE).min(LIVE)) {

@@ -245,7 +245,7 @@ impl Calibration {
     }
 
     /// Returns the bounds on the true energy of a window of some seconds, from bounds on the reported energy, in J.
-    pub(super) fn interval(&self, (low_j, high_j): (f64, f64), lasts_s: f64) -> Interval {
+    pub(crate) fn interval(&self, (low_j, high_j): (f64, f64), lasts_s: f64) -> Interval {
         let least = |(gain, offset_w): (f64, f64)| (low_j - offset_w * lasts_s) / gain;
         let most = |(gain, offset_w): (f64, f64)| (high_j - offset_w * lasts_s) / gain;
         Interval {

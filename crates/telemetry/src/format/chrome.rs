@@ -1,6 +1,8 @@
 //! Trace events, as Perfetto and `chrome://tracing` read them: counters over time, and regions of code as slices.
 //!
-//! Method: an array of objects, one a line. Its closing bracket may be missing: readers of the format expect that. What has
+//! Method: viewers drop slices of one track that overlap without nesting, so each thread has a track, and a further one
+//! for each slice that would overlap. All of them belong to a process of their own, after those of the devices.
+//! An array of objects, one a line. Its closing bracket may be missing: readers of the format expect that. What has
 //! no place among events is metadata, which viewers pass over.
 //! Source: Google, "Trace Event Format".
 
@@ -9,6 +11,8 @@ use super::{Header, Note, Read, refused, seconds, sorted};
 use crate::trace::{Mark, Row, Trace};
 use crate::{Metric, Result, Values};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 const NAME: &str = "Chrome trace";
 const US_PER_S: f64 = 1e6;
@@ -62,13 +66,71 @@ pub(super) fn row(text: &mut String, row: &Row) {
     }
 }
 
-pub(super) fn mark(text: &mut String, mark: &Mark) {
+/// Tracks of slices.
+#[derive(Debug, Default)]
+pub(super) struct Tracks(Vec<Track>);
+
+/// A track of a thread.
+#[derive(Debug)]
+struct Track {
+    thread: usize,
+    /// Start and end of slices that are in no other one, in the order of time; the newest of them.
+    outer: VecDeque<(Duration, Duration)>,
+}
+
+/// Slices of a track that a new one is compared with.
+const MAX_OUTER: usize = 1 << 12;
+
+impl Tracks {
+    /// Returns the number of the track that a slice goes to, and whether the track is new. Slices come in the order of
+    /// their ends, so a slice either follows all others of a track, or contains the last ones, or overlaps.
+    fn place(&mut self, mark: &Mark) -> (usize, bool) {
+        let is_free = |track: &Track| {
+            let before = track.outer.iter().rev().find(|outer| outer.0 < mark.start);
+            track.thread == mark.thread && before.is_none_or(|outer| outer.1 <= mark.start)
+        };
+        let found = self.0.iter().position(is_free);
+        let number = found.unwrap_or_else(|| {
+            self.0.push(Track {
+                thread: mark.thread,
+                outer: VecDeque::new(),
+            });
+            self.0.len() - 1
+        });
+        let outer = &mut self.0[number].outer;
+        while outer.back().is_some_and(|inner| inner.0 >= mark.start) {
+            outer.pop_back();
+        }
+        outer.push_back((mark.start, mark.end));
+        if outer.len() > MAX_OUTER {
+            outer.pop_front();
+        }
+        (number, found.is_none())
+    }
+}
+
+pub(super) fn mark(text: &mut String, tracks: &mut Tracks, trace: &Trace, mark: &Mark) {
+    let pid = trace.devices.len();
+    let (tid, is_new) = tracks.place(mark);
+    if tid == 0 && is_new {
+        push(
+            text,
+            &json!({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": "regions"}}),
+        );
+    }
+    if is_new {
+        let name = format!("thread {}", mark.thread);
+        push(
+            text,
+            &json!({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}),
+        );
+    }
     let ts = mark.start.as_secs_f64() * US_PER_S;
     let dur = mark.end.saturating_sub(mark.start).as_secs_f64() * US_PER_S;
     push(
         text,
-        &json!({"name": mark.name, "ph": "X", "pid": 0, "tid": 0, "ts": ts, "dur": dur,
-            "args": {"depth": mark.depth}}),
+        &json!({"name": mark.name, "ph": "X", "pid": pid, "tid": tid, "ts": ts, "dur": dur,
+            "args": {"depth": mark.depth, "thread": mark.thread}}),
     );
 }
 
@@ -128,6 +190,10 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
         time.and_then(|us| seconds(us / US_PER_S))
             .ok_or("no such time")
     };
+    let count = |key: &str| {
+        let count = event["args"][key].as_u64();
+        usize::try_from(count.unwrap_or(0)).unwrap_or(0)
+    };
     match event["ph"].as_str() {
         Some("C") => {
             let device = event["pid"]
@@ -157,7 +223,8 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
             name: event["name"].as_str().unwrap_or("").to_owned(),
             start: time("ts")?,
             end: time("ts")?.saturating_add(time("dur")?),
-            depth: usize::try_from(event["args"]["depth"].as_u64().unwrap_or(0)).unwrap_or(0),
+            depth: count("depth"),
+            thread: count("thread"),
         }),
         _ if event["name"] == NOTE => {
             let note = serde_json::from_value::<Note>(event["args"].clone());

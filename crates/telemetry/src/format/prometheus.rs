@@ -5,7 +5,7 @@
 use super::{Read, refused};
 use crate::device::{Device, Kind};
 use crate::trace::{Row, Trace};
-use crate::{Metric, Result, Unit, Values};
+use crate::{Failure, Metric, Result, Snapshot, Unit, Values};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -14,7 +14,41 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const NAME: &str = "Prometheus";
 const PREFIX: &str = "telemetry_";
 
-/// Gives the newest values of all devices.
+/// State of the sampler, without labels.
+const STATES: [(&str, &str); 2] = [
+    (
+        "telemetry_up",
+        "1 while the source is read, 0 after it panicked.",
+    ),
+    (
+        "telemetry_sinks_failed",
+        "Number of sinks, such as files, that get no more rows.",
+    ),
+];
+/// Time of a device's newest row with a value.
+const LAST_SAMPLE: &str = "telemetry_last_sample_timestamp_seconds";
+const NS_PER_S: f64 = 1e9;
+
+/// Returns the state of a running sampler and the newest values of all devices.
+#[must_use]
+pub fn write_snapshot(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let is_broken = snapshot.failures.iter().any(Failure::is_of_source);
+    let n_sinks = snapshot
+        .failures
+        .iter()
+        .filter(|failure| !failure.is_of_source())
+        .count();
+    for ((name, help), value) in STATES.into_iter().zip([usize::from(!is_broken), n_sinks]) {
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
+        );
+    }
+    text + &write(&snapshot.trace)
+}
+
+/// Returns the newest values of all devices, and the times of their rows in s since 1970.
 #[must_use]
 pub fn write(trace: &Trace) -> String {
     let mut text = String::new();
@@ -42,7 +76,31 @@ pub fn write(trace: &Trace) -> String {
             let _ = writeln!(text, "{name}{{{labels}}} {value}");
         }
     }
+    let has_value = |row: &&&Row| row.values.iter().next().is_some();
+    for (index, row) in newest.iter().filter(has_value).enumerate() {
+        if index == 0 {
+            let help = "Time of the newest row with a value, in s since 1970.";
+            let _ = writeln!(
+                text,
+                "# HELP {LAST_SAMPLE} {help}\n# TYPE {LAST_SAMPLE} gauge"
+            );
+        }
+        let device = &trace.devices[row.device];
+        let (index, name) = (device.index.to_string(), escaped(&device.name));
+        let time_s = trace.began_unix_ns as f64 / NS_PER_S + row.time.as_secs_f64();
+        let _ = writeln!(
+            text,
+            "{LAST_SAMPLE}{{device=\"{index}\",name=\"{name}\"}} {time_s:.3}"
+        );
+    }
     text
+}
+
+/// Escapes the value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('\n', r"\n")
 }
 
 /// Reads what [`write()`] gave: one row for each device, at time zero.
@@ -53,7 +111,9 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
     let text = String::from_utf8_lossy(bytes);
     let (mut trace, mut skipped) = (Trace::default(), vec![]);
     for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || line.starts_with('#') || !line.starts_with(PREFIX) {
+        let names = STATES.iter().map(|state| state.0).chain([LAST_SAMPLE]);
+        let is_state = |line: &str| names.clone().any(|name| line.starts_with(name));
+        if line.trim().is_empty() || !line.starts_with(PREFIX) || is_state(line) {
             continue;
         }
         if read_line(line, &mut trace).is_none() {
@@ -182,13 +242,7 @@ fn labels(device: &Device, metric: Metric) -> String {
         ("driver", device.driver.as_deref()),
         ("field", device.field(metric)),
     ];
-    let label = |(name, text): (&str, Option<&str>)| {
-        let escaped = text?
-            .replace('\\', r"\\")
-            .replace('"', "\\\"")
-            .replace('\n', r"\n");
-        Some(format!("{name}=\"{escaped}\""))
-    };
+    let label = |(name, text): (&str, Option<&str>)| Some(format!("{name}=\"{}\"", escaped(text?)));
     given
         .into_iter()
         .filter_map(label)

@@ -1,0 +1,130 @@
+//! The verdict of a [`Bottleneck`], and its text.
+
+use super::{Bottleneck, Evidence, Shares, Verdict};
+use crate::analysis::cut::{Estimate, GAP_LEVEL};
+use crate::energy::digits;
+use std::fmt;
+
+/// Utilisation below this at the 95th percentile, in %, is under-use.
+const UNDERUSED_PERCENT: f64 = 70.0;
+/// A share of idle time above this is most of the time.
+const MOSTLY: f64 = 0.5;
+/// A share of idle time above this makes a device idle at times.
+const AT_TIMES: f64 = 0.05;
+/// A share of known time above this is all of the time, except for the ends of pauses.
+const ALL_KNOWN: f64 = 0.995;
+
+impl Bottleneck {
+    /// Returns the verdict that the shares of time, the period and utilisation give.
+    pub(super) fn judged(&self) -> Verdict {
+        let idle = 1.0 - self.shares.active.value;
+        let low_is_gap = |levels_w: (f64, f64)| levels_w.0 < GAP_LEVEL * levels_w.1;
+        let has_gaps = self
+            .periodicity
+            .is_some_and(|found| low_is_gap(found.levels_w));
+        match self.busy_percentiles {
+            _ if self.evidence == Evidence::Neither => Verdict::Undecided,
+            _ if idle > MOSTLY => Verdict::MostlyIdle,
+            _ if has_gaps && idle > AT_TIMES => Verdict::PeriodicIdle,
+            Some((_, p95)) if p95 < UNDERUSED_PERCENT => Verdict::Underused,
+            _ if idle > AT_TIMES => Verdict::Fluctuating,
+            _ => Verdict::Busy,
+        }
+    }
+}
+
+/// A share in per cent, with its range where that is wider than the rounding.
+struct Percent(Estimate);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Estimate { value, low, high } = self.0.scaled(100.0);
+        write!(f, "{value:.0} %")?;
+        if high - low >= 1.0 {
+            write!(f, " [{low:.0}, {high:.0}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.verdict {
+            Verdict::Undecided => {
+                "Busy and idle time cannot be told apart: utilisation is not reported, and power has no two levels."
+            }
+            Verdict::MostlyIdle => "The device was idle for most of the time.",
+            Verdict::PeriodicIdle => "The device waits in every round.",
+            Verdict::Underused => "The device is under-used.",
+            Verdict::Fluctuating => "The device is busy at times and idle at others.",
+            Verdict::Busy => "The device was busy.",
+        })?;
+        if self.evidence != Evidence::Neither {
+            self.fmt_shares(f)?;
+        }
+        if self.known < ALL_KNOWN {
+            let unknown = 100.0 * (1.0 - self.known);
+            write!(f, " {unknown:.0} % of the time is unknown and left out.")?;
+        }
+        if let Some(found) = self.periodicity {
+            write!(
+                f,
+                " Power repeats every {:.2} s, {:.0} times, and is high ({:.0} W) for {:.0} % of \
+                 each period and low ({:.0} W) for the rest; noise looks like that in at most \
+                 {:.0e} of all traces.",
+                found.period_s,
+                found.n_periods,
+                found.levels_w.1,
+                100.0 * found.duty,
+                found.levels_w.0,
+                found.chance.max(1e-9),
+            )?;
+        }
+        if let Some((p5, p95)) = self.busy_percentiles {
+            write!(
+                f,
+                " Utilisation is {p5:.0} % at the 5th percentile and {p95:.0} % at the 95th."
+            )?;
+        }
+        if self.joules > 0.0 {
+            self.fmt_energy(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Bottleneck {
+    fn fmt_shares(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shares {
+            active,
+            idle_held,
+            idle,
+        } = self.shares;
+        write!(f, " It was active for {} of the time", Percent(active))?;
+        if self.is_memory_told {
+            let (held, free) = (Percent(idle_held), Percent(idle));
+            write!(
+                f,
+                ", idle with memory allocated for {held}, and idle for {free}."
+            )
+        } else {
+            let idle = Percent(idle);
+            write!(f, " and idle for {idle}; memory in use is not reported.")
+        }
+    }
+
+    fn fmt_energy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " It took {} J", digits(self.joules))?;
+        if self.evidence == Evidence::Neither {
+            return f.write_str(".");
+        }
+        write!(
+            f,
+            ", {} J [{}, {}] ({:.0} %) of them while idle.",
+            digits(self.wasted_j.value),
+            digits(self.wasted_j.low),
+            digits(self.wasted_j.high),
+            100.0 * self.wasted_j.value / self.joules,
+        )
+    }
+}
