@@ -90,13 +90,11 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
     run(&Workspace::load()?, program, &args)
 }
 
-/// The same for a program that runs commands or takes files of the caller: it runs in the current folder.
+/// Builds a program of `benches` and runs it in the current folder, for programs that take the caller's commands or
+/// files.
 pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if asks_for_help(&args) {
-        println!(
-            "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
-             current folder. What follows `--` goes to it unread.\n"
-        );
+        print_help(program, "current folder", "")?;
         args = vec!["--help".into()];
     }
     drop_separator(&mut args);
@@ -104,16 +102,25 @@ pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<Exi
     run_in(None, &Workspace::load()?, program, &args)
 }
 
-/// Prints what this program does around another, then lets that one tell its own arguments.
+/// Prints what this command does, then runs the program with `--help`.
 ///
-/// They stand in the program only, so its help costs its build; the lines here come before.
+/// The program alone knows its arguments, so its help costs a build; the lines of this command come first.
 pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
-    output::print_line(format_args!(
-        "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
-         workspace root, from where paths are meant. What follows `--` goes to it unread.\n{added}"
-    ))?;
+    print_help(
+        program,
+        "workspace root, to which paths are relative",
+        added,
+    )?;
     build(&[program])?;
     run(&Workspace::load()?, program, &["--help".into()])
+}
+
+fn print_help(program: &str, folder: &str, added: &str) -> Result<()> {
+    output::print_line(format_args!(
+        "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
+         {folder}. Arguments after `--` are passed on unread.\n{added}"
+    ))?;
+    Ok(())
 }
 
 /// Whether the arguments before `--` ask for help.

@@ -360,8 +360,9 @@ impl Gpu {
         let compiled = self.nests().kernels.get((form, window), |(form, window)| {
             let schedule = nest::schedule(form, self.room());
             let emitted = nest::emit(form, &schedule, *window);
+            let compiled = Compiled::new(self, form, &schedule, &emitted)?;
             self.nests().n_compiled.fetch_add(1, Ordering::Relaxed);
-            Compiled::new(self, form, &schedule, &emitted)
+            Ok::<_, Error>(compiled)
         });
         Ok((compiled?, numbers))
     }

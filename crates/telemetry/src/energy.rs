@@ -242,15 +242,15 @@ impl Trace {
         })
     }
 
-    /// Gives the cells of power from one time to another that the estimate of [`Self::energy`] rests on, for windows
-    /// within; none if no method reaches over all of it.
-    pub(crate) fn drawn(&self, device: usize, from_s: f64, to_s: f64) -> Option<Cells> {
+    /// Returns the method of the estimate of [`Self::energy`] from one time to another, and its cells of power; none if no
+    /// method covers all of that time.
+    pub(crate) fn drawn(&self, device: usize, from_s: f64, to_s: f64) -> Option<(Method, Cells)> {
         self.devices.get(device)?;
         let metrics = [Metric::Energy].into_iter().chain(Metric::POWERS);
         let told = metrics.filter_map(|metric| self.told(device, metric, (from_s, to_s)));
         let reach = told.filter(|told| told.tells(from_s, to_s));
-        let mut ways = reach.min_by_key(|told| told.method)?.ways;
-        Some(ways.swap_remove(0).0)
+        let mut told = reach.min_by_key(|told| told.method)?;
+        Some((told.method, told.ways.swap_remove(0).0))
     }
 
     /// Gives what one metric tells of power around a window.

@@ -121,7 +121,7 @@ pub trait Executor: Debug + Send + Sync {
         true
     }
 
-    /// Checks that the executor has room for an array of this type and length. The scheduler checks each result of a plan
+    /// Checks that the executor has room for an array of this type and length. The scheduler checks each output of a plan
     /// before it runs the first step, so nothing is computed for an array that no memory can hold.
     ///
     /// # Errors

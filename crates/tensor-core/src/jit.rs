@@ -235,7 +235,10 @@ fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<d
     let mut data = Vec::with_capacity(arguments.len());
     for argument in arguments {
         data.push(match argument.node().op {
-            Op::Const(scalar) => Some(executor.upload(HostData::from_scalar(scalar))?),
+            Op::Const(scalar) => {
+                let uploaded = executor.upload(HostData::from_scalar(scalar));
+                Some(uploaded.map_err(|error| error.at(Location::caller()))?)
+            }
             _ => argument.storage().cloned(),
         });
     }

@@ -68,7 +68,7 @@ impl Numbers {
         bytes
     }
 
-    /// Keeps a constant, and returns a scalar of its type whose bits are the place.
+    /// Stores a constant and returns a scalar of the same type whose bits are the constant's place.
     fn take(&mut self, scalar: Scalar) -> Scalar {
         match scalar {
             Scalar::F32(x) => Scalar::F32(f32::from_bits(self.take_word(x.to_bits()))),
@@ -82,7 +82,7 @@ impl Numbers {
             }
             Scalar::I32(x) => Scalar::I32(self.take_word(x.cast_unsigned()).cast_signed()),
             Scalar::U32(x) => Scalar::U32(self.take_word(x)),
-            // A flag has two values, so two kernels serve them all.
+            // A `bool` has two values, so a literal costs at most two kernels.
             Scalar::Bool(x) => Scalar::Bool(x),
         }
     }

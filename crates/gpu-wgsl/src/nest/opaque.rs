@@ -8,7 +8,8 @@
 //! knows to be 0.
 //! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0; `f64`, which has no bits in
 //! WGSL, is chosen by a condition on that parameter. Two operands that are one value are copied in two ways.
-//! Comparisons see through their operands unless both contain the same number. Folds do, too: their order is the executor's.
+//! Comparisons see through their operands unless both contain the same number. The order of a fold is the executor's, but a
+//! difference that is folded is a copy: a compiler could add its first operand before it subtracts the second.
 //! Cost: one integer operation a copy, which the memory traffic of an elementwise kernel hides; products of matrices,
 //! convolutions and distances have no copies in their loops.
 
@@ -29,7 +30,19 @@ pub(super) enum Copied {
     Apart,
 }
 
-/// How a value writes its operand 0 or 1.
+/// Returns how a fold writes the value that it folds.
+pub(super) fn folded(nest: &LoopNest, operand: ValueId) -> Copied {
+    let is_sum = matches!(
+        nest.values[operand.0],
+        Value::Binary(Binary::Add | Binary::Sub, ..)
+    );
+    match is_sum && is_float(nest, operand) {
+        true => Copied::Once,
+        false => Copied::Not,
+    }
+}
+
+/// Returns how operand 0 or 1 of a value is written.
 pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
     let of_inline = |a: ValueId| match is_inline(nest, a) {
         true => Copied::Once,
@@ -42,7 +55,7 @@ pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
             Copied::Not
         }
         Value::Unary(Unary::Recip, _) => Copied::Once,
-        Value::Unary(Unary::Sqrt, a) => of_inline(a),
+        Value::Unary(Unary::Sqrt | Unary::Neg, a) => of_inline(a),
         Value::Binary(op, a, b) => match (op, operand) {
             (Binary::Sub | Binary::Div, 1) if a == b => Copied::Apart,
             (Binary::Div, 1) => Copied::Once,
@@ -65,8 +78,8 @@ fn is_float(nest: &LoopNest, value: ValueId) -> bool {
     nest.dtypes[value.0].is_float()
 }
 
-/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the value is used. Loads,
-/// parameters, totals and functions on bits are opaque as they are.
+/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the value is used. A total is
+/// computed so, because short loops are unrolled. Loads, parameters and functions on bits are opaque as they are.
 fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
     is_float(nest, value)
         && match nest.values[value.0] {
@@ -87,7 +100,7 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
                 // `extreme` of `f64` is text of operators, too.
                 has_operator || nest.dtypes[value.0] == DType::F64
             }
-            Value::Select(..) | Value::Cast(..) => true,
+            Value::Select(..) | Value::Cast(..) | Value::Reduced(..) => true,
             _ => false,
         }
 }
@@ -139,7 +152,6 @@ mod tests {
             &x + &x,
             (&x - &y).abs().lt(1.0),
             (&x - &y).maximum(0.0),
-            (&x * &y).sum(0) + 2.0,
         ] {
             assert_eq!(n_copies(&program), 0);
         }
@@ -151,6 +163,8 @@ mod tests {
         for (program, n) in [
             (&x - &x, 1),
             ((&x - &y) + &y, 1),
+            ((&x * &y).sum(0) + 2.0, 1),
+            (-(&x - &y), 1),
             ((&x + 1.0) - 1.0, 1),
             (&x * &y + &x * &z, 2),
             (x.sqrt().square(), 2),

@@ -12,7 +12,7 @@ use tensor_core::{DType, Scalar};
 use super::access;
 use super::expression::{self, cast, compare, fold, literal, opaque, type_name};
 use super::numbers;
-use super::opaque::copied;
+use super::opaque::{copied, folded};
 use super::placement::Placement;
 use super::text::Text;
 
@@ -337,6 +337,8 @@ impl<'n> Statements<'n> {
                     }
                     None => {
                         let value = this.local("v", operand.0);
+                        let dtype = this.nest.dtypes[operand.0];
+                        let value = opaque(folded(this.nest, operand), dtype, &value);
                         fold(op, this.nest.dtypes[operand.0], &total, &value)
                     }
                 };

@@ -88,6 +88,13 @@ fn sums_and_products(x: &Tensor, y: &Tensor, z: &Tensor) -> Vec<(&'static str, T
             "compensated sum",
             kahan(&[x, y, z, &(x * 1e-7), &(y * 1e-7)]),
         ),
+        ("sum of differences", (x - y).reshape(&[2048, 2]).sum(1)),
+        ("short sum - term", {
+            let pairs = x.reshape(&[2048, 2]);
+            pairs.sum(1) - pairs.slice(1, 1..2).squeeze(1)
+        }),
+        ("sum of one + y - y", (x.reshape(&[4096, 1]).sum(1) + y) - y),
+        ("-(x - y)", -(x - y)),
         ("x < x + y", (x + y).lt(x).cast(x.dtype().unwrap())),
     ]
 }
@@ -189,6 +196,7 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("deviation of one sample", x.reshape(&[8, 1]).std(1, 1)),
         ("variance of one sample", x.reshape(&[8, 1]).var(1, 1)),
         ("x - x", &x - &x),
+        ("1 / -(x - x)", 1.0 / -(&x - &x)),
         ("x * 0", &x * 0.0),
         ("flag * x", whole.lt(4).cast(dtype) * &x),
         (

@@ -21,6 +21,7 @@ mod verdict;
 use super::cut::{Cut, Estimate, Readings, Step, by_power, by_utilisation, clipped};
 use super::lag;
 use super::periodicity::{Periodicity, periodicity_of};
+use crate::energy::Method;
 use crate::updates::{held_s, quantile, row_interval_s};
 use crate::{Calibration, Error, Fault, Metric, Result, Row, SensorClass, Trace};
 use serde::Serialize;
@@ -383,14 +384,15 @@ impl<'a> View<'a> {
     /// can be, in W: the cells that the energy rests on or, without them, what was read.
     fn power(&self) -> (Vec<Step>, f64, f64) {
         let (from_s, to_s) = self.window_s;
-        if let Some(cells) = self.trace.drawn(self.device, from_s, to_s) {
+        if let Some((method, cells)) = self.trace.drawn(self.device, from_s, to_s) {
             let steps = cells.list.iter().map(|cell| Step {
                 from_s: cell.from_s,
                 to_s: cell.to_s,
                 value: cell.watts,
             });
             let steps: Vec<Step> = steps.collect();
-            let steps = self.counted().unwrap_or(steps);
+            let counted = (method == Method::Counter).then(|| self.counted(cells.ceiling_w));
+            let steps = counted.flatten().unwrap_or(steps);
             let slack_s = 0.5 * COUNTER_UPDATE_S;
             return (clipped(&steps, &self.spans), slack_s, cells.ceiling_w);
         }
@@ -418,9 +420,9 @@ impl<'a> View<'a> {
     }
 
     /// Returns steps of power by differences of the energy counter, each at least as long as the slowest update; none if
-    /// the counter is absent or began anew. Edges lie at reads, so steps are equally long while the counter is; an
+    /// the counter is absent, fell, or rose by more than the device can draw. Edges lie at reads, so steps are equally long while the counter is; an
     /// update that a read missed leaves 0 W, which the cut by power repairs.
-    fn counted(&self) -> Option<Vec<Step>> {
+    fn counted(&self, ceiling_w: f64) -> Option<Vec<Step>> {
         let series = self.trace.series(self.device, Metric::Energy);
         let (mut last, mut steps) = (*series.first()?, vec![]);
         for &(to_s, told_j) in &series[1..] {
@@ -428,10 +430,16 @@ impl<'a> View<'a> {
                 return None;
             }
             if to_s - last.0 >= SAME_UPDATE * COUNTER_UPDATE_S {
+                let value = (told_j - last.1) / (to_s - last.0);
+                // An update more may fall between two reads than their distance holds.
+                if value > 2.0 * ceiling_w {
+                    return None;
+                }
+                let from_s = last.0;
                 steps.push(Step {
-                    from_s: last.0,
+                    from_s,
                     to_s,
-                    value: (told_j - last.1) / (to_s - last.0),
+                    value,
                 });
                 last = (to_s, told_j);
             }

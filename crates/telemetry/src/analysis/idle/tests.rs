@@ -112,6 +112,28 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
     }
 }
 
+#[test]
+fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
+    let truth_j = 15.0 * 0.5 * 60.0;
+    let stuck = |_: usize, _: f64| 77.0;
+    let misread_first = |row: usize, told_j: f64| if row == 0 { 0.0 } else { told_j + 1e6 };
+    for change in [&stuck as &dyn Fn(usize, f64) -> f64, &misread_first] {
+        let mut trace = squares(Board::A100, 4.0, 0.5, 60);
+        for (number, row) in trace.rows.iter_mut().enumerate() {
+            if let Some(told_j) = row.values.get(Metric::Energy) {
+                row.values.set(Metric::Energy, change(number, told_j));
+            }
+        }
+        let found = idle_periods(&trace, 0).unwrap();
+        assert!(found.wasted_j.contains(truth_j), "{found}");
+        assert!(
+            (found.wasted_j.value / truth_j - 1.0).abs() < 0.1,
+            "{found}"
+        );
+        assert_consistent(&found);
+    }
+}
+
 /// A device that computes and waits for random times, at powers that keep their level, after a random start.
 fn random_load(random: &mut Random, board: Board, seconds: f64) -> (Program, Program) {
     // Above the limit of a board, the model lowers its clocks and its power.
