@@ -50,6 +50,7 @@ const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// A number and a bound on its error, as far as the method can tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Estimate {
     /// The number.
     pub value: f64,

@@ -80,6 +80,7 @@ impl TryFrom<Parameters> for Sprt {
 
 /// What a test says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Decision {
     /// One more observation is needed.
     Continue,

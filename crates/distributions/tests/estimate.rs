@@ -326,6 +326,34 @@ proptest! {
     }
 }
 
+#[test]
+fn the_likelihood_of_a_fit_is_the_sum_of_its_densities() {
+    for sample in Sample::all() {
+        let fit = Fit::of(&sample.xs).unwrap();
+        let ln_pdfs = sample.xs.iter().map(|&x| fit.law().ln_pdf(x));
+        let n = fit.statistic().weight();
+        let of_x = sample.xs.iter().map(|x| x.ln().abs()).sum::<f64>() / n;
+        let scale = n * (1.0 + fit.law().shape().ln().abs() + of_x);
+        // Rounded parameters move the densities by `sqrt(λ/μ)` epsilons.
+        let steep = 1.0 + (fit.law().shape() / fit.law().mean()).sqrt() * f64::EPSILON;
+        let bound = Bound::relative(16).scaled_by([scale * steep]);
+        assert_close([fit.ln_likelihood()], [ln_pdfs.sum::<f64>()], bound);
+    }
+    let weighted = [(0.5, 2.0), (1.5, 3.0), (4.0, 1.0)];
+    let repeated = [0.5, 0.5, 1.5, 1.5, 1.5, 4.0];
+    let weighted = SufficientStatistic::of_weighted(&weighted)
+        .unwrap()
+        .fit()
+        .unwrap();
+    let repeated = Fit::of(&repeated).unwrap();
+    let found = [weighted.ln_likelihood(), weighted.aic()];
+    let expected = [
+        repeated.ln_likelihood(),
+        4.0 - 2.0 * repeated.ln_likelihood(),
+    ];
+    assert_close(found, expected, Bound::relative(16));
+}
+
 #[cfg(feature = "serde")]
 #[test]
 fn a_statistic_is_read_back_whole_and_a_made_up_one_refused() {
@@ -346,4 +374,38 @@ fn a_statistic_is_read_back_whole_and_a_made_up_one_refused() {
         let error = read(value).unwrap_err().to_string();
         assert!(error.starts_with("deserialize: 3 observations"), "{error}");
     }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn results_are_read_back_whole() {
+    use distributions::estimate::GoodnessOfFit;
+    use distributions::{Decision, InverseGaussian, distance};
+    fn is_read_back<T>(value: T)
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        let tree = serde_json::to_value(&value).unwrap();
+        assert_eq!(serde_json::from_value::<T>(tree).unwrap(), value);
+    }
+    let xs = [1.0, 2.0, 4.0, 5.0];
+    let fit = Fit::of(&xs).unwrap();
+    is_read_back(fit);
+    is_read_back(fit.shape_interval(0.9).unwrap());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    is_read_back(
+        GoodnessOfFit::Kolmogorov
+            .bootstrap(&xs, 9, &mut rng)
+            .unwrap(),
+    );
+    is_read_back(
+        distance::kolmogorov(&fit.law(), &InverseGaussian::new(1.0, 1.0).unwrap()).unwrap(),
+    );
+    is_read_back([
+        Decision::Continue,
+        Decision::AcceptNull,
+        Decision::AcceptAlternative,
+    ]);
+    let statistic = serde_json::json!({"count": 0});
+    assert!(serde_json::from_value::<Fit>(statistic).is_err());
 }

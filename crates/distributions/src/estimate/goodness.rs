@@ -46,6 +46,7 @@ pub enum GoodnessOfFit {
 
 /// What a test by parametric bootstrap found.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bootstrap {
     /// The statistic of the sample against the law fitted to it.
     pub statistic: f64,

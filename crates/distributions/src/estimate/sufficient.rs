@@ -42,6 +42,8 @@ pub struct SufficientStatistic {
     weight: Sum,
     mean: Sum,
     dispersion: Sum,
+    /// Mean of `ln x`: no estimate needs it, the likelihood does.
+    ln_mean: Sum,
 }
 
 /// What is read before it is checked.
@@ -52,6 +54,7 @@ struct Parts {
     weight: Sum,
     mean: Sum,
     dispersion: Sum,
+    ln_mean: Sum,
 }
 
 #[cfg(feature = "serde")]
@@ -64,6 +67,7 @@ impl TryFrom<Parts> for SufficientStatistic {
             weight: parts.weight,
             mean: parts.mean,
             dispersion: parts.dispersion,
+            ln_mean: parts.ln_mean,
         };
         if statistic == Self::default() {
             Ok(statistic)
@@ -120,6 +124,7 @@ impl SufficientStatistic {
         self.merge(&Self {
             count: 1,
             mean: error::observation(OPERATION, self.count, x)?.into(),
+            ln_mean: x.ln().into(),
             weight: error::weight(OPERATION, self.count, weight)?.into(),
             dispersion: Sum::default(),
         })
@@ -167,6 +172,12 @@ impl SufficientStatistic {
         self.dispersion.value()
     }
 
+    /// Returns the mean of `ln x`, the logarithm of the geometric mean; 0 without observations.
+    #[must_use]
+    pub fn ln_geometric_mean(&self) -> f64 {
+        self.ln_mean.value()
+    }
+
     /// Gives the estimates that follow.
     ///
     /// # Errors
@@ -195,17 +206,19 @@ impl SufficientStatistic {
             weight,
             mean,
             dispersion: self.dispersion.plus_sum(light.dispersion).plus(between),
+            ln_mean: self.ln_mean.plus(share * light.ln_mean.minus(self.ln_mean)),
         }
     }
 
     /// Gives the statistic back if observations can have it, and f64 hold it.
     fn checked(self, operation: &'static str) -> Result<Self, Error> {
         let (weight, mean, dispersion) = (self.weight(), self.mean(), self.dispersion());
-        let mut sums = [self.weight, self.mean, self.dispersion].into_iter();
+        let mut sums = [self.weight, self.mean, self.dispersion, self.ln_mean].into_iter();
         let is_sound = self.count > 0
             && sums.all(Sum::is_sound)
             && error::is_positive(weight)
             && error::is_positive(mean)
+            && self.ln_geometric_mean().is_finite()
             && (0.0..=f64::MAX).contains(&dispersion);
         if is_sound {
             Ok(self)
