@@ -134,6 +134,21 @@ pub enum Error {
         /// The value of all observations.
         value: f64,
     },
+    /// The likelihood of a shift grows without bound towards the smallest observation.
+    #[error(
+        "{operation}: likelihood has no maximum ({n_equal} of {n_observations} observations are at or next to the smallest, \
+         {smallest}; expected fewer than a third)"
+    )]
+    LikelihoodUnbounded {
+        /// The function that was called.
+        operation: &'static str,
+        /// The smallest observation.
+        smallest: f64,
+        /// Number of observations that equal the smallest or nearly do.
+        n_equal: usize,
+        /// Number of observations.
+        n_observations: usize,
+    },
     /// A sufficient statistic is one that no observations have, or outside f64's range.
     #[error(
         "{operation}: {count} observations of total weight {weight}, mean {mean} and dispersion {dispersion} \

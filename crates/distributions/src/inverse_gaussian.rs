@@ -10,6 +10,7 @@ mod transforms;
 
 use crate::error::{self, Error};
 use crate::law::{functions, moments, quantiles, traits};
+use crate::special::wide::Wide;
 use crate::{ReciprocalInverseGaussian, Standardized};
 
 /// Name of the law in errors.
@@ -22,10 +23,34 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 /// `exp(-w²/2) (erfcx(-w/√2) + erfcx(v/√2))/2`, which overflows nowhere. It is the law of the time at which a Brownian
 /// motion with drift first reaches a level ([`crate::FirstPassage`]), and of every sum of such times.
 ///
-/// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales from 1e-140 to 1e140,
+/// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales from 1e-150 to 1e150,
 /// in both tails, down to probabilities whose logarithm is -1e25; the [front page](crate) has the measured errors.
 /// Beyond that plane functions at an `x`, quantiles and draws stay inside their range and are never NaN, but no accuracy
 /// is promised. A single number and a slice give the same bits.
+///
+/// # Parameters of other libraries
+/// | library | parameters | here |
+/// |---|---|---|
+/// | SciPy `invgauss` | `mu`, `scale` | `new(mu * scale, scale)` |
+/// | SciPy `invgauss` with `loc` | `mu`, `loc`, `scale` | [`ShiftedInverseGaussian::new`](crate::ShiftedInverseGaussian::new)`(loc, mu * scale, scale)` |
+/// | NumPy `wald` | `mean`, `scale` | `new(mean, scale)` |
+/// | R statmod `dinvgauss` | `mean`, `shape` | `new(mean, shape)` |
+/// | R statmod, generalized linear models | `mean`, `dispersion` | [`Self::from_mean_dispersion`]`(mean, dispersion)` |
+/// | Boost `inverse_gaussian_distribution` | `mean`, `scale` | `new(mean, scale)` |
+/// | Matlab `InverseGaussianDistribution` | `mu`, `lambda` | `new(mu, lambda)` |
+/// | Distributions.jl `InverseGaussian` | `μ`, `λ` | `new(μ, λ)` |
+/// | moments of a sample | mean, variance | [`Self::from_mean_variance`]`(mean, variance)` |
+///
+/// ```
+/// use distributions::InverseGaussian;
+///
+/// // scipy.stats.invgauss(mu=0.5, scale=3): `mu` is μ/λ, not the mean.
+/// let (mu, scale) = (0.5_f64, 3.0);
+/// let law = InverseGaussian::new(mu * scale, scale)?;
+/// assert_eq!(law.mean(), 1.5);
+/// assert!((law.variance() - mu.powi(3) * scale * scale).abs() < 1e-15);
+/// # Ok::<(), distributions::Error>(())
+/// ```
 ///
 /// # Examples
 /// ```
@@ -88,6 +113,50 @@ impl InverseGaussian {
             mean: error::mean(NAME, mean)?,
             shape: error::shape(NAME, shape)?,
         })
+    }
+
+    /// Creates the distribution of a mean `μ` and a dispersion `φ = 1/λ`, the parameters of statmod and of generalized linear
+    /// models.
+    ///
+    /// # Errors
+    /// - [`Error::MeanInvalid`]: the mean is zero, negative, infinite or NaN.
+    /// - [`Error::ParameterInvalid`]: the dispersion is zero, negative, infinite or NaN.
+    /// - [`Error::ShapeInvalid`]: the shape is outside f64's range.
+    ///
+    /// # Examples
+    /// ```
+    /// use distributions::InverseGaussian;
+    ///
+    /// let law = InverseGaussian::from_mean_dispersion(2.0, 0.25)?;
+    /// assert_eq!(law, InverseGaussian::new(2.0, 4.0)?);
+    /// # Ok::<(), distributions::Error>(())
+    /// ```
+    pub fn from_mean_dispersion(mean: f64, dispersion: f64) -> Result<Self, Error> {
+        let mean = error::mean(NAME, mean)?;
+        Self::new(mean, 1.0 / error::positive(NAME, "dispersion", dispersion)?)
+    }
+
+    /// Creates the distribution of a mean `μ` and a variance, with shape `μ³/variance`, rounded three times.
+    ///
+    /// # Errors
+    /// - [`Error::MeanInvalid`]: the mean is zero, negative, infinite or NaN.
+    /// - [`Error::ParameterInvalid`]: the variance is zero, negative, infinite or NaN.
+    /// - [`Error::ShapeInvalid`]: the shape is outside f64's range.
+    ///
+    /// # Examples
+    /// ```
+    /// use distributions::InverseGaussian;
+    ///
+    /// let law = InverseGaussian::from_mean_variance(2.0, 16.0)?;
+    /// assert_eq!(law, InverseGaussian::new(2.0, 0.5)?);
+    /// assert_eq!(law.variance(), 16.0);
+    /// # Ok::<(), distributions::Error>(())
+    /// ```
+    pub fn from_mean_variance(mean: f64, variance: f64) -> Result<Self, Error> {
+        let wide = Wide::new(error::mean(NAME, mean)?);
+        let variance = Wide::new(error::positive(NAME, "variance", variance)?);
+        // The cube may leave f64's range where the shape does not.
+        Self::new(mean, wide.times(wide).times(wide).over(variance).value())
     }
 
     /// Gives the law of parameters that were not checked, where only a start is asked.
