@@ -1,10 +1,10 @@
-//! Every function of the inverse Gaussian against its golden values; the measured errors stand in the documentation.
+//! Every function of the inverse Gaussian against its golden values; the documentation contains the measured errors.
 
 mod support;
 
 use distributions::InverseGaussian;
 use support::gate::{golden, worst};
-use support::{Row, rows};
+use support::{Row, rows, wide_rows};
 
 /// A function of a golden point, and how its error is measured.
 struct Case {
@@ -56,10 +56,12 @@ const fn case(
 
 #[test]
 fn every_function_meets_its_gate_and_the_table_says_how() {
-    let points = rows(|kind| kind == "eval");
+    let points = all_rows("eval");
     let mut table = String::from(
-        "\n# Accuracy\nLargest relative errors on the golden points, measured by `tests/reference.rs`, which writes this table:\n\n\
-         | function | points | largest relative error |\n|---|---|---|\n",
+        "\n# Accuracy\nLargest relative errors at the golden points, measured by `tests/reference.rs`, which writes this table. The points cover\n\
+         means and shapes from 1e-150 to 1e150 with `μ/λ` from 1e-14 to 1e8, and logarithms of probabilities to -1e25. They include\n\
+         the points with the largest errors among 90 000 random ones.\n\n\
+         | function | points | largest relative error | in epsilons |\n|---|---|---|---|\n",
     );
     for case in CASES {
         let worst = worst(points.iter().map(|row| {
@@ -78,18 +80,27 @@ fn every_function_meets_its_gate_and_the_table_says_how() {
             "qloglower" => "inverse_ln_cdf",
             _ => "inverse_ln_sf",
         };
-        let rows = rows(|found| found == kind);
+        let rows = all_rows(kind);
         let worst = worst(rows.iter().map(|row| (row.text("id"), quantile(row))));
         table += &format!("| `{name}` | {} |\n", worst.cells(name));
     }
     table.push_str(
-        "\nThat of `ln_pdf` is relative to the larger of 1 and its size, that of the derivative by the shape to its two terms; that of a\n\
-         quantile is divided by 1 plus its condition.\n",
+        "\nThe error of `ln_pdf` is relative to the larger of 1 and its size, the error of the derivative by the shape to its two\n\
+         terms. The error of a quantile is divided by 1 plus its condition, the derivative of `ln x` with respect to the logarithm of\n\
+         the input. Between neighbouring numbers `cdf` and `sf` may change in the wrong direction, by the sum of the\n\
+         errors at most.\n",
     );
     golden("src/accuracy.md", &table);
 }
 
-/// Gives what a quantile is, what it must be, and the size of its allowance.
+/// Returns the rows of a kind in both files.
+fn all_rows(kind: &str) -> Vec<Row> {
+    let mut all = rows(|found| found == kind);
+    all.extend(wide_rows(|found| found == kind));
+    all
+}
+
+/// Returns a quantile, its golden value, and the scale of its allowance.
 fn quantile(row: &Row) -> [f64; 3] {
     let (law, p, x) = (row.law(), row.number("p"), row.number("x"));
     let is_log = row.text("kind").starts_with("qlog");
@@ -100,9 +111,20 @@ fn quantile(row: &Row) -> [f64; 3] {
         (true, false) => law.inverse_ln_cdf(p),
         (true, true) => law.inverse_ln_sf(p),
     };
-    // By how much the logarithm of x changes with that of the input.
+    [actual, x, x * (1.0 + condition(row))]
+}
+
+/// Returns the derivative of `ln x` with respect to the logarithm of the input, in size.
+fn condition(row: &Row) -> f64 {
+    if let Some(condition) = row.optional("condition") {
+        return condition;
+    }
+    let is_upper = row.text("kind").ends_with("upper");
     let ln_p = row.number(if is_upper { "logsf" } else { "logcdf" });
-    let by_ln_p = (ln_p - row.number("logpdf")).exp() / x;
-    let condition = if is_log { by_ln_p * p.abs() } else { by_ln_p };
-    [actual, x, x * (1.0 + condition)]
+    let by_ln_p = (ln_p - row.number("logpdf")).exp() / row.number("x");
+    if row.text("kind").starts_with("qlog") {
+        by_ln_p * row.number("p").abs()
+    } else {
+        by_ln_p
+    }
 }

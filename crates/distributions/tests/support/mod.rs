@@ -18,6 +18,13 @@ impl Row {
         self.fields[column].parse().expect("columns hold numbers")
     }
 
+    /// Returns a number of the row, if its file has the column.
+    pub(crate) fn optional(&self, column: &str) -> Option<f64> {
+        self.fields
+            .contains_key(column)
+            .then(|| self.number(column))
+    }
+
     pub(crate) fn text(&self, column: &str) -> &str {
         &self.fields[column]
     }
@@ -41,6 +48,44 @@ pub(crate) fn rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
         Row { fields }
     };
     rows.into_iter().map(with_more).collect()
+}
+
+/// Names of `wide.csv` and the names that `ig-reference.csv` has for them.
+const RENAMED: [(&str, &str); 9] = [
+    ("first", "mu"),
+    ("second", "lambda"),
+    ("ln_pdf", "logpdf"),
+    ("ln_cdf", "logcdf"),
+    ("ln_sf", "logsf"),
+    ("inverse_cdf", "qlower"),
+    ("inverse_sf", "qupper"),
+    ("inverse_ln_cdf", "qloglower"),
+    ("inverse_ln_sf", "qlogupper"),
+];
+
+/// Returns the inverse Gaussian rows of `wide.csv` whose kind passes.
+pub(crate) fn wide_rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
+    let renamed = |name: &str| {
+        let pair = RENAMED.iter().find(|(wide, _)| *wide == name);
+        pair.map_or(name, |(_, reference)| *reference).to_owned()
+    };
+    let mut rows = table("wide.csv");
+    rows.retain(|row| row["law"] == "gaussian" && is_wanted(&renamed(&row["kind"])));
+    assert!(!rows.is_empty());
+    let row = |fields: HashMap<String, String>| {
+        let named = fields.into_iter().map(|(name, field)| {
+            let field = match name.as_str() {
+                "kind" => renamed(&field),
+                "id" => format!("{field} of wide.csv"),
+                _ => field,
+            };
+            (renamed(&name), field)
+        });
+        Row {
+            fields: named.collect(),
+        }
+    };
+    rows.into_iter().map(row).collect()
 }
 
 /// Reads a file of `testdata`.
