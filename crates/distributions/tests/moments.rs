@@ -220,3 +220,36 @@ fn traits_say_what_methods_say() {
     assert_eq!(law.cumulant(1), 2.0);
     assert_eq!(law.excess_kurtosis(), 15.0 * 2.0 / 3.0);
 }
+
+#[test]
+fn central_moments_of_huge_orders_outside_the_range_take_no_steps() {
+    // Each of them took minutes or more by the recursion.
+    for (shape, order, expected) in [
+        (1e15, 200_000, 0.0),
+        (1e6, 200_001, 0.0),
+        (1e6, u32::MAX, f64::INFINITY),
+        (1e6, u32::MAX - 1, f64::INFINITY),
+        (1e15, u32::MAX, 0.0),
+    ] {
+        let law = InverseGaussian::new(1.0, shape).unwrap();
+        assert_eq!(
+            law.central_moment(order),
+            expected,
+            "order {order} of shape {shape:e}"
+        );
+    }
+    // Next to the bounds the recursion decides.
+    let law = InverseGaussian::new(1.0, 100.0).unwrap();
+    let ln_moments: Vec<f64> = (500..540).map(|n| law.central_moment(n).log2()).collect();
+    assert!(ln_moments.iter().all(|ln| !ln.is_nan()));
+    let first_infinite = ln_moments
+        .iter()
+        .position(|ln| *ln == f64::INFINITY)
+        .unwrap();
+    assert!(
+        ln_moments[first_infinite..]
+            .iter()
+            .all(|ln| *ln == f64::INFINITY)
+    );
+    assert!(ln_moments[first_infinite - 1] > 1000.0);
+}
