@@ -9,7 +9,7 @@ relative change of p itself, where p is a logarithm); for the shifted distributi
 `(1 + condition of x - s) (x - s)/|x|`. `by_mean` and `by_shape` are the derivatives of a quantile.
 
 Most rows are random; the rows with an id that begins with "found" are at the points of `wide-found.csv`, where the error of a
-function was largest among 90 000 random points of this script and of narrower regions: 1e-4 <= mean/shape <= 1e5 with signed
+function was largest among 78 000 random points of this script and of narrower regions: 1e-4 <= mean/shape <= 1e5 with signed
 roots from -4 to 4, the vicinity of the median at mean/shape from 3e3 to 1e8, and the vicinity of the mean; or where `ln_sf` of a
 first passage time is next to 0.
 
