@@ -250,7 +250,6 @@ impl<W> Writer<W> {
 
     /// Holds back all text until the returned [`Release`] is used: a file keeps its content for so long, and for ever if
     /// the release is dropped. Memory grows with the rows meanwhile.
-    #[must_use]
     pub fn held_back(mut self) -> (Self, Release) {
         let holds = Arc::new(AtomicBool::new(true));
         self.holds = Some(Arc::clone(&holds));

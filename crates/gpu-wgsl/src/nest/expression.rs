@@ -67,7 +67,7 @@ pub(super) fn literal(scalar: Scalar) -> String {
         Scalar::F32(x) => float(x),
         Scalar::F16(x) => float(x.to_f32()),
         // Neutral elements are 0, 1 and infinities, which `f32` has.
-        Scalar::F64(x) => format!("f64({})", float(x as f32)),
+        Scalar::F64(_) => format!("f64({})", literal(scalar.cast(DType::F32))),
         Scalar::I32(i32::MIN) => "bitcast<i32>(0x80000000u)".to_owned(),
         Scalar::I32(x) => format!("{x}i"),
         Scalar::U32(x) => format!("{x}u"),

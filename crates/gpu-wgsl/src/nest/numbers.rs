@@ -128,7 +128,7 @@ pub(super) fn constant(scalar: Scalar) -> String {
         Scalar::F32(place) => format!("bitcast<f32>({})", word(place.to_bits())),
         Scalar::F16(place) => format!("bitcast<f32>({})", word(place.to_bits().into())),
         Scalar::F64(place) => {
-            let place = place.to_bits() as usize;
+            let place = usize::try_from(place.to_bits()).unwrap_or(usize::MAX);
             format!("params.wides[{}][{}]", place / WIDES, place % WIDES)
         }
         Scalar::I32(place) => format!("bitcast<i32>({})", word(place.cast_unsigned())),

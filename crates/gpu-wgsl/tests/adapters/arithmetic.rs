@@ -3,6 +3,8 @@
 //! Method: sums, differences and products are rounded once on every device, so a device must return the host's bits. Quotients
 //! and roots are exact only where the test's inputs make them so; elsewhere their class (NaN, infinite, finite) is compared.
 
+#![expect(clippy::eq_op, reason = "operands that repeat are the subject")]
+
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Feature, Gpu};
 use tensor_core::rng::Philox;
@@ -43,7 +45,8 @@ impl Bits for f64 {
 }
 
 fn bits<T: Bits>(program: &Tensor, executor: &dyn Executor) -> Vec<u64> {
-    let elements = program.eval::<T>(executor).unwrap();
+    let elements = program.eval::<T>(executor);
+    let elements = elements.unwrap_or_else(|error| panic!("{error}"));
     elements.iter().map(|element| element.bits()).collect()
 }
 
@@ -63,8 +66,14 @@ fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(&str, Tensor)]) {
     assert!(failures.is_empty(), "{}: {failures:#?}", T::DTYPE);
 }
 
+/// A tensor computed by the host.
+fn on_host(tensor: &Tensor) -> Tensor {
+    let computed = tensor.realize(&Host::new());
+    computed.unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Programs of sums, differences and products.
-fn sums_and_products(x: &Tensor, y: &Tensor, z: &Tensor) -> Vec<(&'static str, Tensor)> {
+fn sums_and_products(dtype: DType, [x, y, z]: &[Tensor; 3]) -> Vec<(&'static str, Tensor)> {
     vec![
         ("(x + c) + d", (x + 0.1) + 0.2),
         ("(x - c) - d", (x - 0.1) - 0.2),
@@ -80,7 +89,7 @@ fn sums_and_products(x: &Tensor, y: &Tensor, z: &Tensor) -> Vec<(&'static str, T
         ("x * big * small", x * 1e30 * 1e-30),
         ("round to whole numbers", (x + 12_582_912.0) - 12_582_912.0),
         ("error of a sum", two_sum(x, y)),
-        ("error of a product", product_error(x, y)),
+        ("error of a product", product_error(dtype, x, y)),
         ("(x * y - z * y) + x", (x * y - z * y) + x),
         ("(x * y + z) + x * z", (x * y + z) + x * z),
         ("x * y + z", x * y + z),
@@ -95,7 +104,7 @@ fn sums_and_products(x: &Tensor, y: &Tensor, z: &Tensor) -> Vec<(&'static str, T
         }),
         ("sum of one + y - y", (x.reshape(&[4096, 1]).sum(1) + y) - y),
         ("-(x - y)", -(x - y)),
-        ("x < x + y", (x + y).lt(x).cast(x.dtype().unwrap())),
+        ("x < x + y", (x + y).lt(x).cast(dtype)),
     ]
 }
 
@@ -107,8 +116,8 @@ fn two_sum(a: &Tensor, b: &Tensor) -> Tensor {
 }
 
 /// The high half of a number by Veltkamp's splitting.
-fn high_half(x: &Tensor) -> Tensor {
-    let splitter = match x.dtype().unwrap() {
+fn high_half(dtype: DType, x: &Tensor) -> Tensor {
+    let splitter = match dtype {
         DType::F64 => 134_217_729.0,
         _ => 4097.0,
     };
@@ -117,8 +126,8 @@ fn high_half(x: &Tensor) -> Tensor {
 }
 
 /// The rounding error of `a * b` by Dekker's algorithm.
-fn product_error(a: &Tensor, b: &Tensor) -> Tensor {
-    let (a_high, b_high) = (high_half(a), high_half(b));
+fn product_error(dtype: DType, a: &Tensor, b: &Tensor) -> Tensor {
+    let (a_high, b_high) = (high_half(dtype, a), high_half(dtype, b));
     let (a_low, b_low) = (a - &a_high, b - &b_high);
     let product = a * b;
     ((&a_high * &b_high - product) + &a_high * &b_low + &a_low * &b_high) + &a_low * &b_low
@@ -139,19 +148,14 @@ fn kahan(terms: &[&Tensor]) -> Tensor {
 #[test]
 fn sums_and_products_have_the_bits_of_the_host() {
     for gpu in every_adapter() {
-        let [x, y, z] = [0, 1, 2].map(normal);
-        assert_same_bits::<f32>(&gpu, &sums_and_products(&x, &y, &z));
+        let inputs = [0, 1, 2].map(normal);
+        assert_same_bits::<f32>(gpu, &sums_and_products(DType::F32, &inputs));
         if let Err(missing) = gpu.require("f64", &[Feature::F64]) {
             gpu_wgsl::check::skip(&missing.to_string());
             continue;
         }
-        let wide = [x, y, z].map(|x| {
-            (x.cast(DType::F64) * std::f64::consts::PI)
-                .realize(&Host::new())
-                .unwrap()
-        });
-        let [x, y, z] = wide;
-        assert_same_bits::<f64>(&gpu, &sums_and_products(&x, &y, &z));
+        let wide = inputs.map(|x| on_host(&(x.cast(DType::F64) * std::f64::consts::PI)));
+        assert_same_bits::<f64>(gpu, &sums_and_products(DType::F64, &wide));
     }
 }
 
@@ -167,15 +171,9 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
         -2.0,
         4.0,
     ];
-    let x = Tensor::from_vec(&[8], values.to_vec())
-        .cast(dtype)
-        .realize(&Host::new())
-        .unwrap();
+    let x = on_host(&Tensor::from_vec(&[8], values.to_vec()).cast(dtype));
     // Data, so that no compiler knows the ones.
-    let ones = Tensor::from_vec(&[8], vec![1.0_f32; 8])
-        .cast(dtype)
-        .realize(&Host::new())
-        .unwrap();
+    let ones = on_host(&Tensor::from_vec(&[8], vec![1.0_f64; 8]).cast(dtype));
     let whole = Tensor::arange(8);
     let nothing = (&whole - &whole).cast(dtype);
     vec![
@@ -218,9 +216,9 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
 #[test]
 fn divisions_by_zero_and_extremes_are_those_of_the_host() {
     for gpu in every_adapter() {
-        assert_same_bits::<f32>(&gpu, &extremes(DType::F32));
+        assert_same_bits::<f32>(gpu, &extremes(DType::F32));
         if gpu.require("f64", &[Feature::F64]).is_ok() {
-            assert_same_bits::<f64>(&gpu, &extremes(DType::F64));
+            assert_same_bits::<f64>(gpu, &extremes(DType::F64));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Numbers that change from step to step: one kernel serves them all.
 
+use std::ops::Range;
+
 use gpu_wgsl::check::{compare_steps, every_adapter};
 use gpu_wgsl::{Gpu, Select};
 use tensor_core::compare::{Bound, assert_close};
@@ -12,18 +14,24 @@ fn normal(shape: &[usize], stream: u64) -> Tensor {
     Tensor::from_vec(shape, data)
 }
 
+/// So many positions from `start` on.
+fn range(start: u8, len: usize) -> Range<usize> {
+    usize::from(start)..usize::from(start) + len
+}
+
 /// A device of its own on each adapter, so that other tests do not compile for it.
 fn opened() -> Vec<Gpu> {
     let adapters = every_adapter().iter().map(|gpu| gpu.adapter().index);
     adapters
-        .map(|index| Gpu::open(Select::Index(index)).unwrap())
+        .map(|index| Gpu::open(Select::Index(index)))
+        .map(|opened| opened.unwrap_or_else(|error| panic!("{error}")))
         .collect()
 }
 
 /// Checks a program for each of some numbers, after the first two of which nothing may be compiled: an offset of 0 has a
 /// kernel of its own.
-fn assert_compiled_once(gpu: &Gpu, name: &str, program: impl Fn(usize) -> Tensor) {
-    let check = |number: usize| {
+fn assert_compiled_once(gpu: &Gpu, name: &str, program: impl Fn(u8) -> Tensor) {
+    let check = |number: u8| {
         if let Err(error) = compare_steps(gpu, &[&program(number)]) {
             panic!("{name} with number {number}: {error}");
         }
@@ -41,41 +49,42 @@ fn constants_offsets_and_streams_need_no_new_kernel() {
         let (x, m) = (normal(&[16, 16], 0), normal(&[16, 16], 1));
         let whole = Tensor::arange(256).reshape(&[16, 16]);
         assert_compiled_once(gpu, "learning rate", |n| {
-            &x - x.matmul(&m).tanh() * (1e-3 / (1.0 + n as f64))
+            &x - x.matmul(&m).tanh() * (1e-3 / (1.0 + f64::from(n)))
         });
         assert_compiled_once(gpu, "integers", |n| {
-            (&whole * (n as i32 + 2) + n as i32 + 2).floor_div(3 + n as i32)
+            (&whole * (i32::from(n) + 2) + i32::from(n) + 2).floor_div(3 + i32::from(n))
         });
         assert_compiled_once(gpu, "special numbers", |n| {
-            x.maximum([0.0_f32, -0.0, f32::INFINITY, f32::MIN_POSITIVE, 1e-45, -1.0][n])
+            x.maximum(
+                [0.0_f32, -0.0, f32::INFINITY, f32::MIN_POSITIVE, 1e-45, -1.0][usize::from(n)],
+            )
         });
-        assert_compiled_once(gpu, "start of a slice", |n| {
-            x.slice(0, n as isize..n as isize + 4)
+        assert_compiled_once(gpu, "start of a slice", |n| x.slice(0, range(n, 4)));
+        assert_compiled_once(gpu, "padding", |n| {
+            x.pad(0, n.into(), (8 - n).into(), 0.5) * 2.0
         });
-        assert_compiled_once(gpu, "padding", |n| x.pad(0, n, 8 - n, 0.5) * 2.0);
         assert_compiled_once(gpu, "gradient of a slice", |n| {
-            let loss = x.slice(1, n as isize..n as isize + 5).square().sum(..);
+            let loss = x.slice(1, range(n, 5)).square().sum(..);
             grad(&loss, &[&x]).unwrap().remove(0)
         });
         assert_compiled_once(gpu, "positions", |n| {
-            Tensor::arange(40).slice(0, n as isize..n as isize + 9) * 3
+            Tensor::arange(40).slice(0, range(n, 9)) * 3
         });
         assert_compiled_once(gpu, "row of a gather", |n| {
-            x.slice(0, n as isize..n as isize + 4)
-                .gather(&(Tensor::arange(8) % 4), 0)
+            x.slice(0, range(n, 4)).gather(&(Tensor::arange(8) % 4), 0)
         });
         assert_compiled_once(gpu, "seed and stream", |n| {
             Tensor::rand(
-                Philox::new(7 + n as u64).stream(n as u64 + (1 << 40)),
+                Philox::new(7 + u64::from(n)).stream(u64::from(n) + (1 << 40)),
                 &[77],
             )
         });
         assert_compiled_once(gpu, "normal numbers", |n| {
-            Tensor::randn(Philox::new(7).stream(n as u64), &[77])
+            Tensor::randn(Philox::new(7).stream(n.into()), &[77])
         });
         if gpu.adapter().features.contains(&gpu_wgsl::Feature::F64) {
             assert_compiled_once(gpu, "f64", |n| {
-                x.cast(DType::F64) * (0.1 + n as f64) + 1e-300
+                x.cast(DType::F64) * (0.1 + f64::from(n)) + 1e-300
             });
         }
     }
