@@ -226,7 +226,8 @@ impl Gpu {
     /// Returns how many kernels of tensor programs were compiled since the device was opened.
     ///
     /// Compiling takes a driver 1 to 1000 ms a kernel. Steps of programs share a kernel if they differ in nothing but
-    /// numbers: constants, starts of slices, numbers of random streams. A count that grows at every step of a loop
+    /// numbers: constants, starts of slices, numbers of random streams. (Equal constants of a step are one number, so a
+    /// constant that comes to equal another one takes one kernel more.) A count that grows at every step of a loop
     /// therefore means that shapes or operations change.
     ///
     /// # Examples

@@ -33,7 +33,7 @@ pub struct Ledger {
     regions: Vec<Kept>,
     /// From this time on, rows are whole.
     whole_from: Duration,
-    /// The read interval that was requested.
+    /// The read interval that was requested; zero before rows were thinned.
     interval: Duration,
 }
 
@@ -45,13 +45,6 @@ struct Kept {
 }
 
 impl Ledger {
-    pub(crate) fn new(interval: Duration) -> Self {
-        Self {
-            interval,
-            ..Self::default()
-        }
-    }
-
     /// Returns whether all rows are in memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -119,6 +112,10 @@ impl Trace {
     /// Sums up the energies of the past, for which `open` holds the starts of open regions, and returns the time before
     /// which rows may be thinned; none if hardly any time passed.
     pub(crate) fn sum_up(&mut self, open: &[Duration], capacity: usize) -> Option<Duration> {
+        // Before the first thinning, the trace's interval is the requested one.
+        if self.ledger.interval.is_zero() {
+            self.ledger.interval = self.interval;
+        }
         let first = self
             .rows
             .partition_point(|row| row.time < self.ledger.whole_from);

@@ -244,7 +244,7 @@ impl Sampler {
             source: self.source.name().to_owned(),
             began_unix_ns: u64::try_from(nanoseconds).unwrap_or(u64::MAX),
             interval: self.interval,
-            ledger: Ledger::new(self.interval),
+            ledger: Ledger::default(),
             devices: selected.iter().map(|&i| devices[i].clone()).collect(),
             ..Trace::default()
         };

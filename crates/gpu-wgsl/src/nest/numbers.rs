@@ -3,6 +3,8 @@
 //! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of one run. A learning rate, the
 //! start of a slice or a random stream may therefore change at every step without a new kernel, and no compiler can fold a
 //! constant into the operations around it.
+//! Limits: equal constants of a nest are one value, so a number that comes to equal another one of the nest needs a kernel of
+//! its own, once.
 //! Method: a form is a nest in which each number is replaced by the place of its parameter: a constant by a scalar of its type
 //! with the place as bits, an offset that is not 0 by the place plus 1. Offset 0 stays 0, because most offsets are 0 and
 //! stay so. Nests that differ in nothing but these numbers have equal forms. Sizes, strides and extents stay literals,

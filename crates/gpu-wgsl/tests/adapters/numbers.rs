@@ -51,8 +51,10 @@ fn constants_offsets_and_streams_need_no_new_kernel() {
         assert_compiled_once(gpu, "learning rate", |n| {
             &x - x.matmul(&m).tanh() * (1e-3 / (1.0 + f64::from(n)))
         });
+        // Constants that differ: equal ones are one parameter.
         assert_compiled_once(gpu, "integers", |n| {
-            (&whole * (i32::from(n) + 2) + i32::from(n) + 2).floor_div(3 + i32::from(n))
+            let n = i32::from(n);
+            (&whole * (n + 2) + (n + 20)).floor_div(n + 40)
         });
         assert_compiled_once(gpu, "special numbers", |n| {
             x.maximum(
@@ -80,7 +82,7 @@ fn constants_offsets_and_streams_need_no_new_kernel() {
             )
         });
         assert_compiled_once(gpu, "normal numbers", |n| {
-            Tensor::randn(Philox::new(7).stream(n.into()), &[77])
+            Tensor::randn(Philox::new(7).stream(u64::from(n) + 100), &[77])
         });
         if gpu.adapter().features.contains(&gpu_wgsl::Feature::F64) {
             assert_compiled_once(gpu, "f64", |n| {

@@ -93,7 +93,10 @@ fn the_number_of_slices_is_bounded() {
         energies: vec![recorded(usize::MAX, 3).energy(0, Duration::ZERO..Duration::from_secs(2))],
     };
     let one = kept(0);
-    let mut ledger = Ledger::new(INTERVAL);
+    let mut ledger = Ledger {
+        interval: INTERVAL,
+        ..Ledger::default()
+    };
     ledger.slices = (0..MAX_SLICES as u64 + 1)
         .map(|second| Kept {
             window: Duration::from_secs(second)..Duration::from_secs(second + 1),
