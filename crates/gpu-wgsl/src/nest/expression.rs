@@ -37,6 +37,17 @@ fn opaque_apart_f64(x: f64) -> f64 {
 }
 ";
 
+/// An `f64` rounded to a whole number, ties to the even one: adding 2^52 leaves no fraction. Mesa's own rounding of `f64` is
+/// wrong at ties.
+const WIDE_ROUND: &str = "
+fn wide_round(x: f64) -> f64 {
+    let magnitude = abs(x);
+    let whole = opaque_f64(magnitude + 4503599627370496.0lf) - 4503599627370496.0lf;
+    let signed = select(whole, -whole, x < 0.0lf);
+    return select(x, signed, magnitude > 0.0lf && magnitude < 4503599627370496.0lf);
+}
+";
+
 /// A float, or a copy of it.
 pub(super) fn opaque(copied: Copied, dtype: DType, x: &str) -> String {
     match copied {
@@ -77,6 +88,7 @@ pub(super) fn literal(scalar: Scalar) -> String {
 
 pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
     match op {
+        Unary::Round if dtype == DType::F64 => format!("wide_round({x})"),
         Unary::Neg => format!("-{x}"),
         Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Sqrt => {
             format!("{}({x})", op.name())
@@ -205,12 +217,13 @@ pub(super) fn parts(text: &str) -> String {
         ("half_", shaders::source::HALF),
         ("philox_", shaders::source::PHILOX),
         ("grid_", shaders::source::GRID),
+        ("wide_round(", WIDE_ROUND),
         ("opaque_f32(", OPAQUE_F32),
         ("opaque_f64(", OPAQUE_F64),
         ("opaque_apart_f32(", OPAQUE_APART_F32),
         ("opaque_apart_f64(", OPAQUE_APART_F64),
     ] {
-        if text.contains(prefix) {
+        if text.contains(prefix) || parts.contains(prefix) {
             let _ = write!(parts, "\n{part}");
         }
     }

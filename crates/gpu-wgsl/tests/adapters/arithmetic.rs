@@ -193,6 +193,14 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("max(x / 0, y)", (&x / 0.0).maximum(&ones)),
         ("deviation of one sample", x.reshape(&[8, 1]).std(1, 1)),
         ("variance of one sample", x.reshape(&[8, 1]).var(1, 1)),
+        ("rounded to an integer", {
+            let halves = (Tensor::arange(13).cast(dtype) - 6.0) * 0.5;
+            halves.round().cast(DType::I32).cast(dtype)
+        }),
+        (
+            "rounded",
+            ((Tensor::arange(31).cast(dtype) - 15.0) * 0.25).round(),
+        ),
         ("x - x", &x - &x),
         ("1 / -(x - x)", 1.0 / -(&x - &x)),
         ("x * 0", &x * 0.0),
