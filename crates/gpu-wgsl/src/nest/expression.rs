@@ -37,14 +37,28 @@ fn opaque_apart_f64(x: f64) -> f64 {
 }
 ";
 
-/// An `f64` rounded to a whole number, ties to the even one: adding 2^52 leaves no fraction. Mesa's own rounding of `f64` is
-/// wrong at ties.
+/// An `f64` rounded to a whole number, by adding 2^52, which leaves no fraction. Mesa's own functions of `f64` are wrong at ties
+/// and beyond 2^32.
 const WIDE_ROUND: &str = "
 fn wide_round(x: f64) -> f64 {
     let magnitude = abs(x);
     let whole = opaque_f64(magnitude + 4503599627370496.0lf) - 4503599627370496.0lf;
     let signed = select(whole, -whole, x < 0.0lf);
     return select(x, signed, magnitude > 0.0lf && magnitude < 4503599627370496.0lf);
+}
+fn wide_trunc(x: f64) -> f64 {
+    let magnitude = abs(x);
+    let near = wide_round(magnitude);
+    let whole = select(near, near - 1.0lf, near > magnitude);
+    return select(x, select(whole, -whole, x < 0.0lf), magnitude > 0.0lf);
+}
+fn wide_floor(x: f64) -> f64 {
+    let whole = wide_trunc(x);
+    return select(whole, whole - 1.0lf, whole > x);
+}
+fn wide_ceil(x: f64) -> f64 {
+    let whole = wide_trunc(x);
+    return select(whole, whole + 1.0lf, whole < x);
 }
 ";
 
@@ -88,7 +102,9 @@ pub(super) fn literal(scalar: Scalar) -> String {
 
 pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
     match op {
-        Unary::Round if dtype == DType::F64 => format!("wide_round({x})"),
+        Unary::Round | Unary::Trunc | Unary::Floor | Unary::Ceil if dtype == DType::F64 => {
+            format!("wide_{}({x})", op.name())
+        }
         Unary::Neg => format!("-{x}"),
         Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Sqrt => {
             format!("{}({x})", op.name())
@@ -217,7 +233,7 @@ pub(super) fn parts(text: &str) -> String {
         ("half_", shaders::source::HALF),
         ("philox_", shaders::source::PHILOX),
         ("grid_", shaders::source::GRID),
-        ("wide_round(", WIDE_ROUND),
+        ("wide_", WIDE_ROUND),
         ("opaque_f32(", OPAQUE_F32),
         ("opaque_f64(", OPAQUE_F64),
         ("opaque_apart_f32(", OPAQUE_APART_F32),

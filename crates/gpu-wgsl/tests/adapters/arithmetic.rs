@@ -201,6 +201,10 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
             "rounded",
             ((Tensor::arange(31).cast(dtype) - 15.0) * 0.25).round(),
         ),
+        ("whole parts of large numbers", {
+            let large = (Tensor::arange(31).cast(dtype) - 15.0) * 987_654_321_012.3;
+            large.trunc() + large.floor() * 3.0 - large.ceil()
+        }),
         ("x - x", &x - &x),
         ("1 / -(x - x)", 1.0 / -(&x - &x)),
         ("x * 0", &x * 0.0),
