@@ -86,7 +86,7 @@ impl Number for Rational {
     }
 }
 
-/// Gives the f64 nearest to a fraction; infinite if it is too large, NaN if its denominator is 0.
+/// Returns the f64 nearest to a fraction; infinite if it is too large, NaN if its denominator is 0.
 pub(crate) fn nearest(fraction: &Rational) -> f64 {
     if fraction.denom().is_zero() {
         return f64::NAN;

@@ -505,7 +505,7 @@ impl Interval {
         Self { low_j, high_j }
     }
 
-    /// Gives its length, in J.
+    /// Returns the width, in J.
     #[must_use]
     pub fn width_j(&self) -> f64 {
         self.high_j - self.low_j

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Error, Tensor, einsum, grad, loss};
 
-/// Asks for the gradient of a sum.
+/// Computes the gradient of a sum.
 fn gradient(y: &Tensor, x: &Tensor) -> Result<Vec<Tensor>, Error> {
     grad(&y.sum(..), &[x])
 }

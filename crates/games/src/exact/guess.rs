@@ -29,7 +29,7 @@ pub(super) fn preference(program: &Program, work: &Work<'_>) -> Vec<usize> {
     by_merit(program, &merits)
 }
 
-/// Gives all columns of a program, those of the largest merit first.
+/// Returns all columns of a program, those of the largest merit first.
 pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
     // Among those that can't be missing, and among equals, short columns come before long ones, which fill in more.
     let rank = |column: usize| {

@@ -80,7 +80,7 @@ pub(super) fn solve(
     }
 }
 
-/// What the digits so far leave of the right-hand side, divided by the power of the prime.
+/// The remainder of the right-hand side after the digits so far, divided by the power of the prime.
 enum Left {
     Short(Vec<i128>),
     Long(Vec<BigInt>),

@@ -246,7 +246,7 @@ impl Program {
         Ok(prices - self.share(column) * &y.denominator)
     }
 
-    /// Gives the reduced costs of all columns.
+    /// Returns the reduced costs of all columns.
     pub(super) fn reduced_costs(
         &self,
         y: &Fractions,

@@ -28,9 +28,9 @@ const MAX_CHANCE_MOVES: u128 = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeSolution {
-    /// What the first player gains and the second loses, or leaves of the sum.
+    /// The payoff of the first player; the second receives the rest of the constant sum.
     pub value: Rational,
-    /// What both players get together at every end: 0 in a zero-sum game.
+    /// The sum of both players' payoffs at every end: 0 in a zero-sum game.
     pub sum: Rational,
     /// Either player's strategy.
     pub strategies: Vec<Vec<Rational>>,

@@ -38,7 +38,7 @@ pub struct Arena {
     sequences: Sequences,
     sides: [Side; 2],
     ranges: [f64; 2],
-    /// What each player's payoffs exceed the centred ones by.
+    /// The constant subtracted from each player's payoffs.
     constants: [f64; 2],
     roundings: [Roundings; 2],
 }

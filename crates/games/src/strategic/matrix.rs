@@ -24,7 +24,7 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     gains: Table,
-    /// What both players get together.
+    /// The sum of both players' payoffs.
     sum: Rational,
     labels: Labels,
 }

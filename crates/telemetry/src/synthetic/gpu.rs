@@ -120,7 +120,7 @@ pub struct Counter {
     pub start_j: f64,
     /// What it counts over what is true.
     pub gain: f64,
-    /// What it counts beside that, in W.
+    /// Constant offset that the counter adds, in W.
     pub offset_w: f64,
 }
 

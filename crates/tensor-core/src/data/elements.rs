@@ -71,7 +71,7 @@ impl FileElement for bool {
     }
 }
 
-/// What a header says of an array.
+/// The type, shape and order of an array according to its header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
     pub(super) format: &'static str,
