@@ -98,14 +98,20 @@ pub enum Value {
         /// The size of the axis.
         extent: usize,
     },
-    /// Word `at` (`u32`) of a stream of [`Philox`](crate::rng::Philox).
+    /// Word `stride * at + first` (`u32`, modulo 2^32) of a stream of
+    /// [`Philox`](crate::rng::Philox).
     Random {
         /// The key, from the seed.
         key: [u32; 2],
-        /// The number of the stream as two `u32` values, low word first: the upper half of the counter.
+        /// The number of the stream as two `u32` values, low word first: the upper half of the
+        /// counter.
         stream: [ValueId; 2],
-        /// The number of the word.
+        /// The position whose words are drawn.
         at: ValueId,
+        /// The number of words per position.
+        stride: u32,
+        /// The number of this word among those of its position.
+        first: u32,
     },
     /// An operation on one value.
     Unary(Unary, ValueId),
@@ -218,8 +224,8 @@ impl Value {
         [a, b, c].into_iter().flatten()
     }
 
-    /// Replaces the values it is computed from.
-    pub(crate) fn map_operands(&mut self, f: impl Fn(ValueId) -> ValueId) {
+    /// Replaces each operand by another value.
+    pub fn map_operands(&mut self, f: impl Fn(ValueId) -> ValueId) {
         match self {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {}
             Self::Gather { at: a, .. }
@@ -580,8 +586,13 @@ impl fmt::Display for Value {
             Self::Random {
                 stream: [low, high],
                 at,
+                stride,
+                first,
                 ..
-            } => write!(f, "random({at}, {low}, {high})"),
+            } => match (stride, first) {
+                (1, 0) => write!(f, "random({at}, {low}, {high})"),
+                _ => write!(f, "random({stride} * {at} + {first}, {low}, {high})"),
+            },
             Self::Unary(op, a) => write!(f, "{}({a})", op.name()),
             Self::Binary(op, a, b) => write!(f, "{}({a}, {b})", op.name()),
             Self::Compare(op, a, b) => write!(f, "{}({a}, {b})", op.name()),

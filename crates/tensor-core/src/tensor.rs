@@ -107,9 +107,13 @@ pub(crate) enum Op {
     Const(Scalar),
     /// The positions of one axis, as `u32`.
     Index,
-    /// Words of random streams of one key: the first input holds the position of each word, the others the low and
-    /// the high word of the stream's number.
-    Random { key: [u32; 2] },
+    /// Words `stride * at + first` of random streams of one key: the first input holds `at`, the
+    /// others the low and the high word of the stream's number.
+    Random {
+        key: [u32; 2],
+        stride: u32,
+        first: u32,
+    },
     /// Element by element.
     Unary(Unary),
     /// Element by element, of two inputs of one shape.
@@ -174,7 +178,14 @@ impl PartialEq for Op {
             | (Self::Cast, Self::Cast)
             | (Self::Reshape, Self::Reshape)
             | (Self::Surrogate, Self::Surrogate) => true,
-            (Self::Random { key: a }, Self::Random { key: b }) => a == b,
+            (
+                Self::Random { key, stride, first },
+                Self::Random {
+                    key: other_key,
+                    stride: other_stride,
+                    first: other_first,
+                },
+            ) => (key, stride, first) == (other_key, other_stride, other_first),
             (Self::Unary(a), Self::Unary(b)) => a == b,
             (Self::Binary(a), Self::Binary(b)) => a == b,
             (Self::Compare(a), Self::Compare(b)) => a == b,
@@ -215,7 +226,7 @@ impl Hash for Op {
             Self::Error(error) => Arc::as_ptr(error).hash(state),
             Self::Data(storage) => Arc::as_ptr(storage).cast::<()>().hash(state),
             Self::Const(scalar) => scalar.hash(state),
-            Self::Random { key } => key.hash(state),
+            Self::Random { key, stride, first } => (key, stride, first).hash(state),
             Self::Unary(op) => op.hash(state),
             Self::Binary(op) => op.hash(state),
             Self::Compare(op) => op.hash(state),
@@ -327,7 +338,8 @@ impl Tensor {
 /// The elements shown of a tensor.
 const SHOWN: usize = 8;
 
-/// The operation, type and shape; of elements in host memory the first ones, in row-major order. Nothing is computed.
+/// The operation, type and shape; of elements in host memory the first ones, in row-major order.
+/// Nothing is computed.
 impl std::fmt::Debug for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0.op {

@@ -1,14 +1,17 @@
 //! The numbers of a nest that its kernel takes as parameters.
 //!
-//! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of one run. A learning rate, the
-//! start of a slice or a random stream may therefore change at every step without a new kernel, and no compiler can fold a
-//! constant into the operations around it.
-//! Limits: equal constants of a nest are one value, so a number that comes to equal another one of the nest needs a kernel of
-//! its own, once.
-//! Method: a form is a nest in which each number is replaced by the place of its parameter: a constant by a scalar of its type
-//! with the place as bits, an offset that is not 0 by the place plus 1. Offset 0 stays 0, because most offsets are 0 and
-//! stay so. Nests that differ in nothing but these numbers have equal forms. Sizes, strides and extents stay literals,
-//! because compilers turn divisions by them into products.
+//! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of
+//! one run. A learning rate, the start of a slice or a random stream may therefore change at every
+//! step without a new kernel, and no compiler can fold a constant into the operations around it.
+//! Limits: equal constants of a nest are one value, and so are equal keys, so a number that comes
+//! to equal another one of the nest needs a kernel of its own, once.
+//! Method: a form is a nest in which each number is replaced by the place of its parameter: a
+//! constant by a scalar of its type with the place as bits, an offset that is not 0 by the place
+//! plus 1. Offset 0 stays 0, because most offsets are 0 and stay so. Nests that differ in nothing
+//! but these numbers have equal forms. Sizes, strides and extents stay literals, because compilers
+//! turn divisions by them into products.
+
+use std::collections::{BTreeSet, HashMap};
 
 use half::f16;
 use tensor_core::Scalar;
@@ -38,13 +41,15 @@ pub(super) struct Counts {
 pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
     let mut form = nest.clone();
     let mut numbers = Numbers::default();
+    // Equal keys are one parameter, so that a compiler sees that two words come from one block of a
+    // stream.
+    let mut keys: HashMap<[u32; 2], [u32; 2]> = HashMap::new();
     for value in &mut form.values {
         match value {
             Value::Const(scalar) => *scalar = numbers.take(*scalar),
             Value::Random { key, .. } => {
-                for word in key {
-                    *word = numbers.take_word(*word);
-                }
+                let places = keys.entry(*key);
+                *key = *places.or_insert_with_key(|key| key.map(|word| numbers.take_word(word)));
             }
             _ => {}
         }
@@ -100,12 +105,13 @@ impl Counts {
     /// The parameters of a form.
     pub(super) fn of(form: &LoopNest) -> Self {
         let mut counts = Self::default();
+        let mut keys = BTreeSet::new();
         for value in &form.values {
             match value {
                 Value::Const(Scalar::Bool(_)) => {}
                 Value::Const(Scalar::F64(_)) => counts.wides += 1,
                 Value::Const(_) => counts.words += 1,
-                Value::Random { key, .. } => counts.words += key.len(),
+                Value::Random { key, .. } if keys.insert(*key) => counts.words += key.len(),
                 _ => {}
             }
             counts.words += value.maps().filter(|map| map.offset != 0).count();

@@ -105,55 +105,17 @@ impl Draft {
         map: &dyn Fn(&IndexMap) -> IndexMap,
         more: &[Guard],
     ) -> ValueId {
+        let mut value = nest.values[id].clone();
         // Operands come before their uses.
-        let of = |value: &ValueId| places[value.0].unwrap_or(ValueId(0));
-        let guarded = |guards: &[Guard], more: &[Guard]| -> Vec<Guard> {
-            let own = guards.iter().map(|guard| Guard {
-                map: map(&guard.map),
-                extent: guard.extent,
-            });
-            own.chain(more.iter().cloned()).collect()
-        };
-        let value = match &nest.values[id] {
-            Value::Const(scalar) => Value::Const(*scalar),
-            Value::Index(index) => Value::Index(map(index)),
-            Value::Inside(guards) => Value::Inside(guarded(guards, &[])),
-            Value::Load {
-                input,
-                map: own,
-                guards,
-            } => Value::Load {
-                input: self.input(*input),
-                map: map(own),
-                guards: guarded(guards, more),
-            },
-            Value::Gather {
-                input,
-                map: own,
-                guards,
-                at,
-                stride,
-                extent,
-            } => Value::Gather {
-                input: self.input(*input),
-                map: map(own),
-                guards: guarded(guards, more),
-                at: of(at),
-                stride: *stride,
-                extent: *extent,
-            },
-            Value::Random { key, stream, at } => Value::Random {
-                key: *key,
-                stream: *stream,
-                at: of(at),
-            },
-            Value::Unary(op, a) => Value::Unary(*op, of(a)),
-            Value::Binary(op, a, b) => Value::Binary(*op, of(a), of(b)),
-            Value::Compare(op, a, b) => Value::Compare(*op, of(a), of(b)),
-            Value::Select(condition, a, b) => Value::Select(of(condition), of(a), of(b)),
-            Value::Cast(to, a) => Value::Cast(*to, of(a)),
-            Value::Reduced(op, a) => Value::Reduced(*op, of(a)),
-        };
+        value.map_operands(|operand| places[operand.0].unwrap_or(ValueId(0)));
+        for own in value.maps_mut() {
+            *own = map(own);
+        }
+        if let Value::Load { input, guards, .. } | Value::Gather { input, guards, .. } = &mut value
+        {
+            *input = self.input(*input);
+            guards.extend_from_slice(more);
+        }
         self.push(value, nest.dtypes[id])
     }
 }
@@ -306,6 +268,7 @@ fn neutral(op: Reduce, dtype: DType) -> Scalar {
 mod tests {
     use tensor_core::exec::{Executor, Storage};
     use tensor_core::plan::{BufferId, Plan, Step};
+    use tensor_core::rng::Philox;
     use tensor_core::{Axes, HostData, Reference, Tensor};
 
     use super::*;
@@ -335,6 +298,10 @@ mod tests {
         let x = (Tensor::arange(5 * 23).reshape(&[5, 23]) % 7 - 3).cast(DType::F32);
         let table = Tensor::arange(23) * 3;
         let rows = Tensor::arange(5 * 23).reshape(&[5, 23]) % 23;
+        let random = |stream| {
+            let words = Tensor::rand(Philox::new(5).stream(stream), &[5, 23]);
+            (words * 1000.0).cast(DType::I32)
+        };
         let programs = [
             x.sum(1) * 2.0 + x.slice(1, 0..1).squeeze(1),
             x.max(..) - x.min(..) * x.lt(0.0).count(..).cast(DType::F32),
@@ -345,6 +312,7 @@ mod tests {
             table.gather(&rows, 0).sum(1),
             x.pad(1, 2, 3, 1.0).window(1, 4, 1).sum(Axes::from([1, 2])),
             Tensor::arange(23).sum(0),
+            random(4).max(..) * 3 + random((1 << 40) + 9).min(..),
         ];
         let mut n_cut = 0;
         for program in &programs {

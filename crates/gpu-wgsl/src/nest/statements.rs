@@ -234,8 +234,14 @@ impl<'n> Statements<'n> {
                 let position = format!("{position} + {index} * {step}");
                 self.read(id, *input, &position, guards)
             }
-            Value::Random { key, stream, at } => format!(
-                "philox_word(vec2<u32>({}, {}), vec2<u32>({}, {}), {})",
+            Value::Random {
+                key,
+                stream,
+                at,
+                stride,
+                first,
+            } => format!(
+                "philox_word(vec2<u32>({}, {}), vec2<u32>({}, {}), {} * {stride}u + {first}u)",
                 numbers::word(key[0]),
                 numbers::word(key[1]),
                 of(&stream[0]),

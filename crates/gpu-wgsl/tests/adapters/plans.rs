@@ -165,6 +165,16 @@ fn blocks_give_what_the_oracle_gives() {
 }
 
 #[test]
+fn long_sums_of_random_numbers_draw_from_their_own_streams() {
+    for gpu in every_adapter() {
+        let seed = Philox::new(3);
+        let drawn = |stream: u64| Tensor::rand(seed.stream(stream), &[1 << 19]);
+        let ratio = 3.0 * drawn(5).sum(0) / (7.0 + drawn((1 << 40) + 9).square().sum(0));
+        check(gpu, "ratio of sums", &[&ratio]);
+    }
+}
+
+#[test]
 fn f64_is_f64() {
     for gpu in every_adapter() {
         if let Err(missing) = gpu.require("f64", &[Feature::F64]) {

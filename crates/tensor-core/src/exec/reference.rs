@@ -269,12 +269,22 @@ impl<'n> Point<'n> {
                     dtype,
                 )
             }
-            Value::Random { key, stream, at } => {
+            Value::Random {
+                key,
+                stream,
+                at,
+                stride,
+                first,
+            } => {
                 let word = |value: ValueId| match of(value) {
                     Scalar::U32(word) => word,
                     other => unreachable!("a random word of a {}", other.dtype()),
                 };
-                Scalar::U32(random_word(*key, stream.map(word), word(*at)))
+                Scalar::U32(random_word(
+                    *key,
+                    stream.map(word),
+                    word(*at).wrapping_mul(*stride).wrapping_add(*first),
+                ))
             }
             Value::Unary(op, a) => op.eval(of(*a)),
             Value::Binary(op, a, b) => op.eval(of(*a), of(*b)),

@@ -130,9 +130,15 @@ impl<'g> Draft<'g> {
                 };
                 arena.intern(Value::Index(map), DType::U32)
             }),
-            Op::Random { key } => self.combined(node, inputs, |arena, ids| {
-                let (key, at, stream) = (*key, ids[0], [ids[1], ids[2]]);
-                arena.intern(Value::Random { key, stream, at }, DType::U32)
+            Op::Random { key, stride, first } => self.combined(node, inputs, |arena, ids| {
+                let word = Value::Random {
+                    key: *key,
+                    stream: [ids[1], ids[2]],
+                    at: ids[0],
+                    stride: *stride,
+                    first: *first,
+                };
+                arena.intern(word, DType::U32)
             }),
             Op::Unary(op) => self.combined(node, inputs, |arena, ids| arena.unary(*op, ids[0])),
             Op::Binary(op) => self.combined(node, inputs, |arena, ids| {

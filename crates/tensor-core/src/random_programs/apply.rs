@@ -114,7 +114,8 @@ fn random(
     stream: Stream,
     pick: &dyn Fn(&Pick) -> Tensor,
 ) -> Option<Tensor> {
-    let seed = Philox::new(2);
+    // A key for each shape: a kernel must take it from its program.
+    let seed = Philox::new(shape.iter().sum::<usize>() as u64);
     Some(match stream {
         Stream::Fixed(number) if normal => Tensor::randn(seed.stream(number), shape),
         Stream::Fixed(number) => Tensor::rand(seed.stream(number), shape),

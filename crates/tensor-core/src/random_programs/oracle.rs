@@ -76,9 +76,10 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
             .take(node.shape[0])
             .map(|at| exact(Scalar::U32(at)))
             .collect(),
-        Op::Random { key } => {
-            each(&|at| random(*key, [0, 1, 2].map(|input| from_input(input, at))))
-        }
+        Op::Random { key, stride, first } => each(&|at| {
+            let place = (*stride, *first);
+            random(*key, place, [0, 1, 2].map(|input| from_input(input, at)))
+        }),
         Op::Unary(op) => each(&|at| {
             let x = from_input(0, at);
             let value = op.eval(x.value);
@@ -130,11 +131,12 @@ fn with_error(value: Scalar, error: f64) -> Approximate {
 }
 
 /// A random word, given its position and the two words of its stream's number.
-fn random(key: [u32; 2], operands: [Approximate; 3]) -> Approximate {
-    let [word, low, high] = operands.map(|operand| match operand.value {
+fn random(key: [u32; 2], (stride, first): (u32, u32), operands: [Approximate; 3]) -> Approximate {
+    let [at, low, high] = operands.map(|operand| match operand.value {
         Scalar::U32(word) => word,
         other => panic!("a random word of a {}", other.dtype()),
     });
+    let word = at.wrapping_mul(stride).wrapping_add(first);
     let block = philox4x32_10([word / 4, 0, low, high], key);
     let error = operands.iter().map(|operand| operand.error).sum();
     with_error(Scalar::U32(block[word as usize % 4]), error)

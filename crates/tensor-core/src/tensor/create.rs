@@ -35,8 +35,8 @@ impl Tensor {
 
     /// Takes the elements of an array of `shape` in row-major order.
     ///
-    /// The error node of [`Error::LengthMismatch`] or [`Error::TooLarge`] if they do not fit, and of
-    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+    /// The error node of [`Error::LengthMismatch`] or [`Error::TooLarge`] if they do not fit, and
+    /// of [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     ///
     /// # Examples
     /// ```
@@ -157,9 +157,10 @@ impl Tensor {
     /// Uniform random `f32`s in [0, 1) of the stream whose number a tensor holds: the elements of
     /// [`rand(seed.stream(n), shape)`](Self::rand), where `n` is the element of `stream`.
     ///
-    /// The stream may be an argument of a function that [`jit`](crate::jit) compiles, so that dropout or noise differs in
-    /// every call without a new plan. `stream` is a `u32` tensor of one element; the stream of `seed` itself is not used.
-    /// The error node of [`Error::DTypeUnsupported`] or [`Error::NotAScalar`] for another type or shape, of
+    /// The stream may be an argument of a function that [`jit`](crate::jit) compiles, so that
+    /// dropout or noise differs in every call without a new plan. `stream` is a `u32` tensor of one
+    /// element; the stream of `seed` itself is not used. The error node of
+    /// [`Error::DTypeUnsupported`] or [`Error::NotAScalar`] for another type or shape, of
     /// [`Error::TooLarge`] for more than 2^32 elements.
     ///
     /// # Examples
@@ -198,7 +199,8 @@ impl Tensor {
     }
 
     /// Standard normal random `f32`s of the stream whose number a tensor holds: the elements of
-    /// [`randn(seed.stream(n), shape)`](Self::randn), where `n` is the element of `stream`, a `u32` tensor of one element.
+    /// [`randn(seed.stream(n), shape)`](Self::randn), where `n` is the element of `stream`, a `u32`
+    /// tensor of one element.
     ///
     /// Errors and use in compiled functions as in [`rand_in_stream`](Self::rand_in_stream).
     #[track_caller]
@@ -251,11 +253,14 @@ fn words(
     first: u32,
 ) -> Result<Tensor> {
     let len = element_count(op, shape)?;
-    let index = Tensor::index(op, len, (1 << 32) / stride as usize);
-    let at = index * stride + first;
+    let at = Tensor::index(op, len, (1 << 32) / stride as usize);
     let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
     Ok(Tensor::new(
-        Op::Random { key: seed.key() },
+        Op::Random {
+            key: seed.key(),
+            stride,
+            first,
+        },
         vec![at, low, high],
         vec![len],
         DType::U32,

@@ -406,9 +406,20 @@ impl<'n> Compiler<'n> {
                 };
                 (code, of(*at), vec![*at])
             }
-            Value::Random { key, stream, at } => {
+            Value::Random {
+                key,
+                stream,
+                at,
+                stride,
+                first,
+            } => {
                 let operands = vec![*at, stream[0], stream[1]];
-                (Code::Random { key: *key }, DType::U32, operands)
+                let code = Code::Random {
+                    key: *key,
+                    stride: *stride,
+                    first: *first,
+                };
+                (code, DType::U32, operands)
             }
             Value::Unary(Unary::IsNan, a) => (Code::IsNan, of(*a), vec![*a]),
             Value::Unary(Unary::Abs, a) if self.merged[a.0] => {

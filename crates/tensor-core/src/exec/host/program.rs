@@ -44,9 +44,12 @@ pub(super) enum Code {
     Index(usize),
     /// Whether the guards of an access hold.
     Inside(usize),
-    /// Words of random streams: the operands are a word's position and the two words of its stream's number.
+    /// Words `stride * at + first` of random streams: the operands are `at` and the two words of
+    /// the stream's number.
     Random {
         key: [u32; 2],
+        stride: u32,
+        first: u32,
     },
     /// Folds the first operand into the destination.
     Accumulate(Reduce),

@@ -134,16 +134,19 @@ impl Machine<'_> {
             Code::AccumulateCompare(op, comparison) => with_lane!(dtype, T => {
                 accumulate_compare(*op, *comparison, destination, self.view::<T>(a), self.view::<T>(b), self.len);
             }),
-            Code::Random { key } => {
+            Code::Random { key, stride, first } => {
+                let drawn = |stream: [u32; 2], at: u32| {
+                    random_word(*key, stream, at.wrapping_mul(*stride).wrapping_add(*first))
+                };
                 let words = &mut destination.lanes_mut::<u32>()[..len];
                 let [at, low, high] = [0, 1, 2].map(|n| self.operand::<u32>(instruction, n));
                 match (at, low, high) {
                     // One stream, as nearly always: the compiler keeps its number out of the loop.
                     (View::Lanes(at), View::Uniform(low), View::Uniform(high)) => {
-                        map(words, at, |at| random_word(*key, [low, high], at));
+                        map(words, at, |at| drawn([low, high], at));
                     }
                     _ => words.iter_mut().enumerate().for_each(|(lane, word)| {
-                        *word = random_word(*key, [low.at(lane), high.at(lane)], at.at(lane));
+                        *word = drawn([low.at(lane), high.at(lane)], at.at(lane));
                     }),
                 }
             }
