@@ -122,7 +122,7 @@ impl Executor for Gpu {
         // What WGSL grants a quotient is 2.5 units, and a square root is one over the inverse root, which is granted 2 more.
         Accuracy {
             quotient_ulps: 5.0,
-            keeps_extremes: false,
+            keeps_subnormals: false,
         }
     }
 
@@ -225,10 +225,11 @@ impl Gpu {
 
     /// Returns how many kernels of tensor programs were compiled since the device was opened.
     ///
-    /// Compiling takes a driver 1 to 1000 ms a kernel. Steps of programs share a kernel if they differ in nothing but
-    /// numbers: constants, starts of slices, numbers of random streams. (Equal constants of a step are one number, so a
-    /// constant that comes to equal another one takes one kernel more.) A count that grows at every step of a loop
-    /// therefore means that shapes or operations change.
+    /// Compiling takes a driver 1 to 1000 ms a kernel. Steps of programs share a kernel if they
+    /// differ in nothing but numbers: constants, starts of slices, numbers of random streams.
+    /// (Equal constants of a step are one number, so a constant that comes to equal another one
+    /// takes one kernel more.) A count that grows at every step of a loop therefore means that
+    /// shapes or operations change.
     ///
     /// # Examples
     /// ```

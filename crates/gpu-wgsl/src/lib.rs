@@ -4,16 +4,18 @@
 //! public is plain data of our own, so a new major of wgpu changes one folder.
 //! Method: dispatches are recorded and leave in one submission when a result is read ([`Gpu::flush`]); buffers come
 //! from a pool by size class; every size is checked against the adapter's limits before anything is allocated.
-//! Arithmetic: sums, differences and products of tensor programs are rounded once, in the order in which the program states
-//! them, with NaN, infinities and subnormal numbers as IEEE 754 defines them, because kernels hide from a driver's compiler
-//! what WGSL lets the compiler simplify. Two-sum, Kahan's and Dekker's algorithms therefore hold. Not promised, because WGSL
-//! does not: quotients, square roots and elementary functions have errors of a few units in the last place
-//! ([`Executor::accuracy`](tensor_core::Executor::accuracy)); the terms of a reduction or a matrix product are added with
-//! fused multiply-adds and in an order that depends on the device; a driver may flush subnormal numbers to zero and may
-//! handle NaN in comparisons, minima and maxima otherwise than IEEE 754. The tests of this crate compare bits on every
-//! adapter, NaN and infinities included.
-//! Numbers: constants, starts of slices and numbers of random streams are parameters of a kernel, so a step whose
-//! learning rate changes compiles nothing ([`Gpu::compiled_kernels`]).
+//! Arithmetic: sums, differences and products of tensor programs are rounded once, in the order in
+//! which the program states them, with NaN and infinities as IEEE 754 defines them, because kernels
+//! hide from a driver's compiler the operations that WGSL lets the compiler simplify. Two-sum,
+//! Kahan's and Dekker's algorithms therefore hold. WGSL itself does not require NaN and infinities;
+//! the tests of this crate and `TENSOR_VERIFY=1` compare both on the adapter at hand. (Tested so
+//! far: Mesa's llvmpipe.) Not promised: quotients, square roots and elementary functions have
+//! errors of a few units in the last place
+//! ([`Executor::accuracy`](tensor_core::Executor::accuracy)); the terms of a reduction or a matrix
+//! product are added with fused multiply-adds and in an order that depends on the device; a driver
+//! may flush subnormal numbers to zero.
+//! Numbers: constants, starts of slices and numbers of random streams are parameters of a kernel,
+//! so a step whose learning rate changes compiles nothing ([`Gpu::compiled_kernels`]).
 //! Limits: counts are 32-bit in kernels; what [`Gpu::dispatch`] gives a kernel is bound whole, so it may not
 //! exceed the adapter's binding limit; programs of tensors run on longer arrays part by part
 //! where loops can be cut so, and else on the host ([`Gpu::refusals`]).

@@ -4,22 +4,23 @@ use super::analysis::{self, Approximate, FoldError, certain_if, spacing};
 use crate::dtype::Scalar;
 use crate::op::{Binary, Compare, Unary};
 
-/// How near to the truth an executor's floats are. Integers, comparisons of exact numbers, sums, differences and products are as
-/// [`crate::op`] says on every executor.
+/// The accuracy of an executor's floats. On every executor integers, comparisons of exact numbers,
+/// sums, differences, products, NaN and infinities are as defined in [`crate::op`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
-    /// By how many units in the last place a quotient, a reciprocal or a square root may be off.
+    /// The largest error of a quotient, a reciprocal or a square root, in units in the last place.
     pub quotient_ulps: f64,
-    /// Whether operations on NaN, infinities and numbers below the smallest normal one give what they should, and results that
-    /// should be such are. Else nothing is said of any of them.
-    pub keeps_extremes: bool,
+    /// Whether operations take and return subnormal `f32` and `f64` numbers. If `false`, a device
+    /// may flush subnormal numbers to zero, and results that are subnormal or computed from
+    /// subnormal operands are not compared.
+    pub keeps_subnormals: bool,
 }
 
 impl Accuracy {
-    /// That of IEEE 754, as CPUs have it.
+    /// The accuracy of IEEE 754, which CPUs have.
     pub const IEEE: Self = Self {
         quotient_ulps: 1.0,
-        keeps_extremes: true,
+        keeps_subnormals: true,
     };
 
     pub(crate) fn unary(self, op: Unary, x: Approximate, result: Scalar) -> f64 {
@@ -54,7 +55,7 @@ impl Accuracy {
     /// The error of a fold.
     pub(crate) fn folded(self, fold: &FoldError, result: Scalar) -> f64 {
         let error = fold.finish(result);
-        let is_open = !self.keeps_extremes && (fold.has_extreme() || is_extreme(result));
+        let is_open = !self.keeps_subnormals && (fold.has_subnormal() || is_subnormal(result));
         error.max(certain_if(!is_open))
     }
 
@@ -68,17 +69,18 @@ impl Accuracy {
     }
 
     fn allowed(self, operands: &[Approximate], result: Scalar, error: f64) -> f64 {
-        let has_extreme = || operands.iter().any(|x| is_extreme(x.value)) || is_extreme(result);
-        error.max(certain_if(self.keeps_extremes || !has_extreme()))
+        let has_subnormal =
+            || operands.iter().any(|x| is_subnormal(x.value)) || is_subnormal(result);
+        error.max(certain_if(self.keeps_subnormals || !has_subnormal()))
     }
 }
 
-/// Whether a float is NaN, infinite, or too small to be normal.
-pub(super) fn is_extreme(x: Scalar) -> bool {
+/// Whether a float is subnormal in the type in which devices compute with it, which is `f32` for
+/// halves.
+pub(super) fn is_subnormal(x: Scalar) -> bool {
     match x {
-        Scalar::F32(x) => !(x.is_normal() || x == 0.0),
-        Scalar::F64(x) => !(x.is_normal() || x == 0.0),
-        Scalar::F16(x) => !x.is_finite(),
-        Scalar::I32(_) | Scalar::U32(_) | Scalar::Bool(_) => false,
+        Scalar::F32(x) => x.is_subnormal(),
+        Scalar::F64(x) => x.is_subnormal(),
+        Scalar::F16(_) | Scalar::I32(_) | Scalar::U32(_) | Scalar::Bool(_) => false,
     }
 }

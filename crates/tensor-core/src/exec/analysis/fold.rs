@@ -5,7 +5,7 @@ use super::{
     twice_overflows,
 };
 use crate::dtype::{DType, Scalar};
-use crate::exec::accuracy::is_extreme;
+use crate::exec::accuracy::is_subnormal;
 use crate::op::Reduce;
 
 /// The error of a reduction, gathered element by element.
@@ -32,7 +32,7 @@ pub(crate) struct FoldError {
     /// Whether some element is NaN for certain; whether one is above or below all numbers.
     has_nan: bool,
     /// Whether some element is one that not every executor keeps.
-    has_extreme: bool,
+    has_subnormal: bool,
     has_above: bool,
     has_below: bool,
     /// Whether one of them is a product that overflowed.
@@ -60,7 +60,7 @@ impl FoldError {
             most: 1.0,
             least: 1.0,
             has_nan: false,
-            has_extreme: false,
+            has_subnormal: false,
             has_above: false,
             has_below: false,
             has_overflowed: false,
@@ -72,7 +72,7 @@ impl FoldError {
     pub(crate) fn push(&mut self, x: Approximate) {
         let (x, number) = (x.signed(), x.float());
         self.n += 1.0;
-        self.has_extreme |= is_extreme(x.value);
+        self.has_subnormal |= is_subnormal(x.value);
         if x.is_surely_special() {
             self.has_nan |= number.is_nan();
             self.has_above |= number == f64::INFINITY;
@@ -118,8 +118,8 @@ impl FoldError {
     }
 
     /// Whether some element is one that not every executor keeps.
-    pub(crate) fn has_extreme(&self) -> bool {
-        self.has_extreme
+    pub(crate) fn has_subnormal(&self) -> bool {
+        self.has_subnormal
     }
 
     /// `result` is what the reduction gave.
