@@ -121,8 +121,9 @@ pub trait Executor: Debug + Send + Sync {
         true
     }
 
-    /// Checks that the executor has room for an array of this type and length. The scheduler checks each output of a plan
-    /// before it runs the first step, so nothing is computed for an array that no memory can hold.
+    /// Checks that the executor has room for an array of this type and length. The scheduler checks
+    /// every array that a plan writes before it runs the first step, so nothing is computed if the
+    /// device can't hold one of them.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) with the limit of the device.

@@ -165,16 +165,20 @@ fn a_buffer_beyond_the_binding_limit_is_too_large_for_a_kernel() {
 }
 
 #[test]
-fn a_result_beyond_every_buffer_is_too_large_before_any_step_runs() {
+fn an_array_beyond_every_buffer_is_too_large_before_any_step_runs() {
     for shared in every_adapter() {
         let gpu = Gpu::open(Select::Index(shared.adapter().index)).unwrap();
-        // More than 2^31 elements: kernels do not count so many, and the host would compute them for minutes.
+        // More than 2^31 elements: kernels do not count so many, and the host would compute them
+        // for minutes.
         let bytes = gpu.adapter().limits.max_buffer_size.max(1 << 33);
         let len = usize::try_from(bytes / 4).unwrap() + 1;
+        let rows = Tensor::full(&[len.isqrt() + 1, 2], 1.0_f32);
         for program in [
             Tensor::full(&[len], 1.0_f32),
             Tensor::full(&[len], 1.0_f32) * 2.0,
             Tensor::scalar(true).broadcast_to(&[64 * len]),
+            // The product of the matrices is an intermediate array; the result is a number.
+            rows.matmul(&rows.t()).max(..),
         ] {
             let error = program.realize(&gpu).unwrap_err();
             let tensor_core::Error::Device { source, .. } = error.root() else {

@@ -120,16 +120,14 @@ async fn walk(
     if executors.is_empty() {
         return Err(Error::NoExecutor);
     }
-    for output in &plan.outputs {
-        let buffer = &plan.buffers[output.0];
-        let room = executors[0].check_room(buffer.dtype, buffer.len());
-        let writer = || plan.steps.iter().find(|step| step.output == *output);
-        room.map_err(
-            |error| match writer().and_then(|step| step.origins.last()) {
-                Some(origin) => error.at(origin.location),
-                None => error,
-            },
-        )?;
+    for (number, step) in plan.waves().flatten().enumerate() {
+        let written = &plan.buffers[step.output.0];
+        let executor = executors[place(number, step) % executors.len()];
+        let room = executor.check_room(written.dtype, written.len());
+        room.map_err(|error| match step.origins.last() {
+            Some(origin) => error.at(origin.location),
+            None => error,
+        })?;
     }
     let is_large = is_large(plan);
     let last_reads = plan.last_reads();
