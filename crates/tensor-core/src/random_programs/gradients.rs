@@ -179,10 +179,10 @@ impl Differentiable {
         };
         let gradients = gradients(&place.value, &place.inputs)?;
         let along = self.direction(order);
-        let along = along.iter().flat_map(Input::numbers);
+        let along: Vec<f64> = along.iter().flat_map(Input::numbers).collect();
         let parts: Vec<f64> = on_host(&gradients)?
             .into_iter()
-            .zip(along)
+            .zip(&along)
             .map(|(g, d)| g * d)
             .collect();
         let reached = Reached::from(&place.value, &place.inputs)?;
@@ -211,7 +211,7 @@ impl Differentiable {
             outcomes.flat += 1;
         } else if error <= SHARP * expected.abs().max(magnitude.min(1.0)) {
             let actual: f64 = parts.iter().sum();
-            let bound = error + OWN_ERROR * magnitude;
+            let bound = error + rounding(&gradients, &along) + OWN_ERROR * magnitude;
             if (actual - expected).abs() > bound {
                 return Err(format!(
                     "order {order}: the slope by the gradient is {actual}, by differences {expected} with an error of \
@@ -267,6 +267,16 @@ fn gradients(value: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
         }
     }
     Ok(gradients)
+}
+
+/// A bound on the rounding error of the slope along a direction: terms of a gradient may cancel, so
+/// that its error exceeds its size. Elements whose error has no bound add nothing.
+fn rounding(gradients: &[Tensor], along: &[f64]) -> f64 {
+    let mut oracle = Oracle::default();
+    let elements = gradients.iter().map(|gradient| oracle.array(gradient));
+    let errors = elements.flat_map(|array| array.iter().map(|x| x.error).collect::<Vec<_>>());
+    let weighted = errors.zip(along).map(|(error, by)| error * by.abs());
+    weighted.filter(|error| error.is_finite()).sum()
 }
 
 /// The elements of some tensors of `f64`, one after the other.
