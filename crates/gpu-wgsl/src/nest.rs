@@ -67,8 +67,8 @@ pub(crate) struct Emitted {
 
 /// Writes the kernel of a form whose output is not empty.
 ///
-/// `form` is the form of a nest ([`split`]) that keeps all rules, and `schedule` the schedule of that nest. `window` is the last
-/// axis that may start elsewhere, if arrays are given in part.
+/// `form` is the form of a nest ([`split`]) that keeps all rules, and `schedule` the schedule of
+/// that nest. `window` is the last axis that may start elsewhere, if arrays are given in part.
 pub(crate) fn emit(form: &LoopNest, schedule: &Schedule, window: Option<usize>) -> Emitted {
     let (name, main) = emitter::entry_and_text(form, schedule, window);
     let source = format!("{main}{}", expression::parts(&main));

@@ -263,8 +263,8 @@ fn compare_views<A: Values, E: Values>(
     compare_elements(&left, &right, shape, bound)
 }
 
-/// Checks that no element of `actual` holds the sentinel, in types that reserve one; for elements that
-/// a comparison leaves out.
+/// Checks that no element of `actual` holds the sentinel, in types that reserve one; for elements
+/// that a comparison leaves out.
 pub(crate) fn check_written(actual: impl Values) -> Result<(), Mismatch> {
     let values = actual.values();
     check_sentinel(&values, Side::Actual, values.shape())

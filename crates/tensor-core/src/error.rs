@@ -275,7 +275,8 @@ pub enum Error {
         /// The shapes, in the order given.
         shapes: Vec<Vec<usize>>,
     },
-    /// An axis is to be split into parts of equal size, and its size is no multiple of their number.
+    /// An axis is to be split into parts of equal size, and its size is no multiple of their
+    /// number.
     #[error(
         "{op}: axis {axis} of shape {shape:?} does not split into {n} equal parts (limit 65536)"
     )]

@@ -27,8 +27,9 @@ pub(crate) mod fault;
 /// [`op`](crate::op) say what is taken: 0 for `abs` and [`relu`](Tensor::relu) at 0, halves for `maximum` of equals.
 /// [`stop_gradient`](Tensor::stop_gradient) and [`with_gradient_of`](Tensor::with_gradient_of) change the rules.
 ///
-/// A step that needs the loss and its gradients computes them together, by [`value_and_grad`], [`Tensor::realize_all`] or
-/// a function under [`jit`](crate::jit()); one after the other they take a second forward pass.
+/// A step that needs the loss and its gradients computes them together, by [`value_and_grad`],
+/// [`Tensor::realize_all`] or a function under [`jit`](crate::jit()); one after the other they take
+/// a second forward pass.
 ///
 /// Cost: a small multiple of the operations of `loss`; for a [`gather`](Tensor::gather), one comparison for each pair of an
 /// index and a place in the table.
@@ -111,8 +112,8 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
 
 /// Computes a loss and its gradients together, so that the parts that they share are computed once.
 ///
-/// Returns the loss and the gradients, in memory, where the executor has them. Evaluating a loss and the tensors of
-/// [`grad()`] one after the other computes the forward pass twice.
+/// Returns the loss and the gradients, in memory, where the executor has them. Evaluating a loss
+/// and the tensors of [`grad()`] one after the other computes the forward pass twice.
 ///
 /// # Errors
 /// As [`grad()`] and [`Tensor::eval`].

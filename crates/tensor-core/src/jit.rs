@@ -21,9 +21,9 @@ use crate::tensor::{self, Op, Tensor};
 
 /// Compiles a function of tensors when it is first called with arguments of some shapes and types.
 ///
-/// The function is run once for each such list, on tensors that have a shape and a type and no data: what it does besides
-/// building tensors happens then and never again, and it cannot ask for their elements. A compiled function called by
-/// another one is inlined.
+/// The function is run once for each such list, on tensors that have a shape and a type and no
+/// data: what it does besides building tensors happens then and never again, and it cannot ask for
+/// their elements. A compiled function called by another one is inlined.
 ///
 /// # Examples
 /// ```
@@ -106,9 +106,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     ///
     /// Arguments that are not in memory yet are computed first.
     ///
-    /// While another function is traced, a call inlines this one: it returns the program of the function on these
-    /// arguments, which becomes a part of the outer function's plan. Nothing is computed or cached then, and `executor` is
-    /// not used.
+    /// While another function is traced, a call inlines this one: it returns the program of the
+    /// function on these arguments, which becomes a part of the outer function's plan. Nothing is
+    /// computed or cached then, and `executor` is not used.
     ///
     /// # Errors
     /// What the function gives; what is wrong with an argument; what the executor meets, with the line of the operation or, if
@@ -229,7 +229,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
 
 /// The data of arguments; those that have none are computed together.
 ///
-/// A constant is uploaded. To compute it would take a plan for each value, and the value is often a new one in every call.
+/// A constant is uploaded. To compute it would take a plan for each value, and the value is often a
+/// new one in every call.
 #[track_caller]
 fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<dyn Storage>>> {
     let mut data = Vec::with_capacity(arguments.len());

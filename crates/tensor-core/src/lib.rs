@@ -49,7 +49,8 @@
 //! - [`rng`]: counter-based random numbers, the same bits on every device and in any order;
 //! - [`data`]: IDX, NPY and safetensors files.
 //!
-//! Types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` to store ([`half::f16`]). Scans and sorts are absent for now.
+//! Types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` to store ([`half::f16`]). Scans and
+//! sorts are absent for now.
 
 pub use half;
 pub use ndarray;

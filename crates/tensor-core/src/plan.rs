@@ -34,8 +34,8 @@ mod keep;
 mod lower;
 mod nodes;
 
-/// A map by hash. Keys are made by the user's own program, so nothing is gained by a hash that withstands attacks, and
-/// planning asks for several hashes a node.
+/// A map by hash. Keys are made by the user's own program, so nothing is gained by a hash that
+/// withstands attacks, and planning asks for several hashes a node.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
 
 /// What one operation may need, however low a target's caps are: a choice between three arrays.

@@ -10,8 +10,8 @@
 
 use crate::error::{Error, Result};
 
-/// The largest number of axes of a view and of a tensor, as in `NumPy` 2. An operation that needs one more axis on the
-/// way, such as a matrix product, takes operands of one axis less.
+/// The largest number of axes of a view and of a tensor, as in `NumPy` 2. An operation that needs
+/// one more axis on the way, such as a matrix product, takes operands of one axis less.
 pub const MAX_RANK: usize = 64;
 
 /// Checks that a number of axes is at most [`MAX_RANK`].

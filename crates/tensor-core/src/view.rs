@@ -71,8 +71,8 @@ impl View {
     /// Gives the view of a whole buffer in row-major order.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the elements cannot be counted; [`Error::RankTooLarge`] if there are more than
-    /// [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+    /// [`Error::TooLarge`] if the elements cannot be counted; [`Error::RankTooLarge`] if there are
+    /// more than [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     pub fn contiguous(shape: &[usize]) -> Result<Self> {
         let strides = row_major_strides("contiguous", shape)?;
         Self::checked("contiguous", shape.to_vec(), strides, 0)
@@ -217,8 +217,8 @@ impl View {
     /// from the end of the result, so -1 appends.
     ///
     /// # Errors
-    /// [`Error::AxisOutOfRange`] unless `axis` is in `-(rank + 1)..=rank`; [`Error::RankTooLarge`] if there are
-    /// [`MAX_RANK`](crate::shape::MAX_RANK) axes already.
+    /// [`Error::AxisOutOfRange`] unless `axis` is in `-(rank + 1)..=rank`; [`Error::RankTooLarge`]
+    /// if there are [`MAX_RANK`](crate::shape::MAX_RANK) axes already.
     pub fn expand_dims(&self, axis: isize) -> Result<Self> {
         let at = axis_below(axis, self.shape.len() + 1).ok_or_else(|| Error::AxisOutOfRange {
             op: "expand_dims",

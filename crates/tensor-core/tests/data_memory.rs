@@ -1,5 +1,6 @@
-//! Files must not cost memory: neither a short file with a boastful header, nor one that is written. And where memory
-//! ends, there is an error. The tests take turns, since they watch what the whole process allocates.
+//! Files must not cost memory: neither a short file with a boastful header, nor one that is
+//! written. And where memory ends, there is an error. The tests take turns, since they watch what
+//! the whole process allocates.
 #![expect(
     unsafe_code,
     reason = "an allocator can't be written without it; this one only counts"
@@ -14,8 +15,8 @@ use tensor_core::data::idx::{IdxError, Reader};
 use tensor_core::data::{DataError, npy, safetensors};
 use tensor_core::{Error, Host, Tensor};
 
-/// The system's allocator, which remembers the largest single request and the most bytes alive, and refuses requests
-/// above a limit.
+/// The system's allocator, which remembers the largest single request and the most bytes alive, and
+/// refuses requests above a limit.
 struct Counting;
 
 static LARGEST_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -23,7 +24,8 @@ static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-// SAFETY: every call is handed on unchanged or refused by null, so the system's allocator keeps the contract.
+// SAFETY: every call is handed on unchanged or refused by null, so the system's allocator keeps the
+// contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > LIMIT_BYTES.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! What one writes first: axes and ranges of any integer, numbers on both sides, assignment, lists, single elements.
+//! What one writes first: axes and ranges of any integer, numbers on both sides, assignment, lists,
+//! single elements.
 #![expect(
     clippy::unwrap_used,
     reason = "a setup that fails is a test that fails"

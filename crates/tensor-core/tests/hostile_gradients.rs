@@ -1,7 +1,8 @@
 //! Derivatives of programs with hostile arguments: an error or a gradient, never a panic.
 //!
-//! Method: random operations with axes and sizes up to the ends of their types, on shapes far beyond any memory. Nothing is
-//! computed; a gradient that is built must have the shape of its tensor.
+//! Method: random operations with axes and sizes up to the ends of their types, on shapes far
+//! beyond any memory. Nothing is computed; a gradient that is built must have the shape of its
+//! tensor.
 
 use proptest::prelude::*;
 use tensor_core::view::Slice;

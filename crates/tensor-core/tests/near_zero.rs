@@ -1,4 +1,5 @@
-//! `expm1`, `log1p`, `exp2` and `log_softmax`: their accuracy over all sizes of arguments, and their derivatives.
+//! `expm1`, `log1p`, `exp2` and `log_softmax`: their accuracy over all sizes of arguments, and
+//! their derivatives.
 
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::ndarray::{Array1, ArrayD, array};
@@ -31,7 +32,8 @@ const FUNCTIONS: [Function; 3] = [
 
 #[test]
 fn digits_are_kept_at_every_size_of_the_argument() {
-    // Arguments whose results are neither NaN nor out of range, and a fine grid around the places where a form ends.
+    // Arguments whose results are neither NaN nor out of range, and a fine grid around the places
+    // where a form ends.
     let near: Vec<f64> = (-1000..1000).map(|i| f64::from(i) * 1e-3 * 0.99).collect();
     for (function, definition, _) in FUNCTIONS {
         for executor in executors() {

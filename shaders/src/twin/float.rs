@@ -9,8 +9,10 @@
 //! Source: every polynomial is a minimax fit of the function named beside it, in f64, by linear programming on 1500
 //! Chebyshev points of the interval; each coefficient is rounded to f32, from the lowest on, before the rest is fitted
 //! again. The far reduction of angles: Payne and Hanek 1983, "Radian reduction for trigonometric functions".
-//! Limits: results below the smallest normal number are right to one unit of 2^-149, and zero on a device that
-//! flushes them. A compiler that brackets products anew may make the largest results of `exp` and `pow` infinite.
+//! Limits: results below the smallest normal number are right to one unit of 2^-149, and zero on a
+//! device that flushes them. A compiler that reassociates products may make the largest results of
+//! `exp` and `pow` infinite, and one that factors `k * a + k * b` loses the low part of reduced
+//! arguments; the tests of `gpu-wgsl` detect both on an adapter.
 
 use std::f32::consts::{FRAC_2_PI, LN_2, LOG2_E};
 

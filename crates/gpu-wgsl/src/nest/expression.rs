@@ -15,7 +15,8 @@ use super::opaque::Copied;
 /// The name of a `u32` that is 0 when the kernel runs.
 const ZERO: &str = "params.zero";
 
-/// Copies of floats that a compiler does not know to be copies, and does not know to equal each other.
+/// Copies of floats that a compiler does not know to be copies, and does not know to equal each
+/// other.
 const OPAQUE_F32: &str = "
 fn opaque_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) | params.zero);
@@ -37,8 +38,8 @@ fn opaque_apart_f64(x: f64) -> f64 {
 }
 ";
 
-/// An `f64` rounded to a whole number, by adding 2^52, which leaves no fraction. Mesa's own functions of `f64` are wrong at ties
-/// and beyond 2^32.
+/// An `f64` rounded to a whole number, by adding 2^52, which leaves no fraction. Mesa's own
+/// functions of `f64` are wrong at ties and beyond 2^32.
 const WIDE_ROUND: &str = "
 fn wide_round(x: f64) -> f64 {
     let magnitude = abs(x);
@@ -84,8 +85,8 @@ pub(super) fn type_name(dtype: DType) -> &'static str {
 
 /// The neutral element of a fold or the zero of a guard.
 ///
-/// A float is made from bits and from a `u32` that is 0 when the kernel runs: WGSL rejects constants that are not finite, and
-/// a compiler folds others into what follows.
+/// A float is made from bits and from a `u32` that is 0 when the kernel runs: WGSL rejects
+/// constants that are not finite, and a compiler folds others into what follows.
 pub(super) fn literal(scalar: Scalar) -> String {
     let float = |x: f32| format!("bitcast<f32>({:#010x}u | {ZERO})", x.to_bits());
     match scalar {

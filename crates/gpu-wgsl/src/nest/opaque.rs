@@ -1,17 +1,19 @@
 //! The operands that a kernel hides from a driver's compiler.
 //!
-//! Role: keeps IEEE arithmetic. WGSL lets a compiler treat `(x - y) + y` as `x`, `x - x` as 0 and `a * b + a * c` as
-//! `a * (b + c)`, sum up in another order and fuse a product into a sum; Mesa's compiler does the first four. Each of these
-//! needs an operation that sees the operation behind its operand, so an operand of a sum, a product, a quotient or a root is
-//! written as an opaque copy if it is itself computed by such operations. Each operation is then rounded once, in every kernel
-//! and on every driver. A divisor is always a copy, because a compiler may drop the store of a quotient whose divisor it
-//! knows to be 0.
-//! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0; `f64`, which has no bits in
-//! WGSL, is chosen by a condition on that parameter. Two operands that are one value are copied in two ways.
-//! Comparisons see through their operands unless both contain the same number. The order of a fold is the executor's, but a
-//! difference that is folded is a copy: a compiler could add its first operand before it subtracts the second.
-//! Cost: one integer operation a copy, which the memory traffic of an elementwise kernel hides; products of matrices,
-//! convolutions and distances have no copies in their loops.
+//! Role: keeps IEEE arithmetic. WGSL lets a compiler treat `(x - y) + y` as `x`, `x - x` as 0 and
+//! `a * b + a * c` as `a * (b + c)`, sum up in another order and fuse a product into a sum; Mesa's
+//! compiler does the first four. Each of these needs an operation that sees the operation behind
+//! its operand, so an operand of a sum, a product, a quotient or a root is written as an opaque
+//! copy if it is itself computed by such operations. Each operation is then rounded once in every
+//! kernel. A divisor is always a copy, because a compiler may drop the store of a quotient whose
+//! divisor it knows to be 0.
+//! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0;
+//! `f64`, which has no bits in WGSL, is chosen by a condition on that parameter. Two operands that
+//! are one value are copied in two ways. Comparisons see through their operands unless both contain
+//! the same number. The order of a fold is the executor's, but a difference that is folded is a
+//! copy: a compiler could add its first operand before it subtracts the second.
+//! Cost: one integer operation a copy, which the memory traffic of an elementwise kernel hides;
+//! products of matrices, convolutions and distances have no copies in their loops.
 
 use std::collections::BTreeSet;
 
@@ -73,13 +75,15 @@ pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
     }
 }
 
-/// Whether a value is an `f32` or an `f64`. A half is rounded by integer operations, which no compiler sees through.
+/// Whether a value is an `f32` or an `f64`. A half is rounded by integer operations, which no
+/// compiler sees through.
 fn is_float(nest: &LoopNest, value: ValueId) -> bool {
     nest.dtypes[value.0].is_float()
 }
 
-/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the value is used. A total is
-/// computed so, because short loops are unrolled. Loads, parameters and functions on bits are opaque as they are.
+/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the
+/// value is used. A total is computed so, because short loops are unrolled. Loads, parameters and
+/// functions on bits are opaque as they are.
 fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
     is_float(nest, value)
         && match nest.values[value.0] {

@@ -91,7 +91,8 @@ fn multiplied(nest: &LoopNest) -> Vec<Option<[ValueId; 2]>> {
             && nest.dtypes[product.0] == DType::F32
             && n_uses[product.0] == 1
             && let Value::Binary(Binary::Mul, a, b) = nest.values[product.0]
-            // A compiler without a multiply-add simplifies the square of a root, and a product of its own hides the root.
+            // A compiler without a multiply-add simplifies the square of a root, and a product of
+            // its own hides the root.
             && !(a == b && matches!(nest.values[a.0], Value::Unary(Unary::Sqrt, _)))
         {
             multiplied[product.0] = Some([a, b]);

@@ -120,7 +120,8 @@ pub(crate) fn windows(
     None
 }
 
-/// The whole nest as one part, if it reads no more of each array than can be bound: a few elements of a long array.
+/// The whole nest as one part, if it reads no more of each array than can be bound: a few elements
+/// of a long array.
 fn uncut(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<Window> {
     let mut part = nest.clone();
     part.contract = None;

@@ -1,7 +1,9 @@
-//! IEEE arithmetic on every adapter, bit by bit: expressions that a driver's compiler would simplify if it knew more.
+//! IEEE arithmetic on every adapter, bit by bit: expressions that a driver's compiler would
+//! simplify if it knew more.
 //!
-//! Method: sums, differences and products are rounded once on every device, so a device must return the host's bits. Quotients
-//! and roots are exact only where the test's inputs make them so; elsewhere their class (NaN, infinite, finite) is compared.
+//! Method: sums, differences and products are rounded once on every device, so a device must return
+//! the host's bits. Quotients and roots are exact only where the test's inputs make them so;
+//! elsewhere their class (NaN, infinite, finite) is compared.
 
 #![expect(clippy::eq_op, reason = "operands that repeat are the subject")]
 

@@ -28,8 +28,8 @@ fn opened() -> Vec<Gpu> {
         .collect()
 }
 
-/// Checks a program for each of some numbers, after the first two of which nothing may be compiled: an offset of 0 has a
-/// kernel of its own.
+/// Checks a program for each of some numbers, after the first two of which nothing may be compiled:
+/// an offset of 0 has a kernel of its own.
 fn assert_compiled_once(gpu: &Gpu, name: &str, program: impl Fn(u8) -> Tensor) {
     let check = |number: u8| {
         if let Err(error) = compare_steps(gpu, &[&program(number)]) {

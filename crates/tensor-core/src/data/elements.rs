@@ -98,7 +98,8 @@ impl Claim<'_> {
     }
 }
 
-/// Reads all elements of an array, in the order of the file, and converts them to `T` where the file has another type.
+/// Reads all elements of an array, in the order of the file, and converts them to `T` where the
+/// file has another type.
 pub(super) fn read<T: FileElement>(
     input: &mut impl Read,
     claim: &Claim<'_>,
@@ -209,8 +210,8 @@ pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(
     }
 }
 
-/// Writes the elements of a tensor in memory for the operation `op`, in row-major order. Elements in host memory are
-/// borrowed, so the write takes one chunk of memory.
+/// Writes the elements of a tensor in memory for the operation `op`, in row-major order. Elements
+/// in host memory are borrowed, so the write takes one chunk of memory.
 #[track_caller]
 pub(super) fn write<T: FileElement>(
     op: &'static str,

@@ -1,9 +1,9 @@
 //! The types of elements in files.
 //!
-//! Role: files hold more types than tensors do. [`FileType`] names them all, and converts the numbers of each one that is
-//! known here.
-//! Method: a conversion goes by way of [`Number`], which holds every value of every such type, and keeps the value: an
-//! element that the wanted type does not have is a fault.
+//! Role: files hold more types than tensors do. [`FileType`] names them all, and converts the
+//! numbers of each one that is known here.
+//! Method: a conversion goes by way of [`Number`], which holds every value of every such type, and
+//! keeps the value: an element that the wanted type does not have is a fault.
 
 use std::fmt;
 
@@ -78,7 +78,8 @@ impl FileType {
         Self::U8,
     ];
 
-    /// The type of a tensor with these elements; `None` if they must be converted or cannot be read.
+    /// The type of a tensor with these elements; `None` if they must be converted or cannot be
+    /// read.
     #[must_use]
     pub fn dtype(&self) -> Option<DType> {
         match self {
@@ -87,9 +88,9 @@ impl FileType {
         }
     }
 
-    /// The type of tensors to which these elements are best converted: `f32` for [`Bf16`](Self::Bf16), `i32` for signed
-    /// integers, `u32` for unsigned ones. Of these, 64-bit integers alone can have values that do not fit. `None` for
-    /// [`Other`](Self::Other).
+    /// The type of tensors to which these elements are best converted: `f32` for
+    /// [`Bf16`](Self::Bf16), `i32` for signed integers, `u32` for unsigned ones. Of these, 64-bit
+    /// integers alone can have values that do not fit. `None` for [`Other`](Self::Other).
     #[must_use]
     pub fn closest(&self) -> Option<DType> {
         match self {

@@ -1,13 +1,15 @@
 //! NPY files, one array each: what `numpy.save` writes and `numpy.load` reads.
 //!
-//! Role: tensors of every type here, in and out. Big-endian files and those in column-major order are read;
-//! little-endian row-major ones are written. Integers of 8, 16 and 64 bits are converted as they are read.
+//! Role: tensors of every type here, in and out. Big-endian files and those in column-major order
+//! are read; little-endian row-major ones are written. Integers of 8, 16 and 64 bits are converted
+//! as they are read.
 //! Layout: `\x93NUMPY`, two bytes of version, the length of the header, the header, the elements. The header is a Python
 //! dictionary of three keys, so its few forms are read here by hand: crates for it bring a Python parser along.
 //! Source: NumPy Enhancement Proposal 1.
-//! Memory: reading takes the tensor, twice in column-major order, and writing 64 KiB beside the tensor.
-//! Limits: no structured types, no complex numbers, no texts and dates; convert them with `astype` first. At most
-//! [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+//! Memory: reading takes the tensor, twice in column-major order, and writing 64 KiB beside the
+//! tensor.
+//! Limits: no structured types, no complex numbers, no texts and dates; convert them with `astype`
+//! first. At most [`MAX_RANK`](crate::shape::MAX_RANK) axes.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -29,15 +31,16 @@ const FORMAT: &str = "npy";
 
 /// Reads a whole file into a tensor in host memory.
 ///
-/// Elements of a type that tensors lack are converted to the closest one: `int64`, `int16` and `int8` become `i32`;
-/// `uint64`, `uint16` and `uint8` become `u32`. A conversion never changes a value: a 64-bit integer that does not fit
-/// is an error. [`read_as`] converts to any other type.
+/// Elements of a type that tensors lack are converted to the closest one: `int64`, `int16` and
+/// `int8` become `i32`; `uint64`, `uint16` and `uint8` become `u32`. A conversion never changes a
+/// value: a 64-bit integer that does not fit is an error. [`read_as`] converts to any other type.
 ///
 /// # Errors
-/// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`], [`DataError::RankTooLarge`],
-/// [`DataError::UnsupportedDType`], [`DataError::Unrepresentable`] with the element that does not fit,
-/// [`DataError::TooLarge`], [`DataError::OutOfMemory`], [`DataError::Truncated`], [`DataError::TrailingBytes`],
-/// [`DataError::NotABool`] or [`DataError::Io`].
+/// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`],
+/// [`DataError::RankTooLarge`], [`DataError::UnsupportedDType`], [`DataError::Unrepresentable`]
+/// with the element that does not fit, [`DataError::TooLarge`], [`DataError::OutOfMemory`],
+/// [`DataError::Truncated`], [`DataError::TrailingBytes`], [`DataError::NotABool`] or
+/// [`DataError::Io`].
 ///
 /// # Examples
 /// ```
@@ -57,8 +60,8 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor, DataError> {
 
 /// Reads a whole file as a tensor of one type, whatever type the file has.
 ///
-/// A conversion never changes a value: an element that `dtype` does not have exactly is an error. To round instead, read
-/// the file as it is and [`cast`](Tensor::cast).
+/// A conversion never changes a value: an element that `dtype` does not have exactly is an error.
+/// To round instead, read the file as it is and [`cast`](Tensor::cast).
 ///
 /// # Errors
 /// As [`read`].
@@ -94,7 +97,8 @@ fn read_file(path: &Path, dtype: Option<DType>) -> Result<Tensor, DataError> {
     })
 }
 
-/// Reads one array from anything that gives bytes, and leaves what follows the array: another one may.
+/// Reads one array from anything that gives bytes, and leaves what follows the array: another one
+/// may.
 ///
 /// # Errors
 /// As [`read`], without the path and without [`DataError::TrailingBytes`].

@@ -1,8 +1,8 @@
 //! Safetensors files: named tensors in one file.
 //!
-//! Role: tensors of every type here, in and out. [`read`] takes a whole file; [`Reader`] lists a file's tensors, reads
-//! them one by one, and converts types that tensors lack. The texts that a file may have next to its tensors are checked
-//! and dropped.
+//! Role: tensors of every type here, in and out. [`read`] takes a whole file; [`Reader`] lists a
+//! file's tensors, reads them one by one, and converts types that tensors lack. The texts that a
+//! file may have next to its tensors are checked and dropped.
 //! Layout: the length of the header as a little-endian u64, the header, the elements of one tensor after the other. The
 //! header is JSON: for each name a type, a shape, and where its elements begin and end.
 //! Method: the header must account for every byte that follows; then the tensors are read one by one. The JSON is read
@@ -11,8 +11,9 @@
 //! float in a user's `assert_eq!` no longer has one type to be.
 //! Source: the format's description in the repository huggingface/safetensors.
 //! Memory: reading takes the tensors, and writing 64 KiB next to them.
-//! Limits: integers of 8, 16 and 64 bits and bfloat16 only by [`Reader::read_as`]; floats of 8 bits and less and complex
-//! numbers are listed and not read. At most [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+//! Limits: integers of 8, 16 and 64 bits and bfloat16 only by [`Reader::read_as`]; floats of 8 bits
+//! and less and complex numbers are listed and not read. At most
+//! [`MAX_RANK`](crate::shape::MAX_RANK) axes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,14 +36,14 @@ mod reader;
 
 const FORMAT: &str = "safetensors";
 
-/// Reads all tensors of a file into host memory. A file with a tensor of another type than tensors have (`BF16`, `I64`)
-/// needs a [`Reader`].
+/// Reads all tensors of a file into host memory. A file with a tensor of another type than tensors
+/// have (`BF16`, `I64`) needs a [`Reader`].
 ///
 /// # Errors
-/// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`], [`DataError::TrailingBytes`],
-/// [`DataError::Io`], or, under [`DataError::InTensor`] with the name, [`DataError::UnsupportedDType`],
-/// [`DataError::RankTooLarge`], [`DataError::TooLarge`], [`DataError::OutOfMemory`], [`DataError::Truncated`] or
-/// [`DataError::NotABool`].
+/// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`],
+/// [`DataError::TrailingBytes`], [`DataError::Io`], or, under [`DataError::InTensor`] with the
+/// name, [`DataError::UnsupportedDType`], [`DataError::RankTooLarge`], [`DataError::TooLarge`],
+/// [`DataError::OutOfMemory`], [`DataError::Truncated`] or [`DataError::NotABool`].
 ///
 /// # Examples
 /// ```

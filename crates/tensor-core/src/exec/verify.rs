@@ -28,10 +28,10 @@ pub(super) fn check_if_asked(
     against_reference(executor, step, &given.iter().collect::<Vec<_>>(), &actual)
 }
 
-/// Compares an output with the oracle's, element by element within the error that its operations may make. Undecided
-/// elements are not compared: a comparison in the program could fall either way there, or the executor does not keep NaN
-/// and infinities. An element that holds the [sentinel](crate::compare::Element::SENTINEL) fails in any case: the
-/// executor did not write it.
+/// Compares an output with the oracle's, element by element within the error that its operations
+/// may make. Undecided elements are not compared: a comparison in the program could fall either way
+/// there, or the executor does not keep NaN and infinities. An element that holds the
+/// [sentinel](crate::compare::Element::SENTINEL) fails in any case: the executor did not write it.
 ///
 /// # Errors
 /// [`Error::VerifyFailed`] with the worst element; what the oracle meets.
@@ -50,8 +50,8 @@ pub fn against_reference(
     })
 }
 
-/// Compares elements with those of an oracle, each within its absolute error. Elements with an infinite error are only
-/// checked for the sentinel.
+/// Compares elements with those of an oracle, each within its absolute error. Elements with an
+/// infinite error are only checked for the sentinel.
 pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> Result<(), String> {
     if actual.dtype() != expected.dtype() {
         return Err(format!(

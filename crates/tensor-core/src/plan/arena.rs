@@ -27,8 +27,8 @@ pub(super) struct Arena {
     last: RefCell<Reached>,
 }
 
-/// The values behind the root that was asked about last: one root is asked about several times in a row, and what a value
-/// is computed from never changes.
+/// The values behind the root that was asked about last: one root is asked about several times in a
+/// row, and what a value is computed from never changes.
 #[derive(Default)]
 struct Reached {
     root: Option<ValueId>,

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-/// Some nodes, each with whether it is inside a reduction, in the order of the program. A clone shares them: each view of a
-/// computation does the same nodes.
+/// Some nodes, each with whether it is inside a reduction, in the order of the program. A clone
+/// shares them: each view of a computation does the same nodes.
 #[derive(Clone, Default)]
 pub(super) struct Nodes(Rc<[(usize, bool)]>);
 
 impl Nodes {
-    /// The nodes of several computations and one more outside of reductions, which comes after all of them.
+    /// The nodes of several computations and one more outside of reductions, which comes after all
+    /// of them.
     pub(super) fn joined<'n>(inputs: impl Iterator<Item = &'n Self>, node: usize) -> Self {
         let listed = inputs.flat_map(|nodes| nodes.0.iter().copied());
         listed.chain([(node, false)]).collect()

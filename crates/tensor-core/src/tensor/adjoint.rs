@@ -213,8 +213,8 @@ enum Axis {
 
 /// A view on its way back to its source.
 ///
-/// Each operation on the way may be an error node, of a shape that is too large. An error node has no axes, so the shape
-/// is read by [`Tensor::shape`] alone, which returns the error.
+/// Each operation on the way may be an error node, of a shape that is too large. An error node has
+/// no axes, so the shape is read by [`Tensor::shape`] alone, which returns the error.
 struct Undone<'a> {
     tensor: Tensor,
     axes: Vec<Axis>,

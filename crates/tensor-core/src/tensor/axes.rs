@@ -5,7 +5,8 @@ use std::ops::RangeFull;
 use crate::error::{Error, Result};
 use crate::shape::resolve_axis;
 
-/// An axis: counted from the first one, or from the end if negative. Made from an `isize`, `usize` or `i32`.
+/// An axis: counted from the first one, or from the end if negative. Made from an `isize`, `usize`
+/// or `i32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Axis(isize);
 
@@ -36,8 +37,8 @@ impl From<i32> for Axis {
     }
 }
 
-/// The axes of a reduction: one (`1`, `-1`), several (`[0, 2]`, `&[0, 2]`, `vec![0, 2]`) or all (`..`), and whether they
-/// stay as axes of size 1.
+/// The axes of a reduction: one (`1`, `-1`), several (`[0, 2]`, `&[0, 2]`, `vec![0, 2]`) or all
+/// (`..`), and whether they stay as axes of size 1.
 ///
 /// # Examples
 /// ```

@@ -19,8 +19,9 @@ use crate::shape::{check_rank, element_count};
 /// have no label; axes of size 1 broadcast. Many operands are multiplied two at a time, in the order that
 /// [`Contraction::path`](crate::einsum::Contraction::path) finds.
 ///
-/// An operand without elements makes every sum over its axes 0. The other operands are multiplied first where the path says
-/// so, and their product times 0 is NaN where it is NaN or infinite; the definition and `numpy.einsum` give 0 there.
+/// An operand without elements makes every sum over its axes 0. The other operands are multiplied
+/// first where the path says so, and their product times 0 is NaN where it is NaN or infinite; the
+/// definition and `numpy.einsum` give 0 there.
 ///
 /// The error node of [`Error::Einsum`] if the specification is malformed or does not fit;
 /// [`Error::DTypeMismatch`] if the types differ; [`Error::DTypeUnsupported`] for `bool`.

@@ -1,11 +1,12 @@
 //! Element by element: arithmetic, functions, comparisons, selection, conversion.
 //!
-//! Role: the methods and operators; what each computes, its NaN and its infinities stand in [`crate::op`]. `%` is
-//! [`Tensor::rem`], with the sign of the divisor as in Python and not as in Rust; `&`, `|`, `^` and `!` are [`Tensor::and`],
-//! [`Tensor::or`], [`Tensor::xor`] and [`Tensor::not`].
-//! A number on the right of an operator is an `f32`, `f64`, `i32`, `u32`, `usize` or `bool`, on the left an `f64` or `i32`:
-//! for an `lr` of `f32`, write `&x * lr`. With two types of floats on the left, Rust could not tell the type of the result
-//! of `1.0 - &x`, and `(1.0 - &x).ln()` would not compile. `x += &y` is `x = &x + &y`: tensors do not change, the variable
+//! Role: the methods and operators; what each computes, its NaN and its infinities stand in
+//! [`crate::op`]. `%` is [`Tensor::rem`], with the sign of the divisor as in Python and not as in
+//! Rust; `&`, `|`, `^` and `!` are [`Tensor::and`], [`Tensor::or`], [`Tensor::xor`] and
+//! [`Tensor::not`]. A number on the right of an operator is an `f32`, `f64`, `i32`, `u32`, `usize`
+//! or `bool`, on the left an `f64` or `i32`: for an `lr` of `f32`, write `&x * lr`. With two types
+//! of floats on the left, Rust could not tell the type of the result of `1.0 - &x`, and `(1.0 -
+//! &x).ln()` would not compile. `x += &y` is `x = &x + &y`: tensors do not change, the variable
 //! does.
 //! Shapes: operands broadcast against each other by `NumPy`'s rules.
 

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::exec::{self, Executor, HostStorage, Storage};
 use crate::plan::Plan;
 
-/// Tensors that are [realized together](Tensor::realize_all): an array, a slice or a vector of tensors or references.
+/// Tensors that are [realized together](Tensor::realize_all): an array, a slice or a vector of
+/// tensors or references.
 pub trait TensorList {
     /// An array for an array, else a vector.
     type Realized;
@@ -116,11 +117,11 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Computes several tensors together, and computes shared parts once: a loss and its gradients, say, for which there is
-    /// [`value_and_grad`](crate::value_and_grad) too.
+    /// Computes several tensors together, and computes shared parts once: a loss and its gradients,
+    /// say, for which there is [`value_and_grad`](crate::value_and_grad) too.
     ///
-    /// Takes an array, a slice or a vector, of tensors or of references to them, and returns an array for an array and a
-    /// vector otherwise.
+    /// Takes an array, a slice or a vector, of tensors or of references to them, and returns an
+    /// array for an array and a vector otherwise.
     ///
     /// # Errors
     /// As [`eval`](Tensor::eval).
@@ -161,14 +162,20 @@ impl Tensor {
     pub fn item<T: Element>(&self, executor: &dyn Executor) -> Result<T> {
         let op = "item";
         self.expect::<T>(op)?;
-        let elements = match self.shape()? {
-            shape if shape.iter().product::<usize>() == 1 => self.eval::<T>(executor)?,
-            _ => ArrayD::default(IxDyn(&[0])),
-        };
         let line = Location::caller();
-        let shape = self.node().shape.clone();
-        let missing = || Error::NotAScalar { op, shape }.at(line);
-        elements.first().copied().ok_or_else(missing)
+        let shape = self.shape()?;
+        let not_one = || {
+            Error::NotAScalar {
+                op,
+                shape: shape.to_vec(),
+            }
+            .at(line)
+        };
+        if shape.iter().product::<usize>() != 1 {
+            return Err(not_one());
+        }
+        let elements = self.eval::<T>(executor)?;
+        elements.first().copied().ok_or_else(not_one)
     }
 
     /// [`realize_all`](Tensor::realize_all) of a list. An error that no operation is to blame for has no line.
@@ -209,7 +216,8 @@ impl Tensor {
         read(op, &self.node().shape, Arc::clone(storage))
     }
 
-    /// Calls `take` with the elements of a tensor in memory, for the operation `op`. Elements in host memory are borrowed.
+    /// Calls `take` with the elements of a tensor in memory, for the operation `op`. Elements in
+    /// host memory are borrowed.
     ///
     /// # Errors
     /// As [`to_host`](Tensor::to_host).

@@ -1,6 +1,7 @@
 //! Joining tensors, and splitting them again.
 //!
-//! Method: a join chooses each element among padded pieces by its position; a split is a slice for each part.
+//! Method: a join chooses each element among padded pieces by its position; a split is a slice for
+//! each part.
 
 use super::{Axis, Tensor, or_error_node};
 use crate::dtype::Scalar;
@@ -13,9 +14,10 @@ const MAX_PARTS: usize = 1 << 16;
 impl Tensor {
     /// Joins tensors of one type end to end along an axis; all other sizes must agree.
     ///
-    /// Up to eight pieces are one choice by position, without a copy of its own. More are joined in groups, and the groups
-    /// again, so that `n` pieces cost each element `O(log n)` choices and copies. The error node of
-    /// [`Error::ConcatMismatch`] if sizes do not agree, or if there is nothing to join.
+    /// Up to eight pieces are one choice by position, without a copy of its own. More are joined in
+    /// groups, and the groups again, so that `n` pieces cost each element `O(log n)` choices and
+    /// copies. The error node of [`Error::ConcatMismatch`] if sizes do not agree, or if there is
+    /// nothing to join.
     #[track_caller]
     #[must_use]
     pub fn concat(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
@@ -34,9 +36,11 @@ impl Tensor {
         joined(&pieces, at)
     }
 
-    /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the result.
+    /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the
+    /// result.
     ///
-    /// The error node of [`Error::ConcatMismatch`] if shapes differ, or if there is nothing to join.
+    /// The error node of [`Error::ConcatMismatch`] if shapes differ, or if there is nothing to
+    /// join.
     #[track_caller]
     #[must_use]
     pub fn stack(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
@@ -61,11 +65,12 @@ impl Tensor {
         Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
     }
 
-    /// Splits an axis into `n` parts of equal size, in order, as `numpy.split` does with a number. For other parts use
-    /// [`slice`](Tensor::slice). Nothing is copied.
+    /// Splits an axis into `n` parts of equal size, in order, as `numpy.split` does with a number.
+    /// For other parts use [`slice`](Tensor::slice). Nothing is copied.
     ///
-    /// The error node of [`Error::UnevenSplit`] for each part, and at least one, if the size of the axis is no multiple of
-    /// `n`, or `n` is 0 or above 65,536; of [`Error::AxisOutOfRange`] if there is no such axis.
+    /// The error node of [`Error::UnevenSplit`] for each part, and at least one, if the size of the
+    /// axis is no multiple of `n`, or `n` is 0 or above 65,536; of [`Error::AxisOutOfRange`] if
+    /// there is no such axis.
     ///
     /// # Examples
     /// ```

@@ -1,12 +1,13 @@
 //! Exponentials and logarithms that keep their digits near zero, and of base 2.
 //!
-//! Method: each one is composed of primitive operations, so every executor has it, with derivatives of its own. The forms
-//! hold no difference that rounding makes (as `(1 + x) - 1` is): some compilers of devices reassociate sums, and such
-//! a form would lose all digits there.
-//! Source: the series of the inverse hyperbolic tangent, Abramowitz and Stegun 1964, "Handbook of Mathematical Functions",
-//! 4.6.22; `expm1` by the hyperbolic tangent, 4.5.
-//! Accuracy: stated at each function for executors with the accuracy that [`crate::op`] demands, and held to on
-//! [`Host`](crate::Host) and [`Reference`](crate::Reference) by `tests/near_zero.rs`.
+//! Method: each one is composed of primitive operations, so every executor has it, with derivatives
+//! of its own. The forms hold no difference that rounding makes (as `(1 + x) - 1` is): some
+//! compilers of devices reassociate sums, and such a form would lose all digits there.
+//! Source: the series of the inverse hyperbolic tangent, Abramowitz and Stegun 1964, "Handbook of
+//! Mathematical Functions", 4.6.22; `expm1` by the hyperbolic tangent, 4.5.
+//! Accuracy: stated at each function for executors with the accuracy that [`crate::op`] demands,
+//! and held to on [`Host`](crate::Host) and [`Reference`](crate::Reference) by
+//! `tests/near_zero.rs`.
 
 use super::Tensor;
 use crate::dtype::DType;
@@ -15,13 +16,14 @@ use crate::op::{Binary, Unary};
 
 /// `log1p` is a series up to here, the square root of 2 less 1, and the logarithm of a sum beyond.
 const SERIES_END: f64 = std::f64::consts::SQRT_2 - 1.0;
-/// Terms of the series: the next one is below a quarter of a unit in the last place of the type, since
-/// `s² <= (3 - 2 √2)² = 0.0295`.
+/// Terms of the series: the next one is below a quarter of a unit in the last place of the type,
+/// since `s² <= (3 - 2 √2)² = 0.0295`.
 const F32_TERMS: u32 = 6;
 const F64_TERMS: u32 = 12;
 
 impl Tensor {
-    /// 2 to the power of each element, of a float tensor: [`pow`](Tensor::pow) of 2, exact for whole numbers.
+    /// 2 to the power of each element, of a float tensor: [`pow`](Tensor::pow) of 2, exact for
+    /// whole numbers.
     ///
     /// # Examples
     /// ```
@@ -73,11 +75,12 @@ impl Tensor {
         eager::finished(value.composed(op, &[self]))
     }
 
-    /// `ln(1 + x)` of each element, of a float tensor, without the rounding of that sum near 0; -0.0 stays.
+    /// `ln(1 + x)` of each element, of a float tensor, without the rounding of that sum near 0;
+    /// -0.0 stays.
     ///
-    /// With `s = x / (2 + x)` it is the series `2 (s + s³/3 + s⁵/5 + …)` near 0, and the logarithm itself elsewhere: minus
-    /// infinity at -1, NaN below. Accuracy: 8 units in the last place where the result is normal. The derivative is
-    /// `1 / (1 + x)`.
+    /// With `s = x / (2 + x)` it is the series `2 (s + s³/3 + s⁵/5 + …)` near 0, and the logarithm
+    /// itself elsewhere: minus infinity at -1, NaN below. Accuracy: 8 units in the last place where
+    /// the result is normal. The derivative is `1 / (1 + x)`.
     ///
     /// # Examples
     /// ```

@@ -209,8 +209,9 @@ impl Tensor {
         (&exp / exp.sum(Axes::keep(axis))).composed("softmax", &[self])
     }
 
-    /// The logarithm of [`softmax`](Tensor::softmax) along `axis`, of a float tensor: `x - max - ln(sum(exp(x - max)))`.
-    /// Finite where the softmax underflows to 0. The gradient is `g - softmax * sum(g)`.
+    /// The logarithm of [`softmax`](Tensor::softmax) along `axis`, of a float tensor: `x - max -
+    /// ln(sum(exp(x - max)))`. Finite where the softmax underflows to 0. The gradient is `g -
+    /// softmax * sum(g)`.
     ///
     /// # Examples
     /// ```

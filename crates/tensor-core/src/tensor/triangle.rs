@@ -31,11 +31,12 @@ impl Tensor {
         is_diagonal.cast(dtype).composed(op, &[])
     }
 
-    /// The lower triangles of the matrices of the last two axes: zeros above diagonal `k`, as `numpy.tril`. Diagonal 0 is
-    /// the main one, 1 is above it, -1 below. What is left out may be NaN.
+    /// The lower triangles of the matrices of the last two axes: zeros above diagonal `k`, as
+    /// `numpy.tril`. Diagonal 0 is the main one, 1 is above it, -1 below. What is left out may be
+    /// NaN.
     ///
-    /// The error node of [`Error::AxisOutOfRange`](crate::Error::AxisOutOfRange) for fewer than two axes, and of
-    /// [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31 rows or columns.
+    /// The error node of [`Error::AxisOutOfRange`](crate::Error::AxisOutOfRange) for fewer than two
+    /// axes, and of [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31 rows or columns.
     ///
     /// # Examples
     /// ```
@@ -56,8 +57,8 @@ impl Tensor {
         self.only_where(&kept).composed(op, &[self])
     }
 
-    /// The upper triangles of the matrices of the last two axes: zeros below diagonal `k`, as `numpy.triu`; see
-    /// [`tril`](Tensor::tril).
+    /// The upper triangles of the matrices of the last two axes: zeros below diagonal `k`, as
+    /// `numpy.triu`; see [`tril`](Tensor::tril).
     #[track_caller]
     #[must_use]
     pub fn triu(&self, k: isize) -> Self {

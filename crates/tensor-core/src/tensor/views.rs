@@ -33,9 +33,9 @@ impl Tensor {
 
     /// Gives the same elements, in row-major order, another shape.
     ///
-    /// Nothing is copied where strides can describe the new shape; else the tensor is computed into memory first.
-    /// The error node of [`Error::ElementCount`] if the number of elements changes, and of [`Error::RankTooLarge`] beyond
-    /// [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+    /// Nothing is copied where strides can describe the new shape; else the tensor is computed into
+    /// memory first. The error node of [`Error::ElementCount`] if the number of elements changes,
+    /// and of [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     #[track_caller]
     #[must_use]
     pub fn reshape(&self, shape: &[usize]) -> Self {

@@ -7,8 +7,8 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 /// Bounds below zero count from the end; then they are clamped to the axis. A missing bound is
 /// the end at which a walk in the direction of the step begins or finishes.
 ///
-/// Ranges of `isize`, `usize` and `i32` convert into a slice with step 1. The last element of an inclusive range may be
-/// counted from the end, too: `..=-1` is the whole axis.
+/// Ranges of `isize`, `usize` and `i32` convert into a slice with step 1. The last element of an
+/// inclusive range may be counted from the end, too: `..=-1` is the whole axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slice {
     /// The first element.
@@ -59,7 +59,8 @@ impl Slice {
     }
 }
 
-/// The bound before which a walk stops that includes `last`. After the last element of the axis there is no number.
+/// The bound before which a walk stops that includes `last`. After the last element of the axis
+/// there is no number.
 fn after(last: isize) -> Option<isize> {
     (last != -1).then(|| last.saturating_add(1))
 }

@@ -117,7 +117,8 @@ fn boolean(scan: &mut Scan<'_>) -> Result<bool, DataError> {
     Err(scan.unexpected("True or False"))
 }
 
-/// The type that a description such as `<f4` stands for. Without a mark, or with `=`, the order is this machine's.
+/// The type that a description such as `<f4` stands for. Without a mark, or with `=`, the order is
+/// this machine's.
 fn element(descr: &str) -> (ByteOrder, FileType) {
     let native = if cfg!(target_endian = "big") {
         ByteOrder::Big

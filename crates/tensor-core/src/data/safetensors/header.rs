@@ -28,7 +28,8 @@ pub struct Entry {
     pub dtype: FileType,
     /// The size of each axis.
     pub shape: Vec<usize>,
-    /// Where the elements are, in bytes from the end of the header. They begin where those of the entry before end.
+    /// Where the elements are, in bytes from the end of the header. They begin where those of the
+    /// entry before end.
     pub(super) place: Range<u64>,
 }
 
@@ -53,7 +54,8 @@ fn bad(why: String) -> DataError {
     }
 }
 
-/// Reads and checks the header. The tensors come in the order of their elements, after the number of bytes before these.
+/// Reads and checks the header. The tensors come in the order of their elements, after the number
+/// of bytes before these.
 pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError> {
     let mut length = Vec::new();
     input

@@ -12,7 +12,8 @@ use crate::tensor::Tensor;
 
 /// An open file whose header was read and checked, and none of its elements.
 ///
-/// A tensor that cannot be read, because of its type or because the file is cut off, leaves the others readable.
+/// A tensor that cannot be read, because of its type or because the file is cut off, leaves the
+/// others readable.
 ///
 /// # Examples
 /// ```
@@ -54,9 +55,9 @@ impl Reader<BufReader<File>> {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`], [`DataError::TrailingBytes`],
-    /// [`DataError::Io`], or, under [`DataError::InTensor`] with the name, [`DataError::RankTooLarge`] or
-    /// [`DataError::TooLarge`].
+    /// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`],
+    /// [`DataError::TrailingBytes`], [`DataError::Io`], or, under [`DataError::InTensor`] with the
+    /// name, [`DataError::RankTooLarge`] or [`DataError::TooLarge`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let opened = File::open(path).map_err(DataError::io(FORMAT));
@@ -99,22 +100,25 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads a tensor into host memory, in the type that its elements have.
     ///
     /// # Errors
-    /// [`DataError::InFile`] with the path, if there is one; its fault is [`DataError::NoSuchTensor`], or, under
-    /// [`DataError::InTensor`] with the name, [`DataError::UnsupportedDType`] (use [`read_as`](Reader::read_as)),
-    /// [`DataError::Truncated`], [`DataError::NotABool`], [`DataError::OutOfMemory`] or [`DataError::Io`].
+    /// [`DataError::InFile`] with the path, if there is one; its fault is
+    /// [`DataError::NoSuchTensor`], or, under [`DataError::InTensor`] with the name,
+    /// [`DataError::UnsupportedDType`] (use [`read_as`](Reader::read_as)),
+    /// [`DataError::Truncated`], [`DataError::NotABool`], [`DataError::OutOfMemory`] or
+    /// [`DataError::Io`].
     pub fn read(&mut self, name: &str) -> Result<Tensor, DataError> {
         self.tensor(name, read_same)
     }
 
     /// Reads a tensor into host memory and converts its elements to `dtype`.
     ///
-    /// A conversion never changes a value: an element that `dtype` does not have exactly is an error. To round instead,
-    /// read the tensor as it is and [`cast`](Tensor::cast). [`FileType::closest`](crate::data::FileType::closest) is the
-    /// best type for each type of elements.
+    /// A conversion never changes a value: an element that `dtype` does not have exactly is an
+    /// error. To round instead, read the tensor as it is and [`cast`](Tensor::cast).
+    /// [`FileType::closest`](crate::data::FileType::closest) is the best type for each type of
+    /// elements.
     ///
     /// # Errors
-    /// As [`read`](Reader::read), and [`DataError::Unrepresentable`] with the index and the value of the first element
-    /// that does not fit.
+    /// As [`read`](Reader::read), and [`DataError::Unrepresentable`] with the index and the value
+    /// of the first element that does not fit.
     pub fn read_as(&mut self, name: &str, dtype: DType) -> Result<Tensor, DataError> {
         self.tensor(name, |input, entry| read_converted(input, entry, dtype))
     }
