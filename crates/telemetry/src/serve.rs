@@ -47,11 +47,10 @@ pub struct Endpoint {
 /// Listens at an address; none is [`PORT`] of this machine, for this machine.
 ///
 /// # Errors
-/// [`Error::Sink`] if the address can't be listened at.
+/// [`Error::Endpoint`] if the system does not listen at the address.
 pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
     let address = address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, PORT).into());
-    let refused =
-        |why: io::Error| Error::Sink(io::Error::new(why.kind(), format!("{address}: {why}")));
+    let refused = |why| Error::Endpoint { address, why };
     let listener = TcpListener::bind(address).map_err(refused)?;
     Ok(Listener {
         address: listener.local_addr().map_err(refused)?,
@@ -66,7 +65,7 @@ impl Listener {
     /// When the endpoint is dropped, it waits for the clients that are being answered, half a second at most.
     ///
     /// # Errors
-    /// [`Error::Sink`] if the system gives no thread.
+    /// [`Error::Endpoint`] if the system creates no thread.
     pub fn serve<S: Into<Snapshot>>(
         self,
         look: impl Fn() -> S + Send + 'static,
@@ -78,7 +77,7 @@ impl Listener {
         let thread = thread::Builder::new()
             .name("telemetry-http".to_owned())
             .spawn(move || serve(&listener, &theirs, &answer))
-            .map_err(Error::Sink)?;
+            .map_err(|why| Error::Endpoint { address, why })?;
         Ok(Endpoint {
             address,
             stop,

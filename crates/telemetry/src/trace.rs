@@ -28,7 +28,7 @@ pub struct Trace {
     pub faults: Vec<FaultCount>,
     /// What sampling itself cost.
     pub overhead: Option<Overhead>,
-    /// Energies of rows that are no longer among `rows`.
+    /// Energies of rows that are no longer in `rows`.
     pub ledger: Ledger,
 }
 
@@ -92,7 +92,7 @@ pub struct Overhead {
 }
 
 impl Trace {
-    /// Gives the same devices with other rows and without regions.
+    /// Returns a trace of the same devices with other rows and without regions.
     pub(crate) fn with_rows(&self, rows: Vec<Row>) -> Self {
         Self {
             source: self.source.clone(),
@@ -105,15 +105,20 @@ impl Trace {
         }
     }
 
-    /// Gives the rows of a window, and of as much time around it as its energy depends on.
-    pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Self {
+    /// Returns the rows of a window and of the time around it that its energy depends on.
+    pub(crate) fn around(&self, window: &Range<Duration>) -> &[Row] {
         let from = window.start.saturating_sub(energy::CONTEXT);
         let to = window.end.saturating_add(energy::CONTEXT);
         let first = self.rows.partition_point(|row| row.time < from);
         let last = self.rows.partition_point(|row| row.time <= to);
+        &self.rows[first..last.max(first)]
+    }
+
+    /// Returns a copy of the rows of a window and around it, which shares the ledger.
+    pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Self {
         Self {
             ledger: self.ledger.clone(),
-            ..self.with_rows(self.rows[first..last.max(first)].to_vec())
+            ..self.with_rows(self.around(window).to_vec())
         }
     }
 

@@ -23,7 +23,7 @@ use telemetry::format::{self, Dialect, Release, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
-use telemetry::{Counted, LINGER, Metric, Running, Sampler, Snapshot, Trace};
+use telemetry::{Counted, Failure, LINGER, Metric, Running, Sampler, Snapshot, Trace};
 
 /// How often the live line changes. What ends the program wakes it before.
 const LIVE: Duration = Duration::from_millis(200);
@@ -89,10 +89,13 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .context("the endpoint goes on")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
-        eprintln!("trace: {}: {failure}", options.rows().display());
-    }
-    if stopped.has_panicked {
-        eprintln!("trace: the source broke; the trace ends there");
+        let is_of_file = matches!(failure, Failure::Sink { .. });
+        let file = if is_of_file {
+            format!("{}: ", options.rows().display())
+        } else {
+            String::new()
+        };
+        eprintln!("trace: {file}{failure}");
     }
     let concluded = conclude(options, &stopped.trace);
     // A command that outlives its trace is waited for, whatever became of the report.
@@ -101,7 +104,7 @@ fn sample(options: &Options) -> Result<ExitCode> {
         (status, _) => status,
     };
     concluded?;
-    Ok(if stopped.failures.is_empty() && !stopped.has_panicked {
+    Ok(if stopped.failures.is_empty() {
         status.map_or(ExitCode::SUCCESS, code_of)
     } else {
         ExitCode::FAILURE

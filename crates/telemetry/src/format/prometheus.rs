@@ -18,7 +18,7 @@ const PREFIX: &str = "telemetry_";
 const STATES: [(&str, &str); 2] = [
     (
         "telemetry_up",
-        "1 while the source is read, 0 after it panicked.",
+        "1 while the source is sampled, 0 after a failure that ended sampling.",
     ),
     (
         "telemetry_sinks_failed",
@@ -33,13 +33,13 @@ const NS_PER_S: f64 = 1e9;
 #[must_use]
 pub fn write_snapshot(snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    let is_broken = snapshot.failures.iter().any(Failure::is_of_source);
+    let is_over = snapshot.failures.iter().any(Failure::ends_sampling);
     let n_sinks = snapshot
         .failures
         .iter()
-        .filter(|failure| !failure.is_of_source())
+        .filter(|failure| !failure.ends_sampling())
         .count();
-    for ((name, help), value) in STATES.into_iter().zip([usize::from(!is_broken), n_sinks]) {
+    for ((name, help), value) in STATES.into_iter().zip([usize::from(!is_over), n_sinks]) {
         let _ = writeln!(
             text,
             "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
