@@ -1,4 +1,5 @@
-//! What can go wrong: faults of one metric, which a run survives, and errors, which end an operation.
+//! What can go wrong: faults of one metric, which a run survives, and errors, which end an
+//! operation.
 
 use crate::{Failure, Metric};
 use serde::{Deserialize, Serialize};

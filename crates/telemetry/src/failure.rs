@@ -1,8 +1,9 @@
 //! Failures of a running sampler: a source that panicked, a sink that could not be written.
 //!
-//! Role: the only record of failures. [`Running::failure`](crate::Running::failure) reports them while sampling goes on,
-//! [`Stopped`](crate::Stopped) and [`Error::Sampling`](crate::Error::Sampling) at its end, and an endpoint as
-//! `telemetry_up 0` and `telemetry_sinks_failed`.
+//! Role: the only record of failures. [`Running::failure`](crate::Running::failure) reports them
+//! while sampling goes on, [`Stopped`](crate::Stopped) and
+//! [`Error::Sampling`](crate::Error::Sampling) at its end, and an endpoint as `telemetry_up 0` and
+//! `telemetry_sinks_failed`.
 
 use crate::Trace;
 use std::any::Any;
@@ -11,7 +12,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// A failure of a part of a sampler. A trace keeps the rows until then.
+/// A failure of a part of a sampler. The trace contains the rows until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {

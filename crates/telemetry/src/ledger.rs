@@ -1,19 +1,23 @@
 //! Energies of rows that are no longer in memory.
 //!
-//! Role: a long trace is thinned, and the energy of thinned rows has wide bounds: 1 h without a counter had ±100 %
-//! where its file has ±11 %. The sampler therefore computes energies before it thins rows.
-//! Method: the past is divided into slices that follow each other. The energy of a slice is computed while its rows
-//! and those around it are whole, and so is that of each region of code that was left. A region that is open when rows
-//! are thinned begins at the edge of a slice. A window is the sum of its slices, and of rows at both ends.
-//! Energies are stored as reported ([`Reported`]) and calibrated when they are read.
-//! Concurrency: a [`Batch`] holds a copy of the rows, so energies are computed without the sampler's lock. Cells of
-//! power are computed once for each device and metric of a batch, whatever the number of its slices and regions.
-//! Slices and regions are shared, so a copy of a ledger is cheap.
-//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below 1 % of a slice of
-//! a minute. A window that begins or ends up to a read interval away from the edge of a slice is taken to begin or end
-//! there, and its bounds allow for any power up to the device's limit in between.
-//! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no region
-//! and that begins or ends within a slice depends on thinned rows there.
+//! Role: a long trace is thinned, and the energy of thinned rows has wide bounds: 1 h without a
+//! counter had ±100 % where its file has ±11 %. The sampler therefore computes energies before it
+//! thins rows.
+//! Method: the past is divided into slices that follow each other. The energy of a slice is
+//! computed while its rows and those around it are whole, and so is that of each region of code
+//! that was left. A region that is open when rows are thinned begins at the edge of a slice. A
+//! window is the sum of its slices, and of rows at both ends. Energies are stored as reported
+//! ([`Reported`]) and calibrated when they are read.
+//! Concurrency: a [`Batch`] holds a copy of the rows, so energies are computed without the
+//! sampler's lock. Cells of power are computed once for each device and metric of a batch, whatever
+//! the number of its slices and regions. Slices and regions are shared, so a copy of a ledger is
+//! cheap.
+//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below 1
+//! % of a slice of a minute. A window that begins or ends up to a read interval away from the edge
+//! of a slice is taken to begin or end there, and its bounds allow for any power up to the device's
+//! limit in between.
+//! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no
+//! region and that begins or ends within a slice depends on thinned rows there.
 
 use crate::energy::{METRICS, Reported};
 use crate::{Metric, Trace};
@@ -28,8 +32,8 @@ pub(crate) use batch::Batch;
 /// Most slices.
 const MAX_SLICES: usize = 1 << 12;
 
-/// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory, and for one that
-/// was read from a file.
+/// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory,
+/// and for one that was read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     slices: Arc<Vec<Entry>>,
@@ -86,8 +90,8 @@ impl Ledger {
         last.map_or(Duration::ZERO, |last| last.window.end)
     }
 
-    /// Returns the reported energy of a window: that of its region if it is one, and else the sum of its slices and, by
-    /// `of_rows`, of the rows before and after them.
+    /// Returns the reported energy of a window: that of its region if it is one, and else the sum
+    /// of its slices and, by `of_rows`, of the rows before and after them.
     fn reported(
         &self,
         device: usize,
@@ -135,8 +139,8 @@ impl Ledger {
         )
     }
 
-    /// Returns the slices whose edges are nearest to the ends of a window. An edge outside the window is at most a read
-    /// interval away from its end.
+    /// Returns the slices whose edges are nearest to the ends of a window. An edge outside the
+    /// window is at most a read interval away from its end.
     fn within(&self, window: &Range<Duration>) -> &[Entry] {
         let slices = &self.slices;
         let is_nearer = |outside: Duration, inside: Option<Duration>| {
@@ -215,7 +219,8 @@ impl Entry {
 }
 
 impl Trace {
-    /// Returns the reported energy of a window by one metric, from rows and from the ledger of those that were thinned.
+    /// Returns the reported energy of a window by one metric, from rows and from the ledger of
+    /// those that were thinned.
     pub(crate) fn reported(
         &self,
         device: usize,

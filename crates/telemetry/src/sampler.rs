@@ -1,12 +1,14 @@
 //! Reads a source at fixed times, on a thread of its own.
 //!
-//! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds took, so nothing drifts;
-//! rounds that fell due while another ran are left out and counted. Rows go into memory, which is bounded, and to
-//! sinks, which are flushed at least once a second. Energies of a full memory are computed without the lock
-//! ([`Ledger`](crate::Ledger)), so neither regions of code nor scrapers wait for them.
-//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory has the newest rows whole, and of the past one
-//! row in each interval, which is doubled again and again ([`Trace::interval`]), with the energies of the past; it has
-//! room for 4096 regions of code. Sinks get all rows and all regions.
+//! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds
+//! took, so nothing drifts; rounds that fell due while another ran are left out and counted. Rows
+//! go into memory, which is bounded, and to sinks, which are flushed at least once a second.
+//! Energies of a full memory are computed without the lock ([`Ledger`](crate::Ledger)), so neither
+//! regions of code nor scrapers wait for them.
+//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory has the newest rows whole,
+//! and of the past one row in each interval, which is doubled again and again
+//! ([`Trace::interval`]), with the energies of the past; it has room for 4096 regions of code.
+//! Sinks get all rows and all regions.
 
 mod state;
 
@@ -63,7 +65,8 @@ pub struct Running {
 pub struct Stopped {
     /// The trace in memory.
     pub trace: Trace,
-    /// Failures during sampling, those that ended it first. A sink that failed was given up, and the others went on.
+    /// Failures during sampling, those that ended it first. A sink that failed was given up, and
+    /// the others went on.
     pub failures: Vec<Failure>,
 }
 
@@ -85,7 +88,7 @@ impl Sampler {
     /// The shortest interval: NVML calls of several microseconds would fill a shorter one.
     pub const MIN_INTERVAL: Duration = Duration::from_micros(100);
 
-    /// Samples all devices of a source every 100 ms.
+    /// Creates a sampler of all devices of a source, every 100 ms.
     #[must_use]
     pub fn new(source: impl Source + 'static) -> Self {
         Self {
@@ -103,14 +106,14 @@ impl Sampler {
         Self { interval, ..self }
     }
 
-    /// Samples these devices only.
+    /// Selects the devices to be sampled.
     #[must_use]
     pub fn select(self, select: Select) -> Self {
         Self { select, ..self }
     }
 
-    /// Sets the number of rows that memory has room for, of all devices together: at least two for each. While the
-    /// energies of a full memory are computed, memory may hold up to twice as many.
+    /// Sets the number of rows that memory has room for, of all devices together: at least two for
+    /// each. While the energies of a full memory are computed, memory may hold up to twice as many.
     #[must_use]
     pub fn capacity(self, rows: usize) -> Self {
         Self {
@@ -119,18 +122,18 @@ impl Sampler {
         }
     }
 
-    /// Sends all rows to a sink as well, such as a file.
+    /// Adds a sink of all rows, such as a file.
     #[must_use]
     pub fn to(mut self, sink: impl Sink + 'static) -> Self {
         self.sinks.push(Box::new(sink));
         self
     }
 
-    /// Begins to sample, now and from now on.
+    /// Starts sampling on a thread of its own.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if the selection is empty;
-    /// [`Error::File`] if the system creates no thread.
+    /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if the
+    /// selection is empty; [`Error::File`] if the system creates no thread.
     pub fn start(self) -> Result<Running> {
         let mut sampling = self.begin()?;
         let start = Instant::now();
@@ -159,8 +162,8 @@ impl Sampler {
     /// Samples a source of its own clock, such as a model or a recorded trace, without waiting.
     ///
     /// # Errors
-    /// Those of [`Self::start`]; [`Error::Sampling`] if the source panicked or a sink failed. Sinks get the rows until
-    /// then and their ends.
+    /// Those of [`Self::start`]; [`Error::Sampling`] if the source panicked or a sink failed. Sinks
+    /// get the rows until then and their ends.
     pub fn record(self, duration: Duration) -> Result<Trace> {
         self.record_regions(duration, &[])
     }
@@ -260,8 +263,8 @@ impl Shared {
         }
     }
 
-    /// Returns the first round after one that is still to come. Late rounds are left out, so there is always time between
-    /// two rounds in which others get the lock.
+    /// Returns the first round after one that is still to come. Late rounds are left out, so there
+    /// is always time between two rounds in which others get the lock.
     fn next_round(&self, round: u64, interval: Duration) -> u64 {
         let passed = self.start.elapsed().as_nanos() / interval.as_nanos();
         u64::try_from(passed).unwrap_or(round).max(round) + 1
@@ -294,8 +297,8 @@ impl Shared {
         }
     }
 
-    /// Asks the sampler's thread for something.
-    fn ask(&self, change: impl FnOnce(&mut Request)) {
+    /// Sends a request to the sampler's thread.
+    fn send(&self, change: impl FnOnce(&mut Request)) {
         change(&mut self.request());
         self.requested.notify_all();
     }
@@ -317,7 +320,8 @@ impl Running {
         self.shared.start.elapsed()
     }
 
-    /// Calls `at` with the trace in memory so far. The sampler waits meanwhile: long work is better done on a copy.
+    /// Calls `at` with the trace in memory so far. The sampler waits meanwhile: long work is better
+    /// done on a copy.
     ///
     /// `at` must not use this `Running`, which would wait for itself for ever.
     pub fn look<R>(&self, at: impl FnOnce(&Trace) -> R) -> R {
@@ -330,8 +334,8 @@ impl Running {
         self.shared.lock().newest()
     }
 
-    /// Returns the failure that matters most: one that ended sampling ([`Failure::ends_sampling`]), or else the first of a
-    /// sink; none as long as everything works.
+    /// Returns the failure that matters most: one that ended sampling ([`Failure::ends_sampling`]),
+    /// or else the first of a sink; none as long as everything works.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.shared.lock().failure()
@@ -345,13 +349,14 @@ impl Running {
         Snapshot { trace, failures }
     }
 
-    /// Returns a copy of a window of the trace, and of the time around it that its energy may depend on.
+    /// Returns a copy of a window of the trace, and of the time around it that its energy may
+    /// depend on.
     pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Trace {
         self.shared.lock().trace.excerpt(window)
     }
 
-    /// Reads all devices before a region of code begins, next to the rounds, and returns its start, its depth within its
-    /// thread and the number of the thread.
+    /// Reads all devices before a region of code begins, next to the rounds, and returns its start,
+    /// its depth within its thread and the number of the thread.
     pub(crate) fn enter(&self) -> (Duration, usize, usize) {
         let mut sampling = self.shared.lock();
         let entered = sampling.enter(|| self.now());
@@ -371,7 +376,7 @@ impl Running {
         let is_full = sampling.is_full();
         drop(sampling);
         if is_full {
-            self.shared.ask(|request| request.make_room = true);
+            self.shared.send(|request| request.make_room = true);
         }
     }
 
@@ -387,7 +392,7 @@ impl Running {
     }
 
     fn halt(&mut self) {
-        self.shared.ask(|request| request.stop = true);
+        self.shared.send(|request| request.stop = true);
         let Some(thread) = self.thread.take() else {
             return;
         };

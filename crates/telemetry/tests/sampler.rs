@@ -219,7 +219,8 @@ fn rounds_do_not_drift() {
     let trace = running.stop().trace;
     let rounds = &trace.rows[..trace.rows.len() - 1];
     let late = |row: &telemetry::Row| row.time.as_nanos() % interval.as_nanos();
-    // Some round of the last ones is on time however busy the machine is; were each only 10 µs late, the last would be by 4 ms.
+    // Some round of the last ones is on time however busy the machine is; were each only 10 µs
+    // late, the last would be by 4 ms.
     let least = rounds[rounds.len() / 2..].iter().map(late).min().unwrap();
     assert!(least < 2_000_000, "{least} ns");
     // The last one is where its number says, but for what a busy machine was late by.
@@ -246,7 +247,8 @@ fn eight_gpus_ten_times_a_second_cost_little() {
     let overhead = trace.overhead.unwrap();
     assert_eq!(overhead.cpu.is_some(), cfg!(unix));
     let cpu = overhead.cpu.unwrap_or_default();
-    // Measured are 0.13 % of a core, library included, with all optimisations; this is a limit for any build.
+    // Measured are 0.13 % of a core, library included, with all optimisations; this is a limit for
+    // any build.
     assert!(cpu < overhead.wall / 100, "{cpu:?} of {:?}", overhead.wall);
     // What is kept without being asked fits into 3 MiB.
     assert!(size_of::<telemetry::Row>() * (1 << 14) < 3 << 20);

@@ -1,8 +1,9 @@
 //! The energy of a window by one metric as a device reports it, without a calibration.
 //!
-//! Role: the unit of addition. Reported energies of windows that follow each other add up, and a calibration of the sum
-//! is narrower than the sum of calibrated energies, whose bounds end at 0 J each. A trace whose rows were thinned
-//! stores reported energies ([`crate::Ledger`]), so each calibration can be applied when the energy is read.
+//! Role: the unit of addition. Reported energies of windows that follow each other add up, and a
+//! calibration of the sum is narrower than the sum of calibrated energies, whose bounds end at 0 J
+//! each. A trace whose rows were thinned stores reported energies ([`crate::Ledger`]), so each
+//! calibration can be applied when the energy is read.
 
 use super::{COUNTER_STEP_J, Calibration, Energy, Method, READING_STEP_W, Sum, Told};
 use crate::{Device, Metric, Trace};
@@ -34,7 +35,8 @@ impl Reported {
         }
     }
 
-    /// Moves the ends of a window of length `lasts_s`, so that it loses some seconds and gains others.
+    /// Moves the ends of a window of length `lasts_s`, so that it loses some seconds and gains
+    /// others.
     ///
     /// The estimate takes mean power for both. The bounds take any power up to `ceiling_w`.
     pub(crate) fn reshaped(self, lasts_s: f64, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
@@ -101,7 +103,8 @@ impl Told {
 }
 
 impl Trace {
-    /// Returns the reported energy of a window by the rows in memory; none if the metric does not cover the window.
+    /// Returns the reported energy of a window by the rows in memory; none if the metric does not
+    /// cover the window.
     pub(crate) fn reported_by_rows(
         &self,
         device: usize,

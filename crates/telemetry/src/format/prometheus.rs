@@ -9,7 +9,7 @@ use crate::{Failure, Metric, Result, Snapshot, Unit, Values};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What the answer to a scrape says of its type.
+/// The content type of the answer to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const NAME: &str = "Prometheus";
 const PREFIX: &str = "telemetry_";
@@ -103,7 +103,7 @@ fn escaped(text: &str) -> String {
         .replace('\n', r"\n")
 }
 
-/// Reads what [`write()`] gave: one row for each device, at time zero.
+/// Parses the text of [`write()`]: one row for each device, at time zero.
 ///
 /// # Errors
 /// [`crate::Error::Text`] if there is no line of this crate.
@@ -169,7 +169,7 @@ fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// Gives names and texts of labels; `None` where quotes do not close.
+/// Returns names and texts of labels; `None` if a quote is not closed.
 fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
     let mut labels = vec![];
     let mut rest = text;
@@ -193,7 +193,7 @@ fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
     Some(labels)
 }
 
-/// Gives the name of a metric, with its unit in full and the ending that counters have.
+/// Returns the name of a metric, with its unit in full and the suffix of counters.
 fn name(metric: Metric) -> String {
     let unit = match metric.unit() {
         Unit::Watt => "_watts",

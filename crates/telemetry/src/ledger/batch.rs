@@ -1,7 +1,7 @@
 //! A copy of the rows whose energies are computed before the rows are thinned.
 //!
-//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`Batch::sum_up`] computes energies without the lock,
-//! and the sampler then replaces its ledger by the returned one.
+//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`Batch::sum_up`] computes
+//! energies without the lock, and the sampler then replaces its ledger by the returned one.
 
 use super::{Entry, Ledger};
 use crate::energy::{CONTEXT, METRICS, Reported, Told};
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Share of the capacity that stays whole at most: the rows that later energies need before them.
 const WHOLE_SHARE: usize = 4;
-/// Most computations of cells for the counter of a device in one batch: one for the longest time in which it was not
-/// reset, and others for windows before or after a reset. Power needs one.
+/// Most computations of cells for the counter of a device in one batch: one for the longest time in
+/// which it was not reset, and others for windows before or after a reset. Power needs one.
 const MAX_TOLD: usize = 4;
 
 /// A copy of rows and regions of a trace, with the starts of open regions.
@@ -66,8 +66,8 @@ impl Trace {
 }
 
 impl Batch {
-    /// Returns the ledger with the energies of this batch, whose [`Ledger::whole_from`] is the time before which rows may
-    /// be thinned.
+    /// Returns the ledger with the energies of this batch, whose [`Ledger::whole_from`] is the time
+    /// before which rows may be thinned.
     pub(crate) fn sum_up(self) -> Ledger {
         let trace = &self.trace;
         let mut ledger = trace.ledger.clone();
@@ -103,7 +103,8 @@ impl Batch {
         ledger
     }
 
-    /// Returns the edges of slices of a window: its ends, and the starts of regions that end after it.
+    /// Returns the edges of slices of a window: its ends, and the starts of regions that end after
+    /// it.
     fn edges(&self, window: Range<Duration>) -> Vec<Duration> {
         let left = self.trace.marks.iter().filter(|mark| mark.end > window.end);
         let starts = left.map(|mark| mark.start).chain(self.open.iter().copied());
@@ -127,7 +128,8 @@ impl Batch {
                 })
             })
         });
-        // A region whose start is no edge of a slice any more depends on thinned rows, which this batch lacks.
+        // A region whose start is no edge of a slice any more depends on thinned rows, which this
+        // batch lacks.
         let is_known = |entry: &Entry| entry.energies.iter().any(|of_device| !of_device.is_empty());
         energies.filter(is_known).collect()
     }
@@ -166,8 +168,9 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Returns the reported energy of a window. A window that begins with the trace begins before the first row of most
-    /// devices, since devices are read in turn: the bounds allow for any power until that row.
+    /// Returns the reported energy of a window. A window that begins with the trace begins before
+    /// the first row of most devices, since devices are read in turn: the bounds allow for any
+    /// power until that row.
     fn reported(
         &mut self,
         device: usize,

@@ -31,8 +31,8 @@ fn share_wide(energy: &Energy) -> f64 {
 
 #[test]
 fn a_long_trace_is_as_well_known_in_memory_as_in_its_file() {
-    // 24 min, 1 h and 24 h in the default memory are 14,400, 36,000 and 864,000 rows of 16,384: the same overflow in
-    // a smaller memory takes less time.
+    // 24 min, 1 h and 24 h in the default memory are 14,400, 36,000 and 864,000 rows of 16,384: the
+    // same overflow in a smaller memory takes less time.
     for (capacity, seconds) in [(1 << 14, 1440), (1 << 11, 450), (1 << 11, 10_800)] {
         let (thinned, whole) = (recorded(capacity, seconds), recorded(usize::MAX, seconds));
         let window = Duration::ZERO..Duration::from_secs(seconds);

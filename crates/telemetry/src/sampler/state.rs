@@ -1,7 +1,8 @@
-//! The state of a trace while it is sampled: rounds, regions of code, sinks, failures and a bounded memory.
+//! The state of a trace while it is sampled: rounds, regions of code, sinks, failures and a bounded
+//! memory.
 //!
-//! Role: [`super::Running`] calls these methods under its lock and by its clock, [`super::Sampler::record`] without a
-//! lock and by the times of the rounds.
+//! Role: [`super::Running`] calls these methods under its lock and by its clock,
+//! [`super::Sampler::record`] without a lock and by the times of the rounds.
 
 use crate::failure::message;
 use crate::format::Sink;
@@ -24,7 +25,7 @@ const MAX_THREADS: usize = 1 << 12;
 /// Most rows in memory while energies are computed elsewhere, as a multiple of the capacity.
 const MAX_EXCESS: usize = 2;
 
-/// The rows in memory when a [`Batch`] was made.
+/// The state of memory at the time of a [`Batch`].
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     n_thinned: u64,
@@ -98,7 +99,8 @@ impl Sampling {
         sampling
     }
 
-    /// Reads every device once, `n_rounds` after the round before, and returns the time of the last flush.
+    /// Reads every device once, `n_rounds` after the round before, and returns the time of the last
+    /// flush.
     pub(super) fn round(
         &mut self,
         n_rounds: u64,
@@ -142,9 +144,11 @@ impl Sampling {
         self.each_sink(|sink, trace| sink.flush(trace));
     }
 
-    /// Reads every device. Sinks get each row. Memory gets it at an `edge` of a region, and else once in an interval.
+    /// Reads every device. Sinks get each row. Memory gets it at an `edge` of a region, and else
+    /// once in an interval.
     ///
-    /// A source that panicked is not read again, and its panic ends here: callers are in the midst of other work.
+    /// A source that panicked is not read again, and its panic ends here: callers are in the midst
+    /// of other work.
     pub(super) fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
         let slot = self.interval;
         for device in 0..self.selected.len() {
@@ -180,7 +184,8 @@ impl Sampling {
         }
     }
 
-    /// Reads all devices before a region, and returns its start, its depth within its thread and the number of the thread.
+    /// Reads all devices before a region, and returns its start, its depth within its thread and
+    /// the number of the thread.
     pub(super) fn enter(&mut self, clock: impl Fn() -> Duration) -> (Duration, usize, usize) {
         self.read(true, &clock);
         let n_threads = self.threads.len();
@@ -235,8 +240,8 @@ impl Sampling {
         self.trace.rows.len() > self.capacity
     }
 
-    /// Returns a copy of the rows whose energies are to be computed, and its ticket for [`Self::thin`]; none if memory
-    /// has room.
+    /// Returns a copy of the rows whose energies are to be computed, and its ticket for
+    /// [`Self::thin`]; none if memory has room.
     pub(super) fn batch(&self) -> Option<(Batch, Ticket)> {
         let ticket = Ticket {
             n_thinned: self.n_thinned,
@@ -253,8 +258,8 @@ impl Sampling {
         }
     }
 
-    /// Makes room: stores the ledger of a batch, and thins the rows of the past to one of each device in every interval;
-    /// if many are left, doubles the interval. Computes no energy.
+    /// Makes room: stores the ledger of a batch, and thins the rows of the past to one of each
+    /// device in every interval; if many are left, doubles the interval. Computes no energy.
     ///
     /// A batch that is older than the last thinning is dropped: the next full memory has its rows.
     pub(super) fn thin(&mut self, ledger: Ledger, ticket: Ticket) {
@@ -277,7 +282,8 @@ impl Sampling {
         }
     }
 
-    /// Thins the rows before a time to the first one of each device in every slot, and returns the number of rows left.
+    /// Thins the rows before a time to the first one of each device in every slot, and returns the
+    /// number of rows left.
     fn thin_to(&mut self, slot: Duration, before: Duration) -> usize {
         let mut last = vec![None; self.selected.len()];
         self.trace.rows.retain(|row| {

@@ -16,7 +16,8 @@ fn boards() -> Synthetic {
     Synthetic::new(Model::new(scenario).unwrap())
 }
 
-/// Returns the number of times that some work computes cells of power, the expensive step of each energy.
+/// Returns the number of times that some work computes cells of power, the expensive step of each
+/// energy.
 fn n_told(work: impl FnOnce()) -> usize {
     let before = N_TOLD.get();
     work();
@@ -43,7 +44,8 @@ fn no_energy_is_computed_under_the_lock_and_few_without_it() {
                 };
                 sampling.leave(mark, || end);
             }
-            // Memory may have more rows than its capacity while energies are computed, and then twice as many.
+            // Memory may have more rows than its capacity while energies are computed, and then
+            // twice as many.
             if sampling.trace.rows.len() >= 3 << 10 {
                 break;
             }
@@ -54,7 +56,8 @@ fn no_energy_is_computed_under_the_lock_and_few_without_it() {
     let without_lock = n_told(|| ledger = batch.sum_up());
     let thinning = n_told(|| sampling.thin(ledger, ticket));
     assert_eq!((under_lock, thinning), (0, 0));
-    // A computation for each device and metric, whatever the number of regions; the boards report up to four metrics.
+    // A computation for each device and metric, whatever the number of regions; the boards report
+    // up to four metrics.
     assert!((8..=32).contains(&without_lock), "{without_lock}");
     assert!(sampling.trace.rows.len() <= 1 << 11);
     let regions = &sampling.trace.marks[..100];
