@@ -15,7 +15,8 @@
 //! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below 1
 //! % of a slice of a minute. A window that begins or ends up to a read interval away from the edge
 //! of a slice is taken to begin or end there, and its bounds allow for any power up to the device's
-//! limit in between.
+//! limit in between. A slice that a metric does not cover, as while a device was lost, is a gap of
+//! any power up to that limit.
 //! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no
 //! region and that begins or ends within a slice depends on thinned rows there.
 
@@ -31,6 +32,8 @@ pub(crate) use batch::Batch;
 
 /// Most slices.
 const MAX_SLICES: usize = 1 << 12;
+/// The greatest share of a window in slices that a metric does not cover, as for cells of power.
+const MOST_MISSING: f64 = 0.5;
 
 /// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory,
 /// and for one that was read from a file.
@@ -107,36 +110,25 @@ impl Ledger {
             return of_rows(window.clone());
         };
         let (start, end) = (first.window.start, last.window.end);
-        let sums = slices.iter().map(|slice| slice.reported(device, metric));
-        let sum = sums.reduce(|sum, next| Some(sum?.followed_by(&next?)))??;
-        let seconds = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64();
+        let (sum, missing_s) = summed(slices, device, metric)?;
         let lost_s = seconds(start, window.start) + seconds(window.end, end);
-        let mut gained_s = 0.0;
+        let mut gained_s = missing_s;
         let mut parts = vec![];
         for part in [window.start..start, end..window.end] {
-            if part.is_empty() {
-                continue;
-            }
+            let is_short = part.end.saturating_sub(part.start) <= self.interval;
             // Thinned rows have wider bounds than a short time of any power.
-            let is_short = part.end - part.start <= self.interval;
-            let found = if is_short && part.start < self.whole_from {
-                None
-            } else {
-                of_rows(part.clone())
-            };
-            match found {
+            let is_bounded = is_short && part.start < self.whole_from;
+            let found = (!is_bounded && !part.is_empty()).then(|| of_rows(part.clone()));
+            match found.flatten() {
                 Some(found) => parts.push(found),
                 None if is_short => gained_s += seconds(part.start, part.end),
                 None => return None,
             }
         }
         let ceiling_w = *self.ceilings_w.get(device)?;
-        let sum = sum.reshaped(seconds(start, end), lost_s, gained_s, ceiling_w);
-        Some(
-            parts
-                .iter()
-                .fold(sum, |sum, part: &Reported| sum.followed_by(part)),
-        )
+        let covered_s = seconds(start, end) - missing_s;
+        let sum = sum.reshaped(covered_s, lost_s, gained_s, ceiling_w);
+        Some(parts.iter().fold(sum, Reported::followed_by))
     }
 
     /// Returns the slices whose edges are nearest to the ends of a window. An edge outside the
@@ -216,6 +208,28 @@ impl Entry {
             energies: (0..self.energies.len()).map(of_device).collect(),
         }
     }
+}
+
+/// Returns the sum of slices, and the length of those that the metric does not cover, in s; none if
+/// these are more than [`MOST_MISSING`].
+fn summed(slices: &[Entry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
+    let (mut sum, mut covered_s, mut missing_s): (Option<Reported>, _, _) = (None, 0.0, 0.0);
+    for slice in slices {
+        let lasts_s = seconds(slice.window.start, slice.window.end);
+        let Some(found) = slice.reported(device, metric) else {
+            missing_s += lasts_s;
+            continue;
+        };
+        covered_s += lasts_s;
+        sum = Some(sum.map_or(found, |sum| sum.followed_by(&found)));
+    }
+    let is_enough = missing_s <= MOST_MISSING * (covered_s + missing_s);
+    sum.filter(|_| is_enough).map(|sum| (sum, missing_s))
+}
+
+/// Returns the time from one to another, in s, 0 if it is negative.
+fn seconds(from: Duration, to: Duration) -> f64 {
+    to.saturating_sub(from).as_secs_f64()
 }
 
 impl Trace {

@@ -176,9 +176,9 @@ impl Sampler {
         let mut edges: Vec<(Duration, Option<&Mark>)> = starts.chain(ends).collect();
         edges.sort_by_key(|edge| edge.0);
         let mut edges = edges.into_iter().peekable();
-        let rounds = (0..).map(|round| due(round, sampling.trace.interval));
-        let rounds: Vec<Duration> = rounds.take_while(|&now| now <= duration).collect();
-        for now in rounds {
+        let interval = sampling.trace.interval;
+        let rounds = (0..).map(|round| due(round, interval));
+        for now in rounds.take_while(|&now| now <= duration) {
             while let Some((time, left)) = edges.next_if(|edge| edge.0 <= now) {
                 match left {
                     Some(mark) => sampling.leave(mark.clone(), || time),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::energy::Energy;
 use crate::synthetic::{Board, Gpu, Model, Program, Scenario, Synthetic, Tells};
-use crate::{Calibration, Mark, Sampler, Spent};
+use crate::{Calibration, Device, Mark, Reading, Sampler, Source, Spent, Values};
 
 /// The interval of these tests, in which an hour is sampled quickly.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -74,6 +74,40 @@ fn a_calibrated_energy_of_a_long_trace_is_as_narrow_as_that_of_its_file() {
             assert!(wider < 1.2, "{wider}: {of_memory} {of_file}");
         }
     }
+}
+
+#[test]
+fn a_device_that_was_lost_for_some_minutes_has_an_energy_in_memory_too() {
+    /// A board without readings from 1000 to 1400 s.
+    struct Lost(Synthetic);
+    impl Source for Lost {
+        fn name(&self) -> &'static str {
+            "lost"
+        }
+        fn devices(&self) -> &[Device] {
+            self.0.devices()
+        }
+        fn read(&mut self, device: usize, now: Duration) -> Reading {
+            let mut reading = self.0.read(device, now);
+            if (1000..1400).contains(&now.as_secs()) {
+                reading.values = Values::none();
+            }
+            reading
+        }
+    }
+    let energy = |capacity: usize| {
+        let sampler = Sampler::new(Lost(source())).capacity(capacity);
+        let trace = sampler.record(Duration::from_secs(3600)).unwrap();
+        trace.energy(0, Duration::ZERO..Duration::from_secs(3600))
+    };
+    let truth_j = source().model().gpus()[0].energy_j(0.0, 3600.0);
+    let (of_memory, of_file) = (energy(1 << 11).unwrap(), energy(usize::MAX).unwrap());
+    for energy in [&of_memory, &of_file] {
+        assert!(energy.interval.contains(truth_j), "{energy} {truth_j}");
+    }
+    // A slice without readings for more than half of its time counts as a gap.
+    let wider = share_wide(&of_memory) / share_wide(&of_file);
+    assert!(wider < 1.5, "{wider} {of_memory} {of_file}");
 }
 
 /// Samples a region of a model that its caller's clock drives.
