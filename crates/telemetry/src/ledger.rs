@@ -12,8 +12,8 @@
 //! sampler's lock. Cells of power are computed once for each device and metric of a batch, whatever
 //! the number of its slices and regions. Slices and regions are shared, so a copy of a ledger is
 //! cheap.
-//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below 1
-//! % of a slice of a minute. A window that begins or ends up to a read interval away from the edge
+//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below
+//! 1 % of a slice of a minute. A window that begins or ends up to a read interval from the edge
 //! of a slice is taken to begin or end there, and its bounds allow for any power up to the device's
 //! limit in between. A slice that a metric does not cover, as while a device was lost, is a gap of
 //! any power up to that limit.
