@@ -294,7 +294,7 @@ fn what_is_refused_leaves_an_old_recording_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_command_that_cannot_start_leaves_an_old_recording_alone() {
+fn a_command_that_cannot_start_leaves_an_old_recording_alone_and_no_new_one() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new("unstartable");
     let out = folder.file("log.csv");
@@ -307,6 +307,10 @@ fn a_command_that_cannot_start_leaves_an_old_recording_alone() {
         let output = trace(&out).arg("--").arg(&file).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{name}");
         assert_eq!(fs::read_to_string(&out).unwrap(), "of yesterday", "{name}");
+        let new = folder.file("new.csv");
+        let output = trace(&new).arg("--").arg(&file).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert!(!new.exists(), "{name}");
     }
 }
 

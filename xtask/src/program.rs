@@ -1,6 +1,7 @@
 //! Building and running the programs of `benches`.
 //!
-//! Role: how `bench`, `doctor`, `report`, `trace` and others reach the heavy code without linking it.
+//! Role: how `bench`, `doctor`, `report`, `trace` and others reach the heavy code without linking
+//! it.
 //! Method: on Unix a program replaces this process, so Ctrl-C reaches it alone and the
 //! shell waits until it has finished what runs.
 //! Limits: elsewhere this process waits beside the program, and an interrupt may end it first.
@@ -47,7 +48,17 @@ pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Re
     run_in(Some(&workspace.root), workspace, program, args)
 }
 
-/// Runs a built program in a folder, without one in the current folder; on Unix it returns only if that fails.
+/// Runs a built program in the current folder; on Unix it returns only if that fails.
+pub(crate) fn run_here(
+    workspace: &Workspace,
+    program: &str,
+    args: &[OsString],
+) -> Result<ExitCode> {
+    run_in(None, workspace, program, args)
+}
+
+/// Runs a built program in a folder, without one in the current folder; on Unix it returns only if
+/// that fails.
 fn run_in(
     folder: Option<&Path>,
     workspace: &Workspace,
@@ -90,23 +101,32 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
     run(&Workspace::load()?, program, &args)
 }
 
-/// Builds a program of `benches` and runs it in the current folder, for programs that take the caller's commands or
-/// files.
+/// Builds a program of `benches` and runs it in the current folder, for programs that take the
+/// caller's commands or files.
 pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if asks_for_help(&args) {
-        print_help(program, "current folder", "")?;
-        args = vec!["--help".into()];
+        return help_here(program, program, "");
     }
     drop_separator(&mut args);
     build(&[program])?;
-    run_in(None, &Workspace::load()?, program, &args)
+    run_here(&Workspace::load()?, program, &args)
+}
+
+/// Prints the description of a command whose program runs in the current folder, then runs the
+/// program with `--help`.
+pub(crate) fn help_here(command: &str, program: &str, added: &str) -> Result<ExitCode> {
+    print_help(command, program, "current folder", added)?;
+    build(&[program])?;
+    run_here(&Workspace::load()?, program, &["--help".into()])
 }
 
 /// Prints what this command does, then runs the program with `--help`.
 ///
-/// The program alone knows its arguments, so its help costs a build; the lines of this command come first.
+/// The program alone knows its arguments, so its help costs a build; the lines of this command come
+/// first.
 pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
     print_help(
+        program,
         program,
         "workspace root, to which paths are relative",
         added,
@@ -115,9 +135,9 @@ pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
     run(&Workspace::load()?, program, &["--help".into()])
 }
 
-fn print_help(program: &str, folder: &str, added: &str) -> Result<()> {
+fn print_help(command: &str, program: &str, folder: &str, added: &str) -> Result<()> {
     output::print_line(format_args!(
-        "`cargo xtask {program}` builds the program `{program}` of benches in release and runs it in the\n\
+        "`cargo xtask {command}` builds the program `{program}` of benches in release and runs it in the\n\
          {folder}. Arguments after `--` are passed on unread.\n{added}"
     ))?;
     Ok(())

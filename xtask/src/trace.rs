@@ -1,9 +1,9 @@
-//! `cargo xtask trace`: power and utilisation while a command runs; `cargo xtask demo`: the same of a GPU that does not exist.
+//! `cargo xtask trace`: power and utilisation while a command runs; `cargo xtask demo`: the same
+//! for a model of a GPU.
 //!
 //! Role: builds and runs the program `trace` of `benches`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,31 +11,43 @@ use anyhow::Result;
 use crate::program;
 use crate::workspace::Workspace;
 
-/// How long the demonstration samples.
+/// Length of the demonstration.
 const DEMO: &str = "10s";
+/// Lines of `demo` before the help of the program.
+const DEMO_HELP: &str = "\
+It passes `--source demo --for 10s --out FILE` before the arguments, of which the last ones count. FILE is
+`target/demo/trace.csv` of the workspace, whatever the current folder.
+";
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     program::forward_here("trace", args)
 }
 
-/// Shows the whole path without a GPU; further arguments go to the program, and the last ones count.
+/// Samples the model of a GPU for a while; further arguments are passed on, and the last ones
+/// count.
 pub(crate) fn demo(mut args: Vec<OsString>) -> Result<ExitCode> {
     if program::asks_for_help(&args) {
-        return program::help(
-            "trace",
-            "`demo` is `trace --source demo --for 10s --out target/demo/trace.csv`.\n",
-        );
+        return program::help_here("demo", "trace", DEMO_HELP);
     }
     program::drop_separator(&mut args);
     program::build(&["trace"])?;
     let workspace = Workspace::load()?;
     let folder = workspace.root.join("target/demo");
     std::fs::create_dir_all(&folder)?;
-    let file: PathBuf = folder.join("trace.csv");
     let mut all: Vec<OsString> = ["--source", "demo", "--for", DEMO, "--out"]
         .map(Into::into)
         .into();
-    all.push(file.into());
+    all.push(folder.join("trace.csv").into());
     all.extend(args);
-    program::run(&workspace, "trace", &all)
+    program::run_here(&workspace, "trace", &all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_the_demonstration_has_its_length() {
+        assert!(DEMO_HELP.contains(&format!("--for {DEMO} ")));
+    }
 }

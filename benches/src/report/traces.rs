@@ -66,10 +66,10 @@ pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
     match idle_periods_within(trace, device, window(trace, device)) {
         Ok(found) => vec![found.to_string()],
         Err(telemetry::Error::Unavailable { .. }) => {
-            vec!["Utilisation and power have too few readings to tell idle time.".to_owned()]
+            vec!["Idle time is unknown: utilisation and power have too few readings.".to_owned()]
         }
         Err(telemetry::Error::ParameterInvalid { .. }) => {
-            vec!["The time is shorter than one update of the power sensor: no verdict.".to_owned()]
+            vec!["No verdict: the time is shorter than one update of the power sensor.".to_owned()]
         }
         Err(why) => vec![why.to_string()],
     }

@@ -30,11 +30,13 @@
 mod calibration;
 mod cells;
 mod counted;
+mod reported;
 mod unfold;
 
 pub use calibration::{Calibration, Metered};
 pub use counted::Counted;
 pub(crate) use counted::went_on;
+pub(crate) use reported::Reported;
 
 use crate::updates::{self, Rhythm};
 use crate::{Device, Kind, Metric, SensorClass, Trace};
@@ -109,6 +111,16 @@ pub enum Method {
     AveragePower,
 }
 
+/// Metrics that energy is computed from.
+pub(crate) const METRICS: [Metric; 4] = {
+    let [first, second, third] = Metric::POWERS;
+    [Metric::Energy, first, second, third]
+};
+#[cfg(test)]
+thread_local! {
+    /// Number of times that this thread computed cells of power from rows, the expensive step.
+    pub(crate) static N_TOLD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 /// Time before and after a window whose rows help to find the sensor's phase.
 pub(crate) const CONTEXT: Duration = Duration::from_secs(20);
 /// Power may exceed limit and readings for a moment by this factor: in the recording `rtx3090-step` of
@@ -155,9 +167,6 @@ impl Trace {
     /// is there; and for an empty window.
     #[must_use]
     pub fn energy(&self, device: usize, window: Range<Duration>) -> Option<Energy> {
-        if let Some(energy) = self.energy_by_ledger(device, &window) {
-            return Some(energy);
-        }
         let calibration = Calibration::of_device(self.devices.get(device)?);
         self.energy_calibrated(device, window, &calibration)
     }
@@ -171,8 +180,7 @@ impl Trace {
         calibration: &Calibration,
     ) -> Option<Energy> {
         let by = |metric| self.energy_by(device, metric, window.clone(), calibration);
-        let metrics = [Metric::Energy].into_iter().chain(Metric::POWERS);
-        let mut found: Vec<Energy> = metrics.filter_map(by).collect();
+        let mut found: Vec<Energy> = METRICS.into_iter().filter_map(by).collect();
         // Power as it is drawn by default may be the average.
         found.sort_by_key(|energy| energy.method);
         let width_j = |energy: &Energy| energy.interval.width_j();
@@ -210,52 +218,32 @@ impl Trace {
         calibration: &Calibration,
     ) -> Option<Energy> {
         let about = self.devices.get(device)?;
-        if window.is_empty() {
-            return None;
-        }
-        let (from_s, to_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
-        let told = self.told(device, metric, (from_s, to_s))?;
-        let mut summed = told
-            .sum(from_s, to_s)
-            .filter(|_| told.tells(from_s, to_s))?;
-        let method = told.method;
-        let step_j = if method == Method::Counter {
-            COUNTER_STEP_J
-        } else {
-            READING_STEP_W * (to_s - from_s)
-        };
-        summed.likely = (summed.likely.0 - step_j, summed.likely.1 + step_j);
-        summed.certain = (summed.certain.0 - step_j, summed.certain.1 + step_j);
-        let lasts_s = to_s - from_s;
-        Some(Energy {
-            joules: calibration.joules(summed.joules, lasts_s),
-            interval: calibration.interval(summed.certain, lasts_s),
-            sampling: calibration.estimate().interval(summed.certain, lasts_s),
-            likely: calibration.interval(summed.likely, lasts_s),
-            method,
-            metric,
-            field: about.field(metric).unwrap_or(metric.name()).to_owned(),
-            class: about.sensor_class(metric),
-            window,
-            n_updates: told.n_updates(from_s, to_s),
-            check: None,
-        })
+        let reported = self.reported(device, metric, &window)?;
+        Some(reported.calibrated(about, calibration, window))
     }
 
     /// Returns the method of the estimate of [`Self::energy`] from one time to another, and its cells of power; none if no
     /// method covers all of that time.
     pub(crate) fn drawn(&self, device: usize, from_s: f64, to_s: f64) -> Option<(Method, Cells)> {
         self.devices.get(device)?;
-        let metrics = [Metric::Energy].into_iter().chain(Metric::POWERS);
-        let told = metrics.filter_map(|metric| self.told(device, metric, (from_s, to_s)));
+        let told = METRICS
+            .into_iter()
+            .filter_map(|metric| self.told(device, metric, (from_s, to_s)));
         let reach = told.filter(|told| told.tells(from_s, to_s));
         let mut told = reach.min_by_key(|told| told.method)?;
         Some((told.method, told.ways.swap_remove(0).0))
     }
 
     /// Gives what one metric tells of power around a window.
-    fn told(&self, device: usize, metric: Metric, (from_s, to_s): (f64, f64)) -> Option<Told> {
-        if metric != Metric::Energy && !Metric::POWERS.contains(&metric) {
+    pub(crate) fn told(
+        &self,
+        device: usize,
+        metric: Metric,
+        (from_s, to_s): (f64, f64),
+    ) -> Option<Told> {
+        #[cfg(test)]
+        N_TOLD.with(|n| n.set(n.get() + 1));
+        if !METRICS.contains(&metric) {
             return None;
         }
         let about = &self.devices[device];
@@ -304,7 +292,7 @@ impl Trace {
 
     /// Gives the most power that a device may have drawn for a moment, in W; none if it tells neither a limit nor any
     /// power at all.
-    fn ceiling_w(&self, device: usize) -> Option<f64> {
+    pub(crate) fn ceiling_w(&self, device: usize) -> Option<f64> {
         let greatest = |metrics: &[Metric]| {
             let values = self.of_device(device).flat_map(|row| {
                 let get = |&metric| row.values.get(metric).filter(|watts| watts.is_finite());
@@ -351,7 +339,7 @@ impl Trace {
 }
 
 /// What a metric tells of power.
-struct Told {
+pub(crate) struct Told {
     method: Method,
     /// Cells and updates, for each way in which the readings may have been made; the first is what the estimate rests
     /// on.

@@ -1,6 +1,7 @@
-//! What can go wrong: faults of one metric, which a run survives, and errors, which end an operation.
+//! What can go wrong: faults of one metric, which a run survives, and errors, which end an
+//! operation.
 
-use crate::Metric;
+use crate::{Failure, Metric};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -139,12 +140,17 @@ pub enum Error {
         /// What was asked for.
         operation: &'static str,
     },
-    /// A source panicked in a reading.
-    #[error("sampling: the source panicked: {0}")]
-    Source(String),
-    /// What was to take the rows of a trace failed.
-    #[error("sampling: {0}")]
-    Sink(std::io::Error),
+    /// A part of a sampler failed.
+    #[error("{0}")]
+    Sampling(Failure),
+    /// An endpoint that could not be opened.
+    #[error("serve: {address}: {why}")]
+    Endpoint {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's error.
+        why: std::io::Error,
+    },
     /// A file that could not be read or written.
     #[error("{path}: {why}")]
     File {

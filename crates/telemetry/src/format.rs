@@ -1,15 +1,15 @@
 //! Traces as text: written while they are sampled, and read back.
 //!
-//! | format | for | what it keeps |
+//! | format | for | content |
 //! |---|---|---|
 //! | [`Dialect::Csv`] | people and tables | everything |
 //! | [`Dialect::JsonLines`] | programs | everything |
 //! | [`Dialect::Seed`] | scripts that read the `;` file of a script of 2023 | one device; power and memory as shares of their limits |
-//! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation, clocks, energy and temperature beside regions of code |
+//! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation, clocks, energy and temperature, with regions of code |
 //! | [`prometheus`] | scrapers | the newest row of each device |
 //!
-//! Method: a line goes out whole or not at all, so a file that a killed process left is a shorter trace. Readers pass over
-//! what they can't read, say where, and never fail on what they passed over.
+//! Method: a line is written whole or not at all, so the file of a killed process is a shorter
+//! trace. Readers skip lines that they can't parse, and report where these were.
 
 mod chrome;
 mod csv;
@@ -22,22 +22,22 @@ use crate::{Device, Error, Metric, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use seed::{HEADER as SEED_HEADER, Limits};
 
-/// The version that files of this crate say.
+/// The version of the formats, which files contain.
 const VERSION: u32 = 1;
 
-/// Takes a trace row by row.
+/// A consumer of a trace, row by row.
 pub trait Sink: Send {
-    /// Takes what is known before the first row.
+    /// Takes the source, the devices and the interval, before the first row.
     ///
     /// # Errors
-    /// Where it can't be written; then the sink is given up.
+    /// An output that can't be written; the sink is given up then.
     fn begin(&mut self, trace: &Trace) -> io::Result<()>;
 
     /// Takes a row, which is not yet among the trace's.
@@ -52,23 +52,24 @@ pub trait Sink: Send {
     /// As [`Self::begin`].
     fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()>;
 
-    /// Writes what it holds.
+    /// Writes all text that is held back.
     ///
     /// # Errors
     /// As [`Self::begin`].
     fn flush(&mut self, trace: &Trace) -> io::Result<()>;
 
-    /// Takes what is known after the last row, and writes what it holds.
+    /// Takes faults and overhead, after the last row, and writes all text that is held back.
     ///
     /// # Errors
     /// As [`Self::begin`].
     fn end(&mut self, trace: &Trace) -> io::Result<()>;
 }
 
-/// A kind of text.
+/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Comma-separated, a column a metric, units in the names; all else in lines that begin with `#`.
+    /// Comma-separated, a column a metric, units in the names; all else in lines that begin with
+    /// `#`.
     Csv,
     /// An object a line.
     JsonLines,
@@ -78,12 +79,12 @@ pub enum Dialect {
     ChromeTrace,
 }
 
-/// A trace that was read, and what was passed over.
+/// A trace that was read, with the lines that were skipped.
 #[derive(Debug)]
 pub struct Read {
-    /// What was understood.
+    /// The trace.
     pub trace: Trace,
-    /// Lines that were not.
+    /// An error for each skipped line.
     pub skipped: Vec<Error>,
 }
 
@@ -94,14 +95,30 @@ pub struct Writer<W> {
     out: W,
     /// Whole lines that are not written yet.
     held: String,
-    /// Rows after them, which become lines all together, while what that takes is in the processor's caches.
+    /// Rows after them. They become lines together, while code and data for that are in the
+    /// processor's caches.
     rows: Vec<Row>,
     seed: seed::State,
     tracks: chrome::Tracks,
-    /// While it says so, nothing is written.
+    /// While this is true, nothing is written.
     holds: Option<Arc<AtomicBool>>,
-    /// What makes room for a trace before it begins, if anything has to.
+    /// The function that empties the output before the first text, if the output may have content.
     empties: Option<fn(&mut W) -> io::Result<()>>,
+    /// The file that was created and has no text yet.
+    created: Created,
+}
+
+/// A new file, which is removed when this value is dropped, unless the path was taken.
+#[derive(Debug)]
+struct Created(Option<PathBuf>);
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            // An empty file that stays does no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// Permission for a [`Writer`] that was held back to write.
@@ -116,7 +133,7 @@ impl Release {
     }
 }
 
-/// What stands in a file before the first row.
+/// The content of a file before the first row.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     trace: u32,
@@ -126,7 +143,7 @@ struct Header {
     devices: Vec<Device>,
 }
 
-/// What stands between and after rows.
+/// A note between or after rows.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Note {
@@ -139,7 +156,7 @@ enum Note {
 const MAX_ROWS: usize = 1 << 9;
 
 impl Dialect {
-    /// Gives the one that a file's name asks for: `.jsonl`, `.json` (a Chrome trace), else CSV.
+    /// Returns the dialect of a file's name: `.jsonl`, `.json` (a Chrome trace), else CSV.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
@@ -149,7 +166,7 @@ impl Dialect {
         }
     }
 
-    /// Gives the one that text is in, by how it begins.
+    /// Returns the dialect of a text by its first characters.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -167,7 +184,8 @@ impl Dialect {
     }
 }
 
-/// Reads a trace in any of the dialects; of one in [`Dialect::Seed`] the shares of unknown limits are left out.
+/// Reads a trace in any of the dialects; of one in [`Dialect::Seed`] the shares of unknown limits
+/// are left out.
 ///
 /// # Errors
 /// [`Error::Text`] if the text is in none of them, or its header can't be read.
@@ -182,7 +200,8 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
     }
 }
 
-/// Reads a trace of the seed's dialect, whose shares become watts and bytes by limits that the file does not have.
+/// Reads a trace of the seed's dialect, whose shares become watts and bytes by limits that the file
+/// does not have.
 ///
 /// # Errors
 /// [`Error::Text`] if the header is another.
@@ -190,7 +209,7 @@ pub fn read_seed(bytes: &[u8], limits: Limits) -> Result<Read> {
     seed::read(&String::from_utf8_lossy(bytes), limits)
 }
 
-/// Gives a whole trace as text.
+/// Returns a whole trace as text.
 #[must_use]
 pub fn write(trace: &Trace, dialect: Dialect) -> String {
     let mut writer = Writer::new(dialect, io::sink());
@@ -209,31 +228,42 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
 }
 
 impl Writer<File> {
-    /// Opens a file to write to, or creates it. The file keeps its content until the first text is written.
+    /// Opens a file to write to, or creates it. The file keeps its content until the first text is
+    /// written; a new file is removed if the writer is dropped before.
     ///
     /// # Errors
-    /// [`Error::File`] if the system refuses it, or while somebody else writes a trace to it.
+    /// [`Error::File`] if the system does not open the file, or while another program writes a
+    /// trace to it.
     pub fn create(dialect: Dialect, path: &Path) -> Result<Self> {
         let refused = |why| Error::File {
             path: path.to_owned(),
             why,
         };
         let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(refused)?;
+        let options = options.write(true).truncate(false);
+        let (file, created) = match options.create_new(true).open(path) {
+            Ok(file) => (file, Some(path.to_owned())),
+            // An old file, or a link without a target, which opening creates.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = options.create_new(false).create(true).open(path);
+                (file.map_err(refused)?, None)
+            }
+            Err(error) => return Err(refused(error)),
+        };
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             let why = "another program writes a trace to it";
             return Err(refused(io::Error::new(io::ErrorKind::ResourceBusy, why)));
         }
         Ok(Self {
             empties: Some(empty),
+            created: Created(created),
             ..Self::new(dialect, file)
         })
     }
 }
 
 impl<W> Writer<W> {
-    /// Writes to anything; without a buffer between, since lines are held back already.
+    /// Creates a writer to any output. It needs no buffer, since lines are held back already.
     #[must_use]
     pub fn new(dialect: Dialect, out: W) -> Self {
         Self {
@@ -245,11 +275,12 @@ impl<W> Writer<W> {
             tracks: chrome::Tracks::default(),
             holds: None,
             empties: None,
+            created: Created(None),
         }
     }
 
-    /// Holds back all text until the returned [`Release`] is used: a file keeps its content for so long, and for ever if
-    /// the release is dropped. Memory grows with the rows meanwhile.
+    /// Holds back all text until the returned [`Release`] is used, or for ever if it is dropped; a
+    /// file is unchanged for so long. Memory grows with the rows meanwhile.
     pub fn held_back(mut self) -> (Self, Release) {
         let holds = Arc::new(AtomicBool::new(true));
         self.holds = Some(Arc::clone(&holds));
@@ -333,6 +364,7 @@ impl<W: Write> Writer<W> {
         }
         if let Some(empty) = self.empties.take() {
             empty(&mut self.out)?;
+            self.created.0 = None;
         }
         self.out.write_all(self.held.as_bytes())?;
         self.held.clear();
@@ -371,7 +403,7 @@ impl<W: Write + Send> Sink for Writer<W> {
     }
 }
 
-/// Empties a file; what is none, such as a pipe, has nothing to be emptied of.
+/// Empties a regular file; a pipe or a terminal is left as it is.
 fn empty(file: &mut File) -> io::Result<()> {
     if file.metadata()?.is_file() {
         file.set_len(0)?;
@@ -380,7 +412,7 @@ fn empty(file: &mut File) -> io::Result<()> {
 }
 
 impl Header {
-    /// Gives the trace that it begins.
+    /// Returns the trace without its rows.
     fn into_trace(self, format: &'static str) -> Result<Trace> {
         if self.trace != VERSION {
             let why = format!("version {}, this crate reads {VERSION}", self.trace);
@@ -397,7 +429,7 @@ impl Header {
 }
 
 impl Note {
-    /// Adds it to a trace, unless it is about a device that is not there.
+    /// Adds the note to a trace, or returns an error if the trace has no such device.
     fn add_to(self, trace: &mut Trace) -> std::result::Result<(), &'static str> {
         match self {
             Self::Mark(mark) => trace.marks.push(mark),
@@ -409,8 +441,8 @@ impl Note {
     }
 }
 
-/// Gives the lines of text with their numbers, from 1; of the last one without an end that it is cut off, since its last number
-/// may be the beginning of a longer one.
+/// Returns the lines of text with their numbers, from 1. A last line without an end is an error,
+/// since its last number may be the beginning of a longer one.
 fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &'static str>)> {
     let text = text.trim_start_matches('\u{feff}');
     text.split_inclusive('\n').enumerate().map(|(index, line)| {
@@ -419,7 +451,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &
     })
 }
 
-/// Gives a time, unless it is negative, not finite, or out of range.
+/// Returns a time, or none if it is negative, not finite, or out of range.
 fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
@@ -439,7 +471,7 @@ fn sorted(mut trace: Trace) -> Trace {
     trace
 }
 
-/// Gives the name of a metric's column: `power_instant_W`.
+/// Returns the name of a metric's column: `power_instant_W`.
 fn column(metric: Metric) -> String {
     match metric.unit().sign() {
         "" => metric.name().to_owned(),

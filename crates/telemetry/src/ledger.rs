@@ -1,47 +1,60 @@
-//! Energies of rows that memory no longer has.
+//! Energies of rows that are no longer in memory.
 //!
-//! Role: a long trace is thinned, and thinned rows bound an energy badly: 1 h without a counter had ±100 % where its
-//! file has ±11 %. The sampler therefore sums energies up before it thins rows.
-//! Method: the past is divided into slices that follow each other. A slice gets its energy, by
-//! [`Trace::energy`], while its rows and those around it are whole. A region of code that was left gets its energy
-//! likewise, once the rows after it are there; a region that is open when rows are thinned begins at the edge of a
-//! slice. A window is the sum of its slices, and of rows at both ends.
-//! Accuracy: intervals add up. Each edge of a slice adds the uncertainty of two ends, which is below 1 % of a slice of
-//! a minute.
-//! Limits: [`MAX_SLICES`] slices, of which two neighbours become one where there are more. A window that was no region
-//! and that begins or ends within a slice rests on thinned rows there.
+//! Role: a long trace is thinned, and the energy of thinned rows has wide bounds: 1 h without a
+//! counter had ±100 % where its file has ±11 %. The sampler therefore computes energies before it
+//! thins rows.
+//! Method: the past is divided into slices that follow each other. The energy of a slice is
+//! computed while its rows and those around it are whole, and so is that of each region of code
+//! that was left. A region that is open when rows are thinned begins at the edge of a slice. A
+//! window is the sum of its slices, and of rows at both ends. Energies are stored as reported
+//! ([`Reported`]) and calibrated when they are read.
+//! Concurrency: a [`Batch`] holds a copy of the rows, so energies are computed without the
+//! sampler's lock. Cells of power are computed once for each device and metric of a batch, whatever
+//! the number of its slices and regions. Slices and regions are shared, so a copy of a ledger is
+//! cheap.
+//! Accuracy: bounds add up. Each edge of a slice adds the uncertainty of two ends, which is below
+//! 1 % of a slice of a minute. A window that begins or ends up to a read interval from the edge
+//! of a slice is taken to begin or end there, and its bounds allow for any power up to the device's
+//! limit in between. A slice that a metric does not cover, as while a device was lost, is a gap of
+//! any power up to that limit.
+//! Limits: [`MAX_SLICES`] slices; beyond, pairs of neighbours are joined. A window that was no
+//! region and that begins or ends within a slice depends on thinned rows there.
 
-use crate::Trace;
-use crate::energy::{CONTEXT, Energy};
+use crate::energy::{METRICS, Reported};
+use crate::{Metric, Trace};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
+
+mod batch;
+
+pub(crate) use batch::Batch;
 
 /// Most slices.
 const MAX_SLICES: usize = 1 << 12;
-/// Most regions that get an energy of their own each time that memory is thinned, the longest first.
-const MAX_REGIONS: usize = 1 << 8;
-/// A window that begins or ends within this share of the read interval of an edge begins or ends there.
-const SAME_EDGE: u32 = 10;
-/// Share of the capacity that stays whole at most: the rows that later energies need before them.
-const WHOLE_SHARE: usize = 4;
+/// The greatest share of a window in slices that a metric does not cover, as for cells of power.
+const MOST_MISSING: f64 = 0.5;
 
-/// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory, and for one that
-/// was read from a file.
+/// Energies of slices and regions whose rows were thinned. Empty for a trace that fits into memory,
+/// and for one that was read from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
-    slices: Vec<Kept>,
-    regions: Vec<Kept>,
+    slices: Arc<Vec<Entry>>,
+    regions: Arc<Vec<Entry>>,
+    /// Most power of each device, in W.
+    ceilings_w: Arc<Vec<f64>>,
     /// From this time on, rows are whole.
     whole_from: Duration,
     /// The read interval that was requested; zero before rows were thinned.
     interval: Duration,
 }
 
-/// The energies of a window, by device.
+/// The reported energies of a window.
 #[derive(Clone, Debug, PartialEq)]
-struct Kept {
+struct Entry {
     window: Range<Duration>,
-    energies: Vec<Option<Energy>>,
+    /// For each device, the energies by the metrics that cover the window.
+    energies: Vec<Vec<Reported>>,
 }
 
 impl Ledger {
@@ -57,248 +70,189 @@ impl Ledger {
         self.whole_from
     }
 
-    /// Keeps the energies of some devices only, in the order of `selected`.
-    pub(crate) fn select(&mut self, selected: &[usize]) {
-        for kept in self.slices.iter_mut().chain(&mut self.regions) {
-            let of = |&device: &usize| kept.energies.get(device).cloned().flatten();
-            kept.energies = selected.iter().map(of).collect();
-        }
-    }
-
-    fn end(&self) -> Duration {
-        self.slices
-            .last()
-            .map_or(Duration::ZERO, |last| last.window.end)
-    }
-
-    /// Returns the slices within a window.
-    fn within(&self, window: &Range<Duration>) -> &[Kept] {
-        let edge = self.interval / SAME_EDGE;
-        let first = self
-            .slices
-            .partition_point(|slice| slice.window.start + edge < window.start);
-        let last = self
-            .slices
-            .partition_point(|slice| slice.window.end <= window.end + edge);
-        &self.slices[first..last.max(first)]
-    }
-
-    /// Makes one slice of two neighbours, throughout.
-    fn halve(&mut self) {
-        let pairs = self.slices.chunks(2);
-        self.slices = pairs
-            .map(|pair| match pair {
-                [one, two] => one.followed_by(two),
-                _ => pair[0].clone(),
-            })
-            .collect();
-    }
-}
-
-impl Kept {
-    fn followed_by(&self, next: &Self) -> Self {
-        let pairs = self.energies.iter().zip(&next.energies);
-        let sum = |(one, two): (&Option<Energy>, &Option<Energy>)| {
-            Some(one.as_ref()?.followed_by(two.as_ref()?))
-        };
-        Self {
-            window: self.window.start..next.window.end,
-            energies: pairs.map(sum).collect(),
-        }
-    }
-}
-
-impl Trace {
-    /// Sums up the energies of the past, for which `open` holds the starts of open regions, and returns the time before
-    /// which rows may be thinned; none if hardly any time passed.
-    pub(crate) fn sum_up(&mut self, open: &[Duration], capacity: usize) -> Option<Duration> {
-        // Before the first thinning, the trace's interval is the requested one.
-        if self.ledger.interval.is_zero() {
-            self.ledger.interval = self.interval;
-        }
-        let first = self
-            .rows
-            .partition_point(|row| row.time < self.ledger.whole_from);
-        let whole = &self.rows[first..];
-        let (start, now) = (whole.first()?.time, whole.last()?.time);
-        let start = if self.ledger.is_empty() {
-            start
-        } else {
-            self.ledger.end()
-        };
-        let kept_rows = (capacity / WHOLE_SHARE).max(1).min(whole.len());
-        let since = whole[whole.len() - kept_rows].time;
-        // Rows on both sides of the edge help to find the sensor's phase there.
-        let around = (now.saturating_sub(since) / 2).min(CONTEXT);
-        let end = now.saturating_sub(around);
-        if end <= start {
-            return Some(since);
-        }
-        self.slice(start..end, open);
-        self.keep_regions(end);
-        if self.ledger.slices.len() > MAX_SLICES {
-            self.ledger.halve();
-        }
-        Some(end.saturating_sub(around))
-    }
-
-    /// Adds slices, with edges at the starts of regions that go on beyond them.
-    fn slice(&mut self, window: Range<Duration>, open: &[Duration]) {
-        let left = self.marks.iter().filter(|mark| mark.end > window.end);
-        let starts = left.map(|mark| mark.start).chain(open.iter().copied());
-        let mut edges: Vec<Duration> = starts
-            .filter(|start| *start > window.start && *start < window.end)
-            .chain([window.start, window.end])
-            .collect();
-        edges.sort_unstable();
-        edges.dedup();
-        let energies: Vec<Kept> = edges
-            .windows(2)
-            .map(|pair| self.kept(&(pair[0]..pair[1])))
-            .collect();
-        self.ledger.slices.extend(energies);
-    }
-
-    /// Keeps the energies of regions that were left before a time, and are not kept yet.
-    fn keep_regions(&mut self, end: Duration) {
-        let known = |window: &Range<Duration>| self.ledger.region(window).is_some();
-        let windows = self.marks.iter().map(|mark| mark.start..mark.end);
-        let left = windows.filter(|window| window.end <= end && !known(window));
-        let mut left: Vec<Range<Duration>> = left.collect();
-        // Sampling waits meanwhile, so of many short regions those are left out that hardly hold an update.
-        left.sort_by_key(|window| std::cmp::Reverse(window.end.saturating_sub(window.start)));
-        left.truncate(MAX_REGIONS);
-        let regions: Vec<Kept> = left.iter().map(|window| self.kept(window)).collect();
-        self.ledger.regions.extend(regions);
-        self.ledger
-            .regions
-            .sort_by_key(|kept| (kept.window.start, kept.window.end));
-        self.ledger.regions.dedup_by(|a, b| a.window == b.window);
-    }
-
-    fn kept(&self, window: &Range<Duration>) -> Kept {
-        let devices = 0..self.devices.len();
-        Kept {
-            window: window.clone(),
-            energies: devices
-                .map(|device| self.energy(device, window.clone()))
-                .collect(),
-        }
-    }
-
     /// Marks rows before a time as thinned.
-    pub(crate) fn is_whole_from(&mut self, time: Duration) {
-        self.ledger.whole_from = self.ledger.whole_from.max(time);
+    pub(crate) fn thin_before(&mut self, time: Duration) {
+        self.whole_from = self.whole_from.max(time);
     }
 
-    /// Returns the energy of a window by slices and regions; none if it has none of them, so that rows have to do.
-    pub(crate) fn energy_by_ledger(
+    /// Removes the energies of all devices but some, which get the order of `selected`.
+    pub(crate) fn select(&mut self, selected: &[usize]) {
+        for entries in [&mut self.slices, &mut self.regions] {
+            for entry in Arc::make_mut(entries) {
+                let of = |&device: &usize| entry.energies.get(device).cloned().unwrap_or_default();
+                entry.energies = selected.iter().map(of).collect();
+            }
+        }
+        let ceiling_w = |&device: &usize| self.ceilings_w.get(device).copied().unwrap_or(0.0);
+        self.ceilings_w = Arc::new(selected.iter().map(ceiling_w).collect());
+    }
+
+    /// Returns the end of the last slice, zero without one.
+    fn end(&self) -> Duration {
+        let last = self.slices.last();
+        last.map_or(Duration::ZERO, |last| last.window.end)
+    }
+
+    /// Returns the reported energy of a window: that of its region if it is one, and else the sum
+    /// of its slices and, by `of_rows`, of the rows before and after them.
+    fn reported(
         &self,
         device: usize,
+        metric: Metric,
         window: &Range<Duration>,
-    ) -> Option<Energy> {
-        let ledger = &self.ledger;
-        if ledger.is_empty() {
-            return None;
+        mut of_rows: impl FnMut(Range<Duration>) -> Option<Reported>,
+    ) -> Option<Reported> {
+        if let Some(region) = self.region(window) {
+            return region.reported(device, metric);
         }
-        if let Some(region) = ledger.region(window) {
-            return region.energies.get(device)?.clone();
-        }
-        let slices = ledger.within(window);
+        let slices = self.within(window);
         let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
-            let is_whole = window.start >= ledger.whole_from;
-            return is_whole.then(|| self.energy_by_rows(device, window.clone(), true))?;
+            return of_rows(window.clone());
         };
-        let edge = ledger.interval / SAME_EDGE;
-        let head = window.start..first.window.start;
-        let tail = last.window.end..window.end;
-        let has = |part: &Range<Duration>| part.end.saturating_sub(part.start) > edge;
-        let mut sum: Option<Energy> = None;
-        let mut add = |part: Energy| {
-            sum = Some(match &sum {
-                Some(sum) => sum.followed_by(&part),
-                None => part,
-            });
-        };
-        if has(&head) {
-            let is_whole = head.start >= ledger.whole_from;
-            add(self.energy_by_rows(device, head, is_whole)?);
+        let (start, end) = (first.window.start, last.window.end);
+        let (sum, missing_s) = summed(slices, device, metric)?;
+        let lost_s = seconds(start, window.start) + seconds(window.end, end);
+        let mut gained_s = missing_s;
+        let mut parts = vec![];
+        for part in [window.start..start, end..window.end] {
+            let is_short = part.end.saturating_sub(part.start) <= self.interval;
+            // Thinned rows have wider bounds than a short time of any power.
+            let is_bounded = is_short && part.start < self.whole_from;
+            let found = (!is_bounded && !part.is_empty()).then(|| of_rows(part.clone()));
+            match found.flatten() {
+                Some(found) => parts.push(found),
+                None if is_short => gained_s += seconds(part.start, part.end),
+                None => return None,
+            }
         }
-        for slice in slices {
-            add(slice.energies.get(device)?.clone()?);
-        }
-        if has(&tail) {
-            let is_whole = tail.start >= ledger.whole_from;
-            add(self.energy_by_rows(device, tail, is_whole)?);
-        }
-        sum.map(|sum| Energy {
-            window: window.clone(),
-            ..sum
-        })
+        let ceiling_w = *self.ceilings_w.get(device)?;
+        let covered_s = seconds(start, end) - missing_s;
+        let sum = sum.reshaped(covered_s, lost_s, gained_s, ceiling_w);
+        Some(parts.iter().fold(sum, Reported::followed_by))
     }
 
-    /// Returns the energy by rows: all of them, or only those that are whole.
-    fn energy_by_rows(
-        &self,
-        device: usize,
-        window: Range<Duration>,
-        is_whole: bool,
-    ) -> Option<Energy> {
-        let mut trace = self.excerpt(&window);
-        trace.ledger = Ledger::default();
-        if is_whole {
-            trace.rows.retain(|row| row.time >= self.ledger.whole_from);
-            trace.interval = self.ledger.interval;
+    /// Returns the slices whose edges are nearest to the ends of a window. An edge outside the
+    /// window is at most a read interval away from its end.
+    fn within(&self, window: &Range<Duration>) -> &[Entry] {
+        let slices = &self.slices;
+        let is_nearer = |outside: Duration, inside: Option<Duration>| {
+            outside <= self.interval && inside.is_none_or(|inside| outside < inside)
+        };
+        let start = |place: usize| Some(slices.get(place)?.window.start);
+        let mut first = slices.partition_point(|slice| slice.window.start < window.start);
+        if first > 0
+            && let Some(before) = start(first - 1)
+            && is_nearer(
+                window.start - before,
+                start(first).map(|start| start - window.start),
+            )
+        {
+            first -= 1;
         }
-        trace.energy(device, window)
+        let end = |place: usize| Some(slices.get(place)?.window.end);
+        let mut last = slices.partition_point(|slice| slice.window.end <= window.end);
+        let inside = last.checked_sub(1).and_then(end);
+        if let Some(after) = end(last)
+            && is_nearer(after - window.end, inside.map(|inside| window.end - inside))
+        {
+            last += 1;
+        }
+        &slices[first..last.max(first)]
     }
-}
 
-impl Ledger {
-    fn region(&self, window: &Range<Duration>) -> Option<&Kept> {
-        let key = |kept: &Kept| (kept.window.start, kept.window.end);
+    fn region(&self, window: &Range<Duration>) -> Option<&Entry> {
+        let key = |entry: &Entry| (entry.window.start, entry.window.end);
         let found = self
             .regions
             .binary_search_by_key(&(window.start, window.end), key);
         found.ok().map(|found| &self.regions[found])
     }
+
+    /// Adds slices after those that are there, and joins neighbours if there are too many.
+    fn add_slices(&mut self, added: Vec<Entry>) {
+        let slices = Arc::make_mut(&mut self.slices);
+        slices.extend(added);
+        while slices.len() > MAX_SLICES {
+            let joined = slices.chunks(2).map(|pair| match pair {
+                [one, two] => one.followed_by(two),
+                _ => pair[0].clone(),
+            });
+            *slices = joined.collect();
+        }
+    }
+
+    fn add_regions(&mut self, added: Vec<Entry>) {
+        let regions = Arc::make_mut(&mut self.regions);
+        regions.extend(added);
+        regions.sort_by_key(|entry| (entry.window.start, entry.window.end));
+        regions.dedup_by(|a, b| a.window == b.window);
+    }
 }
 
-impl Energy {
-    /// Returns the energy of two windows that follow each other; the worse of both methods counts.
+impl Entry {
+    fn reported(&self, device: usize, metric: Metric) -> Option<Reported> {
+        let mut energies = self.energies.get(device)?.iter();
+        energies.find(|energy| energy.metric == metric).copied()
+    }
+
     fn followed_by(&self, next: &Self) -> Self {
-        let worse = if next.method > self.method {
-            next
-        } else {
-            self
-        };
-        let check = match (self.check, next.check) {
-            (Some(one), Some(two)) if one.method == two.method => Some(crate::EnergyCheck {
-                joules: one.joules + two.joules,
-                interval: one.interval.plus(&two.interval),
-                ..one
-            }),
-            _ => None,
+        let of_device = |device: usize| {
+            let sum = |metric| {
+                let one = self.reported(device, metric)?;
+                Some(one.followed_by(&next.reported(device, metric)?))
+            };
+            METRICS.into_iter().filter_map(sum).collect()
         };
         Self {
-            joules: self.joules + next.joules,
-            interval: self.interval.plus(&next.interval),
-            sampling: self.sampling.plus(&next.sampling),
-            likely: self.likely.plus(&next.likely),
             window: self.window.start..next.window.end,
-            n_updates: self.n_updates + next.n_updates,
-            check,
-            ..worse.clone()
+            energies: (0..self.energies.len()).map(of_device).collect(),
         }
     }
 }
 
-impl crate::Interval {
-    fn plus(&self, other: &Self) -> Self {
-        Self {
-            low_j: self.low_j + other.low_j,
-            high_j: self.high_j + other.high_j,
+/// Returns the sum of slices, and the length of those that the metric does not cover, in s; none if
+/// these are more than [`MOST_MISSING`].
+fn summed(slices: &[Entry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
+    let (mut sum, mut covered_s, mut missing_s): (Option<Reported>, _, _) = (None, 0.0, 0.0);
+    for slice in slices {
+        let lasts_s = seconds(slice.window.start, slice.window.end);
+        let Some(found) = slice.reported(device, metric) else {
+            missing_s += lasts_s;
+            continue;
+        };
+        covered_s += lasts_s;
+        sum = Some(sum.map_or(found, |sum| sum.followed_by(&found)));
+    }
+    let is_enough = missing_s <= MOST_MISSING * (covered_s + missing_s);
+    sum.filter(|_| is_enough).map(|sum| (sum, missing_s))
+}
+
+/// Returns the time from one to another, in s, 0 if it is negative.
+fn seconds(from: Duration, to: Duration) -> f64 {
+    to.saturating_sub(from).as_secs_f64()
+}
+
+impl Trace {
+    /// Returns the reported energy of a window by one metric, from rows and from the ledger of
+    /// those that were thinned.
+    pub(crate) fn reported(
+        &self,
+        device: usize,
+        metric: Metric,
+        window: &Range<Duration>,
+    ) -> Option<Reported> {
+        if self.ledger.is_empty() || window.is_empty() {
+            return self.reported_by_rows(device, metric, window);
         }
+        let of_rows = |part: Range<Duration>| {
+            let mut rows = self.with_rows(self.around(&part).to_vec());
+            if part.start >= self.ledger.whole_from {
+                rows.rows.retain(|row| row.time >= self.ledger.whole_from);
+                rows.interval = self.ledger.interval;
+            }
+            rows.reported_by_rows(device, metric, &part)
+        };
+        self.ledger.reported(device, metric, window, of_rows)
     }
 }
 

@@ -1,38 +1,36 @@
 //! Reads a source at fixed times, on a thread of its own.
 //!
-//! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds took, so nothing drifts; rounds
-//! that fell due while another ran are left out and counted. Rows go into memory, which is bounded, and to sinks, which
-//! write what they hold at least once a second.
-//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory keeps the newest rows whole, and of the past one
-//! row in twice the time, again and again ([`Trace::interval`] of the past) with its energies ([`Ledger`]); it keeps
-//! 4096 regions of code. Sinks get all rows and all regions.
+//! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds
+//! took, so nothing drifts; rounds that fell due while another ran are left out and counted. Rows
+//! go into memory, which is bounded, and to sinks, which are flushed at least once a second.
+//! Energies of a full memory are computed without the lock ([`Ledger`](crate::Ledger)), so neither
+//! regions of code nor scrapers wait for them.
+//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory has the newest rows whole,
+//! and of the past one row in each interval, which is doubled again and again
+//! ([`Trace::interval`]), with the energies of the past; it has room for 4096 regions of code.
+//! Sinks get all rows and all regions.
+
+mod state;
 
 use crate::failure::message;
 use crate::format::Sink;
 use crate::source::{Select, Source};
-use crate::trace::{Mark, Overhead, Row, Trace};
-use crate::{Error, Failure, Ledger, Result, Snapshot};
-use std::collections::HashMap;
+use crate::trace::{Mark, Trace};
+use crate::{Error, Failure, Result, Snapshot};
+use state::{FLUSH, Sampling};
 use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-/// The interval without another choice: the one at which most GPUs update their sensors.
+/// The default interval, at which most GPUs update their sensors.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Rows in memory without another choice, of all devices: 2.4 MiB.
+/// The default capacity in rows, of all devices: 2.4 MiB.
 const CAPACITY: usize = 1 << 14;
-/// Regions of code in memory.
-const MAX_MARKS: usize = 1 << 12;
-/// Threads with a number of their own; all later ones share the next number.
-const MAX_THREADS: usize = 1 << 12;
-/// The time after which sinks are flushed.
-const FLUSH: Duration = Duration::from_millis(900);
 
-/// How a source is to be sampled.
+/// The settings with which a source is sampled.
 ///
 /// # Examples
 /// ```
@@ -53,67 +51,44 @@ pub struct Sampler {
     sinks: Vec<Box<dyn Sink>>,
 }
 
-/// Sampling that goes on.
+/// A running sampler.
 ///
-/// Dropped without [`Self::stop`], it stops all the same, and sinks get their ends.
+/// A drop without [`Self::stop`] stops it too, and sinks get their ends.
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What sampling came to.
+/// The result of sampling.
 #[derive(Debug)]
 pub struct Stopped {
-    /// What is in memory.
+    /// The trace in memory.
     pub trace: Trace,
-    /// What sinks failed of; such a sink was given up, and the others went on.
-    pub failures: Vec<io::Error>,
-    /// Whether the source panicked, so that the trace ends there.
-    pub has_panicked: bool,
+    /// Failures during sampling, those that ended it first. A sink that failed was given up, and
+    /// the others went on.
+    pub failures: Vec<Failure>,
 }
 
 struct Shared {
     start: Instant,
     sampling: Mutex<Sampling>,
-    /// Whether to stop.
-    stop: Mutex<bool>,
-    stopping: Condvar,
+    request: Mutex<Request>,
+    requested: Condvar,
 }
 
-/// The state of a trace in the making.
-struct Sampling {
-    source: Box<dyn Source>,
-    /// Indices of the trace's devices within the source.
-    selected: Vec<usize>,
-    trace: Trace,
-    sinks: Vec<Box<dyn Sink>>,
-    /// Errors of sinks, which the caller of `stop` gets.
-    errors: Vec<io::Error>,
-    /// The same, and the panic of the source, as they are reported meanwhile.
-    failures: Vec<Failure>,
-    has_panicked: bool,
-    /// Time of the newest reading or flush.
-    now: Duration,
-    /// The interval that was requested.
-    interval: Duration,
-    /// Starts of open regions.
-    open: Vec<Duration>,
-    overhead: Overhead,
-    /// The newest row of each device.
-    newest: Vec<Option<Row>>,
-    capacity: usize,
-    /// Threads that entered regions: the number of each, and of its open regions.
-    threads: HashMap<ThreadId, (usize, usize)>,
-    flushed: Duration,
-    is_ended: bool,
+/// Requests to the sampler's thread.
+#[derive(Default)]
+struct Request {
+    stop: bool,
+    make_room: bool,
 }
 
 impl Sampler {
     /// The shortest interval: NVML calls of several microseconds would fill a shorter one.
     pub const MIN_INTERVAL: Duration = Duration::from_micros(100);
 
-    /// Samples all devices of a source every 100 ms.
+    /// Creates a sampler of all devices of a source, every 100 ms.
     #[must_use]
     pub fn new(source: impl Source + 'static) -> Self {
         Self {
@@ -125,19 +100,20 @@ impl Sampler {
         }
     }
 
-    /// Samples so often, at most every [`Self::MIN_INTERVAL`].
+    /// Sets the interval, at least [`Self::MIN_INTERVAL`].
     #[must_use]
     pub fn interval(self, interval: Duration) -> Self {
         Self { interval, ..self }
     }
 
-    /// Samples these devices only.
+    /// Selects the devices to be sampled.
     #[must_use]
     pub fn select(self, select: Select) -> Self {
         Self { select, ..self }
     }
 
-    /// Keeps at most so many rows in memory, of all devices together; at least two for each.
+    /// Sets the number of rows that memory has room for, of all devices together: at least two for
+    /// each. While the energies of a full memory are computed, memory may hold up to twice as many.
     #[must_use]
     pub fn capacity(self, rows: usize) -> Self {
         Self {
@@ -146,18 +122,18 @@ impl Sampler {
         }
     }
 
-    /// Sends all rows to a sink as well, such as a file.
+    /// Adds a sink of all rows, such as a file.
     #[must_use]
     pub fn to(mut self, sink: impl Sink + 'static) -> Self {
         self.sinks.push(Box::new(sink));
         self
     }
 
-    /// Begins to sample, now and from now on.
+    /// Starts sampling on a thread of its own.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if the selection is empty;
-    /// [`Error::File`] if the system gives no thread.
+    /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if the
+    /// selection is empty; [`Error::File`] if the system creates no thread.
     pub fn start(self) -> Result<Running> {
         let mut sampling = self.begin()?;
         let start = Instant::now();
@@ -166,13 +142,13 @@ impl Sampler {
         let shared = Arc::new(Shared {
             start,
             sampling: Mutex::new(sampling),
-            stop: Mutex::new(false),
-            stopping: Condvar::new(),
+            request: Mutex::default(),
+            requested: Condvar::new(),
         });
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("telemetry".to_owned())
-            .spawn(move || theirs.sample(interval))
+            .spawn(move || theirs.guarded(|| theirs.sample(interval)))
             .map_err(|why| Error::File {
                 path: "a thread".into(),
                 why,
@@ -183,48 +159,44 @@ impl Sampler {
         })
     }
 
-    /// Samples a source that knows what time it is told, such as a model or a recorded trace, without waiting.
+    /// Samples a source of its own clock, such as a model or a recorded trace, without waiting.
     ///
     /// # Errors
-    /// Those of [`Self::start`]; [`Error::Source`] if the source panicked; [`Error::Sink`] if a sink failed.
+    /// Those of [`Self::start`]; [`Error::Sampling`] if the source panicked or a sink failed. Sinks
+    /// get the rows until then and their ends.
     pub fn record(self, duration: Duration) -> Result<Trace> {
+        self.record_regions(duration, &[])
+    }
+
+    /// Samples like [`Self::record`], with regions of code whose times are known.
+    pub(crate) fn record_regions(self, duration: Duration, regions: &[Mark]) -> Result<Trace> {
         let mut sampling = self.begin()?;
+        let starts = regions.iter().map(|mark| (mark.start, None));
+        let ends = regions.iter().map(|mark| (mark.end, Some(mark)));
+        let mut edges: Vec<(Duration, Option<&Mark>)> = starts.chain(ends).collect();
+        edges.sort_by_key(|edge| edge.0);
+        let mut edges = edges.into_iter().peekable();
         let interval = sampling.trace.interval;
-        let times = (0..).map(|round| due(round, interval));
-        for now in times.take_while(|&now| now <= duration) {
+        let rounds = (0..).map(|round| due(round, interval));
+        for now in rounds.take_while(|&now| now <= duration) {
+            while let Some((time, left)) = edges.next_if(|edge| edge.0 <= now) {
+                match left {
+                    Some(mark) => sampling.leave(mark.clone(), || time),
+                    None => drop(sampling.enter(|| time)),
+                }
+                sampling.make_room();
+            }
             sampling.tick(now, || now);
-            if let Some(Failure::Source { why, .. }) = sampling.failure() {
-                return Err(Error::Source(why));
+            sampling.make_room();
+            if sampling.is_over() {
+                break;
             }
         }
         sampling.end();
-        match sampling.errors.pop() {
-            Some(error) => Err(Error::Sink(error)),
+        match sampling.failure() {
+            Some(failure) => Err(Error::Sampling(failure)),
             None => Ok(sampling.trace),
         }
-    }
-
-    /// Does the same with regions of code whose times are known.
-    #[cfg(test)]
-    pub(crate) fn record_with(self, duration: Duration, regions: &[Mark]) -> Result<Trace> {
-        let mut sampling = self.begin()?;
-        let interval = sampling.trace.interval;
-        let rounds = (0..).map(|round| due(round, interval));
-        let mut last = None;
-        for now in rounds.take_while(|&now| now <= duration) {
-            let is_new = |time: &Duration| *time <= now && last.is_none_or(|last| *time > last);
-            for region in regions.iter().filter(|region| is_new(&region.start)) {
-                sampling.read(true, || region.start);
-                sampling.open.push(region.start);
-            }
-            for region in regions.iter().filter(|region| is_new(&region.end)) {
-                sampling.read(true, || region.end);
-                sampling.left(region.clone());
-            }
-            sampling.tick(now, || now);
-            last = Some(now);
-        }
-        Ok(sampling.trace)
     }
 
     fn begin(self) -> Result<Sampling> {
@@ -236,38 +208,14 @@ impl Sampler {
                 must: "at least 0.0001",
             });
         }
-        let devices = self.source.devices();
-        let selected = self.select.among(devices)?;
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let nanoseconds = since_1970.map_or(0, |since| since.as_nanos());
-        let trace = Trace {
-            source: self.source.name().to_owned(),
-            began_unix_ns: u64::try_from(nanoseconds).unwrap_or(u64::MAX),
-            interval: self.interval,
-            ledger: Ledger::default(),
-            devices: selected.iter().map(|&i| devices[i].clone()).collect(),
-            ..Trace::default()
-        };
-        let mut sampling = Sampling {
-            source: self.source,
-            capacity: self.capacity.max(2 * selected.len()),
-            newest: vec![None; selected.len()],
+        let selected = self.select.among(self.source.devices())?;
+        Ok(Sampling::begin(
+            self.source,
             selected,
-            trace,
-            sinks: self.sinks,
-            errors: vec![],
-            failures: vec![],
-            has_panicked: false,
-            now: Duration::ZERO,
-            interval: self.interval,
-            open: vec![],
-            overhead: Overhead::default(),
-            threads: HashMap::new(),
-            flushed: Duration::ZERO,
-            is_ended: false,
-        };
-        sampling.tell(|sink, trace| sink.begin(trace));
-        Ok(sampling)
+            self.interval,
+            self.capacity,
+            self.sinks,
+        ))
     }
 }
 
@@ -281,166 +229,16 @@ impl fmt::Debug for Sampler {
     }
 }
 
-impl Sampling {
-    /// Reads every device once.
-    fn tick(&mut self, due: Duration, clock: impl Fn() -> Duration) {
-        let begun = clock();
-        if self.has_panicked {
-            // Regions of code still end, and their marks are written.
-            return self.flush_when_due(begun);
-        }
-        self.read(false, &clock);
-        let now = clock();
-        self.overhead.ticks += 1;
-        self.overhead.wall = now;
-        self.overhead.latest = self.overhead.latest.max(begun.saturating_sub(due));
-        self.overhead.longest = self.overhead.longest.max(now - begun);
-        self.trace.overhead = Some(self.overhead);
-        self.flush_when_due(now);
-    }
-
-    fn flush_when_due(&mut self, now: Duration) {
-        // At the round that is nearest, so that no time between rounds is needed for it.
-        let half = self.trace.interval.min(FLUSH) / 2;
-        if now + half >= self.flushed + FLUSH {
-            self.flush(now);
-        }
-    }
-
-    /// Has the sinks write what they hold.
-    fn flush(&mut self, now: Duration) {
-        (self.flushed, self.now) = (now, now);
-        self.tell(|sink, trace| sink.flush(trace));
-    }
-
-    /// Reads every device. Sinks get its row, and memory does if it is an `edge` of a region or the first of its time.
-    ///
-    /// A source that panicked is not read again, and its panic ends here: callers are in the midst of other work.
-    fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
-        let slot = self.interval;
-        for device in 0..self.selected.len() {
-            if self.has_panicked {
-                return;
-            }
-            let time = clock();
-            self.now = time;
-            let (source, selected) = (&mut self.source, self.selected[device]);
-            let reading = match catch_unwind(AssertUnwindSafe(|| source.read(selected, time))) {
-                Ok(reading) => reading,
-                Err(panic) => {
-                    self.has_panicked = true;
-                    let why = message(panic.as_ref());
-                    self.failures.insert(0, Failure::Source { time, why });
-                    return;
-                }
-            };
-            for &(metric, fault) in &reading.faults {
-                self.trace.count(device, metric, fault, time);
-            }
-            let row = Row {
-                device,
-                time,
-                values: reading.values,
-            };
-            self.tell(|sink, trace| sink.row(trace, &row));
-            let last = self.newest[device].replace(row);
-            if is_edge || last.is_none_or(|last| slot_of(last.time, slot) < slot_of(time, slot)) {
-                self.trace.rows.push(row);
-            }
-        }
-        if self.trace.rows.len() > self.capacity {
-            self.thin();
-        }
-    }
-
-    /// Makes room: sums the energies of the past up, and then keeps one row of each device in every interval of it; if
-    /// that leaves much, in every other one from now on.
-    fn thin(&mut self) {
-        let before = self.trace.sum_up(&self.open, self.capacity);
-        let before = before.unwrap_or(self.now);
-        self.trace.is_whole_from(before);
-        if self.keep_one_in(self.trace.interval, before) > self.capacity / 2 {
-            self.trace.interval = self.trace.interval.saturating_mul(2);
-            self.keep_one_in(self.trace.interval, before);
-        }
-        // A memory that is so small that the rows which should stay whole fill it.
-        while self.trace.rows.len() > self.capacity {
-            self.trace.is_whole_from(self.now);
-            self.trace.interval = self.trace.interval.saturating_mul(2);
-            self.keep_one_in(self.trace.interval, Duration::MAX);
-        }
-    }
-
-    /// Keeps the first row of each device in every so long time before another, and returns the number of rows left.
-    fn keep_one_in(&mut self, slot: Duration, before: Duration) -> usize {
-        let mut last = vec![None; self.selected.len()];
-        self.trace.rows.retain(|row| {
-            if row.time >= before {
-                return true;
-            }
-            let found = Some(slot_of(row.time, slot));
-            last[row.device]
-                .replace(found)
-                .is_none_or(|last| last < found)
-        });
-        self.trace.rows.len()
-    }
-
-    /// Calls all sinks; removes those that return an error or panic.
-    fn tell(&mut self, mut what: impl FnMut(&mut dyn Sink, &Trace) -> io::Result<()>) {
-        let Self {
-            sinks,
-            trace,
-            errors,
-            failures,
-            now,
-            ..
-        } = self;
-        sinks.retain_mut(|sink| {
-            let done = catch_unwind(AssertUnwindSafe(|| what(sink.as_mut(), trace)));
-            let done = done.unwrap_or_else(|panic| {
-                let why = message(panic.as_ref());
-                Err(io::Error::other(format!("the sink panicked: {why}")))
-            });
-            let Err(error) = done else { return true };
-            failures.push(Failure::of_sink(*now, &error));
-            errors.push(error);
-            false
-        });
-    }
-
-    /// Returns the failure that matters most: that of the source, or else the first of a sink.
-    fn failure(&self) -> Option<Failure> {
-        self.failures.first().cloned()
-    }
-
-    /// Keeps a region that was left.
-    fn left(&mut self, mark: Mark) {
-        let open = &mut self.open;
-        if let Some(place) = open.iter().position(|&start| start == mark.start) {
-            open.swap_remove(place);
-        }
-        self.tell(|sink, trace| sink.mark(trace, &mark));
-        let marks = &mut self.trace.marks;
-        if marks.len() < MAX_MARKS {
-            // Regions end in another order than they begin.
-            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
-            marks.insert(place, mark);
-        } else {
-            self.trace.n_marks_left_out += 1;
-        }
-    }
-
-    fn end(&mut self) {
-        if !self.is_ended {
-            self.is_ended = true;
-            self.tell(|sink, trace| sink.end(trace));
-        }
-    }
-}
-
 impl Shared {
-    /// The loop of the thread.
+    /// Runs the loop of the thread, whose panic becomes a failure.
+    fn guarded(&self, work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            let (time, why) = (self.start.elapsed(), message(panic));
+            self.lock().fail(Failure::Sampler { time, why });
+        }
+    }
+
+    /// Runs the rounds until sampling is to stop.
     fn sample(&self, interval: Duration) {
         let (mut round, mut flushed) = (0_u64, Duration::ZERO);
         loop {
@@ -457,65 +255,87 @@ impl Shared {
             if self.waits_until(due) {
                 return;
             }
-            let mut sampling = self.lock();
-            sampling.overhead.missed += next - round - 1;
-            sampling.overhead.cpu = thread_cpu_time();
-            sampling.tick(due, || self.start.elapsed());
-            (round, flushed) = (next, sampling.flushed);
+            flushed = self
+                .lock()
+                .round(next - round, due, || self.start.elapsed());
+            round = next;
+            self.make_room();
         }
     }
 
-    /// Gives the first round after one that is still to come: what is late is left out, so there is always time between two
-    /// rounds in which others get at the trace.
+    /// Returns the first round after one that is still to come. Late rounds are left out, so there
+    /// is always time between two rounds in which others get the lock.
     fn next_round(&self, round: u64, interval: Duration) -> u64 {
         let passed = self.start.elapsed().as_nanos() / interval.as_nanos();
         u64::try_from(passed).unwrap_or(round).max(round) + 1
     }
 
-    /// Waits, and says whether sampling is to stop.
+    /// Waits, and returns whether sampling is to stop. Makes room if it is requested meanwhile.
     fn waits_until(&self, due: Duration) -> bool {
-        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = self.request();
         loop {
-            let left = due.saturating_sub(self.start.elapsed());
-            if *stop || left.is_zero() {
-                return *stop;
+            if std::mem::take(&mut request.make_room) {
+                drop(request);
+                self.make_room();
+                request = self.request();
             }
-            let waited = self.stopping.wait_timeout(stop, left);
-            stop = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let left = due.saturating_sub(self.start.elapsed());
+            if request.stop || left.is_zero() {
+                return request.stop;
+            }
+            let waited = self.requested.wait_timeout(request, left);
+            request = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// A thread that panicked while it held the lock left the trace as it was before: it may be used.
+    /// Makes room in a full memory. Energies are computed while the lock is free.
+    fn make_room(&self) {
+        let batch = self.lock().batch();
+        if let Some((batch, ticket)) = batch {
+            let ledger = batch.sum_up();
+            self.lock().thin(ledger, ticket);
+        }
+    }
+
+    /// Sends a request to the sampler's thread.
+    fn send(&self, change: impl FnOnce(&mut Request)) {
+        change(&mut self.request());
+        self.requested.notify_all();
+    }
+
+    fn request(&self) -> MutexGuard<'_, Request> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the state. A thread that panicked while it held the lock left a usable trace.
     fn lock(&self) -> MutexGuard<'_, Sampling> {
         self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Running {
-    /// Gives the time of the trace.
+    /// Returns the time of the trace.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.shared.start.elapsed()
     }
 
-    /// Looks at what is in memory so far. The sampler waits meanwhile, so what takes long is better done on a copy.
+    /// Calls `at` with the trace in memory so far. The sampler waits meanwhile: long work is better
+    /// done on a copy.
     ///
     /// `at` must not use this `Running`, which would wait for itself for ever.
     pub fn look<R>(&self, at: impl FnOnce(&Trace) -> R) -> R {
         at(&self.shared.lock().trace)
     }
 
-    /// Gives the trace with the newest row of each device only, which costs little at any time.
+    /// Returns the trace with the newest row of each device only, which is cheap at any time.
     #[must_use]
     pub fn newest(&self) -> Trace {
-        let sampling = self.shared.lock();
-        let mut rows: Vec<Row> = sampling.newest.iter().copied().flatten().collect();
-        rows.sort_by_key(|row| row.time);
-        sampling.trace.with_rows(rows)
+        self.shared.lock().newest()
     }
 
-    /// Returns the failure that matters most: of the source, which ends the trace, or else the first of a sink; none as
-    /// long as everything works.
+    /// Returns the failure that matters most: one that ended sampling ([`Failure::ends_sampling`]),
+    /// or else the first of a sink; none as long as everything works.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.shared.lock().failure()
@@ -525,77 +345,62 @@ impl Running {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let trace = self.newest();
-        let failures = self.shared.lock().failures.clone();
+        let failures = self.shared.lock().failures().to_vec();
         Snapshot { trace, failures }
     }
 
-    /// Gives a copy of a window of the trace, and of the time around it that its energy may depend on.
+    /// Returns a copy of a window of the trace, and of the time around it that its energy may
+    /// depend on.
     pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Trace {
         self.shared.lock().trace.excerpt(window)
     }
 
-    /// Reads all devices before a region of code begins, next to the rounds, and returns its start, its depth within its
-    /// thread and the number of the thread.
+    /// Reads all devices before a region of code begins, next to the rounds, and returns its start,
+    /// its depth within its thread and the number of the thread.
     pub(crate) fn enter(&self) -> (Duration, usize, usize) {
         let mut sampling = self.shared.lock();
-        sampling.read(true, || self.now());
-        let threads = &mut sampling.threads;
-        let n_threads = threads.len();
-        let (depth, number) = if n_threads < MAX_THREADS {
-            let entry = threads.entry(thread::current().id());
-            let (number, n_open) = entry.or_insert((n_threads, 0));
-            *n_open += 1;
-            (*n_open - 1, *number)
-        } else {
-            let known = threads.get_mut(&thread::current().id());
-            known.map_or((0, MAX_THREADS), |(number, n_open)| {
-                *n_open += 1;
-                (*n_open - 1, *number)
-            })
-        };
-        // The region begins once the lock is free, and that is now.
-        let start = self.now();
-        sampling.open.push(start);
-        drop(sampling);
-        (start, depth, number)
+        let entered = sampling.enter(|| self.now());
+        self.release(sampling);
+        entered
     }
 
-    /// Reads all devices after a region of code that has ended, and keeps it.
+    /// Reads all devices after a region of code that has ended, and adds the region to the trace.
     pub(crate) fn leave(&self, mark: Mark) {
         let mut sampling = self.shared.lock();
-        sampling.read(true, || self.now());
-        if let Some((_, n_open)) = sampling.threads.get_mut(&thread::current().id()) {
-            *n_open = n_open.saturating_sub(1);
-        }
-        sampling.left(mark);
+        sampling.leave(mark, || self.now());
+        self.release(sampling);
     }
 
-    /// Reads once more, ends the sinks, and gives the trace.
+    /// Frees the lock, and has the sampler's thread make room if memory is full.
+    fn release(&self, sampling: MutexGuard<'_, Sampling>) {
+        let is_full = sampling.is_full();
+        drop(sampling);
+        if is_full {
+            self.shared.send(|request| request.make_room = true);
+        }
+    }
+
+    /// Reads once more, ends the sinks, and returns the trace.
     #[must_use]
     pub fn stop(mut self) -> Stopped {
         self.halt();
         let mut sampling = self.shared.lock();
         Stopped {
             trace: std::mem::take(&mut sampling.trace),
-            failures: std::mem::take(&mut sampling.errors),
-            has_panicked: sampling.has_panicked,
+            failures: sampling.failures().to_vec(),
         }
     }
 
     fn halt(&mut self) {
-        *self
-            .shared
-            .stop
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.stopping.notify_all();
+        self.shared.send(|request| request.stop = true);
         let Some(thread) = self.thread.take() else {
             return;
         };
-        let has_panicked = thread.join().is_err();
+        // The thread's panic is a failure by now.
+        let _ = thread.join();
         let mut sampling = self.shared.lock();
-        sampling.has_panicked |= has_panicked;
         sampling.read(true, || self.now());
+        sampling.make_room();
         sampling.end();
     }
 }
@@ -612,26 +417,11 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Gives when a round is due, up to 584 years from the start.
+/// Returns the time at which a round is due, up to 584 years from the start.
 fn due(round: u64, interval: Duration) -> Duration {
     let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(interval.saturating_mul(round))
 }
 
-/// Gives the number of a stretch of time.
-fn slot_of(time: Duration, slot: Duration) -> u128 {
-    time.as_nanos() / slot.as_nanos().max(1)
-}
-
-/// Gives the time that this thread has spent on a processor.
-fn thread_cpu_time() -> Option<Duration> {
-    #[cfg(unix)]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::try_from(time).ok()
-    }
-    #[cfg(not(unix))]
-    {
-        None
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
 //! An HTTP endpoint for scrapers (feature `http`): `GET /metrics`.
 //!
-//! Method: one thread serves all connections side by side, without blocking on any of them: it naps for
-//! some milliseconds while clients are silent, and blocks while there is none. A client that takes longer than half
-//! a second in all, or sends too much, is disconnected; so is the oldest one when there are too many. Silent clients
-//! therefore do not delay a scrape.
-//! Limits: HTTP/1.1 without keep-alive, and without encryption or passwords: so only this machine is answered, unless
-//! another address is asked for.
+//! Method: one thread serves all connections side by side, without blocking on any of them: it naps
+//! for some milliseconds while clients are silent, and blocks while there is none. A client that
+//! takes longer than half a second in all, or sends too much, is disconnected; so is the oldest one
+//! when there are too many. Silent clients therefore do not delay a scrape.
+//! Limits: HTTP/1.1 without keep-alive, encryption and passwords. Only this machine is answered,
+//! unless another address is requested.
 
 use crate::format::prometheus;
 use crate::{Error, Result, Snapshot};
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The port without another choice.
+/// The default port.
 pub const PORT: u16 = 9835;
 /// The longest request that is read.
 const MAX_REQUEST_BYTES: usize = 8192;
-/// The longest that a client may take, from when it is heard to the end of the answer.
+/// The longest time of a client, from its connection to the end of the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The pause while all clients are silent.
 const NAP: Duration = Duration::from_millis(2);
 /// Most clients at once; a new one takes the place of the oldest.
 const MAX_CLIENTS: usize = 256;
-/// The pause after the system refused a connection, as it does when a process has too many.
+/// The pause after the system rejected a connection, as it does when a process has too many.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An address that is listened at, where nobody is answered yet.
+/// An open port whose clients are not answered yet.
 #[derive(Debug)]
 pub struct Listener {
     address: SocketAddr,
@@ -47,11 +47,10 @@ pub struct Endpoint {
 /// Listens at an address; none is [`PORT`] of this machine, for this machine.
 ///
 /// # Errors
-/// [`Error::Sink`] if the address can't be listened at.
+/// [`Error::Endpoint`] if the system does not listen at the address.
 pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
     let address = address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, PORT).into());
-    let refused =
-        |why: io::Error| Error::Sink(io::Error::new(why.kind(), format!("{address}: {why}")));
+    let refused = |why| Error::Endpoint { address, why };
     let listener = TcpListener::bind(address).map_err(refused)?;
     Ok(Listener {
         address: listener.local_addr().map_err(refused)?,
@@ -60,13 +59,14 @@ pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
 }
 
 impl Listener {
-    /// Serves a running sampler: `look` returns the content of a scrape, such as [`crate::Running::snapshot`] or
-    /// [`crate::Running::newest`].
+    /// Serves a running sampler: `look` returns the content of a scrape, such as
+    /// [`crate::Running::snapshot`] or [`crate::Running::newest`].
     ///
-    /// When the endpoint is dropped, it waits for the clients that are being answered, half a second at most.
+    /// When the endpoint is dropped, it waits for the clients that are being answered, half a
+    /// second at most.
     ///
     /// # Errors
-    /// [`Error::Sink`] if the system gives no thread.
+    /// [`Error::Endpoint`] if the system creates no thread.
     pub fn serve<S: Into<Snapshot>>(
         self,
         look: impl Fn() -> S + Send + 'static,
@@ -78,7 +78,7 @@ impl Listener {
         let thread = thread::Builder::new()
             .name("telemetry-http".to_owned())
             .spawn(move || serve(&listener, &theirs, &answer))
-            .map_err(Error::Sink)?;
+            .map_err(|why| Error::Endpoint { address, why })?;
         Ok(Endpoint {
             address,
             stop,
@@ -88,7 +88,7 @@ impl Listener {
 }
 
 impl Endpoint {
-    /// Gives the address that it listens at.
+    /// Returns the address of the port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -98,7 +98,8 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // The thread waits for a client, so it gets one. Who listens at all addresses listens at this machine's, too.
+        // The thread waits for a client, so it gets one. Who listens at all addresses listens at
+        // this machine's, too.
         let mut here = self.address;
         if here.ip().is_unspecified() {
             here.set_ip(match here {

@@ -1,10 +1,12 @@
 //! The energy of a region of code.
 //!
-//! Method: all devices are read before the region begins and after it ends, beside the rounds of the sampler, and the
-//! region is marked in the trace. Work that was only queued on a GPU is none of the region's unless it is waited for:
-//! a span takes what waits, and calls it before both readings.
-//! Accuracy: that of [`Trace::energy`]. The next update of a sensor after the end bounds the energy at the end, so the
-//! same region has a narrower interval in the final trace, as a rule, than at the end of the span.
+//! Method: all devices are read before the region begins and after it ends, next to the rounds of
+//! the sampler, and the region is marked in the trace. Work that was only queued on a GPU belongs
+//! to the region only if somebody waits for it: a span takes a function that waits, and calls it
+//! before both readings.
+//! Accuracy: that of [`Trace::energy`]. The next update of a sensor after the end bounds the energy
+//! at the end, so the same region has a narrower interval in the final trace, as a rule, than at
+//! the end of the span.
 
 use crate::energy::{Energy, Interval};
 use crate::nvml::Nvml;
@@ -17,7 +19,8 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The time after work for which sampling should go on, as in [`measure`]: two updates of the slowest sensors.
+/// The time after work for which sampling should go on, as in [`measure`]: two updates of the
+/// slowest sensors.
 pub const LINGER: Duration = Duration::from_millis(200);
 /// The interval at which [`measure`] samples.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -47,14 +50,14 @@ pub struct Span<'a> {
     is_over: bool,
 }
 
-/// What a region of code took.
+/// The time and energy of a region of code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spent {
     /// Its name.
     pub name: String,
-    /// When it was, by the trace's clock.
+    /// Its start and end, by the trace's clock.
     pub window: Range<Duration>,
-    /// The devices that were sampled, each with its energy, if it tells any.
+    /// The devices that were sampled, each with its energy, if it reports any.
     pub devices: Vec<(Device, Option<Energy>)>,
 }
 
@@ -82,7 +85,8 @@ impl Running {
         }
     }
 
-    /// Gives what a time of the trace took, as far as it is known now. A moment later more is known of its end.
+    /// Returns the energy of a window of the trace, as far as it is known now. Later updates narrow
+    /// the bounds at its end.
     #[must_use]
     pub fn spent(&self, name: impl Into<String>, window: Range<Duration>) -> Spent {
         Spent::of(&self.excerpt(&window), name.into(), window)
@@ -90,7 +94,7 @@ impl Running {
 }
 
 impl Span<'_> {
-    /// Ends the region, and gives what it took as far as it is known now.
+    /// Ends the region, and returns its energy as far as it is known now.
     #[must_use]
     pub fn end(mut self) -> Spent {
         let window = self.start..self.finish();
@@ -100,7 +104,7 @@ impl Span<'_> {
     fn finish(&mut self) -> Duration {
         self.is_over = true;
         (self.sync)();
-        // What sampling takes is none of the region's.
+        // The time of sampling is not the region's.
         let end = self.running.now();
         self.running.leave(Mark {
             name: self.name.clone(),
@@ -130,7 +134,7 @@ impl fmt::Debug for Span<'_> {
 }
 
 impl Spent {
-    /// Gives what a region took, by a trace.
+    /// Returns the energy of a region by a trace.
     #[must_use]
     pub fn of_mark(trace: &Trace, mark: &Mark) -> Self {
         Self::of(trace, mark.name.clone(), mark.start..mark.end)
@@ -147,20 +151,21 @@ impl Spent {
         }
     }
 
-    /// Gives the time that it took.
+    /// Returns the length of the region.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.window.end.saturating_sub(self.window.start)
     }
 
-    /// Gives the energy of all devices, in J; none if that of any is not known.
+    /// Returns the energy of all devices, in J; none if that of any is not known.
     #[must_use]
     pub fn joules(&self) -> Option<f64> {
         let each = self.devices.iter();
         each.map(|(_, energy)| Some(energy.as_ref()?.joules)).sum()
     }
 
-    /// Gives where the energy of all devices is, were their errors to add up; none if that of any is not known.
+    /// Returns bounds on the energy of all devices, as if their errors added up; none if that of
+    /// any is not known.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let mut sum = Interval {
@@ -176,11 +181,12 @@ impl Spent {
     }
 }
 
-/// Times before and after work in which [`measure`] samples, so that the sensors' updates at both ends are seen.
+/// Times before and after work in which [`measure`] samples, so that the sensors' updates at both
+/// ends are seen.
 ///
-/// The default is 200 ms each, two updates of the slowest sensors. In models of work of 0.05 to 2 s between idle times,
-/// 200 ms before the work narrowed intervals by up to 14 % and errors by up to 24 %, compared with none; 1 s or 2 s before
-/// or after made no further difference.
+/// The default is 200 ms each, two updates of the slowest sensors. In models of work of 0.05 to 2 s
+/// between idle times, 200 ms before the work narrowed intervals by up to 14 % and errors by up to
+/// 24 %, compared with none; 1 s or 2 s before or after made no further difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margins {
     /// The time before.
@@ -198,17 +204,18 @@ impl Default for Margins {
     }
 }
 
-/// Runs some work, and returns its output and the energy it took: by the GPUs of NVIDIA's driver, or by RAPL where none
-/// of them reports energy.
+/// Runs some work, and returns its output and the energy it took: by the GPUs of NVIDIA's driver,
+/// or by RAPL where none of them reports energy.
 ///
-/// Work that is only queued is not waited for; see [`Running::span_synced`]. Sampling begins 200 ms before the work and
-/// ends 200 ms after it, so this takes 0.4 s more than the work; [`measure_within`] takes other [`Margins`]. Work that is
-/// shorter than a sensor's update, up to 100 ms, has an interval of about its own energy's width:
-/// [`Energy::n_updates`] and the interval show that it was too short.
+/// Work that is only queued is not waited for; see [`Running::span_synced`]. Sampling begins 200 ms
+/// before the work and ends 200 ms after it, so this takes 0.4 s more than the work;
+/// [`measure_within`] takes other [`Margins`]. Work that is shorter than a sensor's update, up to
+/// 100 ms, has an interval of about its own energy's width: [`Energy::n_updates`] and the interval
+/// show that it was too short.
 ///
 /// # Errors
-/// [`Error::Library`] if there is neither; [`Error::Unavailable`] if neither reports energy, as RAPL where only root
-/// may read it. The work is not done then.
+/// [`Error::Library`] if there is neither; [`Error::Unavailable`] if neither reports energy, as
+/// RAPL where only root may read it. The work is not done then.
 ///
 /// # Examples
 /// ```
@@ -218,9 +225,9 @@ impl Default for Margins {
 /// }
 /// ```
 pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
-    let sampler = match Nvml::open().and_then(telling_energy) {
+    let sampler = match Nvml::open().and_then(reporting_energy) {
         Ok(nvml) => Sampler::new(nvml),
-        Err(no_gpu) => match Rapl::open().and_then(telling_energy) {
+        Err(no_gpu) => match Rapl::open().and_then(reporting_energy) {
             Ok(rapl) => Sampler::new(rapl),
             Err(Error::Library { .. }) => return Err(no_gpu),
             Err(unreadable) => return Err(unreadable),
@@ -229,8 +236,8 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
     measure_by(sampler.interval(INTERVAL), work)
 }
 
-/// Gives a source back, if any of its devices tells energy.
-fn telling_energy<S: Source>(source: S) -> Result<S> {
+/// Returns the source, or an error if none of its devices reports energy.
+fn reporting_energy<S: Source>(source: S) -> Result<S> {
     let devices = source.devices();
     if devices.iter().any(Device::tells_energy) {
         return Ok(source);
@@ -280,7 +287,7 @@ mod tests {
     use crate::{Capability, Kind};
 
     #[test]
-    fn a_source_that_tells_no_energy_says_why() {
+    fn a_source_without_energy_is_rejected_with_its_fault() {
         let source = |fault| {
             let device = Device {
                 capabilities: vec![Capability {
@@ -295,8 +302,8 @@ mod tests {
                 ..Trace::default()
             })
         };
-        assert!(telling_energy(source(None)).is_ok());
-        let error = telling_energy(source(Some(Fault::NoPermission)))
+        assert!(reporting_energy(source(None)).is_ok());
+        let error = reporting_energy(source(Some(Fault::NoPermission)))
             .err()
             .unwrap();
         assert!(error.to_string().contains("no permission"), "{error}");

@@ -1,45 +1,45 @@
-//! A trace: what devices told over a time, with what is needed to understand it later.
+//! A trace: readings of devices over a time, with the data that later analysis needs.
 
 use crate::{Device, Fault, Ledger, Metric, Result, Select, Values, energy};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What was sampled.
+/// Sampled rows of devices, with regions of code.
 ///
-/// Rows stand in the order of their times; times count from when the trace began.
+/// Rows are in the order of their times; times count from the start of the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// Name of the source: `nvml`.
     pub source: String,
     /// When it began, in ns since 1970, by the machine's wall clock.
     pub began_unix_ns: u64,
-    /// The time between two rows of a device: what was asked for, or more where memory had no room.
+    /// The time between two rows of a device: the requested one, or more where memory had no room.
     pub interval: Duration,
     /// The devices.
     pub devices: Vec<Device>,
-    /// What they told.
+    /// The readings.
     pub rows: Vec<Row>,
     /// Regions of code that were left, in the order of their starts.
     pub marks: Vec<Mark>,
     /// How many more there were for which memory had no room.
     pub n_marks_left_out: u64,
-    /// What did not work, and how often.
+    /// Faults of metrics, with their numbers.
     pub faults: Vec<FaultCount>,
-    /// What sampling itself cost.
+    /// The cost of sampling itself.
     pub overhead: Option<Overhead>,
-    /// Energies of rows that are no longer among `rows`.
+    /// Energies of rows that are no longer in `rows`.
     pub ledger: Ledger,
 }
 
-/// What a device told at a time.
+/// A reading of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Position of the device among the trace's.
     pub device: usize,
     /// When it was read.
     pub time: Duration,
-    /// What it told.
+    /// The values.
     pub values: Values,
 }
 
@@ -54,7 +54,8 @@ pub struct Mark {
     pub end: Duration,
     /// Number of open regions of the same thread at its start.
     pub depth: usize,
-    /// Number of its thread, from 0 in the order of first regions; 0 in files of versions without threads.
+    /// Number of its thread, from 0 in the order of first regions; 0 in files of versions without
+    /// threads.
     #[serde(default)]
     pub thread: usize,
 }
@@ -74,10 +75,11 @@ pub struct FaultCount {
     pub count: u64,
 }
 
-/// What sampling cost.
+/// The cost of sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Time that the sampler's thread spent on a processor; none where the system does not tell.
+    /// Time that the sampler's thread spent on a processor; none where the system does not report
+    /// it.
     pub cpu: Option<Duration>,
     /// Time that the trace took so far.
     pub wall: Duration,
@@ -92,7 +94,7 @@ pub struct Overhead {
 }
 
 impl Trace {
-    /// Gives the same devices with other rows and without regions.
+    /// Returns a trace of the same devices with other rows and without regions.
     pub(crate) fn with_rows(&self, rows: Vec<Row>) -> Self {
         Self {
             source: self.source.clone(),
@@ -105,19 +107,24 @@ impl Trace {
         }
     }
 
-    /// Gives the rows of a window, and of as much time around it as its energy depends on.
-    pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Self {
+    /// Returns the rows of a window and of the time around it that its energy depends on.
+    pub(crate) fn around(&self, window: &Range<Duration>) -> &[Row] {
         let from = window.start.saturating_sub(energy::CONTEXT);
         let to = window.end.saturating_add(energy::CONTEXT);
         let first = self.rows.partition_point(|row| row.time < from);
         let last = self.rows.partition_point(|row| row.time <= to);
+        &self.rows[first..last.max(first)]
+    }
+
+    /// Returns a copy of the rows of a window and around it, which shares the ledger.
+    pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Self {
         Self {
             ledger: self.ledger.clone(),
-            ..self.with_rows(self.rows[first..last.max(first)].to_vec())
+            ..self.with_rows(self.around(window).to_vec())
         }
     }
 
-    /// Gives the trace of some devices only.
+    /// Returns the trace of some devices only.
     ///
     /// # Errors
     /// [`crate::Error::NoDevice`] if the selection is empty.
@@ -139,19 +146,19 @@ impl Trace {
         Ok(self)
     }
 
-    /// Gives a device's rows.
+    /// Returns a device's rows.
     pub fn of_device(&self, device: usize) -> impl Iterator<Item = &Row> + Clone + '_ {
         self.rows.iter().filter(move |row| row.device == device)
     }
 
-    /// Gives times, in s, and values of a metric, where it has one.
+    /// Returns times, in s, and values of a metric, of the rows that have one.
     #[must_use]
     pub fn series(&self, device: usize, metric: Metric) -> Vec<(f64, f64)> {
         let point = |row: &Row| Some((row.time.as_secs_f64(), row.values.get(metric)?));
         self.of_device(device).filter_map(point).collect()
     }
 
-    /// Gives the time of the last row.
+    /// Returns the time of the last row.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.rows.last().map_or(Duration::ZERO, |row| row.time)

@@ -316,6 +316,32 @@ proptest! {
 }
 
 #[test]
+fn a_writer_that_was_never_released_leaves_no_file_and_destroys_none() {
+    let folder = std::env::temp_dir().join(format!("held-back-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [new, old] = ["new.csv", "old.csv"].map(|name| folder.join(name));
+    std::fs::write(&old, "of yesterday").unwrap();
+    for (path, is_released) in [(&new, false), (&old, false), (&new, true), (&old, true)] {
+        let (mut writer, release) = Writer::create(Dialect::Csv, path).unwrap().held_back();
+        writer.begin(&trace()).unwrap();
+        if is_released {
+            release.release();
+        }
+        writer.end(&trace()).unwrap();
+        drop(writer);
+        let content = std::fs::read(path).ok();
+        if is_released {
+            assert!(format::read(&content.unwrap()).is_ok(), "{path:?}");
+        } else if path == &new {
+            assert_eq!(content, None);
+        } else {
+            assert_eq!(content.unwrap(), b"of yesterday");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
     let file = support::Shared::default();
     let source = telemetry::synthetic::Synthetic::of(telemetry::synthetic::Program::constant(50.0));

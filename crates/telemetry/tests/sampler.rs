@@ -152,7 +152,8 @@ fn a_sink_that_fails_is_given_up_and_said() {
     }
     let stopped = running.stop();
     assert_eq!(stopped.failures.len(), 1);
-    assert_eq!(stopped.failures[0].kind(), io::ErrorKind::StorageFull);
+    let is_full = |failure: &Failure| matches!(failure, Failure::Sink { kind, .. } if *kind == io::ErrorKind::StorageFull);
+    assert!(is_full(&stopped.failures[0]), "{:?}", stopped.failures);
     let written = format::read(&file.bytes()).unwrap().trace;
     assert_eq!(written.rows.len(), stopped.trace.rows.len());
 }
@@ -218,7 +219,8 @@ fn rounds_do_not_drift() {
     let trace = running.stop().trace;
     let rounds = &trace.rows[..trace.rows.len() - 1];
     let late = |row: &telemetry::Row| row.time.as_nanos() % interval.as_nanos();
-    // Some round of the last ones is on time however busy the machine is; were each only 10 µs late, the last would be by 4 ms.
+    // Some round of the last ones is on time however busy the machine is; were each only 10 µs
+    // late, the last would be by 4 ms.
     let least = rounds[rounds.len() / 2..].iter().map(late).min().unwrap();
     assert!(least < 2_000_000, "{least} ns");
     // The last one is where its number says, but for what a busy machine was late by.
@@ -245,7 +247,8 @@ fn eight_gpus_ten_times_a_second_cost_little() {
     let overhead = trace.overhead.unwrap();
     assert_eq!(overhead.cpu.is_some(), cfg!(unix));
     let cpu = overhead.cpu.unwrap_or_default();
-    // Measured are 0.13 % of a core, library included, with all optimisations; this is a limit for any build.
+    // Measured are 0.13 % of a core, library included, with all optimisations; this is a limit for
+    // any build.
     assert!(cpu < overhead.wall / 100, "{cpu:?} of {:?}", overhead.wall);
     // What is kept without being asked fits into 3 MiB.
     assert!(size_of::<telemetry::Row>() * (1 << 14) < 3 << 20);
@@ -282,7 +285,7 @@ fn a_source_that_panics_is_reported_at_once_and_ends_the_trace() {
         std::thread::yield_now();
     }
     let failure = running.failure().unwrap();
-    assert!(failure.is_of_source(), "{failure}");
+    assert!(failure.ends_sampling(), "{failure}");
     assert!(
         failure.to_string().ends_with("reading 3 failed"),
         "{failure}"
@@ -291,12 +294,69 @@ fn a_source_that_panics_is_reported_at_once_and_ends_the_trace() {
     assert!(scraped.contains("\ntelemetry_up 0\n"), "{scraped}");
     let stopped = running.stop();
     assert_eq!(stopped.trace.rows.len(), 3);
-    assert!(stopped.has_panicked && stopped.failures.is_empty());
+    assert_eq!(stopped.failures, [failure]);
     let written = format::read(&file.bytes()).unwrap().trace;
     assert_eq!(written.rows.len(), 3);
     assert!(written.overhead.is_some());
-    let recorded = Sampler::new(Breaking(Counting::new(1))).record(Duration::from_secs(3));
-    assert!(matches!(recorded, Err(Error::Source(_))), "{recorded:?}");
+}
+
+#[test]
+fn sinks_have_every_row_before_the_panic_of_a_recorded_source() {
+    let file = Shared::default();
+    let recorded = Sampler::new(Breaking(Counting::new(1)))
+        .to(Writer::new(Dialect::Csv, file.clone()))
+        .record(Duration::from_secs(3));
+    assert!(
+        matches!(&recorded, Err(Error::Sampling(failure)) if failure.ends_sampling()),
+        "{recorded:?}"
+    );
+    let written = format::read(&file.bytes()).unwrap().trace;
+    assert_eq!(written.rows.len(), 3);
+    assert!(written.overhead.is_some());
+}
+
+/// An error whose message panics.
+#[derive(Debug)]
+struct Unprintable;
+
+impl std::fmt::Display for Unprintable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("the message is broken")
+    }
+}
+
+impl std::error::Error for Unprintable {}
+
+#[test]
+fn a_sink_whose_error_cannot_be_printed_is_given_up_and_reported() {
+    struct Broken;
+    impl io::Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::other(Unprintable))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let writer = Writer::new(Dialect::Csv, Broken);
+    // The sink fails on the sampler's thread.
+    let (writer, release) = writer.held_back();
+    let running = Sampler::new(Counting::new(1))
+        .interval(Duration::from_millis(1))
+        .to(writer)
+        .start()
+        .unwrap();
+    release.release();
+    while running.failure().is_none() {
+        std::thread::yield_now();
+    }
+    let failure = running.failure().unwrap();
+    assert!(matches!(failure, Failure::Sink { .. }), "{failure}");
+    let n_rows = running.look(|trace| trace.rows.len());
+    while running.look(|trace| trace.rows.len()) == n_rows {
+        std::thread::yield_now();
+    }
+    assert_eq!(running.stop().failures, [failure]);
 }
 
 #[test]
@@ -312,7 +372,7 @@ fn the_panic_of_a_source_reaches_no_caller_of_a_span() {
         assert!(
             running
                 .failure()
-                .is_some_and(|failure| failure.is_of_source())
+                .is_some_and(|failure| failure.ends_sampling())
         );
         if is_panicking {
             // A panic within a drop during another panic would abort.
@@ -343,7 +403,7 @@ fn the_panic_of_a_source_in_a_drop_during_another_panic_does_not_abort() {
     assert!(
         running
             .failure()
-            .is_some_and(|failure| failure.is_of_source())
+            .is_some_and(|failure| failure.ends_sampling())
     );
 }
 

@@ -19,9 +19,9 @@ fn sampler() -> Sampler {
     Sampler::new(source).interval(Duration::from_millis(10))
 }
 
-/// Returns whether an interval is wider than gain, offset and the ends of a window explain: the bounds of gain and
-/// offset of a T4 at 50 W differ by a factor of 1.3, and each end of a window of 300 ms may be off by half an update of 100 ms, which
-/// are a factor of 1.4 together.
+/// Returns whether an interval is wider than gain, offset and the ends of a window explain: the
+/// bounds of gain and offset of a T4 at 50 W differ by a factor of 1.3, and each end of a window of
+/// 300 ms may be off by half an update of 100 ms, which are a factor of 1.4 together.
 fn is_vague(spent: &Spent) -> bool {
     let interval = spent.interval().expect("a model tells energy");
     interval.high_j > 1.9 * interval.low_j
@@ -260,7 +260,8 @@ fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
 #[cfg(unix)]
 const STARTED: &str = "TELEMETRY_TEST_SWEEPS";
 
-/// Sweeps until somebody asks it to end, and ends with code 0 if the clock was locked and is not any more.
+/// Sweeps until somebody asks it to end, and ends with code 0 if the clock was locked and is not
+/// any more.
 #[cfg(unix)]
 fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let fake = Fake::play(&table());

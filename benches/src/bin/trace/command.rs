@@ -13,7 +13,8 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(200);
 /// What shells add to the number of the signal that ended a process.
 const SIGNALLED: i32 = 128;
-/// The wish to end that is the last: something does not let the program end as it should, such as a pipe that nobody reads.
+/// The wish to end that is the last: something does not let the program end as it should, such as a
+/// pipe that nobody reads.
 const LAST_STOP: usize = 3;
 
 /// What wakes the program.
@@ -138,7 +139,8 @@ impl Traced {
     }
 }
 
-/// Has the end of a command told at once, so that its region ends then. Elsewhere than on Unix it is seen a little later.
+/// Has the end of a command told at once, so that its region ends then. Elsewhere than on Unix it
+/// is seen a little later.
 fn notice_end(child: &Child, ended: Sender<Event>) -> Result<()> {
     #[cfg(unix)]
     {
@@ -147,7 +149,8 @@ fn notice_end(child: &Child, ended: Sender<Event>) -> Result<()> {
         std::thread::Builder::new()
             .name("command".to_owned())
             .spawn(move || {
-                // It is left for the program to take note of, so that its number is no other process's before.
+                // It is left for the program to take note of, so that its number is no other
+                // process's before.
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 let _ = waitid(WaitId::Pid(pid), options);
                 let _ = ended.send(Event::Ended);

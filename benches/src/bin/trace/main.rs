@@ -1,9 +1,10 @@
 //! The trace command: samples power and utilisation while a command runs, or until it is stopped.
 //!
-//! Role: `cargo xtask trace` and `cargo xtask demo` build and run this program; a bundle carries it along.
-//! Method: rows go to the file as they are sampled, so whatever ends the program leaves what was written a second before.
-//! Ctrl-C and SIGTERM end the command, if there is one, and then sampling: the end of the file, the energy and the report
-//! still come.
+//! Role: `cargo xtask trace` and `cargo xtask demo` build and run this program; a bundle carries it
+//! along.
+//! Method: rows go to the file as they are sampled, so whatever ends the program leaves what was
+//! written a second before. Ctrl-C and SIGTERM end the command, if there is one, and then sampling:
+//! the end of the file, the energy and the report still come.
 
 mod command;
 mod conclusion;
@@ -23,7 +24,7 @@ use telemetry::format::{self, Dialect, Release, Writer};
 use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
-use telemetry::{Counted, LINGER, Metric, Running, Sampler, Snapshot, Trace};
+use telemetry::{Counted, Failure, LINGER, Metric, Running, Sampler, Snapshot, Trace};
 
 /// How often the live line changes. What ends the program wakes it before.
 const LIVE: Duration = Duration::from_millis(200);
@@ -63,7 +64,8 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .interval(options.interval)
         .select(options.select.clone());
     let dialect = options.dialect();
-    // Only an attempt tells whether COMMAND can be started: the file keeps its content until then.
+    // Only an attempt shows whether COMMAND can be started. Until then an old file is unchanged and
+    // a new one is empty; the writer removes a new one if there is no start.
     let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
     let events = Events::listen()?;
     let running = sampler.to(writer).start()?;
@@ -89,10 +91,13 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .context("the endpoint goes on")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
-        eprintln!("trace: {}: {failure}", options.rows().display());
-    }
-    if stopped.has_panicked {
-        eprintln!("trace: the source broke; the trace ends there");
+        let is_of_file = matches!(failure, Failure::Sink { .. });
+        let file = if is_of_file {
+            format!("{}: ", options.rows().display())
+        } else {
+            String::new()
+        };
+        eprintln!("trace: {file}{failure}");
     }
     let concluded = conclude(options, &stopped.trace);
     // A command that outlives its trace is waited for, whatever became of the report.
@@ -101,14 +106,15 @@ fn sample(options: &Options) -> Result<ExitCode> {
         (status, _) => status,
     };
     concluded?;
-    Ok(if stopped.failures.is_empty() && !stopped.has_panicked {
+    Ok(if stopped.failures.is_empty() {
         status.map_or(ExitCode::SUCCESS, code_of)
     } else {
         ExitCode::FAILURE
     })
 }
 
-/// Makes the report of a recorded file, and writes its rows in another format if a file for them is named.
+/// Makes the report of a recorded file, and writes its rows in another format if a file for them is
+/// named.
 fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
     ensure!(
         options.command.is_empty() && options.at_most.is_none() && options.serve.is_none(),
@@ -211,7 +217,8 @@ fn observe(
     Ok((status, Some(command)))
 }
 
-/// Waits for the command, the time or, without a command, a signal; gives how the command ended, if it did.
+/// Waits for the command, the time or, without a command, a signal; gives how the command ended, if
+/// it did.
 fn wait(
     options: &Options,
     running: &Running,
@@ -260,7 +267,8 @@ fn wait(
     Ok(status)
 }
 
-/// Says in a line how it stands, from the newest rows; energies are counted on from what was `counted` of each device.
+/// Says in a line how it stands, from the newest rows; energies are counted on from what was
+/// `counted` of each device.
 fn live_line(newest: &Trace, counted: &mut Vec<Counted>) -> String {
     counted.resize(newest.devices.len(), Counted::default());
     let mut line = format!("{:.0} s", newest.duration().as_secs_f64());

@@ -15,7 +15,8 @@ usage: cargo xtask trace [options] [-- COMMAND …]
 
 Samples while COMMAND runs, without one until Ctrl-C or SIGTERM. Ends with the energy, how sure it is, what kept the
 device from working, and a report. SIGTERM is passed on to COMMAND; Ctrl-C reaches it anyway; a second one kills it.
-COMMAND runs in the current folder, and paths are relative to it. If COMMAND can't be started, FILE keeps its content.
+COMMAND runs in the current folder, and paths are relative to it. If COMMAND can't be started, an old FILE is
+unchanged and no new FILE is created.
 
   --gpu NAME        only this one, by index, UUID or PCI place; may be given again (default: all)
   --interval TIME   100ms, 0.5s, 200us, 1min, 1h … (default 100ms)
@@ -27,7 +28,7 @@ COMMAND runs in the current folder, and paths are relative to it. If COMMAND can
                     the report is made at once, and --out if that is given
   --nvml PATH       load NVIDIA's library from there
   --serve ADDRESS   answer GET /metrics for Prometheus meanwhile: 127.0.0.1:9835, or 9835 for the same
-  --quiet           no live line; there is none with COMMAND, whose output it would erase
+  --quiet           print no live line; with COMMAND there is none, since it would erase COMMAND's output
   --json            print the result as one JSON object
   --help            print this
 

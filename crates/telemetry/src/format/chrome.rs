@@ -1,9 +1,11 @@
-//! Trace events, as Perfetto and `chrome://tracing` read them: counters over time, and regions of code as slices.
+//! Trace events, as Perfetto and `chrome://tracing` read them: counters over time, and regions of
+//! code as slices.
 //!
-//! Method: viewers drop slices of one track that overlap without nesting, so each thread has a track, and a further one
-//! for each slice that would overlap. All of them belong to a process of their own, after those of the devices.
-//! An array of objects, one a line. Its closing bracket may be missing: readers of the format expect that. What has
-//! no place among events is metadata, which viewers pass over.
+//! Method: viewers drop slices of one track that overlap without nesting, so each thread has a
+//! track, and a further one for each slice that would overlap. All of them belong to a process of
+//! their own, after those of the devices. A file is an array of objects, one in each line. The
+//! closing bracket may be missing, as readers of the format expect. Data without an event of its
+//! own is metadata, which viewers skip.
 //! Source: Google, "Trace Event Format".
 
 use super::csv::json;
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 const NAME: &str = "Chrome trace";
 const US_PER_S: f64 = 1e6;
-/// Names of the events that hold what no other has place for: before the rows, and after them.
+/// Names of the metadata events before the rows and after them.
 const HEADER: &str = "telemetry";
 const NOTE: &str = "telemetry note";
 /// Counters, each a chart of its own: its name, and the metrics in it.
@@ -82,8 +84,9 @@ struct Track {
 const MAX_OUTER: usize = 1 << 12;
 
 impl Tracks {
-    /// Returns the number of the track that a slice goes to, and whether the track is new. Slices come in the order of
-    /// their ends, so a slice either follows all others of a track, or contains the last ones, or overlaps.
+    /// Returns the number of the track that a slice goes to, and whether the track is new. Slices
+    /// come in the order of their ends, so a slice either follows all others of a track, or
+    /// contains the last ones, or overlaps.
     fn place(&mut self, mark: &Mark) -> (usize, bool) {
         let is_free = |track: &Track| {
             let before = track.outer.iter().rev().find(|outer| outer.0 < mark.start);
@@ -145,7 +148,7 @@ pub(super) fn end(text: &mut String) {
     text.push_str("\n]\n");
 }
 
-/// Adds an event; the separator stands before it, so that all that is written is whole.
+/// Adds an event with the separator before it, so that all written text is whole.
 fn push(text: &mut String, event: &Value) {
     text.push_str(",\n");
     text.push_str(&json(event));

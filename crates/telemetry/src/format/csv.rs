@@ -1,6 +1,6 @@
 //! Comma-separated values with everything that a trace has.
 //!
-//! Method: what is not a row stands in JSON behind `#`, so tables pass it over; a column is found by its name, so files
+//! Method: a note is JSON after `#`, which tables skip; a column is found by its name, so files
 //! with fewer or more columns are read too.
 
 use super::{Header, Note, Read, column, lines, refused, seconds, sorted};
@@ -8,7 +8,7 @@ use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use std::fmt::Write as _;
 
-/// What such a file begins with.
+/// The first characters of a file.
 pub(super) const FIRST: &str = "# telemetry ";
 const NAME: &str = "CSV";
 const TIME: &str = "time_s";
@@ -71,7 +71,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     })
 }
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Clone, Copy)]
 enum Column {
     Time,

@@ -9,7 +9,7 @@ use crate::{Failure, Metric, Result, Snapshot, Unit, Values};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What the answer to a scrape says of its type.
+/// The content type of the answer to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const NAME: &str = "Prometheus";
 const PREFIX: &str = "telemetry_";
@@ -18,7 +18,7 @@ const PREFIX: &str = "telemetry_";
 const STATES: [(&str, &str); 2] = [
     (
         "telemetry_up",
-        "1 while the source is read, 0 after it panicked.",
+        "1 while the source is sampled, 0 after a failure that ended sampling.",
     ),
     (
         "telemetry_sinks_failed",
@@ -33,13 +33,13 @@ const NS_PER_S: f64 = 1e9;
 #[must_use]
 pub fn write_snapshot(snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    let is_broken = snapshot.failures.iter().any(Failure::is_of_source);
+    let is_over = snapshot.failures.iter().any(Failure::ends_sampling);
     let n_sinks = snapshot
         .failures
         .iter()
-        .filter(|failure| !failure.is_of_source())
+        .filter(|failure| !failure.ends_sampling())
         .count();
-    for ((name, help), value) in STATES.into_iter().zip([usize::from(!is_broken), n_sinks]) {
+    for ((name, help), value) in STATES.into_iter().zip([usize::from(!is_over), n_sinks]) {
         let _ = writeln!(
             text,
             "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
@@ -103,7 +103,7 @@ fn escaped(text: &str) -> String {
         .replace('\n', r"\n")
 }
 
-/// Reads what [`write()`] gave: one row for each device, at time zero.
+/// Parses the text of [`write()`]: one row for each device, at time zero.
 ///
 /// # Errors
 /// [`crate::Error::Text`] if there is no line of this crate.
@@ -169,7 +169,7 @@ fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// Gives names and texts of labels; `None` where quotes do not close.
+/// Returns names and texts of labels; `None` if a quote is not closed.
 fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
     let mut labels = vec![];
     let mut rest = text;
@@ -193,7 +193,7 @@ fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
     Some(labels)
 }
 
-/// Gives the name of a metric, with its unit in full and the ending that counters have.
+/// Returns the name of a metric, with its unit in full and the suffix of counters.
 fn name(metric: Metric) -> String {
     let unit = match metric.unit() {
         Unit::Watt => "_watts",

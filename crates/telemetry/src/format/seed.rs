@@ -1,9 +1,11 @@
 //! The file of the script in S0, column by column.
 //!
-//! Method: what the script wrote: wall-clock time in s, temperature in °C, power over the limit that was set, the two
-//! shares of time, memory in use over all there is, energy since the first row in kJ. What is not told is an empty cell,
-//! where the script ended; and energy counts on where a driver that was loaded anew counts from zero.
-//! Limits: the first device of a trace; no regions of code, and neither faults nor what sampling cost.
+//! Method: what the script wrote: wall-clock time in s, temperature in °C, power over the limit
+//! that was set, the two shares of time, memory in use over all there is, energy since the first
+//! row in kJ. What is not told is an empty cell, where the script ended; and energy counts on where
+//! a driver that was loaded anew counts from zero.
+//! Limits: the first device of a trace; no regions of code, and neither faults nor what sampling
+//! cost.
 
 use super::{Read, lines, refused, seconds};
 use crate::device::{Device, Kind, PowerLimits};

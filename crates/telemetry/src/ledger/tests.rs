@@ -1,8 +1,9 @@
 //! Energies of traces that outgrew their memory, next to those of whole traces of the same time.
 
 use super::*;
+use crate::energy::Energy;
 use crate::synthetic::{Board, Gpu, Model, Program, Scenario, Synthetic, Tells};
-use crate::{Mark, Sampler, Spent};
+use crate::{Calibration, Device, Mark, Reading, Sampler, Source, Spent, Values};
 
 /// The interval of these tests, in which an hour is sampled quickly.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -30,8 +31,8 @@ fn share_wide(energy: &Energy) -> f64 {
 
 #[test]
 fn a_long_trace_is_as_well_known_in_memory_as_in_its_file() {
-    // 24 min, 1 h and 24 h in the default memory are 14,400, 36,000 and 864,000 rows of 16,384: the same overflow in
-    // a smaller memory takes less time.
+    // 24 min, 1 h and 24 h in the default memory are 14,400, 36,000 and 864,000 rows of 16,384: the
+    // same overflow in a smaller memory takes less time.
     for (capacity, seconds) in [(1 << 14, 1440), (1 << 11, 450), (1 << 11, 10_800)] {
         let (thinned, whole) = (recorded(capacity, seconds), recorded(usize::MAX, seconds));
         let window = Duration::ZERO..Duration::from_secs(seconds);
@@ -50,6 +51,65 @@ fn a_long_trace_is_as_well_known_in_memory_as_in_its_file() {
     }
 }
 
+#[test]
+fn a_calibrated_energy_of_a_long_trace_is_as_narrow_as_that_of_its_file() {
+    let (thinned, whole) = (recorded(1 << 11, 1800), recorded(usize::MAX, 1800));
+    let window = Duration::ZERO..Duration::from_secs(1800);
+    let truth_j = source().model().gpus()[0].energy_j(0.0, 1800.0);
+    for calibration in [
+        Calibration::known(1.0),
+        Calibration::known(1.05),
+        Calibration::linear(0.95, -8.0),
+    ] {
+        let calibrated = |trace: &Trace| {
+            let all = trace.energy_calibrated(0, window.clone(), &calibration);
+            let by = trace.energy_by(0, Metric::PowerInstant, window.clone(), &calibration);
+            [all.unwrap(), by.unwrap()]
+        };
+        let reported_j = truth_j - calibration.offset_w * 1800.0;
+        for (of_memory, of_file) in calibrated(&thinned).into_iter().zip(calibrated(&whole)) {
+            let true_j = reported_j / calibration.gain;
+            assert!(of_memory.interval.contains(true_j), "{of_memory} {true_j}");
+            let wider = share_wide(&of_memory) / share_wide(&of_file);
+            assert!(wider < 1.2, "{wider}: {of_memory} {of_file}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_was_lost_for_some_minutes_has_an_energy_in_memory_too() {
+    /// A board without readings from 1000 to 1400 s.
+    struct Lost(Synthetic);
+    impl Source for Lost {
+        fn name(&self) -> &'static str {
+            "lost"
+        }
+        fn devices(&self) -> &[Device] {
+            self.0.devices()
+        }
+        fn read(&mut self, device: usize, now: Duration) -> Reading {
+            let mut reading = self.0.read(device, now);
+            if (1000..1400).contains(&now.as_secs()) {
+                reading.values = Values::none();
+            }
+            reading
+        }
+    }
+    let energy = |capacity: usize| {
+        let sampler = Sampler::new(Lost(source())).capacity(capacity);
+        let trace = sampler.record(Duration::from_secs(3600)).unwrap();
+        trace.energy(0, Duration::ZERO..Duration::from_secs(3600))
+    };
+    let truth_j = source().model().gpus()[0].energy_j(0.0, 3600.0);
+    let (of_memory, of_file) = (energy(1 << 11).unwrap(), energy(usize::MAX).unwrap());
+    for energy in [&of_memory, &of_file] {
+        assert!(energy.interval.contains(truth_j), "{energy} {truth_j}");
+    }
+    // A slice without readings for more than half of its time counts as a gap.
+    let wider = share_wide(&of_memory) / share_wide(&of_file);
+    assert!(wider < 1.5, "{wider} {of_memory} {of_file}");
+}
+
 /// Samples a region of a model that its caller's clock drives.
 fn with_regions(capacity: usize, seconds: u64, regions: &[(u64, u64)]) -> Trace {
     let sampler = Sampler::new(source()).interval(INTERVAL).capacity(capacity);
@@ -62,7 +122,7 @@ fn with_regions(capacity: usize, seconds: u64, regions: &[(u64, u64)]) -> Trace 
     });
     let marks: Vec<Mark> = marks.collect();
     sampler
-        .record_with(Duration::from_secs(seconds), &marks)
+        .record_regions(Duration::from_secs(seconds), &marks)
         .unwrap()
 }
 
@@ -88,31 +148,49 @@ fn regions_keep_their_energies_however_long_ago_they_were_left() {
 
 #[test]
 fn the_number_of_slices_is_bounded() {
-    let kept = |second: u64| Kept {
-        window: Duration::from_secs(second)..Duration::from_secs(second + 1),
-        energies: vec![recorded(usize::MAX, 3).energy(0, Duration::ZERO..Duration::from_secs(2))],
+    // Each region that is open while rows are thinned begins a slice.
+    let n_regions = MAX_SLICES as u64 + 1000;
+    let seconds = 400;
+    let open = (0..n_regions).map(|region| Mark {
+        name: "open".to_owned(),
+        start: Duration::from_millis(50 * region + 10),
+        end: Duration::from_secs(seconds - 1),
+        depth: 0,
+        thread: 0,
+    });
+    let sampler = Sampler::new(source()).interval(INTERVAL).capacity(1 << 13);
+    let open: Vec<Mark> = open.collect();
+    let trace = sampler
+        .record_regions(Duration::from_secs(seconds), &open)
+        .unwrap();
+    let slices = &trace.ledger.slices;
+    assert!(
+        (MAX_SLICES / 2..=MAX_SLICES).contains(&slices.len()),
+        "{}",
+        slices.len()
+    );
+    assert!(slices.is_sorted_by(|one, two| one.window.end == two.window.start));
+    let truth_j = source().model().gpus()[0].energy_j(0.0, seconds as f64);
+    let window = Duration::ZERO..Duration::from_secs(seconds);
+    let energy = trace.energy(0, window).unwrap();
+    assert!(energy.interval.contains(truth_j), "{energy} {truth_j}");
+    assert!((energy.joules / truth_j - 1.0).abs() < 0.01, "{energy}");
+}
+
+#[test]
+fn a_window_that_begins_and_ends_next_to_an_edge_allows_for_the_time_between() {
+    let trace = recorded(1 << 10, 600);
+    let end = trace.ledger.slices[1].window.end;
+    let one = Calibration::known(1.0);
+    let energy = |to: Duration| {
+        let energy = trace.energy_calibrated(0, Duration::ZERO..to, &one);
+        energy.unwrap()
     };
-    let one = kept(0);
-    let mut ledger = Ledger {
-        interval: INTERVAL,
-        ..Ledger::default()
-    };
-    ledger.slices = (0..MAX_SLICES as u64 + 1)
-        .map(|second| Kept {
-            window: Duration::from_secs(second)..Duration::from_secs(second + 1),
-            ..one.clone()
-        })
-        .collect();
-    let joules = |ledger: &Ledger| {
-        let energies = ledger
-            .slices
-            .iter()
-            .map(|slice| slice.energies[0].clone().unwrap());
-        energies.map(|energy| energy.joules).sum::<f64>()
-    };
-    let before_j = joules(&ledger);
-    ledger.halve();
-    assert_eq!(ledger.slices.len(), MAX_SLICES / 2 + 1);
-    assert!((joules(&ledger) / before_j - 1.0).abs() < 1e-9);
-    assert_eq!(ledger.end(), Duration::from_secs(MAX_SLICES as u64 + 1));
+    let (at, before) = (energy(end), energy(end - Duration::from_millis(60)));
+    let ceiling_w = trace.ledger.ceilings_w[0];
+    let wider_j = before.interval.width_j() - at.interval.width_j();
+    assert!(
+        (wider_j / (ceiling_w * 0.06) - 1.0).abs() < 0.01,
+        "{at} {before}"
+    );
 }

@@ -1,0 +1,122 @@
+//! The energy of a window by one metric as a device reports it, without a calibration.
+//!
+//! Role: the unit of addition. Reported energies of windows that follow each other add up, and a
+//! calibration of the sum is narrower than the sum of calibrated energies, whose bounds end at 0 J
+//! each. A trace whose rows were thinned stores reported energies ([`crate::Ledger`]), so each
+//! calibration can be applied when the energy is read.
+
+use super::{COUNTER_STEP_J, Calibration, Energy, Method, READING_STEP_W, Sum, Told};
+use crate::{Device, Metric, Trace};
+use std::ops::Range;
+use std::time::Duration;
+
+/// The reported energy of a window by one metric, with bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reported {
+    pub metric: Metric,
+    method: Method,
+    sum: Sum,
+    n_updates: usize,
+}
+
+impl Reported {
+    /// Adds the energy of the window that follows.
+    pub(crate) fn followed_by(self, next: &Self) -> Self {
+        let add = |a: (f64, f64), b: (f64, f64)| (a.0 + b.0, a.1 + b.1);
+        Self {
+            metric: self.metric,
+            method: self.method.max(next.method),
+            sum: Sum {
+                joules: self.sum.joules + next.sum.joules,
+                likely: add(self.sum.likely, next.sum.likely),
+                certain: add(self.sum.certain, next.sum.certain),
+            },
+            n_updates: self.n_updates + next.n_updates,
+        }
+    }
+
+    /// Moves the ends of a window of length `lasts_s`, so that it loses some seconds and gains
+    /// others.
+    ///
+    /// The estimate takes mean power for both. The bounds take any power up to `ceiling_w`.
+    pub(crate) fn reshaped(self, lasts_s: f64, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
+        let mean_w = self.sum.joules / lasts_s;
+        let moved = |(low_j, high_j): (f64, f64)| {
+            let low_j: f64 = low_j - ceiling_w * lost_s;
+            (low_j.max(0.0), high_j + ceiling_w * gained_s)
+        };
+        Self {
+            sum: Sum {
+                joules: (self.sum.joules + mean_w * (gained_s - lost_s)).max(0.0),
+                likely: moved(self.sum.likely),
+                certain: moved(self.sum.certain),
+            },
+            ..self
+        }
+    }
+
+    /// Returns the energy of a window by the calibration of its device.
+    pub(super) fn calibrated(
+        &self,
+        about: &Device,
+        calibration: &Calibration,
+        window: Range<Duration>,
+    ) -> Energy {
+        let lasts_s = (window.end - window.start).as_secs_f64();
+        let step_j = if self.method == Method::Counter {
+            COUNTER_STEP_J
+        } else {
+            READING_STEP_W * lasts_s
+        };
+        let wider = |(low_j, high_j): (f64, f64)| (low_j - step_j, high_j + step_j);
+        let (likely, certain) = (wider(self.sum.likely), wider(self.sum.certain));
+        Energy {
+            joules: calibration.joules(self.sum.joules, lasts_s),
+            interval: calibration.interval(certain, lasts_s),
+            sampling: calibration.estimate().interval(certain, lasts_s),
+            likely: calibration.interval(likely, lasts_s),
+            method: self.method,
+            metric: self.metric,
+            field: about
+                .field(self.metric)
+                .unwrap_or(self.metric.name())
+                .to_owned(),
+            class: about.sensor_class(self.metric),
+            window,
+            n_updates: self.n_updates,
+            check: None,
+        }
+    }
+}
+
+impl Told {
+    /// Returns the reported energy between two times; none if the metric does not cover them.
+    pub(crate) fn reported(&self, metric: Metric, from_s: f64, to_s: f64) -> Option<Reported> {
+        let sum = self.sum(from_s, to_s)?;
+        self.tells(from_s, to_s).then(|| Reported {
+            metric,
+            method: self.method,
+            sum,
+            n_updates: self.n_updates(from_s, to_s),
+        })
+    }
+}
+
+impl Trace {
+    /// Returns the reported energy of a window by the rows in memory; none if the metric does not
+    /// cover the window.
+    pub(crate) fn reported_by_rows(
+        &self,
+        device: usize,
+        metric: Metric,
+        window: &Range<Duration>,
+    ) -> Option<Reported> {
+        self.devices.get(device)?;
+        if window.is_empty() {
+            return None;
+        }
+        let (from_s, to_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
+        self.told(device, metric, (from_s, to_s))?
+            .reported(metric, from_s, to_s)
+    }
+}

@@ -1,0 +1,218 @@
+//! A copy of the rows whose energies are computed before the rows are thinned.
+//!
+//! Method: [`Trace::batch`] copies rows under the sampler's lock, [`Batch::sum_up`] computes
+//! energies without the lock, and the sampler then replaces its ledger by the returned one.
+
+use super::{Entry, Ledger};
+use crate::energy::{CONTEXT, METRICS, Reported, Told};
+use crate::{Metric, Trace};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Share of the capacity that stays whole at most: the rows that later energies need before them.
+const WHOLE_SHARE: usize = 4;
+/// Most computations of cells for the counter of a device in one batch: one for the longest time in
+/// which it was not reset, and others for windows before or after a reset. Power needs one.
+const MAX_TOLD: usize = 4;
+
+/// A copy of rows and regions of a trace, with the starts of open regions.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    trace: Trace,
+    open: Vec<Duration>,
+    capacity: usize,
+}
+
+/// Cells of power that were computed so far for a metric of a device.
+#[derive(Default)]
+struct Cached {
+    told: Vec<Told>,
+    n_tries: usize,
+}
+
+/// Reported energies of a trace by cells that are computed once.
+struct Sums<'a> {
+    trace: &'a Trace,
+    all_s: (f64, f64),
+    /// By device and metric.
+    cached: Vec<[Cached; METRICS.len()]>,
+    /// Time of the first row of each device.
+    first_rows: Vec<Option<Duration>>,
+    ceilings_w: Vec<f64>,
+}
+
+impl Trace {
+    /// Copies the rows whose energies are in no slice, with the rows around them.
+    pub(crate) fn batch(&self, open: &[Duration], capacity: usize) -> Batch {
+        let mut ledger = self.ledger.clone();
+        // Before the first thinning, the trace's interval is the requested one.
+        if ledger.interval.is_zero() {
+            ledger.interval = self.interval;
+        }
+        let from = ledger.whole_from.min(ledger.end());
+        let first = self.rows.partition_point(|row| row.time < from);
+        let mut trace = self.with_rows(self.rows[first..].to_vec());
+        let end = ledger.end();
+        let marks = self.marks.iter().filter(|mark| mark.end > end);
+        trace.marks = marks.cloned().collect();
+        trace.interval = ledger.interval;
+        trace.ledger = ledger;
+        Batch {
+            trace,
+            open: open.to_vec(),
+            capacity,
+        }
+    }
+}
+
+impl Batch {
+    /// Returns the ledger with the energies of this batch, whose [`Ledger::whole_from`] is the time
+    /// before which rows may be thinned.
+    pub(crate) fn sum_up(self) -> Ledger {
+        let trace = &self.trace;
+        let mut ledger = trace.ledger.clone();
+        let first = trace
+            .rows
+            .partition_point(|row| row.time < ledger.whole_from);
+        let whole = &trace.rows[first..];
+        let Some(last) = whole.last() else {
+            return ledger;
+        };
+        let n_whole = (self.capacity / WHOLE_SHARE).max(1).min(whole.len());
+        let since = whole[whole.len() - n_whole].time;
+        // Rows on both sides of the edge help to find the sensor's phase there.
+        let around = (last.time.saturating_sub(since) / 2).min(CONTEXT);
+        let end = last.time.saturating_sub(around);
+        if end <= ledger.end() {
+            ledger.thin_before(since);
+            return ledger;
+        }
+        let mut sums = Sums::of(trace);
+        ledger.ceilings_w = std::sync::Arc::new(sums.ceilings_w.clone());
+        let edges = self.edges(ledger.end()..end);
+        let slices = edges.windows(2).map(|pair| {
+            let window = pair[0]..pair[1];
+            sums.entry(&window, |sums, device, metric| {
+                sums.reported(device, metric, &window)
+            })
+        });
+        ledger.add_slices(slices.collect());
+        let regions = self.regions(&mut sums, &ledger, end);
+        ledger.add_regions(regions);
+        ledger.thin_before(end.saturating_sub(around));
+        ledger
+    }
+
+    /// Returns the edges of slices of a window: its ends, and the starts of regions that end after
+    /// it.
+    fn edges(&self, window: Range<Duration>) -> Vec<Duration> {
+        let left = self.trace.marks.iter().filter(|mark| mark.end > window.end);
+        let starts = left.map(|mark| mark.start).chain(self.open.iter().copied());
+        let mut edges: Vec<Duration> = starts
+            .filter(|start| *start > window.start && *start < window.end)
+            .chain([window.start, window.end])
+            .collect();
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+
+    /// Computes the energies of regions that were left before a time and are not in the ledger yet.
+    fn regions(&self, sums: &mut Sums<'_>, ledger: &Ledger, end: Duration) -> Vec<Entry> {
+        let windows = self.trace.marks.iter().map(|mark| mark.start..mark.end);
+        let left = windows.filter(|window| window.end <= end && ledger.region(window).is_none());
+        let energies = left.map(|window| {
+            sums.entry(&window, |sums, device, metric| {
+                ledger.reported(device, metric, &window, |part| {
+                    sums.reported(device, metric, &part)
+                })
+            })
+        });
+        // A region whose start is no edge of a slice any more depends on thinned rows, which this
+        // batch lacks.
+        let is_known = |entry: &Entry| entry.energies.iter().any(|of_device| !of_device.is_empty());
+        energies.filter(is_known).collect()
+    }
+}
+
+impl<'a> Sums<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        let seconds = |row: Option<&crate::Row>| row.map_or(0.0, |row| row.time.as_secs_f64());
+        let known_w = |device: usize| trace.ledger.ceilings_w.get(device).copied().unwrap_or(0.0);
+        let ceiling_w = |device| trace.ceiling_w(device).unwrap_or(0.0).max(known_w(device));
+        let devices = 0..trace.devices.len();
+        let first_row = |device| trace.of_device(device).next().map(|row| row.time);
+        Self {
+            trace,
+            all_s: (seconds(trace.rows.first()), seconds(trace.rows.last())),
+            cached: devices.clone().map(|_| Default::default()).collect(),
+            first_rows: devices.clone().map(first_row).collect(),
+            ceilings_w: devices.map(ceiling_w).collect(),
+        }
+    }
+
+    /// Returns the entry of a window whose energies `reported` computes.
+    fn entry(
+        &mut self,
+        window: &Range<Duration>,
+        reported: impl Fn(&mut Self, usize, Metric) -> Option<Reported>,
+    ) -> Entry {
+        let devices = 0..self.trace.devices.len();
+        let of_device = |device: usize| {
+            let of_metric = |metric| reported(self, device, metric);
+            METRICS.into_iter().filter_map(of_metric).collect()
+        };
+        Entry {
+            window: window.clone(),
+            energies: devices.map(of_device).collect(),
+        }
+    }
+
+    /// Returns the reported energy of a window. A window that begins with the trace begins before
+    /// the first row of most devices, since devices are read in turn: the bounds allow for any
+    /// power until that row.
+    fn reported(
+        &mut self,
+        device: usize,
+        metric: Metric,
+        window: &Range<Duration>,
+    ) -> Option<Reported> {
+        let first_row = self.first_rows[device]?;
+        let is_first = window.start.is_zero() && first_row < window.end;
+        let start = if is_first { first_row } else { window.start };
+        let (from_s, to_s) = (start.as_secs_f64(), window.end.as_secs_f64());
+        let found = self.by_cells(device, metric, from_s, to_s)?;
+        let gained_s = from_s - window.start.as_secs_f64();
+        Some(found.reshaped(to_s - from_s, 0.0, gained_s, self.ceilings_w[device]))
+    }
+
+    fn by_cells(
+        &mut self,
+        device: usize,
+        metric: Metric,
+        from_s: f64,
+        to_s: f64,
+    ) -> Option<Reported> {
+        let place = METRICS.iter().position(|known| *known == metric)?;
+        let cached = &mut self.cached[device][place];
+        if cached.n_tries == 0 {
+            cached
+                .told
+                .extend(self.trace.told(device, metric, self.all_s));
+            let is_counter = metric == Metric::Energy && !cached.told.is_empty();
+            cached.n_tries = if is_counter { 1 } else { MAX_TOLD };
+        }
+        let covering = |told: &Told| told.reported(metric, from_s, to_s);
+        if let Some(found) = cached.told.iter().find_map(covering) {
+            return Some(found);
+        }
+        if cached.n_tries >= MAX_TOLD {
+            return None;
+        }
+        cached.n_tries += 1;
+        let told = self.trace.told(device, metric, (from_s, to_s))?;
+        let found = told.reported(metric, from_s, to_s);
+        cached.told.push(told);
+        found
+    }
+}

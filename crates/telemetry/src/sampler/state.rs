@@ -1,0 +1,373 @@
+//! The state of a trace while it is sampled: rounds, regions of code, sinks, failures and a bounded
+//! memory.
+//!
+//! Role: [`super::Running`] calls these methods under its lock and by its clock,
+//! [`super::Sampler::record`] without a lock and by the times of the rounds.
+
+use crate::failure::message;
+use crate::format::Sink;
+use crate::ledger::Batch;
+use crate::source::Source;
+use crate::trace::{Mark, Overhead, Row, Trace};
+use crate::{Failure, Ledger};
+use std::collections::HashMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The time after which sinks are flushed.
+pub(super) const FLUSH: Duration = Duration::from_millis(900);
+/// Regions of code in memory.
+const MAX_MARKS: usize = 1 << 12;
+/// Threads with a number of their own; all later ones share the next number.
+const MAX_THREADS: usize = 1 << 12;
+/// Most rows in memory while energies are computed elsewhere, as a multiple of the capacity.
+const MAX_EXCESS: usize = 2;
+
+/// The state of memory at the time of a [`Batch`].
+#[derive(Clone, Copy)]
+pub(super) struct Ticket {
+    n_thinned: u64,
+    n_rows: usize,
+}
+
+/// The state of a trace while it is sampled.
+pub(super) struct Sampling {
+    source: Box<dyn Source>,
+    /// Indices of the trace's devices within the source.
+    selected: Vec<usize>,
+    pub(super) trace: Trace,
+    sinks: Vec<Box<dyn Sink>>,
+    /// Failures so far, those that ended sampling first.
+    failures: Vec<Failure>,
+    /// Time of the newest reading or flush.
+    now: Duration,
+    /// The interval that was requested.
+    interval: Duration,
+    /// Starts of open regions.
+    open: Vec<Duration>,
+    overhead: Overhead,
+    /// The newest row of each device.
+    newest: Vec<Option<Row>>,
+    capacity: usize,
+    /// Number of times that memory was thinned.
+    n_thinned: u64,
+    /// Threads that entered regions: the number of each, and of its open regions.
+    threads: HashMap<ThreadId, (usize, usize)>,
+    flushed: Duration,
+    is_ended: bool,
+}
+
+impl Sampling {
+    /// Begins a trace of some devices of a source.
+    pub(super) fn begin(
+        source: Box<dyn Source>,
+        selected: Vec<usize>,
+        interval: Duration,
+        capacity: usize,
+        sinks: Vec<Box<dyn Sink>>,
+    ) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let nanoseconds = since_1970.map_or(0, |since| since.as_nanos());
+        let devices = source.devices();
+        let trace = Trace {
+            source: source.name().to_owned(),
+            began_unix_ns: u64::try_from(nanoseconds).unwrap_or(u64::MAX),
+            interval,
+            devices: selected.iter().map(|&i| devices[i].clone()).collect(),
+            ..Trace::default()
+        };
+        let mut sampling = Self {
+            source,
+            capacity: capacity.max(2 * selected.len()),
+            newest: vec![None; selected.len()],
+            selected,
+            trace,
+            sinks,
+            failures: vec![],
+            now: Duration::ZERO,
+            interval,
+            open: vec![],
+            overhead: Overhead::default(),
+            n_thinned: 0,
+            threads: HashMap::new(),
+            flushed: Duration::ZERO,
+            is_ended: false,
+        };
+        sampling.each_sink(|sink, trace| sink.begin(trace));
+        sampling
+    }
+
+    /// Reads every device once, `n_rounds` after the round before, and returns the time of the last
+    /// flush.
+    pub(super) fn round(
+        &mut self,
+        n_rounds: u64,
+        due: Duration,
+        clock: impl Fn() -> Duration,
+    ) -> Duration {
+        self.overhead.missed += n_rounds - 1;
+        self.overhead.cpu = thread_cpu_time();
+        self.tick(due, clock);
+        self.flushed
+    }
+
+    /// Reads every device once.
+    pub(super) fn tick(&mut self, due: Duration, clock: impl Fn() -> Duration) {
+        let begun = clock();
+        if self.is_over() {
+            // Regions of code still end, and their marks are written.
+            return self.flush_when_due(begun);
+        }
+        self.read(false, &clock);
+        let now = clock();
+        self.overhead.ticks += 1;
+        self.overhead.wall = now;
+        self.overhead.latest = self.overhead.latest.max(begun.saturating_sub(due));
+        self.overhead.longest = self.overhead.longest.max(now - begun);
+        self.trace.overhead = Some(self.overhead);
+        self.flush_when_due(now);
+    }
+
+    fn flush_when_due(&mut self, now: Duration) {
+        // At the round that is nearest, so that no time between rounds is needed for it.
+        let half = self.interval.min(FLUSH) / 2;
+        if now + half >= self.flushed + FLUSH {
+            self.flush(now);
+        }
+    }
+
+    /// Flushes the sinks.
+    pub(super) fn flush(&mut self, now: Duration) {
+        (self.flushed, self.now) = (now, now);
+        self.each_sink(|sink, trace| sink.flush(trace));
+    }
+
+    /// Reads every device. Sinks get each row. Memory gets it at an `edge` of a region, and else
+    /// once in an interval.
+    ///
+    /// A source that panicked is not read again, and its panic ends here: callers are in the midst
+    /// of other work.
+    pub(super) fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
+        let slot = self.interval;
+        for device in 0..self.selected.len() {
+            if self.is_over() {
+                return;
+            }
+            let time = clock();
+            self.now = time;
+            let (source, selected) = (&mut self.source, self.selected[device]);
+            let reading = match catch_unwind(AssertUnwindSafe(|| source.read(selected, time))) {
+                Ok(reading) => reading,
+                Err(panic) => {
+                    let why = message(panic);
+                    return self.fail(Failure::Source { time, why });
+                }
+            };
+            for &(metric, fault) in &reading.faults {
+                self.trace.count(device, metric, fault, time);
+            }
+            let row = Row {
+                device,
+                time,
+                values: reading.values,
+            };
+            self.each_sink(|sink, trace| sink.row(trace, &row));
+            let last = self.newest[device].replace(row);
+            if is_edge || last.is_none_or(|last| slot_of(last.time, slot) < slot_of(time, slot)) {
+                self.trace.rows.push(row);
+            }
+        }
+        if self.trace.rows.len() > self.capacity.saturating_mul(MAX_EXCESS) {
+            self.make_room();
+        }
+    }
+
+    /// Reads all devices before a region, and returns its start, its depth within its thread and
+    /// the number of the thread.
+    pub(super) fn enter(&mut self, clock: impl Fn() -> Duration) -> (Duration, usize, usize) {
+        self.read(true, &clock);
+        let n_threads = self.threads.len();
+        let (depth, number) = if n_threads < MAX_THREADS {
+            let entry = self.threads.entry(thread::current().id());
+            let (number, n_open) = entry.or_insert((n_threads, 0));
+            *n_open += 1;
+            (*n_open - 1, *number)
+        } else {
+            let known = self.threads.get_mut(&thread::current().id());
+            known.map_or((0, MAX_THREADS), |(number, n_open)| {
+                *n_open += 1;
+                (*n_open - 1, *number)
+            })
+        };
+        // The time of reading is not the region's.
+        let start = clock();
+        self.open.push(start);
+        (start, depth, number)
+    }
+
+    /// Reads all devices after a region that has ended, and adds the region to the trace.
+    pub(super) fn leave(&mut self, mark: Mark, clock: impl Fn() -> Duration) {
+        self.read(true, clock);
+        if let Some((_, n_open)) = self.threads.get_mut(&thread::current().id()) {
+            *n_open = n_open.saturating_sub(1);
+        }
+        if let Some(place) = self.open.iter().position(|&start| start == mark.start) {
+            self.open.swap_remove(place);
+        }
+        self.each_sink(|sink, trace| sink.mark(trace, &mark));
+        let marks = &mut self.trace.marks;
+        if marks.len() < MAX_MARKS {
+            // Regions end in another order than they begin.
+            let place = marks.partition_point(|earlier| earlier.start <= mark.start);
+            marks.insert(place, mark);
+        } else {
+            self.trace.n_marks_left_out += 1;
+        }
+    }
+
+    /// Ends the sinks.
+    pub(super) fn end(&mut self) {
+        if !self.is_ended {
+            self.is_ended = true;
+            self.each_sink(|sink, trace| sink.end(trace));
+        }
+    }
+
+    /// Returns whether memory holds more rows than its capacity.
+    pub(super) fn is_full(&self) -> bool {
+        self.trace.rows.len() > self.capacity
+    }
+
+    /// Returns a copy of the rows whose energies are to be computed, and its ticket for
+    /// [`Self::thin`]; none if memory has room.
+    pub(super) fn batch(&self) -> Option<(Batch, Ticket)> {
+        let ticket = Ticket {
+            n_thinned: self.n_thinned,
+            n_rows: self.trace.rows.len(),
+        };
+        let batch = || self.trace.batch(&self.open, self.capacity);
+        self.is_full().then(|| (batch(), ticket))
+    }
+
+    /// Makes room in a full memory at once.
+    pub(super) fn make_room(&mut self) {
+        if let Some((batch, ticket)) = self.batch() {
+            self.thin(batch.sum_up(), ticket);
+        }
+    }
+
+    /// Makes room: stores the ledger of a batch, and thins the rows of the past to one of each
+    /// device in every interval; if many are left, doubles the interval. Computes no energy.
+    ///
+    /// A batch that is older than the last thinning is dropped: the next full memory has its rows.
+    pub(super) fn thin(&mut self, ledger: Ledger, ticket: Ticket) {
+        if ticket.n_thinned != self.n_thinned {
+            return;
+        }
+        self.n_thinned += 1;
+        let n_newer = self.trace.rows.len() - ticket.n_rows;
+        let before = ledger.whole_from();
+        self.trace.ledger = ledger;
+        if self.thin_to(self.trace.interval, before) > n_newer + self.capacity / 2 {
+            self.trace.interval = self.trace.interval.saturating_mul(2);
+            self.thin_to(self.trace.interval, before);
+        }
+        // A memory that is so small that the rows which should stay whole fill it.
+        while self.trace.rows.len() > n_newer + self.capacity {
+            self.trace.ledger.thin_before(self.now);
+            self.trace.interval = self.trace.interval.saturating_mul(2);
+            self.thin_to(self.trace.interval, Duration::MAX);
+        }
+    }
+
+    /// Thins the rows before a time to the first one of each device in every slot, and returns the
+    /// number of rows left.
+    fn thin_to(&mut self, slot: Duration, before: Duration) -> usize {
+        let mut last = vec![None; self.selected.len()];
+        self.trace.rows.retain(|row| {
+            if row.time >= before {
+                return true;
+            }
+            let found = Some(slot_of(row.time, slot));
+            last[row.device]
+                .replace(found)
+                .is_none_or(|last| last < found)
+        });
+        self.trace.rows.len()
+    }
+
+    /// Returns the trace with the newest row of each device only.
+    pub(super) fn newest(&self) -> Trace {
+        let mut rows: Vec<Row> = self.newest.iter().copied().flatten().collect();
+        rows.sort_by_key(|row| row.time);
+        self.trace.with_rows(rows)
+    }
+
+    /// Adds a failure.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        let place = if failure.ends_sampling() {
+            0
+        } else {
+            self.failures.len()
+        };
+        self.failures.insert(place, failure);
+    }
+
+    /// Returns the failures so far, those that ended sampling first.
+    pub(super) fn failures(&self) -> &[Failure] {
+        &self.failures
+    }
+
+    /// Returns the failure that matters most.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failures.first().cloned()
+    }
+
+    /// Returns whether a failure ended sampling.
+    pub(super) fn is_over(&self) -> bool {
+        self.failures.first().is_some_and(Failure::ends_sampling)
+    }
+
+    /// Calls all sinks, and removes those that return an error or panic.
+    fn each_sink(&mut self, mut call: impl FnMut(&mut dyn Sink, &Trace) -> io::Result<()>) {
+        let (trace, time) = (&self.trace, self.now);
+        let failures = &mut self.failures;
+        self.sinks.retain_mut(|sink| {
+            // An error's message is the sink's own code too.
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                let done = call(sink.as_mut(), trace);
+                done.map_err(|error| Failure::of_sink(time, &error))
+            }));
+            failures.push(match done {
+                Ok(Ok(())) => return true,
+                Ok(Err(failure)) => failure,
+                Err(panic) => Failure::Sink {
+                    time,
+                    kind: io::ErrorKind::Other,
+                    why: format!("the sink panicked: {}", message(panic)),
+                },
+            });
+            false
+        });
+    }
+}
+
+/// Returns the number of the slot that a time is in.
+fn slot_of(time: Duration, slot: Duration) -> u128 {
+    time.as_nanos() / slot.as_nanos().max(1)
+}
+
+/// Returns the time that this thread has spent on a processor.
+fn thread_cpu_time() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).ok()
+    }
+    #[cfg(not(unix))]
+    {
+        None
+    }
+}

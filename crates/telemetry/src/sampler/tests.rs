@@ -1,0 +1,156 @@
+//! Failures of the sampler's own thread, and the work that is done under its lock.
+
+use super::*;
+use crate::energy::N_TOLD;
+use crate::format::prometheus;
+use crate::synthetic::{Board, Gpu, Model, Program, Scenario, Synthetic, Tells};
+use crate::trace::Mark;
+use crate::{Calibration, Ledger};
+
+/// Returns eight boards.
+fn boards() -> Synthetic {
+    let scenario = Scenario {
+        gpus: (0..8).map(|_| Gpu::of(Board::A100)).collect(),
+        ..Scenario::default()
+    };
+    Synthetic::new(Model::new(scenario).unwrap())
+}
+
+/// Returns the number of times that some work computes cells of power, the expensive step of each
+/// energy.
+fn n_told(work: impl FnOnce()) -> usize {
+    let before = N_TOLD.get();
+    work();
+    N_TOLD.get() - before
+}
+
+#[test]
+fn no_energy_is_computed_under_the_lock_and_few_without_it() {
+    const REGIONS: u64 = 300;
+    let mut sampling = Sampler::new(boards()).capacity(1 << 11).begin().unwrap();
+    let under_lock = n_told(|| {
+        for round in 0.. {
+            let now = Duration::from_millis(100 * round);
+            sampling.tick(now, || now);
+            if round < REGIONS {
+                let start = sampling.enter(|| now).0;
+                let end = now + Duration::from_millis(50);
+                let mark = Mark {
+                    name: "region".to_owned(),
+                    start,
+                    end,
+                    depth: 0,
+                    thread: 0,
+                };
+                sampling.leave(mark, || end);
+            }
+            // Memory may have more rows than its capacity while energies are computed, and then
+            // twice as many.
+            if sampling.trace.rows.len() >= 3 << 10 {
+                break;
+            }
+        }
+    });
+    let (batch, ticket) = sampling.batch().unwrap();
+    let mut ledger = Ledger::default();
+    let without_lock = n_told(|| ledger = batch.sum_up());
+    let thinning = n_told(|| sampling.thin(ledger, ticket));
+    assert_eq!((under_lock, thinning), (0, 0));
+    // A computation for each device and metric, whatever the number of regions; the boards report
+    // up to four metrics.
+    assert!((8..=32).contains(&without_lock), "{without_lock}");
+    assert!(sampling.trace.rows.len() <= 1 << 11);
+    let regions = &sampling.trace.marks[..100];
+    let of_regions = n_told(|| {
+        for mark in regions {
+            assert!(sampling.trace.energy(7, mark.start..mark.end).is_some());
+        }
+    });
+    assert_eq!(of_regions, 0);
+}
+
+#[test]
+fn a_ledger_that_is_late_is_dropped() {
+    let mut sampling = Sampler::new(boards()).capacity(64).begin().unwrap();
+    let mut round = 0_u64;
+    let mut fill = |sampling: &mut Sampling| {
+        for _ in 0..12 {
+            let now = Duration::from_millis(100 * round);
+            sampling.tick(now, || now);
+            round += 1;
+        }
+    };
+    fill(&mut sampling);
+    let (late, ticket) = sampling.batch().unwrap();
+    sampling.make_room();
+    fill(&mut sampling);
+    let before = sampling.trace.clone();
+    sampling.thin(late.sum_up(), ticket);
+    assert_eq!(sampling.trace, before);
+}
+
+#[test]
+fn a_panic_of_the_samplers_thread_is_reported_at_once_and_ends_the_trace() {
+    let source = Synthetic::of(Program::constant(50.0)).unwrap();
+    let sampler = Sampler::new(source).interval(Duration::from_secs(3600));
+    let running = sampler.start().unwrap();
+    assert_eq!(running.failure(), None);
+    let shared = &running.shared;
+    shared.guarded(|| {
+        let _locked = shared.lock();
+        panic!("the round is broken");
+    });
+    let failure = running.failure().unwrap();
+    assert!(matches!(failure, Failure::Sampler { .. }), "{failure}");
+    assert!(failure.ends_sampling());
+    assert!(
+        failure.to_string().ends_with("the round is broken"),
+        "{failure}"
+    );
+    let scraped = prometheus::write_snapshot(&running.snapshot());
+    assert!(scraped.contains("\ntelemetry_up 0\n"), "{scraped}");
+    drop(running.span("after"));
+    let stopped = running.stop();
+    assert_eq!(stopped.failures, [failure]);
+    assert_eq!(
+        (stopped.trace.rows.len(), stopped.trace.marks.len()),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_device_that_is_read_late_in_a_round_has_its_first_slice() {
+    let mut gpu = Gpu::of(Board::Rtx3090);
+    gpu.power = Program::square(50.0, 300.0, 7.3, 0.6);
+    gpu.counter = Tells::Never;
+    let scenario = Scenario {
+        gpus: vec![gpu; 8],
+        ..Scenario::default()
+    };
+    let source = Synthetic::new(Model::new(scenario).unwrap());
+    let mut sampling = Sampler::new(source.clone())
+        .capacity(1 << 13)
+        .begin()
+        .unwrap();
+    for round in 0..3000 {
+        let due = INTERVAL * round;
+        let n_reads = std::cell::Cell::new(0);
+        // The clock is read before the round, before each device and after the round.
+        let clock = || due + Duration::from_millis(4) * n_reads.replace(n_reads.get() + 1);
+        sampling.tick(due, clock);
+        sampling.make_room();
+    }
+    let trace = &sampling.trace;
+    for device in [0, 7] {
+        let times = || trace.of_device(device).map(|row| row.time);
+        let window = times().next().unwrap()..times().last().unwrap();
+        let (from_s, to_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
+        let truth_j = source.model().gpus()[device].energy_j(from_s, to_s);
+        let one = Calibration::known(1.0);
+        let energy = trace.energy_calibrated(device, window, &one).unwrap();
+        assert!(energy.interval.contains(truth_j), "{energy} {truth_j}");
+        // Without its first slice, a quarter of the time would depend on thinned rows.
+        let is_narrow = energy.interval.width_j() < 0.1 * energy.joules;
+        assert!(is_narrow, "{device}: {energy}");
+    }
+}
