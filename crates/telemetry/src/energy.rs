@@ -590,40 +590,34 @@ enum Window {
     Guessed,
 }
 
-/// Returns the rhythm of a counter's updates, where one is found, and a bound on the time between two of them, in s.
+/// Returns the rhythm of a counter's updates, where one is found, and a bound on the age of a reading, in s.
 ///
-/// Without a rhythm, the time is at least that of the longest run of equal readings, since each update changes the
-/// counter of a device that draws power; and no less than that of the slowest counter that is known, unless several
-/// changes came sooner.
+/// Each update changes the counter of a device that draws power, so a run of equal readings has no
+/// update, and the change before a run and the change after it are at least one update apart. Without
+/// a rhythm, the bound is that of the slowest known counter, unless several changes came sooner or a
+/// run was longer.
 fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<Rhythm>, f64) {
     if device.kind == Kind::Rapl {
         return (None, RAPL_UPDATE_S);
     }
-    let mut firsts: Vec<(f64, f64)> = vec![];
-    let (mut longest_s, mut outer_s, mut last_s) = (0.0_f64, 0.0_f64, f64::NEG_INFINITY);
-    for same in series.chunk_by(|a, b| a.1 == b.1) {
-        let (first, end_s) = (same[0], same[same.len() - 1].0);
-        if let Some(before) = firsts.last() {
-            longest_s = longest_s.max(first.0 - before.0);
-        }
-        longest_s = longest_s.max(end_s - first.0);
-        firsts.push((first.0, last_s));
-        last_s = end_s;
-    }
-    for pair in firsts.windows(2) {
-        if pair[0].1.is_finite() {
-            outer_s = outer_s.max(pair[1].0 - pair[0].1);
-        }
-    }
-    let mut bound_s = longest_s.max(SLOWEST_COUNTER_S * (1.0 + CLOCK));
-    if firsts.len() > updates::MIN_CHANGES {
-        bound_s = bound_s.min(outer_s);
-    }
+    let runs: Vec<(f64, f64)> = series
+        .chunk_by(|a, b| a.1 == b.1)
+        .map(|run| (run[0].0, run[run.len() - 1].0))
+        .collect();
+    let run_s = runs.iter().map(|run| run.1 - run.0).fold(0.0, f64::max);
+    // From the last read before a run to the first read after it.
+    let around = runs.windows(3).map(|three| three[2].0 - three[0].1);
+    let around_s = around.fold(f64::INFINITY, f64::min);
+    let known_s = SLOWEST_COUNTER_S * (1.0 + CLOCK);
+    let has_several = runs.len() > updates::MIN_CHANGES;
+    let bound_s = if run_s > known_s && around_s.is_finite() || has_several && around_s < known_s {
+        around_s.max(run_s)
+    } else {
+        known_s.max(run_s)
+    };
     let (shortest_s, slowest_s) = COUNTER_PERIODS_S;
     let rhythm = updates::period(series, shortest_s, slowest_s).map(|found| found.rhythm());
-    let bound_s = rhythm.map_or(bound_s, |rhythm| {
-        bound_s.min(rhythm.longest_s.max(longest_s))
-    });
+    let bound_s = rhythm.map_or(bound_s, |rhythm| bound_s.min(rhythm.longest_s.max(run_s)));
     (rhythm, bound_s)
 }
 
