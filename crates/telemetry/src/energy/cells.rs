@@ -28,8 +28,8 @@ pub(crate) struct Cell {
 pub(crate) enum Sight {
     /// All of it: the mean is exact.
     Seen,
-    /// All of it, unless an update passed between two reads: so much time may be hidden in the cell, in s, with power
-    /// in this range before and after.
+    /// All of it, unless an update passed between two reads: the cell then has up to `hidden_s` of
+    /// hidden time, and the readings before and after are in a range.
     Unsure {
         hidden_s: f64,
         low_w: f64,
@@ -82,6 +82,19 @@ struct Errors {
     block: (f64, f64),
     /// Those of hidden time, whatever it was like.
     worst: (f64, f64),
+}
+
+/// The parts of a window's cells in which an update may have passed between two reads.
+#[derive(Clone, Copy, Debug)]
+struct Unsure {
+    /// Their length, in s.
+    time_s: f64,
+    /// The time that missed updates have in them at most, in s.
+    hidden_s: f64,
+    /// The least and the greatest mean power.
+    watts: (f64, f64),
+    /// The least and the greatest reading around them, in W.
+    around_w: (f64, f64),
 }
 
 /// Hidden time of so many seconds is taken to err in one direction; stretches of that length err independently.
@@ -192,7 +205,7 @@ impl Cells {
         let joules = self.joules(from_s, to_s);
         let mean_w = joules / (to_s - from_s);
         let (mut errors, mut block) = (Errors::default(), f64::NEG_INFINITY);
-        let mut unsure: Option<(f64, f64, f64)> = None;
+        let mut unsure = Unsure::default();
         for cell in self.within(from_s, to_s) {
             let time_s = overlap(cell, from_s, to_s);
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
@@ -218,25 +231,10 @@ impl Cells {
                     errors.linear = add(errors.linear, add(end, (stretched, stretched)));
                 }
             }
-            if let Sight::Unsure {
-                hidden_s,
-                low_w,
-                high_w,
-            } = cell.sight
-            {
-                let share = time_s / (cell.to_s - cell.from_s);
-                let so_far = unsure.unwrap_or((0.0, f64::INFINITY, 0.0));
-                unsure = Some((
-                    so_far.0 + share * hidden_s,
-                    so_far.1.min(low_w),
-                    so_far.2.max(high_w),
-                ));
-            }
+            unsure.add(cell, time_s);
         }
         errors.close_block();
-        if let Some((hidden_s, low_w, high_w)) = unsure {
-            self.miss(&mut errors, hidden_s, (low_w, high_w));
-        }
+        self.miss(&mut errors, &unsure);
         errors.linear = add(errors.linear, self.folded(from_s, to_s));
         let likely = (errors.squares.0.sqrt(), errors.squares.1.sqrt());
         let (linear, worst) = (errors.linear, errors.worst);
@@ -247,14 +245,22 @@ impl Cells {
         }
     }
 
-    /// Adds the errors of updates that may have passed between reads: those that the hidden time holds, and one more
-    /// for the part of one that it holds. Nobody knows which ones, and one in a hundred at most: power is taken to have
-    /// been within the range of the readings around them.
-    fn miss(&self, errors: &mut Errors, hidden_s: f64, (low_w, high_w): (f64, f64)) {
-        let n = (hidden_s / self.update_s).floor() + 1.0;
-        let one_j = (high_w - low_w).max(0.0) * self.update_s;
+    /// Adds the errors of updates that may have passed between reads: as many as the hidden time
+    /// holds, rounded up.
+    ///
+    /// Nothing shows in which of the cells they passed. Likely errors assume power within the range
+    /// of the readings around those cells, and the worst ones any power up to the ceiling.
+    fn miss(&self, errors: &mut Errors, unsure: &Unsure) {
+        if unsure.time_s <= 0.0 {
+            return;
+        }
+        let n = (unsure.hidden_s / self.update_s).floor() + 1.0;
+        let one_j = (unsure.around_w.1 - unsure.around_w.0).max(0.0) * self.update_s;
         errors.squares = add(errors.squares, (n * one_j * one_j, n * one_j * one_j));
-        errors.worst = add(errors.worst, (n * one_j, n * one_j));
+        let missed_s = (n * self.update_s).min(unsure.time_s);
+        let (low_w, high_w) = unsure.watts;
+        let rise_w = self.ceiling_w.max(high_w) - low_w;
+        errors.worst = add(errors.worst, (high_w * missed_s, rise_w * missed_s));
     }
 
     /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums to nothing, and
@@ -300,6 +306,36 @@ fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
         best += weight * (raised - low);
     }
     best
+}
+
+impl Default for Unsure {
+    fn default() -> Self {
+        let none = (f64::INFINITY, 0.0);
+        Self {
+            time_s: 0.0,
+            hidden_s: 0.0,
+            watts: none,
+            around_w: none,
+        }
+    }
+}
+
+impl Unsure {
+    /// Adds the part of a cell that is `time_s` long, if an update may have passed in that cell.
+    fn add(&mut self, cell: &Cell, time_s: f64) {
+        let Sight::Unsure {
+            hidden_s,
+            low_w,
+            high_w,
+        } = cell.sight
+        else {
+            return;
+        };
+        self.time_s += time_s;
+        self.hidden_s += hidden_s * time_s / (cell.to_s - cell.from_s);
+        self.watts = hull(self.watts, (cell.watts, cell.watts));
+        self.around_w = hull(self.around_w, (low_w, high_w));
+    }
 }
 
 impl Errors {
