@@ -5,6 +5,7 @@
 mod accuracy;
 mod calibration;
 mod counters;
+mod measured;
 mod missed;
 mod recorded;
 mod short;
