@@ -263,7 +263,8 @@ fn a_clock_is_reset_when_the_job_panics_or_is_cancelled() {
 #[cfg(unix)]
 const STARTED: &str = "TELEMETRY_TEST_SWEEPS";
 
-/// Sweeps until somebody asks it to end, and ends with code 0 if the clock was locked and is not any more.
+/// Sweeps until somebody asks it to end, and ends with code 0 if the clock was locked and is not
+/// any more.
 #[cfg(unix)]
 fn sweep_until_asked_to_end(started: &std::path::Path) -> ! {
     let fake = Fake::play(&table());

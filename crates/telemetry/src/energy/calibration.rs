@@ -1,13 +1,14 @@
 //! Reported power over true power: gain and offset of a sensor, with bounds.
 //!
-//! Method: a sensor reports `gain · true + offset`. What is known of a sensor is a convex set of pairs of gain and
-//! offset, given by its corners. The true energy of a window is linear in `1 / gain` and `offset / gain`, so its bounds
-//! are at corners.
-//! Source: for NVIDIA's cards, the comparison with an external meter by Yang, Adamek and Armour 2024,
-//! "Part-time power measurements: nvidia-smi's lack of attention", figure of steady-state accuracy: 19
-//! cards of the architectures Kepler to Ada have offsets of −12.4 to +11.8 W and gains of 0.905 to
-//! 1.064; energies of whole runs were −8 % to +13 % off. Boards whose rails the sensor does not see
-//! have been found to report up to 20 W less than they draw at idle, and the right power under load.
+//! Method: a sensor reports `gain · true + offset`. What is known of a sensor is a convex set of
+//! pairs of gain and offset, given by its corners. The true energy of a window is linear in `1 /
+//! gain` and `offset / gain`, so its bounds are at corners.
+//! Source: for NVIDIA's cards, the comparison with an external meter by Yang, Adamek and Armour
+//! 2024, "Part-time power measurements: nvidia-smi's lack of attention", figure of steady-state
+//! accuracy: 19 cards of the architectures Kepler to Ada have offsets of −12.4 to +11.8 W and gains
+//! of 0.905 to 1.064; energies of whole runs were −8 % to +13 % off. Boards whose rails the sensor
+//! does not see have been found to report up to 20 W less than they draw at idle, and the right
+//! power under load.
 
 use super::{Energy, Interval};
 use crate::{Device, Error, Kind, Result};
@@ -21,14 +22,16 @@ use std::time::Duration;
 /// use std::time::Duration;
 /// use telemetry::{Calibration, Interval, Metered};
 ///
-/// // The device reported 300 ± 2 J at idle and 3030 ± 5 J under load. A meter measured 400 J and 3000 J.
+/// // The device reported 300 ± 2 J at idle and 3030 ± 5 J under load.
 /// let window = |reported_j: f64, off_j: f64, true_j: f64| Metered {
 ///     reported_j,
 ///     sampling: Interval { low_j: reported_j - off_j, high_j: reported_j + off_j },
 ///     true_j,
 ///     lasts: Duration::from_secs(10),
 /// };
-/// let calibration = Calibration::from_meter(&[window(300.0, 2.0, 400.0), window(3030.0, 5.0, 3000.0)])?;
+/// // A meter measured 400 J and 3000 J.
+/// let windows = [window(300.0, 2.0, 400.0), window(3030.0, 5.0, 3000.0)];
+/// let calibration = Calibration::from_meter(&windows)?;
 /// assert!((calibration.gain - 1.05).abs() < 1e-9 && (calibration.offset_w + 12.0).abs() < 1e-9);
 /// let (low_w, high_w) = calibration.offsets_w();
 /// assert!(-12.5 < low_w && low_w < -12.2 && -11.8 < high_w && high_w < -11.5);
@@ -85,8 +88,8 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// Returns the window of an energy that was found with [`Calibration::known`] of gain 1, with the
-    /// energy that a meter measured in that window, in J.
+    /// Returns the window of an energy that was found with [`Calibration::known`] of gain 1, with
+    /// the energy that a meter measured in that window, in J.
     #[must_use]
     pub fn from_energy(energy: &Energy, true_j: f64) -> Self {
         Self {
@@ -118,41 +121,42 @@ struct Bounds {
 
 /// Architectures that were compared with a meter.
 const COMPARED: [&str; 6] = ["Kepler", "Maxwell", "Pascal", "Turing", "Ampere", "Ada"];
-/// Bounds on cards of these architectures: intervals that contain 95 % of all cards with a confidence
-/// of 95 %, if cards are normally distributed (mean ± 2.784 standard deviations of the comparison's 19
-/// cards: ratios of 0.899 to 1.080, offsets of −17.2 to 15.5 W), widened to the comparison's energies
-/// of whole runs and to the 20 W that other boards miss.
+/// Bounds on cards of these architectures: intervals that contain 95 % of all cards with a
+/// confidence of 95 %, if cards are normally distributed (mean ± 2.784 standard deviations of the
+/// comparison's 19 cards: ratios of 0.899 to 1.080, offsets of −17.2 to 15.5 W), widened to the
+/// comparison's energies of whole runs and to the 20 W that other boards miss.
 const KNOWN: Bounds = Bounds {
     ratios: (0.89, 1.13),
     offsets_w: (-20.0, 16.0),
 };
-/// Bounds on other cards, for which there is no comparison: 1.5 times as far from 1 for the ratio, and
-/// twice the offsets, because such boards draw up to twice the power.
+/// Bounds on other cards, for which there is no comparison: 1.5 times as far from 1 for the ratio,
+/// and twice the offsets, because such boards draw up to twice the power.
 const UNKNOWN: Bounds = Bounds {
     ratios: (0.83, 1.2),
     offsets_w: (-40.0, 32.0),
 };
-/// The lowest power limit of the compared cards, in W. Offsets of cards with a lower limit are smaller
-/// in proportion.
+/// The lowest power limit of the compared cards, in W. Offsets of cards with a lower limit are
+/// smaller in proportion.
 const LEAST_COMPARED_W: f64 = 175.0;
 /// The least bound on an offset, in W: the accuracy that NVIDIA stated for its first sensors.
 const LEAST_OFFSET_W: f64 = 5.0;
-/// The largest offset, as a share of the power under full load. It leaves a gain above 0 to cards of a few watts.
+/// The largest offset, as a share of the power under full load. It leaves a gain above 0 to cards
+/// of a few watts.
 const MAX_OFFSET_SHARE: f64 = 0.5;
 /// Full load of a card that reports no limit, in W: that of the smaller cards of the comparison. A
 /// lower one leaves more room to the gain.
 const FULL_LOAD_W: f64 = 200.0;
-/// The least difference of the true powers of a meter's windows that determines gain and offset, as a
-/// share of the highest.
+/// The least difference of the true powers of a meter's windows that determines gain and offset, as
+/// a share of the highest.
 const MIN_SPREAD: f64 = 0.2;
 
 impl Calibration {
     /// Returns the bounds on a device without a comparison of its own with a meter.
     ///
-    /// For a GPU: bounds from NVIDIA's cards that were compared with a meter (see the source of this
-    /// type's module), and wider ones for other architectures. Under full load reported power is
-    /// −11 % to +13 % off, at idle by up to 20 W, so relative bounds are wide at idle. Offsets of
-    /// cards with a limit below 175 W are smaller in proportion. For RAPL: gain 1 and no offset,
+    /// For a GPU: bounds from NVIDIA's cards that were compared with a meter (see the source of
+    /// this type's module), and wider ones for other architectures. Under full load reported power
+    /// is −11 % to +13 % off, at idle by up to 20 W, so relative bounds are wide at idle. Offsets
+    /// of cards with a limit below 175 W are smaller in proportion. For RAPL: gain 1 and no offset,
     /// without bounds; see [`Self::of_kind`].
     #[must_use]
     pub fn of_device(device: &Device) -> Self {
@@ -174,13 +178,13 @@ impl Calibration {
     /// Returns the bounds on any device of a kind.
     ///
     /// Of RAPL no tolerance is known that holds for all machines: comparisons found an offset that
-    /// differs from machine to machine rather than a gain, and less of it where the regulator measures
-    /// the current than where a model estimates it. Its gain is taken to be 1, so an interval of RAPL
-    /// is about sampling only, and not about the accuracy of the counter.
+    /// differs from machine to machine rather than a gain, and less of it where the regulator
+    /// measures the current than where a model estimates it. Its gain is taken to be 1, so an
+    /// interval of RAPL is about sampling only, and not about the accuracy of the counter.
     ///
     /// # Source
-    /// For RAPL, Desrochers, Paradis and Weaver 2016, "A Validation of DRAM RAPL Power Measurements",
-    /// MEMSYS.
+    /// For RAPL, Desrochers, Paradis and Weaver 2016, "A Validation of DRAM RAPL Power
+    /// Measurements", MEMSYS.
     #[must_use]
     pub fn of_kind(kind: Kind) -> Self {
         match kind {
@@ -217,16 +221,17 @@ impl Calibration {
 
     /// Fits gain and offset to windows that a meter measured as well.
     ///
-    /// Both are determined if the true powers of the windows differ by a fifth of the highest or more:
-    /// windows at idle and under load. The bounds are all lines within the sampling intervals of the
-    /// windows and their largest deviation from the fitted line, at the lowest and at the highest
-    /// power. Otherwise only the ratio at that power is determined: the bounds allow any offset of
-    /// [`Self::of_kind`], so an interval is narrow at the power of the windows and wide far from it.
+    /// Both are determined if the true powers of the windows differ by a fifth of the highest or
+    /// more: windows at idle and under load. The bounds are all lines within the sampling intervals
+    /// of the windows and their largest deviation from the fitted line, at the lowest and at the
+    /// highest power. Otherwise only the ratio at that power is determined: the bounds allow any
+    /// offset of [`Self::of_kind`], so an interval is narrow at the power of the windows and wide
+    /// far from it.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] if there is no window, an energy or a length is not finite and above
-    /// 0, a reported energy lies outside its sampling interval, or reported power may not rise with true
-    /// power: it does not, or the sampling intervals are too wide to show it.
+    /// [`Error::ParameterInvalid`] if there is no window, an energy or a length is not finite and
+    /// above 0, a reported energy lies outside its sampling interval, or reported power may not
+    /// rise with true power: it does not, or the sampling intervals are too wide to show it.
     pub fn from_meter(windows: &[Metered]) -> Result<Self> {
         let points: Vec<Point> = windows.iter().map(Point::new).collect::<Result<_>>()?;
         if points.is_empty() {
@@ -267,8 +272,8 @@ impl Calibration {
         }
     }
 
-    /// Returns the line of least squares through points, with the lines between the bounds at the lowest
-    /// and at the highest true power.
+    /// Returns the line of least squares through points, with the lines between the bounds at the
+    /// lowest and at the highest true power.
     fn through_two_powers(points: &[Point], low_w: f64, high_w: f64) -> Self {
         let (mean_w, reported_w) = means(points);
         let squares = |p: &Point| p.lasts_s * (p.true_w - mean_w).powi(2);
@@ -303,8 +308,8 @@ impl Calibration {
         }
     }
 
-    /// Returns the calibration if its gains are finite and above 0, its offsets finite, and its estimate
-    /// within its bounds; a typed error otherwise.
+    /// Returns the calibration if its gains are finite and above 0, its offsets finite, and its
+    /// estimate within its bounds; a typed error otherwise.
     fn checked(self, operation: &'static str) -> Result<Self> {
         let pairs = self.corners.into_iter().chain([(self.gain, self.offset_w)]);
         for (gain, offset_w) in pairs {
@@ -347,7 +352,8 @@ impl Calibration {
         ((reported_j - self.offset_w * lasts_s) / self.gain).max(0.0)
     }
 
-    /// Returns the bounds on the true energy of a window of some seconds, from bounds on the reported energy, in J.
+    /// Returns the bounds on the true energy of a window of some seconds, from bounds on the
+    /// reported energy, in J.
     pub(crate) fn interval(&self, (low_j, high_j): (f64, f64), lasts_s: f64) -> Interval {
         let least = |(gain, offset_w): (f64, f64)| (low_j - offset_w * lasts_s) / gain;
         let most = |(gain, offset_w): (f64, f64)| (high_j - offset_w * lasts_s) / gain;

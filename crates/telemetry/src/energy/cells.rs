@@ -1,15 +1,19 @@
-//! Power over time as a sensor leaves it known: cells of mean power, and their sum over a window with bounds.
+//! Power over time as a sensor leaves it known: cells of mean power, and their sum over a window
+//! with bounds.
 //!
-//! Role: every method of measuring energy becomes cells; [`Cells::sum`] is the only place that integrates and bounds.
-//! Method: a cell that a sensor saw has an exact mean, and the power within it is only known to lie between nothing and
-//! a ceiling, so a window that ends inside such a cell is off by as much as these allow. A cell that was not seen is
-//! estimated by the mean of its neighbours, which is unbiased for power that changes evenly. Two bounds hold its error:
-//! the range of the readings around it ([`Sum::likely`]), and nothing and the ceiling ([`Sum::certain`]).
-//! The two edges of a cell have bounds on their times, each its own. An edge that is off moves energy into a window or
-//! out of it, and energy never decreases with time, so the least energy is that of the window that begins as late and
-//! ends as early as the edges there allow, and the most that of the widest such window.
-//! An error of the period stretches cells against each other by [`Cells::stretch`].
-//! Sums can be made incrementally: a window's sum is that of its whole cells, which only grows, and of its two ends.
+//! Role: every method of measuring energy becomes cells; [`Cells::sum`] is the only place that
+//! integrates and bounds.
+//! Method: a cell that a sensor saw has an exact mean, and the power within it is only known to lie
+//! between nothing and a ceiling, so a window that ends inside such a cell is off by as much as
+//! these allow. A cell that was not seen is estimated by the mean of its neighbours, which is
+//! unbiased for power that changes evenly. Two bounds hold its error: the range of the readings
+//! around it ([`Sum::likely`]), and nothing and the ceiling ([`Sum::certain`]). The two edges of a
+//! cell have bounds on their times, each its own. An edge that is off moves energy into a window or
+//! out of it, and energy never decreases with time, so the least energy is that of the window that
+//! begins as late and ends as early as the edges there allow, and the most that of the widest such
+//! window. An error of the period stretches cells against each other by [`Cells::stretch`]. Sums
+//! can be made incrementally: a window's sum is that of its whole cells, which only grows, and of
+//! its two ends.
 
 /// A time with constant estimated power.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +43,7 @@ pub(crate) enum Sight {
     Hidden { low_w: f64, high_w: f64 },
     /// None: the cell lies before the first update or after the last one.
     Open,
-    /// None, for so long that the power before and after says little.
+    /// None, for longer than the power before and after can stand for.
     Missing,
 }
 
@@ -53,11 +57,13 @@ pub(crate) struct Cells {
     pub ceiling_w: f64,
     /// The time between two updates, in s.
     pub update_s: f64,
-    /// The error of the period, as a share of it, by which cells are longer or shorter than their means assume.
+    /// The error of the period, as a share of it, by which cells are longer or shorter than their
+    /// means assume.
     pub stretch: f64,
     /// Length, in cells, of patterns that the sensor can't see (see `unfold.rs`), or 0.
     pub fold: usize,
-    /// Whether these cells rest on a guess about the sensor: certain bounds are then the likely ones.
+    /// Whether these cells rest on a guess about the sensor: certain bounds are then the likely
+    /// ones.
     pub is_guess: bool,
 }
 
@@ -74,13 +80,13 @@ pub(crate) struct Sum {
 /// Errors of a window, (too much, too little), in J.
 #[derive(Clone, Copy, Debug, Default)]
 struct Errors {
-    /// Those that add up.
+    /// Errors that add up.
     linear: (f64, f64),
-    /// Those of hidden time if it was like the time around it: sums of squares of finished blocks, and the sum of the
-    /// block that is open.
+    /// Errors of hidden time that was like the time around it: sums of squares of finished blocks,
+    /// and the sum of the open block.
     squares: (f64, f64),
     block: (f64, f64),
-    /// Those of hidden time, whatever it was like.
+    /// Errors of hidden time with any power.
     worst: (f64, f64),
 }
 
@@ -97,7 +103,8 @@ struct Unsure {
     around_w: (f64, f64),
 }
 
-/// Hidden time of so many seconds is taken to err in one direction; stretches of that length err independently.
+/// The length of hidden time whose errors have one direction, in s; the errors of such blocks are
+/// independent.
 const BLOCK_S: f64 = 3.0;
 
 impl Cells {
@@ -113,7 +120,8 @@ impl Cells {
         parts.fold(0.0, |sum, joules| sum + joules)
     }
 
-    /// Returns the energy between two times; none if the cells do not reach that far, or if more is missing than there.
+    /// Returns the energy between two times; none if the cells do not reach that far, or if more is
+    /// missing than there.
     pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
         if !self.reach_over(from_s, to_s) {
             return None;
@@ -169,9 +177,11 @@ impl Cells {
         rest.take_while(move |cell| cell.from_s < to_s)
     }
 
-    /// Returns the bound on the errors of the edges that matter to a window that ends at a time, in s.
+    /// Returns the bound on the errors of the edges that matter to a window that ends at a time, in
+    /// s.
     ///
-    /// An edge matters if all of the cell's energy fits between the edge and the time, or if their order is open.
+    /// An edge matters if all of the cell's energy fits between the edge and the time, or if their
+    /// order is open.
     fn slack_at(&self, time_s: f64) -> f64 {
         let mut slack_s = 0.0_f64;
         // An edge that is off may bring the next one near.
@@ -263,10 +273,11 @@ impl Cells {
         errors.worst = add(errors.worst, (high_w * missed_s, rise_w * missed_s));
     }
 
-    /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums to nothing, and
-    /// leaves all power between nothing and the ceiling.
+    /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums
+    /// to nothing, and leaves all power between nothing and the ceiling.
     ///
-    /// The most that such a pattern adds is a linear programme with one equality, solved by sorting.
+    /// The most that such a pattern adds is a linear programme with one equality, solved by
+    /// sorting.
     fn folded(&self, from_s: f64, to_s: f64) -> (f64, f64) {
         let n = self.fold;
         if n == 0 {
@@ -296,7 +307,8 @@ impl Cells {
     }
 }
 
-/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order of falling weights.
+/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order
+/// of falling weights.
 fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
     let mut credit: f64 = slots.clone().map(|slot| slot.1).sum();
     let mut best = 0.0;

@@ -1,11 +1,12 @@
-//! Gains and offsets of sensors: published ones, models of boards with rails that no sensor sees, and fits to a meter.
+//! Gains and offsets of sensors: published ones, models of boards with rails that no sensor sees,
+//! and fits to a meter.
 
 use super::*;
 use crate::Metered;
 
-/// Offset (W), error of the gain (%) and power limit (W) of the cards in the figure of steady-state accuracy of Yang,
-/// Adamek and Armour 2024 (`plotting/figure_plotting.py` of `JimZeyuYang/GPU_Power_Benchmark`); limits by NVIDIA's and
-/// the vendors' data sheets.
+/// Offset (W), error of the gain (%) and power limit (W) of the cards in the figure of steady-state
+/// accuracy of Yang, Adamek and Armour 2024 (`plotting/figure_plotting.py` of
+/// `JimZeyuYang/GPU_Power_Benchmark`); limits by NVIDIA's and the vendors' data sheets.
 const PUBLISHED: [(&str, f64, f64, f64); 19] = [
     ("RTX 3090 1", 3.4686, -5.493, 350.0),
     ("RTX 3090 2", -1.6615, -0.6464, 350.0),
@@ -63,8 +64,9 @@ fn published_cards_lie_within_the_bounds_from_idle_to_full_load() {
     }
 }
 
-/// Factor of the standard deviation that gives intervals with 95 % of a normal distribution at a confidence of 95 %,
-/// for 18 and 19 samples (Howe 1969, "Two-sided tolerance limits for normal populations").
+/// Factor of the standard deviation that gives intervals with 95 % of a normal distribution at a
+/// confidence of 95 %, for 18 and 19 samples (Howe 1969, "Two-sided tolerance limits for normal
+/// populations").
 const TOLERANCE_FACTORS: [f64; 2] = [2.819, 2.784];
 
 /// Returns the tolerance interval of some numbers.
@@ -198,7 +200,8 @@ fn cards_that_nobody_compared_have_wider_bounds() {
     assert_eq!(rapl, Calibration::known(1.0));
 }
 
-/// Returns 10 s at a power of a device with gain 1.03 and offset −14 W, reported with an error, and with bounds on it.
+/// Returns 10 s at a power of a device with gain 1.03 and offset −14 W, reported with an error, and
+/// with bounds on it.
 fn metered(true_w: f64, off_w: f64, bound_w: f64) -> Metered {
     let reported_j = 10.0 * (1.03 * true_w - 14.0 + off_w);
     Metered {
@@ -212,7 +215,8 @@ fn metered(true_w: f64, off_w: f64, bound_w: f64) -> Metered {
     }
 }
 
-/// Returns the width of the interval of an exact reading, in W, after a check that it contains the truth.
+/// Returns the width of the interval of an exact reading, in W, after a check that it contains the
+/// truth.
 fn width_w(calibration: &Calibration, true_w: f64) -> f64 {
     let reported_w = 1.03 * true_w - 14.0;
     let interval = calibration.interval((reported_w - 1e-9, reported_w + 1e-9), 1.0);

@@ -164,9 +164,11 @@ fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
     }
 }
 
-/// Returns energies of work between idle times by a counter that is updated every 0.1 s, with the true energies.
+/// Returns energies of work between idle times by a counter that is updated every 0.1 s, with the
+/// true energies.
 ///
-/// There are 100 phases of the counter and of the work, which begins up to 0.1 s after `begin_s` and takes `work_s`.
+/// There are 100 phases of the counter and of the work, which begins up to 0.1 s after `begin_s`
+/// and takes `work_s`.
 fn energies_of_work(times_s: &[f64], begin_s: f64, work_s: f64) -> Vec<(Energy, f64)> {
     let (idle_w, busy_w) = (40.0, 263.0);
     let energy = |phase: i32| {
@@ -188,8 +190,8 @@ fn energies_of_work(times_s: &[f64], begin_s: f64, work_s: f64) -> Vec<(Energy, 
     (0..100).map(energy).collect()
 }
 
-/// Checks that intervals contain the truth, and that the medians of their widths and of the absolute errors, as shares
-/// of the truth, are at most some numbers.
+/// Checks that intervals contain the truth, and that the medians of their widths and of the
+/// absolute errors, as shares of the truth, are at most some numbers.
 fn check_medians(energies: &[(Energy, f64)], case: &str, most_width: f64, most_error: f64) {
     let median = |share: &dyn Fn(&(Energy, f64)) -> f64| {
         updates::median(energies.iter().map(share).collect()).unwrap()
@@ -205,7 +207,8 @@ fn check_medians(energies: &[(Energy, f64)], case: &str, most_width: f64, most_e
 
 #[test]
 fn a_counter_that_every_read_finds_changed_is_as_fast_as_known_counters() {
-    // Energy is only known from read to read: evenly spread over a read interval, it leaks out of the work at both ends.
+    // Energy is only known from read to read: evenly spread over a read interval, it leaks out of
+    // the work at both ends.
     for (every_s, most_width, most_error) in
         [(0.2, 0.13, 0.04), (0.5, 0.32, 0.12), (1.0, 0.6, 0.22)]
     {

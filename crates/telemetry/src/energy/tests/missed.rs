@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn excursions_in_missed_updates_lie_within_the_certain_bounds() {
-    // Reads every 104 ms miss one update of 100 ms in 26, and all excursions fall into missed updates.
+    // Reads every 104 ms miss one update of 100 ms in 26, and all excursions fall into missed
+    // updates.
     let (base_w, peak_w) = (50.0, 300.0);
     let load = Program {
         pieces: vec![

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Metered;
 
-/// Gives a trace of what a card told, as it was recorded.
+/// Returns a trace of what a card told, as it was recorded.
 fn recorded(name: &str) -> Trace {
     let (product, architecture, columns) = if name.starts_with("k40m") {
         ("Tesla K40m", "Kepler", vec![Metric::PowerDraw])
@@ -170,7 +170,8 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
             "{name}: worst {:.2} %, {n_covered} of 40 in the likely interval",
             100.0 * worst
         );
-        // The square wave's stamps say that its period is 99.7 ms: hardly another phase is seen in 8 s.
+        // The square wave's stamps say that its period is 99.7 ms: hardly another phase is seen in
+        // 8 s.
         let is_alias = name.contains("square");
         assert_eq!(worst < 0.04, !is_alias, "{name} {worst}");
         assert!(n_covered == 40 || is_alias, "{name} {n_covered}");

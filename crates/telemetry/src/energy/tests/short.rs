@@ -1,12 +1,14 @@
-//! Coverage of short traces, and of long ones: every class of sensor, lengths of 0.03 to 12 s, random phases, clocks that
-//! are off by up to 1 %.
+//! Coverage of short traces, and of long ones: every class of sensor, lengths of 0.03 to 12 s,
+//! random phases, clocks that are off by up to 1 %.
 //!
-//! Method: a case is a random load, a sensor with a random phase and clock, a rhythm of reads, and a window of the trace.
-//! The truth comes from the model. In each cell of length and sensor, at least 95 % of [`Energy::interval`] and of
-//! [`Energy::likely`] must contain the truth, the median widths of both are limited, and so is the share without an energy
-//! (an interval from 0 to the ceiling, or none, would contain every truth). All seeds are fixed. A full run has 74,400 cases, 1000 in each short cell, of
-//! which no interval misses, and the worst cell of likely intervals misses 0.7 %. The 20 cases of a quick run would fail
-//! with a chance of 0.26 in a cell that misses 5 %, and of 0.98 in one that misses 25 %, as those of counters did.
+//! Method: a case is a random load, a sensor with a random phase and clock, a rhythm of reads, and
+//! a window of the trace. The truth comes from the model. In each cell of length and sensor, at
+//! least 95 % of [`Energy::interval`] and of [`Energy::likely`] must contain the truth, the median
+//! widths of both are limited, and so is the share without an energy (an interval from 0 to the
+//! ceiling, or none, would contain every truth). All seeds are fixed. A full run has 74,400 cases,
+//! 1000 in each short cell, of which no interval misses, and the worst cell of likely intervals
+//! misses 0.7 %. The 20 cases of a quick run would fail with a chance of 0.26 in a cell that misses
+//! 5 %, and of 0.98 in one that misses 25 %, as those of counters did.
 
 use super::accuracy::is_full;
 use super::*;
@@ -43,9 +45,9 @@ const KINDS: [Kind; 12] = [
 const LENGTHS_S: [f64; 6] = [0.03, 0.1, 0.2, 0.4, 1.0, 3.0];
 /// Length of long traces, in s.
 const LONG_S: f64 = 12.0;
-/// Medians of the widths of [`Energy::interval`] and of [`Energy::likely`], as shares of the truth, for each of [`KINDS`],
-/// each of [`LENGTHS_S`] and [`LONG_S`]: the larger of a quick run's and a full run's. An interval from zero to the ceiling
-/// has 2 to 3 at the powers of these loads.
+/// Medians of the widths of [`Energy::interval`] and of [`Energy::likely`], as shares of the truth,
+/// for each of [`KINDS`], each of [`LENGTHS_S`] and [`LONG_S`]: the larger of a quick run's and a
+/// full run's. An interval from zero to the ceiling has 2 to 3 at the powers of these loads.
 const WIDTHS: [[(f64, f64); 7]; 12] = [
     [
         (2.80, 2.76),
@@ -337,7 +339,8 @@ fn median_of(values: &[f64]) -> f64 {
     updates::median(values.to_vec()).unwrap_or(f64::NAN)
 }
 
-/// What the cases of a cell may give at most: medians of widths, as shares of the truth, and the share without energy.
+/// What the cases of a cell may give at most: medians of widths, as shares of the truth, and the
+/// share without energy.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     width: f64,
