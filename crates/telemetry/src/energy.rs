@@ -1,31 +1,39 @@
 //! The energy of a window of a trace, with its method and bounds on its error.
 //!
-//! Role: [`Trace::energy`], the only place where readings become joules. Its input is a list of rows and a window.
-//! Method: three methods, the best first: the device's energy counter, the integral of its instant power, the integral
-//! of its average power. Readings become updates with bounds on their times (`updates/track.rs`), updates become cells of
-//! power (`energy/unfold.rs`), and cells are summed with their bounds (`energy/cells.rs`).
-//! Choice of the method: the best one whose interval is at most twice as wide as the narrowest. Rule for two methods
-//! whose intervals do not meet: one of them is wrong and nothing shows which, so the reported intervals are the hull of
-//! both. The estimate stays that of the better method, and [`Energy::check`] has the other one.
-//! Accuracy: a window that begins and ends where power is steady is found to the resolution of the readings by every
-//! sensor that sees the whole time. Where power changes within an update period of an end, nothing shows on which side
-//! of the end it did; that error does not grow with the window, and the interval contains it. The end of a window that
-//! lies after the last update is only bounded by the power limit. Of a part-time sensor ([`SensorClass::PartTime`],
-//! [`SensorClass::Fast`]), [`Energy::interval`] is as wide as nothing at all and the power limit allow for the time that
-//! was not seen. [`Energy::likely`] takes hidden time to be like the three seconds around it and is far narrower; a load
-//! that repeats in nearly the sensor's own period defeats it, and the estimate.
-//! Short traces: where no update period is found, a counter is updated at most as often as it changes and no more rarely
-//! than its longest run of equal readings or, until several changes came sooner, than the slowest counter known
-//! (`counter_rhythm`). A counter that does not change was not updated, since a device that is read draws power.
-//! Sensors of an unknown kind: their period lies between those of the known kinds unless it is measured, and they may
-//! see all of the time or a quarter of it. Time that would be hidden then is taken to be like the time around it, so for
-//! them [`Energy::interval`] is not certain in the sense above.
-//! A counter is followed for as long as it rises no faster than the device can draw, and rises at all; a window in
-//! which it was reset or stood still is left to the next method. So is one of which a method reports 0 J. Where no
-//! method covers the window there is no energy, never a zero.
+//! Role: [`Trace::energy`], the only place where readings become joules. Its input is a list of
+//! rows and a window.
+//! Method: three methods, the best first: the device's energy counter, the integral of its instant
+//! power, the integral of its average power. Readings become updates with bounds on their times
+//! (`updates/track.rs`), updates become cells of power (`energy/unfold.rs`), and `energy/cells.rs`
+//! sums the cells and their bounds.
+//! Choice: the best method whose interval is at most twice as wide as the narrowest. If the
+//! intervals of two methods do not meet, one of the methods is wrong, and nothing shows which. The
+//! reported intervals are then the hull of both, the estimate stays that of the better method, and
+//! [`Energy::check`] contains the other estimate.
+//! Accuracy: every sensor that sees the whole time determines a window that begins and ends where
+//! power is steady, to the resolution of its readings. If power changes within an update period of
+//! an end, nothing shows on which side of the end the change was; the error does not grow with the
+//! window, and the interval contains it. The end of a window after the last update is only bounded
+//! by the power limit. For a part-time sensor ([`SensorClass::PartTime`], [`SensorClass::Fast`]),
+//! [`Energy::interval`] allows for 0 W up to the power limit in the time that was not seen.
+//! [`Energy::likely`] assumes that hidden time is like the three seconds around it, and is far
+//! narrower; for a load that repeats in nearly the sensor's own period, both it and the estimate
+//! are wrong.
+//! Missed updates: an update that passed between two reads hides its whole period.
+//! [`Energy::interval`] allows for 0 W up to the power limit there.
+//! Short traces: without an update period, a counter is updated at most as often as it changes, and
+//! at least as often as its longest run of equal readings shows or, until several changes came
+//! sooner, as the slowest known counter (`counter_rhythm`). A counter that does not change was not
+//! updated, because a device that is read draws power.
+//! Unknown sensors: their period lies between those of the known kinds unless the trace determines
+//! it, and they may see all of the time or a quarter of it. Hidden time is then assumed to be like
+//! the time around it, so for them [`Energy::interval`] is not certain.
+//! Counters: a counter is used for as long as it rises, and no faster than the device can draw. For
+//! a window in which it was reset or stood still, and for a method that reports 0 J, the next
+//! method is used. Where no method covers the window there is no energy, never a zero.
 //! Source: for the gains and offsets of sensors, see [`Calibration::of_device`].
-//! Limits: a counter that was reset while nobody read it, and has since passed its earlier value, looks as if it had
-//! gone on. Of RAPL no tolerance is known.
+//! Limits: a counter that was reset between two reads, and has passed its earlier value since, is
+//! not recognised as reset. For RAPL no tolerance is known.
 
 mod calibration;
 mod cells;
@@ -52,14 +60,16 @@ use unfold::Habit;
 pub struct Energy {
     /// The estimate, in J.
     pub joules: f64,
-    /// Bounds on the truth, whatever the device did while the sensor did not look, and with the tolerance of gain and
-    /// offset, where one is known: of RAPL ([`Calibration::of_kind`]) it is `sampling` unless a calibration was given.
-    /// At idle an offset of some watts is a large share of the energy; [`Energy::relative`] reports it.
+    /// Bounds on the truth, whatever the device did while the sensor did not look, with the
+    /// tolerance of gain and offset if one is known: for RAPL ([`Calibration::of_kind`]) equal to
+    /// `sampling` unless a calibration was given. At idle an offset of some watts is a large share
+    /// of the energy; [`Energy::relative`] reports it.
     pub interval: Interval,
-    /// The same without the tolerance of gain and offset.
+    /// Bounds on the truth as in `interval`, without the tolerance of gain and offset.
     pub sampling: Interval,
-    /// Bounds on the truth, with the tolerance of the calibration, if time that was not seen was like the seconds around
-    /// it; equal to `interval` for a sensor that sees all of the time and is read more often than it is updated.
+    /// Bounds on the truth, with the tolerance of the calibration, if time that was not seen was
+    /// like the seconds around it; equal to `interval` for a sensor that sees all of the time and
+    /// is read more often than it is updated.
     pub likely: Interval,
     /// How it was found.
     pub method: Method,
@@ -123,55 +133,63 @@ thread_local! {
 }
 /// Time before and after a window whose rows help to find the sensor's phase.
 pub(crate) const CONTEXT: Duration = Duration::from_secs(20);
-/// Power may exceed limit and readings for a moment by this factor: in the recording `rtx3090-step` of
-/// `testdata/power-traces` the meter's greatest 5 ms are 1.07 of the sensor's greatest reading (tested).
+/// Power may exceed limit and readings for a moment by this factor: in the recording `rtx3090-step`
+/// of `testdata/power-traces` the meter's greatest 5 ms are 1.07 of the sensor's greatest reading
+/// (tested).
 pub(crate) const EXCURSION: f64 = 1.2;
 /// The most power of a device that tells no limit, over its greatest reading.
 const WITHOUT_LIMIT: f64 = 2.0;
-/// A counter that tells the same for longer is stuck, in s: ten updates of the slowest that is known, while its least
-/// step, 1 mJ, takes 10 ms at a tenth of a watt.
+/// The time after which an unchanged counter is stuck, in s: ten updates of the slowest known
+/// counter, while the least step of a counter, 1 mJ, takes 10 ms at a tenth of a watt.
 const STUCK_S: f64 = 1.0;
-/// Or for so many times as long as it usually does, if it is slower than all that are known.
+/// The same time for a counter that is slower than all known ones, in its usual runs of equal
+/// readings.
 const STUCK_UPDATES: f64 = 10.0;
 /// Periods of counters that are looked for, in s.
 const COUNTER_PERIODS_S: (f64, f64) = (0.004, 0.25);
-/// Time between updates of the slowest counter, and the slowest sensor of power, that are known, in s.
-const SLOWEST_COUNTER_S: f64 = 0.1;
+/// Time between updates of the slowest known counter, and of the slowest known sensor of power, in
+/// s.
+pub(crate) const SLOWEST_COUNTER_S: f64 = 0.1;
 /// Time between updates of the fastest sensor of power that is known, in s.
 const FASTEST_POWER_S: f64 = 0.02;
-/// Error of a sensor's clock, as a share of its period: crystals are far better, and oscillators without one keep to
-/// 1 %; the recordings in `testdata/power-traces` are within 0.3 %.
+/// Error of a sensor's clock, as a share of its period: crystals are far better, and oscillators
+/// without one keep to 1 %; the recordings in `testdata/power-traces` are within 0.3 %.
 const CLOCK: f64 = 0.015;
-/// The share of the time that a sensor of an unknown kind may see, if it does not see all: the least of those known.
+/// The share of the time that a sensor of an unknown kind may see, if it does not see all: the
+/// least of those known.
 const GUESSED_SHARE: f64 = 0.25;
-/// Architectures whose sensors read a capacitor's voltage, which all of the time charges (see [`crate::sensor`]).
+/// Architectures whose sensors read a capacitor's voltage, which all of the time charges (see
+/// [`crate::sensor`]).
 const SEES_ALL: [&str; 2] = ["Kepler", "Maxwell"];
 /// A method whose interval is wider than another's by more than this factor gives way to the other.
 const MUCH_NARROWER: f64 = 2.0;
-/// RAPL's counters are updated every 0.976 ms (Intel, Software Developer's Manual, volume 3, `MSR_RAPL_POWER_UNIT`).
+/// RAPL's counters are updated every 0.976 ms (Intel, Software Developer's Manual, volume 3,
+/// `MSR_RAPL_POWER_UNIT`).
 const RAPL_UPDATE_S: f64 = 0.000_976;
-/// What a step of a reading of power may hide, in W: NVML tells mW.
+/// Resolution of a reading of power, in W: NVML reports mW.
 const READING_STEP_W: f64 = 0.001;
-/// What a step of a counter may hide, in J: NVML counts in mJ.
+/// Resolution of a counter, in J: NVML counts in mJ.
 const COUNTER_STEP_J: f64 = 0.001;
-/// Reads less frequent than this, in periods, measure no period that is worth more than the table's.
+/// Reads less frequent than this, in periods, measure no period that is worth more than the
+/// table's.
 const FREQUENT_READS: f64 = 0.5;
 /// How far a period that was measured may be from that of the sensor's class, to be taken instead.
 const CLASS_PERIOD_TOLERANCE: f64 = 0.05;
 
 impl Trace {
-    /// Gives the energy that a device took from one time to another, by the best method there is.
+    /// Returns the energy that a device took from one time to another, by the best method there is.
     ///
-    /// None if no method reaches over the window: the device tells neither energy nor power but 0, or a counter that
-    /// stands still, its rows begin later or end earlier by more than an update, or more of the window is missing than
-    /// is there; and for an empty window.
+    /// None if no method covers the window: the device reports neither energy nor power above 0, or
+    /// a counter that stands still, its rows begin later or end earlier by more than an update, or
+    /// more than half of the window is missing; and for an empty window.
     #[must_use]
     pub fn energy(&self, device: usize, window: Range<Duration>) -> Option<Energy> {
         let calibration = Calibration::of_device(self.devices.get(device)?);
         self.energy_calibrated(device, window, &calibration)
     }
 
-    /// Returns the energy as [`Self::energy`] does, with a calibration of this device, which holds for all its fields.
+    /// Returns the energy as [`Self::energy`] does, with a calibration of this device, which holds
+    /// for all its fields.
     #[must_use]
     pub fn energy_calibrated(
         &self,
@@ -208,7 +226,8 @@ impl Trace {
         Some(Energy { check, ..best })
     }
 
-    /// Gives the energy by one metric: [`Metric::Energy`] or one of power. None as for [`Trace::energy`].
+    /// Returns the energy by one metric: [`Metric::Energy`] or one of power. None as for
+    /// [`Trace::energy`].
     #[must_use]
     pub fn energy_by(
         &self,
@@ -222,8 +241,8 @@ impl Trace {
         Some(reported.calibrated(about, calibration, window))
     }
 
-    /// Returns the method of the estimate of [`Self::energy`] from one time to another, and its cells of power; none if no
-    /// method covers all of that time.
+    /// Returns the method of the estimate of [`Self::energy`] from one time to another, and its
+    /// cells of power; none if no method covers all of that time.
     pub(crate) fn drawn(&self, device: usize, from_s: f64, to_s: f64) -> Option<(Method, Cells)> {
         self.devices.get(device)?;
         let told = METRICS
@@ -234,7 +253,7 @@ impl Trace {
         Some((told.method, told.ways.swap_remove(0).0))
     }
 
-    /// Gives what one metric tells of power around a window.
+    /// Returns what one metric tells of power around a window.
     pub(crate) fn told(
         &self,
         device: usize,
@@ -281,8 +300,8 @@ impl Trace {
         })
     }
 
-    /// Gives a metric's readings that make sense, with times that rise: a wall clock that was set back leaves several
-    /// of the same.
+    /// Returns a metric's readings that make sense, with times that rise: a wall clock that was set
+    /// back leaves several of the same.
     fn rising(&self, device: usize, metric: Metric) -> Vec<(f64, f64)> {
         let mut series = self.series(device, metric);
         series.retain(|&(_, value)| value.is_finite() && value >= 0.0);
@@ -290,8 +309,8 @@ impl Trace {
         series
     }
 
-    /// Gives the most power that a device may have drawn for a moment, in W; none if it tells neither a limit nor any
-    /// power at all.
+    /// Returns the most power that a device may have drawn for a moment, in W; none if it tells
+    /// neither a limit nor any power at all.
     pub(crate) fn ceiling_w(&self, device: usize) -> Option<f64> {
         let greatest = |metrics: &[Metric]| {
             let values = self.of_device(device).flat_map(|row| {
@@ -318,11 +337,13 @@ impl Trace {
         (ceiling_w > 0.0).then_some(ceiling_w)
     }
 
-    /// Gives the greatest mean power between two readings of the counter, in W, which power reached for certain.
+    /// Returns the greatest mean power between two readings of the counter, in W, which power
+    /// reached for certain.
     fn counted_w(&self, device: usize) -> f64 {
         let series = self.rising(device, Metric::Energy);
         let (_, update_s) = counter_rhythm(&self.devices[device], &series);
-        // Two readings that lie close together may still be an update apart, which counts less over many of them.
+        // Two readings that lie close together may still be an update apart, which counts less over
+        // many of them.
         let widths = [1, 10, 100, series.len().saturating_sub(1)];
         let pairs = widths
             .into_iter()
@@ -341,8 +362,8 @@ impl Trace {
 /// What a metric tells of power.
 pub(crate) struct Told {
     method: Method,
-    /// Cells and updates, for each way in which the readings may have been made; the first is what the estimate rests
-    /// on.
+    /// Cells and updates, for each way in which the readings may have been made; the first is what
+    /// the estimate rests on.
     ways: Vec<(Cells, Vec<updates::Update>)>,
 }
 
@@ -369,7 +390,8 @@ impl Told {
     }
 }
 
-/// Gives the time, in s, after which a counter that tells the same is stuck, from its readings (s, J).
+/// Returns the time, in s, after which a counter that tells the same is stuck, from its readings
+/// (s, J).
 fn stuck_s(series: &[(f64, f64)]) -> f64 {
     let mut lasted: Vec<f64> = series
         .chunk_by(|a, b| a.1 == b.1)
@@ -381,7 +403,8 @@ fn stuck_s(series: &[(f64, f64)]) -> f64 {
     STUCK_S.max(STUCK_UPDATES * usual_s)
 }
 
-/// Gives the parts of a counter's readings, (s, J), between those in which it tells the same for longer than a time.
+/// Returns the parts of a counter's readings, (s, J), between those in which it tells the same for
+/// longer than a time.
 fn moving(series: &[(f64, f64)], stuck_s: f64) -> Vec<&[(f64, f64)]> {
     let (mut parts, mut first, mut start) = (vec![], 0, 0);
     for same in series.chunk_by(|a, b| a.1 == b.1) {
@@ -397,22 +420,22 @@ fn moving(series: &[(f64, f64)], stuck_s: f64) -> Vec<&[(f64, f64)]> {
 }
 
 impl Energy {
-    /// Gives the mean power of the window, in W.
+    /// Returns the mean power of the window, in W.
     #[must_use]
     pub fn mean_w(&self) -> f64 {
         self.joules / (self.window.end - self.window.start).as_secs_f64()
     }
 
-    /// Returns the bounds of the interval as shares of this energy, less 1: −0.1 and 0.2 for 90 to 120 J of 100 J; none
-    /// of no energy.
+    /// Returns the bounds of the interval as shares of this energy, less 1: −0.1 and 0.2 for 90 to
+    /// 120 J of 100 J; none of no energy.
     #[must_use]
     pub fn relative(&self) -> Option<(f64, f64)> {
         let share = |bound_j: f64| bound_j / self.joules - 1.0;
         (self.joules > 0.0).then(|| (share(self.interval.low_j), share(self.interval.high_j)))
     }
 
-    /// Gives the difference to the check, as a share of this energy: 0.01 if the check found 1 % more; none without a
-    /// check, and of no energy.
+    /// Returns the difference to the check, as a share of this energy: 0.01 if the check found 1 %
+    /// more; none without a check, and of no energy.
     #[must_use]
     pub fn disagreement(&self) -> Option<f64> {
         let check = self.check.filter(|_| self.joules > 0.0)?;
@@ -447,7 +470,8 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Writes a number with four digits, or all before the point; one that is very small or large with an exponent.
+/// Writes a number with four digits, or all before the point; one that is very small or large with
+/// an exponent.
 pub(crate) fn digits(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 {
@@ -578,40 +602,35 @@ enum Window {
     Guessed,
 }
 
-/// Returns the rhythm of a counter's updates, where one is found, and a bound on the time between two of them, in s.
+/// Returns the rhythm of a counter's updates, where one is found, and a bound on the age of a
+/// reading, in s.
 ///
-/// Without a rhythm, the time is at least that of the longest run of equal readings, since each update changes the
-/// counter of a device that draws power; and no less than that of the slowest counter that is known, unless several
-/// changes came sooner.
+/// Each update changes the counter of a device that draws power, so a run of equal readings has no
+/// update, and the change before a run and the change after it are at least one update apart.
+/// Without a rhythm, the bound is that of the slowest known counter, unless several changes came
+/// sooner or a run was longer.
 fn counter_rhythm(device: &Device, series: &[(f64, f64)]) -> (Option<Rhythm>, f64) {
     if device.kind == Kind::Rapl {
         return (None, RAPL_UPDATE_S);
     }
-    let mut firsts: Vec<(f64, f64)> = vec![];
-    let (mut longest_s, mut outer_s, mut last_s) = (0.0_f64, 0.0_f64, f64::NEG_INFINITY);
-    for same in series.chunk_by(|a, b| a.1 == b.1) {
-        let (first, end_s) = (same[0], same[same.len() - 1].0);
-        if let Some(before) = firsts.last() {
-            longest_s = longest_s.max(first.0 - before.0);
-        }
-        longest_s = longest_s.max(end_s - first.0);
-        firsts.push((first.0, last_s));
-        last_s = end_s;
-    }
-    for pair in firsts.windows(2) {
-        if pair[0].1.is_finite() {
-            outer_s = outer_s.max(pair[1].0 - pair[0].1);
-        }
-    }
-    let mut bound_s = longest_s.max(SLOWEST_COUNTER_S * (1.0 + CLOCK));
-    if firsts.len() > updates::MIN_CHANGES {
-        bound_s = bound_s.min(outer_s);
-    }
+    let runs: Vec<(f64, f64)> = series
+        .chunk_by(|a, b| a.1 == b.1)
+        .map(|run| (run[0].0, run[run.len() - 1].0))
+        .collect();
+    let run_s = runs.iter().map(|run| run.1 - run.0).fold(0.0, f64::max);
+    // From the last read before a run to the first read after it.
+    let around = runs.windows(3).map(|three| three[2].0 - three[0].1);
+    let around_s = around.fold(f64::INFINITY, f64::min);
+    let known_s = SLOWEST_COUNTER_S * (1.0 + CLOCK);
+    let has_several = runs.len() > updates::MIN_CHANGES;
+    let bound_s = if run_s > known_s && around_s.is_finite() || has_several && around_s < known_s {
+        around_s.max(run_s)
+    } else {
+        known_s.max(run_s)
+    };
     let (shortest_s, slowest_s) = COUNTER_PERIODS_S;
     let rhythm = updates::period(series, shortest_s, slowest_s).map(|found| found.rhythm());
-    let bound_s = rhythm.map_or(bound_s, |rhythm| {
-        bound_s.min(rhythm.longest_s.max(longest_s))
-    });
+    let bound_s = rhythm.map_or(bound_s, |rhythm| bound_s.min(rhythm.longest_s.max(run_s)));
     (rhythm, bound_s)
 }
 

@@ -1,13 +1,14 @@
 //! When a sensor was updated, from what was read of it.
 //!
-//! Role: a sensor that is read at any time tells the same number until its next update; what follows from a trace
-//! (energy, update period, window) needs the updates and not the reads.
-//! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`; a period that is not
-//! known is found by going along the changes with each candidate. `track.rs` bounds the time of each update.
-//! Reads cluster where regions of code begin and end. What is usual is therefore told by time and not by number: a
-//! thousand reads in a millisecond are one millisecond, and a pause counts for no more than a few reads.
-//! Cost: time and memory grow with the number of reads and not with the time that they span: there is no grid in a
-//! pause between two reads.
+//! Role: a sensor that is read at any time tells the same number until its next update; what
+//! follows from a trace (energy, update period, window) needs the updates and not the reads.
+//! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`; a
+//! period that is not known is found by going along the changes with each candidate. `track.rs`
+//! bounds the time of each update. Reads cluster where regions of code begin and end. What is usual
+//! is therefore told by time and not by number: a thousand reads in a millisecond are one
+//! millisecond, and a pause counts for no more than a few reads.
+//! Cost: time and memory grow with the number of reads and not with the time that they span: there
+//! is no grid in a pause between two reads.
 
 mod grid;
 mod track;
@@ -38,13 +39,16 @@ struct Bracket {
     by_s: f64,
 }
 
-/// What a sensor's clock and a driver's time stamps may be off from the grid, in periods; brackets are wider by that.
+/// What a sensor's clock and a driver's time stamps may be off from the grid, in periods; brackets
+/// are wider by that.
 pub(crate) const JITTER: f64 = 0.01;
-/// Changes that lie further apart, in periods, are not counted along the grid: the error of the period adds up.
+/// Changes that lie further apart, in periods, are not counted along the grid: the error of the
+/// period adds up.
 const MAX_STEPS: f64 = 20.0;
 /// Reads less frequent than this, in periods, miss updates.
 pub(crate) const SLOW_READS: f64 = 0.98;
-/// A pause between two reads, in the longer of period and usual interval, after which updates are missing.
+/// A pause between two reads, in the longer of period and usual interval, after which updates are
+/// missing.
 pub(crate) const PAUSE: f64 = 2.5;
 /// What times of an f64 may be off, in periods.
 const ROUNDING: f64 = 1e-6;
@@ -59,8 +63,8 @@ pub(crate) const MIN_CHANGES: usize = 8;
 /// Changes that a period is looked for in; more only cost time.
 const MAX_CHANGES: usize = 600;
 
-/// Gives the median time between two reads, in s, weighed by time: a longer one counts as much as `longest_s`, and all
-/// count alike if that is 0; 0 for fewer than two reads.
+/// Returns the median time between two reads, in s, weighed by time: a longer one counts as much as
+/// `longest_s`, and all count alike if that is 0; 0 for fewer than two reads.
 pub(crate) fn usual_gap_s(times_s: impl Iterator<Item = f64> + Clone, longest_s: f64) -> f64 {
     let gaps = times_s.clone().skip(1).zip(times_s).map(|(b, a)| b - a);
     let weighed = gaps.map(|gap_s| {
@@ -70,20 +74,21 @@ pub(crate) fn usual_gap_s(times_s: impl Iterator<Item = f64> + Clone, longest_s:
     quantile(weighed.collect(), 0.5).unwrap_or(0.0)
 }
 
-/// Gives the usual time between two reads of a sensor with a period, in s; 0 for fewer than two.
+/// Returns the usual time between two reads of a sensor with a period, in s; 0 for fewer than two.
 pub(crate) fn read_interval_s(series: &[(f64, f64)], period_s: f64) -> f64 {
     usual_gap_s(series.iter().map(|read| read.0), PAUSE * period_s)
 }
 
-/// Gives the usual time between two rows of a device, in s: what was asked for, or more if there were fewer.
+/// Returns the usual time between two rows of a device, in s: what was asked for, or more if there
+/// were fewer.
 pub(crate) fn row_interval_s(trace: &Trace, device: usize) -> f64 {
     let asked_s = trace.interval.as_secs_f64();
     let times_s = trace.of_device(device).map(|row| row.time.as_secs_f64());
     usual_gap_s(times_s, asked_s).max(asked_s)
 }
 
-/// Gives the times that readings, (s, anything), hold, in s: until the next, or for the usual interval if that is a
-/// pause away or there is none.
+/// Returns the times that readings, (s, anything), hold, in s: until the next, or for the usual
+/// interval if that is a pause away or there is none.
 pub(crate) fn held_s(series: &[(f64, f64)], usual_s: f64) -> Vec<f64> {
     let until = |pair: &[(f64, f64)]| match pair[1].0 - pair[0].0 {
         gap_s if gap_s > PAUSE * usual_s => usual_s,
@@ -94,7 +99,8 @@ pub(crate) fn held_s(series: &[(f64, f64)], usual_s: f64) -> Vec<f64> {
     held
 }
 
-/// Gives the number that a share of the weight of all, (number, weight), lies at or below; none without any weight.
+/// Returns the number that a share of the weight of all, (number, weight), lies at or below; none
+/// without any weight.
 pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> {
     weighed.retain(|&(_, weight)| weight > 0.0);
     weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -107,7 +113,7 @@ pub(crate) fn quantile(mut weighed: Vec<(f64, f64)>, share: f64) -> Option<f64> 
     reached.or(weighed.last()).map(|&(number, _)| number)
 }
 
-/// Gives the median; of an even number, the upper of the two in the middle.
+/// Returns the median; of an even number, the upper of the two in the middle.
 pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     quantile(
         numbers.into_iter().map(|number| (number, 1.0)).collect(),
@@ -115,14 +121,16 @@ pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     )
 }
 
-/// Finds the period of a sensor's updates between two lengths, in s; none if reads are too slow or changes too few.
+/// Finds the period of a sensor's updates between two lengths, in s; none if reads are too slow or
+/// changes too few.
 pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> Option<Period> {
     let mut changes = changes(series);
     changes.truncate(MAX_CHANGES);
     if changes.len() < MIN_CHANGES {
         return None;
     }
-    // Every grid fits if it is fine enough. A change on a grid is worth what it excludes: ln(period / bracket).
+    // Every grid fits if it is fine enough. A change on a grid has the evidence of the excluded
+    // places: ln(period / bracket).
     let widths = changes.iter().map(|change| change.by_s - change.after_s);
     let width_s = median(widths.collect()).filter(|&width_s| width_s > 0.0)?;
     let shortest_s = shortest_s.max(width_s / SLOW_READS);
@@ -139,7 +147,8 @@ pub(crate) fn period(series: &[(f64, f64)], shortest_s: f64, longest_s: f64) -> 
     if coarse_s == 0.0 {
         return None;
     }
-    // A period that is a little off breaks stretches, and short stretches tell the period less well.
+    // A period that is a little off breaks stretches, and short stretches tell the period less
+    // well.
     let mut found = refined(&changes, coarse_s);
     for _ in 0..2 {
         found = refined(&changes, found.period_s);
@@ -156,7 +165,8 @@ fn changes(series: &[(f64, f64)]) -> Vec<Bracket> {
     series.windows(2).filter(changed).map(bracket).collect()
 }
 
-/// A stretch of changes that fit one grid: how many periods after its first each change came, and the phase.
+/// A stretch of changes that fit one grid: how many periods after its first each change came, and
+/// the phase.
 struct Stretch {
     first: usize,
     steps: Vec<f64>,
@@ -216,7 +226,8 @@ fn stretches(changes: &[Bracket], period_s: f64) -> Vec<Stretch> {
     stretches
 }
 
-/// Gives the share of changes that begin a new stretch, 0 to 1. A long pause begins one with any period.
+/// Returns the share of changes that begin a new stretch, 0 to 1. A long pause begins one with any
+/// period.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn misfit(changes: &[Bracket], period_s: f64) -> f64 {
     let jitter_s = JITTER * period_s;
@@ -272,7 +283,7 @@ fn refined(changes: &[Bracket], coarse_s: f64) -> Period {
     }
 }
 
-/// Gives how many whole ones are in a number, none if it is negative or NaN.
+/// Returns how many whole ones are in a number, none if it is negative or NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

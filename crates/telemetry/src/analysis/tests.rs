@@ -325,7 +325,11 @@ fn a_power_cap_costs_speed_and_saves_energy() {
     assert!((found.speedup - 0.9).abs() < 1e-9);
     assert!((found.energy_ratio - 150.0 / 0.9 / 250.0).abs() < 1e-6);
     let (low, high) = found.energy_ratio_range;
-    assert!(low < found.energy_ratio && found.energy_ratio < high && high - low < 0.02);
+    assert!(low < found.energy_ratio && found.energy_ratio < high);
+    // 600 reads of a minute, as rare as updates, may miss 10 updates of 0.1 s if the clocks are off by
+    // 1.5 %. At 0 W to the ceiling of 360 W, energies are off by −1.7 % to +2.3 %, the ratio by 0.042;
+    // the rest is from the ends.
+    assert!((0.03..0.05).contains(&(high - low)), "{low} {high}");
     assert_eq!(found.after.power_limit_w, Some(160.0));
     assert!((found.after.sm_clock_mhz.unwrap() - 1600.0).abs() < 1e-6);
     assert!(found.before.reasons.is_empty());

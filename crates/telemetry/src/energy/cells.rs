@@ -1,15 +1,19 @@
-//! Power over time as a sensor leaves it known: cells of mean power, and their sum over a window with bounds.
+//! Power over time as a sensor leaves it known: cells of mean power, and their sum over a window
+//! with bounds.
 //!
-//! Role: every method of measuring energy becomes cells; [`Cells::sum`] is the only place that integrates and bounds.
-//! Method: a cell that a sensor saw has an exact mean, and the power within it is only known to lie between nothing and
-//! a ceiling, so a window that ends inside such a cell is off by as much as these allow. A cell that was not seen is
-//! estimated by the mean of its neighbours, which is unbiased for power that changes evenly. Two bounds hold its error:
-//! the range of the readings around it ([`Sum::likely`]), and nothing and the ceiling ([`Sum::certain`]).
-//! The two edges of a cell have bounds on their times, each its own. An edge that is off moves energy into a window or
-//! out of it, and energy never decreases with time, so the least energy is that of the window that begins as late and
-//! ends as early as the edges there allow, and the most that of the widest such window.
-//! An error of the period stretches cells against each other by [`Cells::stretch`].
-//! Sums can be made incrementally: a window's sum is that of its whole cells, which only grows, and of its two ends.
+//! Role: every method of measuring energy becomes cells; [`Cells::sum`] is the only place that
+//! integrates and bounds.
+//! Method: a cell that a sensor saw has an exact mean, and the power within it is only known to lie
+//! between nothing and a ceiling, so a window that ends inside such a cell is off by as much as
+//! these allow. A cell that was not seen is estimated by the mean of its neighbours, which is
+//! unbiased for power that changes evenly. Two bounds hold its error: the range of the readings
+//! around it ([`Sum::likely`]), and nothing and the ceiling ([`Sum::certain`]). The two edges of a
+//! cell have bounds on their times, each its own. An edge that is off moves energy into a window or
+//! out of it, and energy never decreases with time, so the least energy is that of the window that
+//! begins as late and ends as early as the edges there allow, and the most that of the widest such
+//! window. An error of the period stretches cells against each other by [`Cells::stretch`]. Sums
+//! can be made incrementally: a window's sum is that of its whole cells, which only grows, and of
+//! its two ends.
 
 /// A time with constant estimated power.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,8 +32,8 @@ pub(crate) struct Cell {
 pub(crate) enum Sight {
     /// All of it: the mean is exact.
     Seen,
-    /// All of it, unless an update passed between two reads: so much time may be hidden in the cell, in s, with power
-    /// in this range before and after.
+    /// All of it, unless an update passed between two reads: the cell then has up to `hidden_s` of
+    /// hidden time, and the readings before and after are in a range.
     Unsure {
         hidden_s: f64,
         low_w: f64,
@@ -39,7 +43,7 @@ pub(crate) enum Sight {
     Hidden { low_w: f64, high_w: f64 },
     /// None: the cell lies before the first update or after the last one.
     Open,
-    /// None, for so long that the power before and after says little.
+    /// None, for longer than the power before and after can stand for.
     Missing,
 }
 
@@ -53,11 +57,13 @@ pub(crate) struct Cells {
     pub ceiling_w: f64,
     /// The time between two updates, in s.
     pub update_s: f64,
-    /// The error of the period, as a share of it, by which cells are longer or shorter than their means assume.
+    /// The error of the period, as a share of it, by which cells are longer or shorter than their
+    /// means assume.
     pub stretch: f64,
     /// Length, in cells, of patterns that the sensor can't see (see `unfold.rs`), or 0.
     pub fold: usize,
-    /// Whether these cells rest on a guess about the sensor: certain bounds are then the likely ones.
+    /// Whether these cells rest on a guess about the sensor: certain bounds are then the likely
+    /// ones.
     pub is_guess: bool,
 }
 
@@ -74,17 +80,31 @@ pub(crate) struct Sum {
 /// Errors of a window, (too much, too little), in J.
 #[derive(Clone, Copy, Debug, Default)]
 struct Errors {
-    /// Those that add up.
+    /// Errors that add up.
     linear: (f64, f64),
-    /// Those of hidden time if it was like the time around it: sums of squares of finished blocks, and the sum of the
-    /// block that is open.
+    /// Errors of hidden time that was like the time around it: sums of squares of finished blocks,
+    /// and the sum of the open block.
     squares: (f64, f64),
     block: (f64, f64),
-    /// Those of hidden time, whatever it was like.
+    /// Errors of hidden time with any power.
     worst: (f64, f64),
 }
 
-/// Hidden time of so many seconds is taken to err in one direction; stretches of that length err independently.
+/// The parts of a window's cells in which an update may have passed between two reads.
+#[derive(Clone, Copy, Debug)]
+struct Unsure {
+    /// Their length, in s.
+    time_s: f64,
+    /// The time that missed updates have in them at most, in s.
+    hidden_s: f64,
+    /// The least and the greatest mean power.
+    watts: (f64, f64),
+    /// The least and the greatest reading around them, in W.
+    around_w: (f64, f64),
+}
+
+/// The length of hidden time whose errors have one direction, in s; the errors of such blocks are
+/// independent.
 const BLOCK_S: f64 = 3.0;
 
 impl Cells {
@@ -100,7 +120,8 @@ impl Cells {
         parts.fold(0.0, |sum, joules| sum + joules)
     }
 
-    /// Returns the energy between two times; none if the cells do not reach that far, or if more is missing than there.
+    /// Returns the energy between two times; none if the cells do not reach that far, or if more is
+    /// missing than there.
     pub(crate) fn sum(&self, from_s: f64, to_s: f64) -> Option<Sum> {
         if !self.reach_over(from_s, to_s) {
             return None;
@@ -156,9 +177,11 @@ impl Cells {
         rest.take_while(move |cell| cell.from_s < to_s)
     }
 
-    /// Returns the bound on the errors of the edges that matter to a window that ends at a time, in s.
+    /// Returns the bound on the errors of the edges that matter to a window that ends at a time, in
+    /// s.
     ///
-    /// An edge matters if all of the cell's energy fits between the edge and the time, or if their order is open.
+    /// An edge matters if all of the cell's energy fits between the edge and the time, or if their
+    /// order is open.
     fn slack_at(&self, time_s: f64) -> f64 {
         let mut slack_s = 0.0_f64;
         // An edge that is off may bring the next one near.
@@ -192,7 +215,7 @@ impl Cells {
         let joules = self.joules(from_s, to_s);
         let mean_w = joules / (to_s - from_s);
         let (mut errors, mut block) = (Errors::default(), f64::NEG_INFINITY);
-        let mut unsure: Option<(f64, f64, f64)> = None;
+        let mut unsure = Unsure::default();
         for cell in self.within(from_s, to_s) {
             let time_s = overlap(cell, from_s, to_s);
             let (inside, outside_s) = (cell.watts * time_s, cell.to_s - cell.from_s - time_s);
@@ -218,25 +241,10 @@ impl Cells {
                     errors.linear = add(errors.linear, add(end, (stretched, stretched)));
                 }
             }
-            if let Sight::Unsure {
-                hidden_s,
-                low_w,
-                high_w,
-            } = cell.sight
-            {
-                let share = time_s / (cell.to_s - cell.from_s);
-                let so_far = unsure.unwrap_or((0.0, f64::INFINITY, 0.0));
-                unsure = Some((
-                    so_far.0 + share * hidden_s,
-                    so_far.1.min(low_w),
-                    so_far.2.max(high_w),
-                ));
-            }
+            unsure.add(cell, time_s);
         }
         errors.close_block();
-        if let Some((hidden_s, low_w, high_w)) = unsure {
-            self.miss(&mut errors, hidden_s, (low_w, high_w));
-        }
+        self.miss(&mut errors, &unsure);
         errors.linear = add(errors.linear, self.folded(from_s, to_s));
         let likely = (errors.squares.0.sqrt(), errors.squares.1.sqrt());
         let (linear, worst) = (errors.linear, errors.worst);
@@ -247,20 +255,29 @@ impl Cells {
         }
     }
 
-    /// Adds the errors of updates that may have passed between reads: those that the hidden time holds, and one more
-    /// for the part of one that it holds. Nobody knows which ones, and one in a hundred at most: power is taken to have
-    /// been within the range of the readings around them.
-    fn miss(&self, errors: &mut Errors, hidden_s: f64, (low_w, high_w): (f64, f64)) {
-        let n = (hidden_s / self.update_s).floor() + 1.0;
-        let one_j = (high_w - low_w).max(0.0) * self.update_s;
+    /// Adds the errors of updates that may have passed between reads: as many as the hidden time
+    /// holds, rounded up.
+    ///
+    /// Nothing shows in which of the cells they passed. Likely errors assume power within the range
+    /// of the readings around those cells, and the worst ones any power up to the ceiling.
+    fn miss(&self, errors: &mut Errors, unsure: &Unsure) {
+        if unsure.time_s <= 0.0 {
+            return;
+        }
+        let n = (unsure.hidden_s / self.update_s).floor() + 1.0;
+        let one_j = (unsure.around_w.1 - unsure.around_w.0).max(0.0) * self.update_s;
         errors.squares = add(errors.squares, (n * one_j * one_j, n * one_j * one_j));
-        errors.worst = add(errors.worst, (n * one_j, n * one_j));
+        let missed_s = (n * self.update_s).min(unsure.time_s);
+        let (low_w, high_w) = unsure.watts;
+        let rise_w = self.ceiling_w.max(high_w) - low_w;
+        errors.worst = add(errors.worst, (high_w * missed_s, rise_w * missed_s));
     }
 
-    /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums to nothing, and
-    /// leaves all power between nothing and the ceiling.
+    /// Returns how much less and more a pattern could make it that repeats every `fold` cells, sums
+    /// to nothing, and leaves all power between nothing and the ceiling.
     ///
-    /// The most that such a pattern adds is a linear programme with one equality, solved by sorting.
+    /// The most that such a pattern adds is a linear programme with one equality, solved by
+    /// sorting.
     fn folded(&self, from_s: f64, to_s: f64) -> (f64, f64) {
         let n = self.fold;
         if n == 0 {
@@ -290,7 +307,8 @@ impl Cells {
     }
 }
 
-/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order of falling weights.
+/// Returns the largest `Σ weight · x` with `Σ x = 0` and `-low ≤ x ≤ high`, of slots in the order
+/// of falling weights.
 fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
     let mut credit: f64 = slots.clone().map(|slot| slot.1).sum();
     let mut best = 0.0;
@@ -300,6 +318,36 @@ fn best_pattern(slots: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
         best += weight * (raised - low);
     }
     best
+}
+
+impl Default for Unsure {
+    fn default() -> Self {
+        let none = (f64::INFINITY, 0.0);
+        Self {
+            time_s: 0.0,
+            hidden_s: 0.0,
+            watts: none,
+            around_w: none,
+        }
+    }
+}
+
+impl Unsure {
+    /// Adds the part of a cell that is `time_s` long, if an update may have passed in that cell.
+    fn add(&mut self, cell: &Cell, time_s: f64) {
+        let Sight::Unsure {
+            hidden_s,
+            low_w,
+            high_w,
+        } = cell.sight
+        else {
+            return;
+        };
+        self.time_s += time_s;
+        self.hidden_s += hidden_s * time_s / (cell.to_s - cell.from_s);
+        self.watts = hull(self.watts, (cell.watts, cell.watts));
+        self.around_w = hull(self.around_w, (low_w, high_w));
+    }
 }
 
 impl Errors {

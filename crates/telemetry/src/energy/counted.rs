@@ -1,14 +1,18 @@
-//! Whether a counter of energy went on, and what it counted, for displays.
+//! The continuation of an energy counter from reading to reading, and its sum for displays.
 //!
-//! Method: a counter goes on from one reading to the next if it rises, and no faster than a device draws. Its steps are
-//! added up. Where it did not go on, it was misread, if a later reading goes on from the one before; or it began anew
-//! (a driver that was loaded again counts from zero), if a later reading goes on from the new one: what it tells was
-//! counted since. What was counted between the last reading and the fall is lost.
-//! Limits: no interval and no interpolation to the ends of a window; [`crate::Trace::energy`] has both.
+//! Role: [`went_on`] is the only rule for a counter's continuation; [`crate::Trace::energy`] uses
+//! it as well. [`Counted`] is separate from that method because a live display takes one reading at
+//! a time and stores no rows, so it can neither interpolate to the ends of a window nor bound an
+//! error.
+//! Method: a counter goes on from one reading to the next if it rises, and no faster than a device
+//! draws. Its steps are added up. A reading that does not go on was misread if a later reading goes
+//! on from the one before. If a later reading goes on from the new one, the counter began again (a
+//! driver that was loaded again counts from zero), and the new reading was counted since. Energy
+//! between the last reading and the fall is lost.
 
 use std::time::Duration;
 
-/// Sums up a counter that is told one reading at a time: a number that only grows.
+/// The sum of a counter's steps from one reading at a time, which never falls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
     /// The newest reading that is believed, (s, J).
@@ -20,22 +24,24 @@ pub struct Counted {
 
 /// More than any device draws, in W: a counter that rises faster was misread.
 pub(super) const ANY_POWER_W: f64 = 1e6;
-/// By how much longer than between two reads a counter may have counted, in s, with whatever else its driver is late.
+/// By how much longer than between two reads a counter may have counted, in s, with whatever else
+/// its driver is late.
 const SLACK_S: f64 = 1.0;
 
-/// Whether a counter went on from one reading (s, J) to a later one: it neither fell nor rose faster than `most_w`.
+/// Whether a counter went on from one reading (s, J) to a later one: it neither fell nor rose
+/// faster than `most_w`.
 pub(crate) fn went_on(from: (f64, f64), to: (f64, f64), most_w: f64) -> bool {
     let most_j = most_w * (to.0 - from.0 + SLACK_S);
     (0.0..=most_j).contains(&(to.1 - from.1))
 }
 
 impl Counted {
-    /// Takes a reading, in J, at a time since anything, and gives what was counted since the first, in J: never less
-    /// than before.
+    /// Adds a reading, in J, at a time since any origin, and returns the energy since the first
+    /// reading, in J: never less than before.
     ///
-    /// The first reading adds nothing, nor does one that is not finite or below 0, one that fell, or one that rose by
-    /// more than a megawatt draws; if the next one goes on from such a reading, it is counted on from there, with what a
-    /// counter that fell has told since.
+    /// The first reading adds nothing, nor does one that is not finite or below 0, one that fell,
+    /// or one that rose by more than a megawatt draws; if the next one goes on from such a reading,
+    /// it is counted on from there, with what a counter that fell has told since.
     pub fn add(&mut self, time: Duration, told_j: f64) -> f64 {
         if !(told_j.is_finite() && told_j >= 0.0) {
             return self.sum_j;
@@ -61,7 +67,7 @@ impl Counted {
 mod tests {
     use super::*;
 
-    /// Gives the sums after readings a second apart.
+    /// Returns the sums after readings a second apart.
     fn sums<const N: usize>(told: [f64; N]) -> [f64; N] {
         let (mut counted, mut second) = (Counted::default(), 0);
         told.map(|told_j| {

@@ -1,10 +1,13 @@
-//! Energies of devices whose truth is known: which method tells them and how they are said, also of damaged traces.
+//! Energies of devices whose truth is known: which method tells them and how they are said, also of
+//! damaged traces.
 //!
 //! Role: the models that all tests of energies share are here.
 
 mod accuracy;
 mod calibration;
 mod counters;
+mod measured;
+mod missed;
 mod recorded;
 mod short;
 
@@ -292,7 +295,8 @@ fn no_energy_disagrees_with_nothing() {
     assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
 }
 
-/// Times that a damaged file may hold: in order, equal, too close together, and as far away as there are any.
+/// Times that a damaged file may hold: in order, equal, too close together, and as far away as
+/// there are any.
 fn damaged_times(random: &mut Random, n: usize) -> Vec<Duration> {
     let power_of_ten = |exponent| Duration::from_secs_f64(10.0_f64.powf(exponent));
     let (mut times, mut time, mut step) = (vec![], Duration::ZERO, power_of_ten(-1.0));

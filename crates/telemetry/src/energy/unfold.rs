@@ -1,16 +1,19 @@
 //! From what a sensor told to cells of power: [`Cells`].
 //!
-//! Method: a sensor whose window is no longer than the time between updates saw the cell before each update and nothing
-//! of the rest. One whose window holds m updates (the last second, every 100 ms) saw everything m times: with `B_k` for
-//! the mean power between updates k−1 and k, `B_k = B_(k−m) + m (r_k − r_(k−1))`, which gives all cells from the first
-//! m, and these sum up to `m r_0`. What is left undetermined is a pattern of m cells with sum zero that repeats through
-//! the whole trace. It is chosen such that power does not change from cell to cell at most of the boundaries (the
-//! median of each boundary over all repetitions is zero). Whole multiples of the window do not depend on that choice.
-//! Where an update was not seen, what it would have told is taken to lie on the line between its neighbours. All that
-//! is lost with it is where power was within two cells, and within all that follow by whole windows: bounds are then
-//! those of cells that are whole windows, which need no other reading, beside those of the smaller ones.
-//! Limits: a load that repeats exactly with the window is such a pattern, and not seen. The energy of windows that are
-//! no multiple of the sensor's is then as uncertain as [`Cells::sum`] says.
+//! Method: a sensor whose window is no longer than the time between updates saw the cell before
+//! each update and nothing of the rest. A sensor whose window holds m updates (the last second,
+//! every 100 ms) saw all of the time m times. With `B_k` for the mean power between updates k−1 and
+//! k, `B_k = B_(k−m) + m (r_k − r_(k−1))`, which determines all cells from the first m, and the sum
+//! of these is `m r_0`. A pattern of m cells with sum zero that repeats through the whole trace
+//! remains undetermined. It is chosen such that power does not change from cell to cell at most of
+//! the boundaries (the median of each boundary over all repetitions is zero). Whole multiples of
+//! the window do not depend on that choice.
+//! Missed updates: the reading of an update that was not seen is assumed on the line between its
+//! neighbours. Only the place of power within two cells, and within all that follow by whole
+//! windows, is lost: the bounds then include those of cells that are whole windows, which need no
+//! other reading.
+//! Limits: a load that repeats exactly with the window is such a pattern, and not seen. The energy
+//! of windows that are no multiple of the sensor's is then as uncertain as [`Cells::sum`] says.
 
 use super::cells::{Cell, Cells, Sight};
 use crate::updates::{self, Rhythm, Step, Update};
@@ -21,13 +24,13 @@ pub(crate) struct Habit {
     pub rhythm: Rhythm,
     /// The window that a reading is the mean of, in s.
     pub window_s: f64,
-    /// The bound on the error of the windows' ends beside that of the updates, in s.
+    /// The bound on the error of the windows' ends in addition to that of the updates, in s.
     pub shift_s: f64,
     /// Whether the window is a guess.
     pub is_guess: bool,
 }
 
-/// Time before and after a hidden cell in which power is taken to have been like in it, in s.
+/// Time before and after a hidden cell whose readings bound the likely power of the cell, in s.
 const REACH_S: f64 = 3.0;
 /// Hidden time between two updates, in times of the usual step, from which on it is missing.
 const MISSING_STEPS: f64 = 3.5;
@@ -40,8 +43,8 @@ const IRREGULAR: f64 = 0.25;
 /// Fewer steps in a window need no unfolding.
 const MIN_FOLD: usize = 2;
 
-/// Returns cells, and the times of updates, from readings of power, (s, W), of a device with a row every `row_s`; the
-/// first are the estimate, and others have to be within the bounds as well.
+/// Returns cells, and the times of updates, from readings of power, (s, W), of a device with a row
+/// every `row_s`; the first are the estimate, and others have to be within the bounds as well.
 pub(crate) fn of_power(
     series: &[(f64, f64)],
     habit: Habit,
@@ -70,7 +73,8 @@ pub(crate) fn of_power(
         append(&mut list, cells);
     }
     let has_gap = list.iter().any(|cell| cell.sight == Sight::Missing);
-    // The margin before the first cell takes part in the count, and the pattern of each run is its own.
+    // The margin before the first cell takes part in the count, and the pattern of each run is its
+    // own.
     let fold = if is_folded && !has_gap { fold } else { 0 };
     let is_disturbed = is_disturbed(series, &updates, step_s);
     let finish = |mut list: Vec<Cell>, fold: usize| {
@@ -99,9 +103,11 @@ pub(crate) fn of_power(
     ways
 }
 
-/// Returns cells, and the times of updates, from readings of a counter that does not go back, (s, J).
+/// Returns cells, and the times of updates, from readings of a counter that does not go back, (s,
+/// J).
 ///
-/// The rhythm narrows the times of updates where a period is known; a reading is never older than `longest_s`.
+/// The rhythm narrows the times of updates where a period is known; a reading is never older than
+/// `longest_s`.
 pub(crate) fn of_counter(
     series: &[(f64, f64)],
     rhythm: Option<&Rhythm>,
@@ -171,8 +177,8 @@ fn append(list: &mut Vec<Cell>, cells: Vec<Cell>) {
     }));
 }
 
-/// Returns whether reads may have missed updates: one may lie between two reads, or some lie further apart than a step
-/// and updates do not keep to it.
+/// Returns whether reads may have missed updates: one may lie between two reads, or some lie
+/// further apart than a step and updates do not keep to it.
 fn is_disturbed(series: &[(f64, f64)], updates: &[Update], step_s: f64) -> bool {
     let slow_s = updates::SLOW_READS * step_s;
     let is_irregular =
@@ -244,7 +250,8 @@ fn filled(run: &[Update], step_s: f64) -> Vec<Update> {
     whole
 }
 
-/// The windows of as many updates as do not overlap, from the last one back, and what is between them.
+/// The windows of as many updates as do not overlap, from the last one back, and what is between
+/// them.
 fn whole_windows(updates: &[Update], window_s: f64, missing_s: f64) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![];
     for update in updates.iter().rev() {
@@ -292,7 +299,8 @@ fn unfolded(run: &[Update], fold: usize, step_s: f64) -> Vec<Cell> {
         let before = rises[rises.len() - fold];
         rises.push(before + length * (pair[1].value - pair[0].value));
     }
-    // Until each boundary was passed twice, power is taken not to have changed within the first window.
+    // Until each boundary was passed twice, power is taken not to have changed within the first
+    // window.
     let is_repeated = rises.len() > 2 * fold;
     let mut jumps: Vec<f64> = (0..fold)
         .map(|slot| {
@@ -338,7 +346,8 @@ fn hidden() -> Sight {
     }
 }
 
-/// Adds a cell of so many seconds at either end: a window may begin before the first update and end after the last.
+/// Adds a cell of so many seconds at either end: a window may begin before the first update and end
+/// after the last.
 fn add_margins(list: &mut Vec<Cell>, margin_s: f64, sight: Sight) {
     let (Some(&first), Some(&last)) = (list.first(), list.last()) else {
         return;
@@ -445,7 +454,8 @@ mod tests {
             .iter()
             .filter(|cell| cell.sight == Sight::Seen && cell.from_s > 0.0)
         {
-            // Reads every 20 ms leave the phase open by that much; a cell without a jump is exact all the same.
+            // Reads every 20 ms leave the phase open by that much; a cell without a jump is exact
+            // all the same.
             let is_flat = load.power_w(cell.from_s - 0.03) == load.power_w(cell.to_s + 0.03);
             let off_w = cell.watts - load.mean_w(cell.to_s, cell.to_s - cell.from_s);
             worst_w = worst_w.max(if is_flat { off_w.abs() } else { 0.0 });

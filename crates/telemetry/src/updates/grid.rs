@@ -1,20 +1,22 @@
 //! Updates on a strict grid within blocks of some seconds.
 //!
-//! Role: times of updates for the measurement of a sensor's window ([`crate::sensor::probe()`]), which needs times that
-//! are alike wrong rather than bounds on each: the load is known there, and a common error is one unknown, the delay.
-//! Method: a bracket of an update, modulo the period, is an arc that holds the phase; the phase of a block is where most
-//! arcs meet.
+//! Role: times of updates for the measurement of a sensor's window ([`crate::sensor::probe()`]),
+//! which needs times that are alike wrong rather than bounds on each: the load is known there, and
+//! a common error is one unknown, the delay.
+//! Method: a bracket of an update, modulo the period, is an arc that holds the phase; the phase of
+//! a block is where most arcs meet.
 
 use super::{
     Bracket, JITTER, PAUSE, ROUNDING, SLOW_READS, Step, Update, changes, count, read_interval_s,
 };
 
-/// Periods that have a phase of their own, or the time, in s, if that is longer; it is voted for by their changes and
-/// by those half as far again.
+/// Periods that have a phase of their own, or the time, in s, if that is longer; it is voted for by
+/// their changes and by those half as far again.
 const BLOCK: f64 = 64.0;
 const BLOCK_S: f64 = 4.0;
 
-/// Returns the updates of a sensor that is read more often than it is updated, from its reads, (s, W).
+/// Returns the updates of a sensor that is read more often than it is updated, from its reads, (s,
+/// W).
 pub(crate) fn on_grid(series: &[(f64, f64)], period_s: f64) -> Vec<Update> {
     let pause_s = PAUSE * period_s.max(read_interval_s(series, period_s));
     let Some(&first) = series.first() else {
@@ -58,7 +60,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// Adds updates until a time, with the reads of a run nearest to half a period after them, if these saw them.
+    /// Adds updates until a time, with the reads of a run nearest to half a period after them, if
+    /// these saw them.
     fn fill(&mut self, run: &[(f64, f64)], end_s: f64) {
         let (period_s, (phase_s, slack_s)) = (self.period_s, self.phase);
         // The newest update at the first read was up to a period before.
@@ -79,8 +82,8 @@ impl Grid {
             while nearest + 1 < run.len() && off_s(nearest + 1) <= off_s(nearest) {
                 nearest += 1;
             }
-            // Reads that follow each other sooner than updates see all of them. Where one is missing, a read that may
-            // have come before or after another update tells of neither.
+            // Reads at shorter intervals than updates see every update. Where a read is missing, a
+            // read that may lie before or after another update determines neither of the two.
             let gap_s = |to: usize| run.get(to).map_or(0.0, |read| read.0 - run[to - 1].0);
             let before_s = if nearest > 0 { gap_s(nearest) } else { 0.0 };
             let is_late = before_s.max(gap_s(nearest + 1)) > SLOW_READS * period_s;
@@ -103,7 +106,8 @@ impl Grid {
     }
 }
 
-/// Finds the phase that most brackets have an update at, and how far it may be off; none without changes.
+/// Finds the phase that most brackets have an update at, and how far it may be off; none without
+/// changes.
 ///
 /// Each bracket holds an update, so, modulo the period, it is an arc that holds the phase.
 fn vote(changes: &[Bracket], period_s: f64) -> Option<(f64, f64)> {

@@ -1,14 +1,15 @@
 //! Times of a sensor's updates, each with its own bounds.
 //!
-//! Method: set membership. A reading that differs from the one before it brackets an update. Two updates are a whole
-//! number of periods apart, so each bracket narrows its neighbours' brackets, by as much as the period is known: once
-//! forward and once backward in time. Nothing narrows across a number of periods that is not unique, so an error of the
-//! clock widens the bounds of updates far from a change and never shifts them. Where reads are slow, a bracket leaves
-//! several places on the grid, which are followed until changes rule them out. Brackets that contradict each other are
-//! not narrowed.
-//! A reading of power may stay the same over an update, so updates between two changes are filled in. A counter of a
-//! device that draws power does not: an unchanged counter proves that there was no update ([`of_counter`]).
-//! An update that passed between two reads was not seen. [`Step`] states for each update whether one did.
+//! Method: set membership. A reading that differs from the one before it brackets an update. Two
+//! updates are a whole number of periods apart, so each bracket narrows its neighbours' brackets,
+//! by as much as the period is known: once forward and once backward in time. Nothing narrows
+//! across a number of periods that is not unique, so an error of the clock widens the bounds of
+//! updates far from a change and never shifts them. Where reads are slow, a bracket leaves several
+//! places on the grid, which are followed until changes rule them out. Brackets that contradict
+//! each other are not narrowed. A reading of power may stay the same over an update, so updates
+//! between two changes are filled in. A counter of a device that draws power does not: an unchanged
+//! counter proves that there was no update ([`of_counter`]). An update that passed between two
+//! reads was not seen. [`Step`] states for each update whether one did.
 //! Cost: time and memory grow with the number of reads and not with the time that they span.
 
 use super::{JITTER, ROUNDING, SLOW_READS};
@@ -121,7 +122,8 @@ pub(crate) fn of_power(series: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Update> {
     updates
 }
 
-/// Returns the updates of a counter from its reads, (s, J): those that changed it, and the one before the first read.
+/// Returns the updates of a counter from its reads, (s, J): those that changed it, and the one
+/// before the first read.
 ///
 /// `longest_s` bounds the age of a reading; without a rhythm, brackets are not narrowed.
 pub(crate) fn of_counter(
@@ -130,7 +132,8 @@ pub(crate) fn of_counter(
     longest_s: f64,
 ) -> Vec<Update> {
     let mut holds = holds(series, longest_s, |_| false);
-    // Each update changes a counter, so between two changes that reads follow closely there is one period.
+    // Each update changes a counter, so between two changes that reads follow closely there is one
+    // period.
     for hold in &mut holds {
         if rhythm.is_some_and(|rhythm| hold.gap_s <= SLOW_READS * rhythm.shortest_s) {
             hold.steps.1 = 1.0;
@@ -143,7 +146,8 @@ pub(crate) fn of_counter(
     updates
 }
 
-/// Returns the holds of reads; `is_broken` states whether an update may pass in a time between two equal reads.
+/// Returns the holds of reads; `is_broken` states whether an update may pass in a time between two
+/// equal reads.
 fn holds(series: &[(f64, f64)], longest_s: f64, is_broken: impl Fn(f64) -> bool) -> Vec<Hold> {
     let mut holds: Vec<Hold> = vec![];
     for &(time_s, value) in series {
@@ -210,8 +214,8 @@ fn places(holds: &[Hold], rhythm: Option<&Rhythm>) -> Vec<(f64, f64)> {
 /// Fewer updates are not divided further.
 const SHORT_LINE: usize = 16;
 
-/// Returns a time in each range, on one line where all ranges allow, and on a line for each half of them otherwise:
-/// errors of neighbours are then alike, and hardly change the energy between them.
+/// Returns a time in each range, on one line where all ranges allow, and on a line for each half of
+/// them otherwise: errors of neighbours are then alike, and hardly change the energy between them.
 fn regular(ranges: &[Range], rhythm: &Rhythm) -> Vec<f64> {
     let Some(first) = ranges.first() else {
         return vec![];
@@ -243,7 +247,8 @@ fn regular(ranges: &[Range], rhythm: &Rhythm) -> Vec<f64> {
     fitted.zip(ranges).map(within).collect()
 }
 
-/// Returns offset and slope of the line through points, (weight, steps, s), with a slope that the rhythm allows.
+/// Returns offset and slope of the line through points, (weight, steps, s), with a slope that the
+/// rhythm allows.
 fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
     let mean = |value: &dyn Fn(&(f64, f64, f64)) -> f64| {
         let weights: f64 = points.iter().map(|point| point.0).sum();
@@ -257,7 +262,7 @@ fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
     let spread = mean(&|point| (point.1 - steps).powi(2));
     let product = mean(&|point| (point.1 - steps) * (point.2 - time_s));
     let slope_s = (product / spread).clamp(rhythm.shortest_s, rhythm.longest_s);
-    // Two points tell a slope no better than the rhythm does.
+    // Two points determine a slope no better than the rhythm does.
     let slope_s = if points.len() > 2 && slope_s.is_finite() {
         slope_s
     } else {
@@ -269,10 +274,12 @@ fn line(points: &[(f64, f64, f64)], rhythm: &Rhythm) -> (f64, f64) {
 /// The least and the most of a time, in s.
 type Range = (f64, f64);
 
-/// Places on the grid between which a bracket leaves the choice; more are taken for one that holds all.
+/// Places on the grid between which a bracket leaves the choice; more are taken for one that holds
+/// all.
 const MAX_BRANCHES: usize = 4;
 
-/// Returns for each bracket the ranges that are left of it by those before it, with bounds on the periods between.
+/// Returns for each bracket the ranges that are left of it by those before it, with bounds on the
+/// periods between.
 fn narrowed(brackets: &[Range], allowed: &[(f64, f64)], rhythm: &Rhythm) -> Vec<Vec<Range>> {
     let jitter_s = JITTER * rhythm.period_s;
     let mut found: Vec<Vec<Range>> = vec![];
@@ -334,7 +341,8 @@ fn hull(ranges: &[Range]) -> Range {
     })
 }
 
-/// Adds the updates that kept a hold's value, from its first update to its last read or to the next hold.
+/// Adds the updates that kept a hold's value, from its first update to its last read or to the next
+/// hold.
 fn fill(
     updates: &mut Vec<Update>,
     hold: &Hold,

@@ -1,4 +1,5 @@
-//! How near energies of models come to the truth, at random phases, with disturbed reads and beside regions of code.
+//! How near energies of models come to the truth, at random phases, with disturbed reads and beside
+//! regions of code.
 
 use super::*;
 
@@ -123,7 +124,8 @@ fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
                 found.likely_width,
             );
             assert!(found.covered >= 0.95, "{what}");
-            // Nothing tells the time in between from what is seen if the load keeps the sensor's period.
+            // Nothing tells the time in between from what is seen if the load keeps the sensor's
+            // period.
             let is_blind = is_alias && is_part_time(teller);
             assert!(found.likely_covered >= 0.95 || is_blind, "{what}");
         }
@@ -135,8 +137,8 @@ fn check_coverage(rhythm: Rhythm, n: usize, n_alias: usize) {
     });
 }
 
-/// Runs jobs between idle times, in which the window begins and ends; gives the errors, sorted, in shares of the
-/// energy.
+/// Runs jobs between idle times, in which the window begins and ends; gives the errors, sorted, in
+/// shares of the energy.
 fn jobs(teller: Teller, every_s: impl Fn(&mut Random, usize) -> f64) -> Vec<f64> {
     let mut random = Random(11);
     let mut errors = vec![];
@@ -186,7 +188,8 @@ fn a_job_between_steady_ends_is_exact_to_half_a_percent_by_sensors_that_see_all(
     }
 }
 
-/// Times of rounds every so often, and of the edges of regions of code, of which some spans of time have 1000 a second.
+/// Times of rounds every so often, and of the edges of regions of code, of which some spans of time
+/// have 1000 a second.
 fn with_spans(every_s: f64, lasts_s: f64, spanned: &[Range<f64>]) -> Vec<f64> {
     let mut times_s: Vec<f64> = (0..)
         .map(|round| every_s * f64::from(round))

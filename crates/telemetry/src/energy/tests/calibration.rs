@@ -1,11 +1,12 @@
-//! Gains and offsets of sensors: published ones, models of boards with rails that no sensor sees, and fits to a meter.
+//! Gains and offsets of sensors: published ones, models of boards with rails that no sensor sees,
+//! and fits to a meter.
 
 use super::*;
 use crate::Metered;
 
-/// Offset (W), error of the gain (%) and power limit (W) of the cards in the figure of steady-state accuracy of Yang,
-/// Adamek and Armour 2024 (`plotting/figure_plotting.py` of `JimZeyuYang/GPU_Power_Benchmark`); limits by NVIDIA's and
-/// the vendors' data sheets.
+/// Offset (W), error of the gain (%) and power limit (W) of the cards in the figure of steady-state
+/// accuracy of Yang, Adamek and Armour 2024 (`plotting/figure_plotting.py` of
+/// `JimZeyuYang/GPU_Power_Benchmark`); limits by NVIDIA's and the vendors' data sheets.
 const PUBLISHED: [(&str, f64, f64, f64); 19] = [
     ("RTX 3090 1", 3.4686, -5.493, 350.0),
     ("RTX 3090 2", -1.6615, -0.6464, 350.0),
@@ -60,6 +61,87 @@ fn published_cards_lie_within_the_bounds_from_idle_to_full_load() {
                 );
             }
         }
+    }
+}
+
+/// Factor of the standard deviation that gives intervals with 95 % of a normal distribution at a
+/// confidence of 95 %, for 18 and 19 samples (Howe 1969, "Two-sided tolerance limits for normal
+/// populations").
+const TOLERANCE_FACTORS: [f64; 2] = [2.819, 2.784];
+
+/// Returns the tolerance interval of some numbers.
+fn tolerance_interval(numbers: &[f64]) -> Range<f64> {
+    let n = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / n;
+    let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+    let reach = TOLERANCE_FACTORS[numbers.len() - 18] * (squares / (n - 1.0)).sqrt();
+    mean - reach..mean + reach
+}
+
+#[test]
+fn bounds_from_all_published_cards_but_one_contain_that_card() {
+    let ratio = |(_, offset_w, gain_pct, limit_w): (&str, f64, f64, f64)| {
+        1.0 + 0.01 * gain_pct + offset_w / limit_w
+    };
+    let ratios = PUBLISHED.map(ratio);
+    let offsets_w = PUBLISHED.map(|card| card.1);
+    for numbers in [ratios, offsets_w] {
+        for (left_out, (name, ..)) in PUBLISHED.iter().enumerate() {
+            let others = [&numbers[..left_out], &numbers[left_out + 1..]].concat();
+            let found = tolerance_interval(&others);
+            assert!(found.contains(&numbers[left_out]), "{name} {found:?}");
+        }
+    }
+    // The bounds in use hold what the rule gives for all cards.
+    let limit_w = 350.0;
+    let calibration = Calibration::of_device(&board("Ampere", Some(limit_w)));
+    let (low_w, high_w) = calibration.offsets_w();
+    let found = tolerance_interval(&offsets_w);
+    assert!(low_w <= found.start && high_w >= found.end, "{found:?}");
+    let (least, most) = calibration.gains();
+    let found = tolerance_interval(&ratios);
+    assert!(least + high_w / limit_w <= found.start && most + low_w / limit_w >= found.end);
+}
+
+#[test]
+fn cards_of_a_few_watts_have_gains_above_zero_and_finite_intervals() {
+    for architecture in ["Ada", "Blackwell"] {
+        for limit_w in [1e-3, 1.0, 5.0, 10.0, 75.0] {
+            let calibration = Calibration::of_device(&board(architecture, Some(limit_w)));
+            let (least, _) = calibration.gains();
+            assert!(least > 0.3, "{limit_w} {calibration:?}");
+            for share in [0.1, 0.5, 1.0] {
+                let watts = share * limit_w;
+                let interval = calibration.interval((watts, watts), 1.0);
+                assert!(interval.contains(watts), "{limit_w} {interval:?}");
+                assert!(interval.high_j < 5.0 * limit_w, "{limit_w} {interval:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_calibration_of_a_file_that_no_sensor_can_have_is_an_error() {
+    let calibration = Calibration::of_device(&board("Ada", Some(75.0)));
+    let text = serde_json::to_string(&calibration).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Calibration>(&text).unwrap(),
+        calibration
+    );
+    let known = serde_json::to_value(Calibration::linear(1.05, -3.0)).unwrap();
+    for (field, value) in [
+        ("gain", serde_json::json!(0.0)),
+        ("gain", serde_json::json!(1.2)),
+        ("offset_w", serde_json::json!(7.0)),
+        (
+            "corners",
+            serde_json::json!([[-0.1, 0], [1, 0], [1, 0], [2, 0]]),
+        ),
+    ] {
+        let mut changed = known.clone();
+        changed[field] = value;
+        let error = serde_json::from_value::<Calibration>(changed).unwrap_err();
+        assert!(error.to_string().contains("Calibration"), "{error}");
     }
 }
 
@@ -118,48 +200,112 @@ fn cards_that_nobody_compared_have_wider_bounds() {
     assert_eq!(rapl, Calibration::known(1.0));
 }
 
-#[test]
-fn a_meter_determines_gain_and_offset_at_two_powers_and_their_ratio_at_one() {
-    let metered = |true_w: f64, off_w: f64| Metered {
-        reported_j: 10.0 * (1.03 * true_w - 14.0 + off_w),
+/// Returns 10 s at a power of a device with gain 1.03 and offset −14 W, reported with an error, and
+/// with bounds on it.
+fn metered(true_w: f64, off_w: f64, bound_w: f64) -> Metered {
+    let reported_j = 10.0 * (1.03 * true_w - 14.0 + off_w);
+    Metered {
+        reported_j,
+        sampling: Interval {
+            low_j: reported_j - 10.0 * bound_w,
+            high_j: reported_j + 10.0 * bound_w,
+        },
         true_j: 10.0 * true_w,
         lasts: Duration::from_secs(10),
-    };
-    let both = Calibration::from_meter(&[metered(40.0, 0.0), metered(300.0, 0.0)]).unwrap();
+    }
+}
+
+/// Returns the width of the interval of an exact reading, in W, after a check that it contains the
+/// truth.
+fn width_w(calibration: &Calibration, true_w: f64) -> f64 {
+    let reported_w = 1.03 * true_w - 14.0;
+    let interval = calibration.interval((reported_w - 1e-9, reported_w + 1e-9), 1.0);
+    assert!(interval.contains(true_w), "{true_w} {interval:?}");
+    interval.width_j()
+}
+
+#[test]
+fn a_meter_determines_gain_and_offset_at_two_powers() {
+    let exact = [metered(40.0, 0.0, 0.0), metered(300.0, 0.0, 0.0)];
+    let both = Calibration::from_meter(&exact).unwrap();
     assert!((both.gain - 1.03).abs() < 1e-9 && (both.offset_w + 14.0).abs() < 1e-9);
-    assert!(both.is_offset_known());
     assert!((both.joules(10.0 * (1.03 * 90.0 - 14.0), 10.0) - 900.0).abs() < 1e-6);
     // Windows beside the line leave bounds.
-    let noisy = [
-        metered(40.0, 1.0),
-        metered(150.0, -1.0),
-        metered(300.0, 1.0),
-    ];
-    let bounds = Calibration::from_meter(&noisy).unwrap();
+    let noisy = [(40.0, 1.0), (150.0, -1.0), (300.0, 1.0)];
+    let windows = noisy.map(|(true_w, off_w)| metered(true_w, off_w, 0.0));
+    let bounds = Calibration::from_meter(&windows).unwrap();
     let (low_w, high_w) = bounds.offsets_w();
-    assert!(low_w < -14.0 && high_w > -14.0 && bounds.is_offset_known());
-    // One power: exact there, and open elsewhere.
-    let one = Calibration::from_meter(&[metered(300.0, 0.0), metered(310.0, 0.0)]).unwrap();
-    assert!(!one.is_offset_known());
-    let width = |true_w: f64| {
-        let reported_w = 1.03 * true_w - 14.0;
-        let interval = one.interval((reported_w - 1e-9, reported_w + 1e-9), 1.0);
-        assert!(interval.contains(true_w), "{true_w} {interval:?}");
-        interval.width_j()
+    assert!(low_w < -14.0 && high_w > -14.0);
+}
+
+#[test]
+fn a_calibration_by_a_meter_contains_all_lines_within_the_windows_sampling_intervals() {
+    let (idle_w, busy_w) = (40.0, 300.0);
+    for (idle_off_w, busy_off_w) in [
+        (2.0, 6.0),
+        (2.0, -6.0),
+        (-2.0, 6.0),
+        (-2.0, -6.0),
+        (0.5, 1.0),
+    ] {
+        let windows = [
+            metered(idle_w, idle_off_w, 2.0),
+            metered(busy_w, busy_off_w, 6.0),
+        ];
+        let calibration = Calibration::from_meter(&windows).unwrap();
+        let widths_w = [40.0, 90.0, 300.0].map(|true_w| width_w(&calibration, true_w));
+        // As wide as the windows' own intervals, 4 W and 12 W, over gains of 1.00 to 1.06.
+        assert!(widths_w[0] > 3.7 && widths_w[0] < 4.2, "{widths_w:?}");
+        assert!(widths_w[2] > 11.0 && widths_w[2] < 12.5, "{widths_w:?}");
+    }
+    // Ten windows at each power average nothing out: errors of sampling may all be alike.
+    let mut windows = vec![metered(idle_w, 2.0, 2.0); 10];
+    windows.extend(vec![metered(busy_w, 6.0, 6.0); 10]);
+    let calibration = Calibration::from_meter(&windows).unwrap();
+    assert!(width_w(&calibration, busy_w) > 11.3);
+}
+
+#[test]
+fn a_meter_determines_the_ratio_at_one_power_only() {
+    let windows = [metered(300.0, 0.0, 3.0), metered(310.0, 0.0, 3.0)];
+    let one = Calibration::from_meter(&windows).unwrap();
+    let (low_w, high_w) = one.offsets_w();
+    assert!(low_w <= -40.0 && high_w >= 30.0);
+    // The window's own 6 W and 0.5 W of deviation, over gains of 0.86 to 1.1.
+    let width = width_w(&one, 305.0);
+    assert!(width > 5.5 && width < 7.6, "{width}");
+    assert!(width_w(&one, 40.0) > 20.0);
+}
+
+#[test]
+fn windows_of_a_meter_that_no_sensor_can_report_are_errors() {
+    let is_refused = |windows: &[Metered]| {
+        let refused = Calibration::from_meter(windows);
+        matches!(refused, Err(crate::Error::ParameterInvalid { .. }))
     };
-    assert!(width(305.0) < 1e-6 && width(40.0) > 20.0);
+    let fine = metered(100.0, 0.0, 1.0);
+    assert!(!is_refused(&[fine]) && is_refused(&[]));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let window = Metered {
             true_j: bad,
-            ..metered(100.0, 0.0)
+            ..fine
         };
-        let refused = Calibration::from_meter(&[window]);
-        assert!(matches!(
-            refused,
-            Err(crate::Error::ParameterInvalid { .. })
-        ));
+        assert!(is_refused(&[window]));
     }
-    assert!(Calibration::from_meter(&[]).is_err());
-    let falling = [metered(40.0, 300.0), metered(300.0, 0.0)];
-    assert!(Calibration::from_meter(&falling).is_err());
+    for (low_j, high_j) in [
+        (0.0, 1.0),
+        (2e3, 3e3),
+        (f64::NAN, 3e3),
+        (0.0, f64::INFINITY),
+    ] {
+        let sampling = Interval { low_j, high_j };
+        assert!(is_refused(&[Metered { sampling, ..fine }]), "{sampling:?}");
+    }
+    let falling = [metered(40.0, 300.0, 0.0), metered(300.0, 0.0, 0.0)];
+    assert!(is_refused(&falling));
+    // Intervals that overlap do not show that reported power rises.
+    assert!(is_refused(&[
+        metered(100.0, 0.0, 40.0),
+        metered(130.0, 0.0, 40.0)
+    ]));
 }

@@ -163,3 +163,70 @@ fn a_reading_of_a_counter_that_no_device_reaches_is_in_no_energy() {
         );
     }
 }
+
+/// Returns energies of work between idle times by a counter that is updated every 0.1 s, with the
+/// true energies.
+///
+/// There are 100 phases of the counter and of the work, which begins up to 0.1 s after `begin_s`
+/// and takes `work_s`.
+fn energies_of_work(times_s: &[f64], begin_s: f64, work_s: f64) -> Vec<(Energy, f64)> {
+    let (idle_w, busy_w) = (40.0, 263.0);
+    let energy = |phase: i32| {
+        let begin_s = begin_s + 0.001 * f64::from(phase);
+        let load = Program {
+            pieces: vec![
+                Piece::level(begin_s, idle_w),
+                Piece::level(work_s, busy_w),
+                Piece::level(1.0, idle_w),
+            ],
+            repeats: false,
+        };
+        let phase_s = 0.1 * (0.618 * f64::from(phase)).fract();
+        let trace = sampled_at(&load, Teller::Counter(0.1), phase_s, times_s);
+        let window = seconds(begin_s, begin_s + work_s);
+        let energy = trace.energy_calibrated(0, window, &Calibration::known(1.0));
+        (energy.unwrap(), work_s * busy_w)
+    };
+    (0..100).map(energy).collect()
+}
+
+/// Checks that intervals contain the truth, and that the medians of their widths and of the
+/// absolute errors, as shares of the truth, are at most some numbers.
+fn check_medians(energies: &[(Energy, f64)], case: &str, most_width: f64, most_error: f64) {
+    let median = |share: &dyn Fn(&(Energy, f64)) -> f64| {
+        updates::median(energies.iter().map(share).collect()).unwrap()
+    };
+    let width = median(&|(energy, truth)| energy.interval.width_j() / truth);
+    let error = median(&|(energy, truth)| (energy.joules / truth - 1.0).abs());
+    eprintln!("{case}: width {width:.3}, error {error:.3}");
+    for (energy, truth) in energies {
+        assert!(energy.interval.contains(*truth), "{case} {truth} {energy}");
+    }
+    assert!(width <= most_width && error <= most_error, "{case}");
+}
+
+#[test]
+fn a_counter_that_every_read_finds_changed_is_as_fast_as_known_counters() {
+    // Energy is only known from read to read: evenly spread over a read interval, it leaks out of
+    // the work at both ends.
+    for (every_s, most_width, most_error) in
+        [(0.2, 0.13, 0.04), (0.5, 0.32, 0.12), (1.0, 0.6, 0.22)]
+    {
+        let n_reads = updates::count(20.0 / every_s);
+        let times_s: Vec<f64> = (0..n_reads).map(|read| every_s * read as f64).collect();
+        let energies = energies_of_work(&times_s, 8.0 + 0.3 * every_s, 2.0);
+        check_medians(&energies, &format!("{every_s} s"), most_width, most_error);
+    }
+}
+
+#[test]
+fn a_pause_in_the_reads_of_a_counter_is_not_an_update_period() {
+    // There are too few changes to find a period, and the work begins soon after the pause.
+    for pause_s in [0.5, 1.0] {
+        let before = (0..10).map(|read| 8.0 + 0.02 * f64::from(read));
+        let after = (0..25).map(|read| 8.2 + pause_s + 0.02 * f64::from(read));
+        let times_s: Vec<f64> = before.chain(after).collect();
+        let energies = energies_of_work(&times_s, 8.2 + pause_s, 0.3);
+        check_medians(&energies, &format!("pause of {pause_s} s"), 0.32, 0.13);
+    }
+}

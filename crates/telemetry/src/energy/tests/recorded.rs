@@ -3,7 +3,7 @@
 use super::*;
 use crate::Metered;
 
-/// Gives a trace of what a card told, as it was recorded.
+/// Returns a trace of what a card told, as it was recorded.
 fn recorded(name: &str) -> Trace {
     let (product, architecture, columns) = if name.starts_with("k40m") {
         ("Tesla K40m", "Kepler", vec![Metric::PowerDraw])
@@ -84,27 +84,36 @@ fn intervals_cover_an_external_meter_at_idle_and_under_load() {
 
 #[test]
 fn a_calibration_by_one_recording_holds_for_another() {
-    let trace = recorded("rtx3090-step");
-    let meter = testdata::meter_program("rtx3090-step");
-    let metered = [(11.0, 12.5), (2.5, 6.0)].map(|(from_s, to_s)| {
-        let one = Calibration::known(1.0);
-        let reported = trace.energy_by(0, Metric::PowerInstant, seconds(from_s, to_s), &one);
-        Metered {
-            reported_j: reported.unwrap().joules,
-            true_j: meter.energy_j(from_s, to_s),
-            lasts: Duration::from_secs_f64(to_s - from_s),
-        }
+    let (step, square) = ("rtx3090-step", "rtx3090-square-104ms");
+    let by = |name: &str, (from_s, to_s): (f64, f64), calibration: &Calibration| {
+        let window = seconds(from_s, to_s);
+        let energy = recorded(name).energy_by(0, Metric::PowerInstant, window, calibration);
+        let truth = testdata::meter_program(name).energy_j(from_s, to_s);
+        (energy.unwrap(), truth)
+    };
+    let metered = [(11.0, 12.5), (2.5, 6.0)].map(|span| {
+        let (energy, truth) = by(step, span, &Calibration::known(1.0));
+        Metered::from_energy(&energy, truth)
     });
     let calibration = Calibration::from_meter(&metered).unwrap();
-    assert!(calibration.is_offset_known());
-    let other = recorded("rtx3090-square-104ms");
-    let span = testdata::meter_span_s("rtx3090-square-104ms");
-    let window = seconds(span.0, span.1);
-    let energy = other.energy_by(0, Metric::PowerInstant, window, &calibration);
-    let truth = testdata::meter_program("rtx3090-square-104ms").energy_j(span.0, span.1);
-    let off = energy.unwrap().joules / truth - 1.0;
-    eprintln!("{calibration:?}: {off:+.4}");
-    assert!(off.abs() < 0.01, "{off}");
+    let windows = [
+        (square, testdata::meter_span_s(square)),
+        (square, (2.0, 4.0)),
+        (square, (5.3, 6.1)),
+        (step, testdata::meter_span_s(step)),
+        (step, (0.3, 1.0)),
+        (step, (2.0, 6.0)),
+        (step, (3.0, 3.5)),
+        (step, (11.0, 11.4)),
+    ];
+    for (name, span) in windows {
+        let (energy, truth) = by(name, span, &calibration);
+        eprintln!("{name} {span:?}: {energy}; the meter {truth:.1}");
+        assert!(energy.interval.contains(truth), "{name} {energy} {truth}");
+    }
+    let (energy, truth) = by(square, windows[0].1, &calibration);
+    assert!((energy.joules / truth - 1.0).abs() < 0.01, "{energy}");
+    assert!(energy.interval.width_j() < 0.1 * truth, "{energy}");
 }
 
 #[test]
@@ -161,7 +170,8 @@ fn a_part_time_sensor_on_a_real_load_is_within_4_percent() {
             "{name}: worst {:.2} %, {n_covered} of 40 in the likely interval",
             100.0 * worst
         );
-        // The square wave's stamps say that its period is 99.7 ms: hardly another phase is seen in 8 s.
+        // The square wave's stamps say that its period is 99.7 ms: hardly another phase is seen in
+        // 8 s.
         let is_alias = name.contains("square");
         assert_eq!(worst < 0.04, !is_alias, "{name} {worst}");
         assert!(n_covered == 40 || is_alias, "{name} {n_covered}");
