@@ -151,13 +151,7 @@ fn too_many_plans_are_an_error() {
     }
     let fault = StrategicForm::of(&builder.finish().unwrap()).unwrap_err();
     assert!(
-        matches!(
-            fault,
-            Error::TooLarge {
-                limit: 1_048_576,
-                ..
-            }
-        ),
+        matches!(fault, Error::TooLarge { limit: 65_536, .. }),
         "{fault}"
     );
 }

@@ -7,7 +7,7 @@
 use crate::exact::{
     CorrelatedEquilibrium, Dominance, Elimination, Equilibrium, ExactGame, FloatSolution, Objective,
 };
-use crate::extensive::Tree;
+use crate::extensive::{StrategicForm, Tree};
 use crate::{Bimatrix, Error, Result, StrategicGame};
 use std::cell::Cell;
 use std::fmt;
@@ -97,6 +97,16 @@ impl<'a> Prover<'a> {
     /// Those of [`Self::exact`].
     pub fn sequence_form_lp(&self, tree: &Tree) -> Result<FloatSolution> {
         super::sequence_form::solve_in_floats(tree, self)
+    }
+
+    /// Computes the reduced strategic form of a tree, as [`StrategicForm::of`] does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    pub fn strategic_form(&self, tree: &Tree) -> Result<StrategicForm> {
+        let work = Work::new(self);
+        let halted = |halt: Halt| halt.error(StrategicForm::OPERATION);
+        StrategicForm::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
     }
 
     /// Computes all extreme equilibria, as [`all_equilibria`](super::all_equilibria) does.
@@ -213,9 +223,12 @@ impl<'a> Work<'a> {
         work
     }
 
-    /// Grants the steps of one linear program.
+    /// Grants the steps of one linear program; a deadline or cancellation that was reached stays reached.
     pub(super) fn begin_program(&self) {
         self.steps_left.set(MAX_STEPS);
+        if self.halted.get() == Some(Halt::Steps) {
+            self.halted.set(None);
+        }
     }
 
     /// Returns the time to the deadline.
@@ -319,5 +332,17 @@ mod tests {
         let late = Work::new(&Prover::new().until(Instant::now()));
         assert_eq!(late.count(1), Err(Halt::Deadline));
         assert_eq!(Work::with_steps(10).spend(1, 0), Err(Halt::Steps));
+    }
+
+    #[test]
+    fn a_new_program_has_steps_again_but_no_new_deadline() {
+        let work = Work::with_steps(10);
+        assert_eq!(work.spend(1, 0), Err(Halt::Steps));
+        work.begin_program();
+        assert_eq!((work.spend(1, 0), work.look()), (Ok(()), Ok(())));
+        let late = Work::new(&Prover::new().until(Instant::now()));
+        assert_eq!(late.look(), Err(Halt::Deadline));
+        late.begin_program();
+        assert_eq!(late.spend(1, 0), Err(Halt::Deadline));
     }
 }

@@ -82,6 +82,10 @@ const SURE: Reach = Reach {
     n_moves: 0,
 };
 
+/// Largest number of moves of chance on the way to an end: the digits of products of their probabilities
+/// grow with each move.
+const MAX_CHANCE_MOVES: u128 = 256;
+
 /// What a walk carries to a node.
 struct Visit {
     node: u32,
@@ -228,14 +232,25 @@ impl Sequences {
         product
     }
 
-    /// Gives the most moves of chance on the way to a node.
+    /// Returns the largest number of moves of chance on the way to a node.
     #[must_use]
     pub(crate) fn most_chance_moves(&self) -> u32 {
-        self.reaches
-            .iter()
-            .map(|reach| reach.n_moves)
-            .max()
-            .unwrap_or(0)
+        let n_moves = self.reaches.iter().map(|reach| reach.n_moves);
+        n_moves.max().unwrap_or(0)
+    }
+
+    /// Checks that there are at most [`MAX_CHANCE_MOVES`] moves of chance on the way to a node.
+    pub(crate) fn check_chance_moves(&self, operation: &'static str) -> Result<()> {
+        let needed = self.most_chance_moves().into();
+        if needed > MAX_CHANCE_MOVES {
+            return Err(Error::TooLarge {
+                operation,
+                what: "number of moves of chance on the way to an end",
+                needed,
+                limit: MAX_CHANCE_MOVES,
+            });
+        }
+        Ok(())
     }
 
     /// Gives the distinct payoffs, one number for each player.
