@@ -1,4 +1,5 @@
-//! Distances of random pairs of a family against golden values: unbounded densities, underflow, shapes up to 100.
+//! Distances of random pairs of a family against golden values: unbounded densities, underflow,
+//! shapes up to 100.
 
 mod support;
 
@@ -111,7 +112,8 @@ impl Normals {
         first - second
     }
 
-    /// Returns the largest difference of the distribution functions, which is where the densities are equal.
+    /// Returns the largest difference of the distribution functions, which is where the densities
+    /// are equal.
     fn kolmogorov(&self) -> f64 {
         let ([m, n], [s, t]) = (self.means, self.deviations);
         let (a, b) = (s * s - t * t, m * t * t - n * s * s);
@@ -122,7 +124,8 @@ impl Normals {
         differences[0].max(differences[1])
     }
 
-    /// Returns the integral of the difference of the distribution functions, which has one sign change.
+    /// Returns the integral of the difference of the distribution functions, which has one sign
+    /// change.
     fn wasserstein1(&self) -> f64 {
         let ([m, n], [s, t]) = (self.means, self.deviations);
         let crossing = (m * t - n * s) / (t - s);
@@ -162,7 +165,8 @@ fn distances_of_normal_distributions_are_within_their_errors_of_closed_forms() {
     }
 }
 
-/// A distribution whose `ln_pdf` is the logarithm of its density, and which has no density in a gap.
+/// A distribution whose `ln_pdf` is the logarithm of its density, and which has no density in a
+/// gap.
 struct Gapped;
 
 impl statrs::statistics::Min<f64> for Gapped {

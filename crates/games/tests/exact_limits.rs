@@ -19,8 +19,8 @@ use tensor_core::rng::Philox;
 
 /// Time to the deadline of proofs that would take from seconds to minutes.
 const WITHIN: Duration = Duration::from_millis(50);
-/// Largest CPU time of such a proof, or of an error without a proof; some steps between two looks at
-/// the clock take 0.1 s.
+/// Largest CPU time of such a proof, or of an error without a proof; some steps between two looks
+/// at the clock take 0.1 s.
 const MOST_BUSY: Duration = Duration::from_millis(500);
 
 /// A proof under a prover's limits, and its error.
@@ -47,8 +47,8 @@ fn busy() -> Duration {
     FIRST.get_or_init(Instant::now).elapsed()
 }
 
-/// A tree of sum other than constant in which both players see a signal of chance and choose one of two
-/// actions.
+/// A tree of sum other than constant in which both players see a signal of chance and choose one of
+/// two actions.
 fn signals(n_signals: usize) -> Tree {
     let names = |n: usize| vec![String::new(); n];
     let mut builder = TreeBuilder::new(String::new(), names(2));

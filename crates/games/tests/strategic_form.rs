@@ -101,7 +101,8 @@ fn equilibria_of_the_strategic_form_are_equilibria_of_the_tree() {
 fn plans_of_kuhn_poker_are_counted_and_its_value_is_that_of_the_tree() {
     let tree = Tree::of(&Kuhn).unwrap();
     let form = StrategicForm::of(&tree).unwrap();
-    // With each of three cards: bet, check and fold, check and call; and two answers to either of two actions.
+    // With each of three cards: bet, check and fold, check and call; and two answers to either of
+    // two actions.
     assert_eq!(form.game().shape(), [3_usize.pow(3), 2_usize.pow(6)]);
     assert_eq!(form.plans(0).len(), 27);
     let game = MatrixGame::try_from(form.game().clone()).unwrap();

@@ -369,8 +369,8 @@ mod tests {
 
     #[test]
     fn joining_vertices_can_be_cancelled() {
-        // All sets without label 0, which is the last one joined: no pairs, and lists that are split
-        // again and again.
+        // All sets without label 0, which is the last one joined: no pairs, and lists that are
+        // split again and again.
         let sets = || (0..1 << 18).step_by(2).collect::<Vec<LabelSet>>();
         let n_looks = Cell::new(0);
         let watch = || {

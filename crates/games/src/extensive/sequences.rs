@@ -82,8 +82,8 @@ const SURE: Reach = Reach {
     n_moves: 0,
 };
 
-/// Largest number of moves of chance on the way to an end: the digits of products of their probabilities
-/// grow with each move.
+/// Largest number of moves of chance on the way to an end: the digits of products of their
+/// probabilities grow with each move.
 const MAX_CHANCE_MOVES: u128 = 256;
 
 /// What a walk carries to a node.
@@ -277,7 +277,8 @@ impl Sequences {
         Centred::of_outcomes(&payoffs)
     }
 
-    /// Returns a player's centred payoff at each end, times the probability that chance lets it happen.
+    /// Returns a player's centred payoff at each end, times the probability that chance lets it
+    /// happen.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
         let Centred { payoffs, .. } = self.centred_payoffs(player);
@@ -297,8 +298,9 @@ impl Sequences {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the largest number of additions that an end passes through on its way to the worth of a player's sets: the
-    /// ends of its sequence and the sets behind it, and so on for the sequences before it.
+    /// Returns the largest number of additions that an end passes through on its way to the worth
+    /// of a player's sets: the ends of its sequence and the sets behind it, and so on for the
+    /// sequences before it.
     #[must_use]
     pub(crate) fn n_additions(&self, player: usize) -> u64 {
         let mut additions = vec![0_u64; self.n_sequences[player]];

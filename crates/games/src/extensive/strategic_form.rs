@@ -1,9 +1,10 @@
 //! The reduced strategic form of a tree.
 //!
-//! Role: takes the solvers of strategic games, such as [`crate::exact::all_equilibria`], to small trees.
+//! Role: takes the solvers of strategic games, such as [`crate::exact::all_equilibria`], to small
+//! trees.
 //! Method: a plan of a player fixes an action at each information set that the plan itself does not
-//! exclude; plans that differ only at excluded sets are the same plan. A cell of the strategic form has the
-//! expected payoffs of its plans, over chance.
+//! exclude; plans that differ only at excluded sets are the same plan. A cell of the strategic form
+//! has the expected payoffs of its plans, over chance.
 //! Limits: perfect recall; the number of plans grows exponentially with that of information sets.
 //! Source: Kuhn 1953, "Extensive games and the problem of information"; Myerson 1991, "Game theory:
 //! analysis of conflict", section 2.3.
@@ -33,8 +34,8 @@ const OVERHEAD: usize = 16;
 /// A function that takes a number of operations on machine words; its error ends the computation.
 type Count<'a> = dyn Fn(usize) -> Result<()> + 'a;
 
-/// A plan: the action at each of a player's information sets, in the order of [`Sequences::decisions`]; `None` where
-/// earlier actions of the plan exclude the set.
+/// A plan: the action at each of a player's information sets, in the order of
+/// [`Sequences::decisions`]; `None` where earlier actions of the plan exclude the set.
 pub type Plan = Vec<Option<u32>>;
 
 /// The reduced strategic form of a tree, and the plans that its actions stand for.
@@ -76,14 +77,15 @@ impl StrategicForm {
     /// [`Prover::strategic_form`](crate::exact::Prover::strategic_form) adds a deadline.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets; [`Error::TooLarge`] above 2^16 cells, 2^24 additions,
-    /// 2^24 choices in a player's plans or 256 moves of chance in a row, or if a payoff needs more than 2^16
-    /// bits over the common denominator, or those of all cells more than 2^26.
+    /// [`Error::TreeInvalid`] if a player forgets; [`Error::TooLarge`] above 2^16 cells, 2^24
+    /// additions, 2^24 choices in a player's plans or 256 moves of chance in a row, or if a payoff
+    /// needs more than 2^16 bits over the common denominator, or those of all cells more than 2^26.
     pub fn of(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
     }
 
-    /// Computes the reduced strategic form, and reports the work as it is done; an error of `count` ends it.
+    /// Computes the reduced strategic form, and reports the work as it is done; an error of `count`
+    /// ends it.
     pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         count(0)?;
         let sequences = Sequences::of(tree)?;
@@ -127,8 +129,9 @@ impl StrategicForm {
         &self.plans[player]
     }
 
-    /// Returns the behaviour strategy that leads to each end as often as a mixture of plans does: a probability for each
-    /// action of each information set, in the order of [`Sequences::decisions`].
+    /// Returns the behaviour strategy that leads to each end as often as a mixture of plans does: a
+    /// probability for each action of each information set, in the order of
+    /// [`Sequences::decisions`].
     ///
     /// At sets that the mixture's own choices exclude, all actions have the same probability.
     ///
@@ -160,8 +163,8 @@ impl StrategicForm {
     }
 }
 
-/// Returns the number of a player's reduced plans: at each set the sum over actions, behind each action the product over
-/// the sets that follow.
+/// Returns the number of a player's reduced plans: at each set the sum over actions, behind each
+/// action the product over the sets that follow.
 fn n_plans(sequences: &Sequences, player: usize) -> u128 {
     let mut after = vec![1_u128; sequences.n_sequences(player)];
     for decision in sequences.decisions(player).iter().rev() {
@@ -239,7 +242,8 @@ fn check_limit(what: &'static str, needed: u128, limit: usize) -> Result<()> {
     })
 }
 
-/// Returns the limit of the bits of a payoff over the common denominator in a game of so many cells.
+/// Returns the limit of the bits of a payoff over the common denominator in a game of so many
+/// cells.
 fn max_bits(n_cells: usize) -> u64 {
     MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
 }
@@ -294,8 +298,8 @@ impl<'a> Ends<'a> {
 
     /// Returns a player's expected payoffs in all cells.
     ///
-    /// Sums are integers over one denominator: lowest terms after each addition would cost more than
-    /// all the rest.
+    /// Sums are integers over one denominator: lowest terms after each addition would cost more
+    /// than all the rest.
     fn payoffs(&self, player: usize) -> Result<ArrayD<Rational>> {
         let (worths, common) = self.worths(player)?;
         let mut sums = vec![BigInt::ZERO; self.shape.iter().product()];
@@ -316,8 +320,8 @@ impl<'a> Ends<'a> {
         Ok(array.expect("there is a sum for each cell"))
     }
 
-    /// Returns a player's payoff at each end times the probability that chance leads to the end, over the
-    /// common denominator, and this denominator.
+    /// Returns a player's payoff at each end times the probability that chance leads to the end,
+    /// over the common denominator, and this denominator.
     fn worths(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
         let limit = max_bits(self.shape.iter().product());
         let (mut worths, mut common) = (vec![], BigInt::one());
@@ -352,8 +356,8 @@ fn words(bits: u64) -> usize {
     usize::try_from(bits / u64::from(u64::BITS)).map_or(usize::MAX, |words| words.saturating_add(1))
 }
 
-/// Returns the operations on words that the greatest common divisor of two integers of so many bits takes:
-/// one pass over the words for each bit.
+/// Returns the operations on words that the greatest common divisor of two integers of so many bits
+/// takes: one pass over the words for each bit.
 fn words_of_gcd(bits: u64) -> usize {
     OVERHEAD.saturating_add(words(bits).saturating_mul(words(bits)).saturating_mul(64))
 }
@@ -368,7 +372,8 @@ fn place(plans: &[&[usize]], shape: &[usize], number: usize) -> usize {
     })
 }
 
-/// Returns a name for each plan: its actions' names, with `*` where earlier actions exclude the set.
+/// Returns a name for each plan: its actions' names, with `*` where earlier actions exclude the
+/// set.
 fn plan_names(tree: &Tree, sequences: &Sequences, plans: &[Vec<Plan>]) -> Vec<Vec<String>> {
     let name = |player: usize, plan: &Plan| {
         let choices = sequences
