@@ -158,6 +158,46 @@ fn too_many_plans_are_an_error() {
 }
 
 #[test]
+fn forms_of_too_many_digits_or_choices_are_errors() {
+    let limit_of = |builder: TreeBuilder| {
+        let fault = StrategicForm::of(&builder.finish().unwrap()).unwrap_err();
+        let Error::TooLarge { what, limit, .. } = fault else {
+            panic!("{fault}");
+        };
+        (what, limit)
+    };
+    let mut long = TreeBuilder::new(String::new(), names(1));
+    long.chance(&[1, 1], || names(2)).unwrap();
+    for power in [1, 50_000] {
+        let denominator = num_bigint::BigInt::from(3).pow(power);
+        long.end(&[Rational::new(1.into(), denominator)]).unwrap();
+    }
+    let bits = "number of bits of a payoff over the common denominator";
+    assert_eq!(limit_of(long), (bits, 1 << 16));
+    // Half of the outcomes of each move of chance end the game, the other half lead to the next.
+    let mut deep = TreeBuilder::new(String::new(), names(1));
+    for _ in 0..257 {
+        deep.chance(&[1, 1], || names(2)).unwrap();
+        deep.end(&[1]).unwrap();
+    }
+    deep.end(&[2]).unwrap();
+    let moves = "number of moves of chance on the way to an end";
+    assert_eq!(limit_of(deep), (moves, 256));
+    // 2^16 plans, each with an entry for each of 300 sets.
+    let mut wide = TreeBuilder::new(String::new(), names(1));
+    wide.chance(&[1; 300], || names(300)).unwrap();
+    for at in 0..300 {
+        let n_actions = if at < 16 { 2 } else { 1 };
+        let set = wide.information_set(0, "", names(n_actions)).unwrap();
+        wide.decision(set, n_actions).unwrap();
+        for _ in 0..n_actions {
+            wide.end(&[1]).unwrap();
+        }
+    }
+    assert_eq!(limit_of(wide), ("number of choices in plans", 1 << 24));
+}
+
+#[test]
 fn games_of_constant_sum_are_solved_as_games_of_sum_zero() {
     // Points of three rounds, which always sum to 3.
     let points = array![[3, 1, 0], [0, 2, 3], [1, 1, 2]];
