@@ -3,6 +3,26 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// Runs `xtask` into a pipe without a reader, and checks that it succeeds without a word.
+fn assert_silent(args: &[&str], variables: &[(&str, &Path)]) {
+    let (reader, writer) = std::io::pipe().expect("the system has pipes");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command
+        .args(args)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped());
+    let output = command.output().expect("xtask was built");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{args:?}: {} {said}",
+        output.status
+    );
+}
+
 #[test]
 fn a_closed_pipe_is_silent() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -15,21 +35,39 @@ fn a_closed_pipe_is_silent() {
         &["verify", "--list"],
     ];
     for args in commands {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        command
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(writer)
-            .stderr(Stdio::piped());
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && said.is_empty(),
-            "{args:?}: {} {said}",
-            output.status
-        );
+        assert_silent(args, &[]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_is_silent_where_a_program_prints_the_rest_of_the_help() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("closed-pipe");
+    let arguments = folder.join("arguments");
+    let script = |path: &Path, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    // A cargo that builds nothing, and the program that it would have built.
+    let cargo = folder.join("cargo");
+    let place = folder.display();
+    let metadata = format!(
+        r#"{{"packages":[],"workspace_root":"{place}","target_directory":"{place}/target"}}"#
+    );
+    script(
+        &cargo,
+        &format!("if [ \"$1\" = metadata ]; then echo '{metadata}'; fi"),
+    );
+    let record = format!("echo \"$@\" > '{}'", arguments.display());
+    script(&folder.join("target/release/trace"), &record);
+    let variables: [(&str, &Path); 2] = [("CARGO", &cargo), ("DATA_DIR", &folder)];
+    // The former runs in the caller's folder, the latter in that of the workspace.
+    for command in ["trace", "demo"] {
+        assert_silent(&[command, "--help"], &variables);
+        assert_eq!(std::fs::read_to_string(&arguments).unwrap(), "--help\n");
+        std::fs::remove_file(&arguments).unwrap();
     }
 }
 

@@ -1,19 +1,24 @@
 //! Distances between any two distributions of one real variable, with error estimates.
 //!
-//! Role: for distributions of statrs, of this crate, or of a user's own; [`crate::normality`] has closed forms for one pair.
-//! Method: quantiles of both distributions and the ends of their supports cut the line into pieces (`line`), which are
-//! halved until densities and distribution functions agree on their probability. In the pieces, sign changes of the
-//! difference (of densities or of distribution functions) are searched on ever finer grids until two in a row agree on
-//! their number; sign changes end pieces as well, so that every integrand is smooth inside. Then adaptive quadrature. Next to a
-//! finite end the variable is the logarithm of the distance from the end, and no function is called at an end itself
-//! except `cdf` and `sf`, so densities may be unbounded there (`view`). Integrands are written for distributions that are
-//! close to each other: the divergence integrates `f ln(f/g) - f + g`, which is never negative.
-//! Accuracy: an error estimate comes with each number and is below 1e-10 of the number, or below 1e-13 of the size of the distance
-//! (1, and the width of both distributions for Wasserstein's); otherwise the result is an error. The estimate covers quadrature
-//! and rounding, also of numbers far from 0 compared with the width of a distribution. Added to it, whatever its size, is the
-//! error of the distributions' own functions, as far as `pdf`, `ln_pdf` and `cdf` disagree (statrs' normal distribution function is
-//! good to 1e-10). It does not cover parts of a distribution that hold less than 1e-8 of it and are very narrow. Distributions are taken to be proper: the probability
-//! that [`crate::FirstPassage`] leaves at infinity does not count.
+//! Role: for distributions of statrs, of this crate, or of a user's own; [`crate::normality`] has
+//! closed forms for one pair.
+//! Method: quantiles of both distributions and the ends of their supports cut the line into pieces
+//! (`line`), which are halved until densities and distribution functions agree on their
+//! probability. In the pieces, sign changes of the difference (of densities or of distribution
+//! functions) are searched on ever finer grids until two in a row agree on their number; sign
+//! changes end pieces as well, so that every integrand is smooth inside. Then adaptive quadrature.
+//! Next to a finite end the variable is the logarithm of the distance from the end, and no function
+//! is called at an end itself except `cdf` and `sf`, so densities may be unbounded there (`view`).
+//! Integrands are written for distributions that are close to each other: the divergence integrates
+//! `f ln(f/g) - f + g`, which is never negative.
+//! Accuracy: an error estimate comes with each number and is below 1e-10 of the number, or below
+//! 1e-13 of the size of the distance (1, and the width of both distributions for Wasserstein's);
+//! otherwise the result is an error. The estimate covers quadrature and rounding, also of numbers
+//! far from 0 compared with the width of a distribution. Added to it, whatever its size, is the
+//! error of the distributions' own functions, as far as `pdf`, `ln_pdf` and `cdf` disagree (statrs'
+//! normal distribution function is good to 1e-10). It does not cover parts of a distribution that
+//! hold less than 1e-8 of it and are very narrow. Distributions are taken to be proper: the
+//! probability that [`crate::FirstPassage`] leaves at infinity does not count.
 //!
 //! # Examples
 //! ```
@@ -48,7 +53,8 @@ const NEGLIGIBLE: f64 = 1e-300;
 
 /// A distribution with a density and a distribution function, as statrs describes it.
 ///
-/// `min` and `max` are the ends of the support. Strictly inside, `pdf` and `ln_pdf` may underflow or be NaN where a tail is 0.
+/// `min` and `max` are the ends of the support. Strictly inside, `pdf` and `ln_pdf` may underflow
+/// or be NaN where a tail is 0.
 pub trait ContinuousLaw: Continuous<f64, f64> + ContinuousCDF<f64, f64> {}
 
 impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousLaw for L {}
@@ -56,7 +62,8 @@ impl<L: Continuous<f64, f64> + ContinuousCDF<f64, f64>> ContinuousLaw for L {}
 /// Computes the Kolmogorov distance `sup |F - G|`.
 ///
 /// # Errors
-/// [`Error::NotConverged`]: the promised error was not reached, or a function of a distribution returned NaN.
+/// [`Error::NotConverged`]: the promised error was not reached, or a function of a distribution
+/// returned NaN.
 pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::kolmogorov", p, q)?;
     // F - G is extreme where the densities are equal, or at an end of a support.
@@ -125,14 +132,15 @@ pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estim
 
 /// Computes the Kullback–Leibler divergence `∫ f ln(f/g)` of `p` from `q`, in nats.
 ///
-/// The divergence is `f64::INFINITY`, with error 0, only where the supports prove it: `p` has probability, or a density,
-/// outside `q.min()` to `q.max()`. A density of 0 strictly inside the support of `q` proves nothing, since it may be an
-/// underflow. If `q.ln_pdf` ends in `-inf` there, it is continued by `c + k d^r` in the distance `d` from the median (or from a finite end),
-/// and the error of the continuation is part of the error estimate.
+/// The divergence is `f64::INFINITY`, with error 0, only where the supports prove it: `p` has
+/// probability, or a density, outside `q.min()` to `q.max()`. A density of 0 strictly inside the
+/// support of `q` proves nothing, since it may be an underflow. If `q.ln_pdf` ends in `-inf` there,
+/// it is continued by `c + k d^r` in the distance `d` from the median (or from a finite end), and
+/// the error of the continuation is part of the error estimate.
 ///
 /// # Errors
-/// As [`kolmogorov`]; an integral that diverges in the tails is [`Error::NotConverged`], and so is one that depends on
-/// a continuation too uncertain for the promised error.
+/// As [`kolmogorov`]; an integral that diverges in the tails is [`Error::NotConverged`], and so is
+/// one that depends on a continuation too uncertain for the promised error.
 pub fn kl(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     if pair::exceeds(p, q) {
         return Ok(Estimate {
@@ -175,7 +183,8 @@ fn divergence<P: ContinuousLaw, Q: ContinuousLaw>(pair: &Pair<'_, P, Q>, place: 
 /// Computes the Wasserstein distance of order 1, `∫ |F - G|`, in the unit of the variable.
 ///
 /// # Errors
-/// As [`kolmogorov`]; distributions without a mean are as a rule infinitely far apart, which is [`Error::NotConverged`].
+/// As [`kolmogorov`]; distributions without a mean are as a rule infinitely far apart, which is
+/// [`Error::NotConverged`].
 pub fn wasserstein1(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estimate, Error> {
     let pair = Pair::new("distance::wasserstein1", p, q)?;
     let changes = pair.sign_changes(|place| pair.cdf_difference(place))?;

@@ -1,8 +1,9 @@
 //! Estimation of an inverse Gaussian from data, and tests of whether it fits.
 //!
-//! Role: [`SufficientStatistic`] takes observations in, one at a time or from parts that are merged; [`Fit`] is what
-//! follows from it: estimates, standard errors and exact confidence intervals. [`GoodnessOfFit`] asks of a whole sample
-//! whether it can come from a law, or from any inverse Gaussian. [`ShiftedFit`] estimates a shift as well.
+//! Role: [`SufficientStatistic`] takes observations in, one at a time or from parts that are
+//! merged; [`Fit`] is what follows from it: estimates, standard errors and exact confidence
+//! intervals. [`GoodnessOfFit`] asks of a whole sample whether it can come from a law, or from any
+//! inverse Gaussian. [`ShiftedFit`] estimates a shift as well.
 //! Method: the weight `W`, the mean `m` and the dispersion `S = Σ w (1/x - 1/m)` carry all that a sample says about the
 //! parameters: the maximum of the likelihood is at `μ = m`, `λ = W/S`. The textbook sum cancels where `μ/λ` is small;
 //! here it is built from squares of differences (see [`SufficientStatistic`]).

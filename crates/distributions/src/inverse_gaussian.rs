@@ -23,10 +23,11 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 /// `exp(-w²/2) (erfcx(-w/√2) + erfcx(v/√2))/2`, which overflows nowhere. It is the law of the time at which a Brownian
 /// motion with drift first reaches a level ([`crate::FirstPassage`]), and of every sum of such times.
 ///
-/// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales from 1e-150 to 1e150,
-/// in both tails, down to probabilities whose logarithm is -1e25; the [front page](crate) has the measured errors.
-/// Beyond that plane functions at an `x`, quantiles and draws stay inside their range and are never NaN, but no accuracy
-/// is promised. A single number and a slice give the same bits.
+/// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales
+/// from 1e-150 to 1e150, in both tails, down to probabilities whose logarithm is -1e25; the [front
+/// page](crate) has the measured errors. Beyond that plane functions at an `x`, quantiles and draws
+/// stay inside their range and are never NaN, but no accuracy is promised. A single number and a
+/// slice give the same bits.
 ///
 /// # Parameters of other libraries
 /// | library | parameters | here |
@@ -115,8 +116,8 @@ impl InverseGaussian {
         })
     }
 
-    /// Creates the distribution of a mean `μ` and a dispersion `φ = 1/λ`, the parameters of statmod and of generalized linear
-    /// models.
+    /// Creates the distribution of a mean `μ` and a dispersion `φ = 1/λ`, the parameters of statmod
+    /// and of generalized linear models.
     ///
     /// # Errors
     /// - [`Error::MeanInvalid`]: the mean is zero, negative, infinite or NaN.
@@ -136,7 +137,8 @@ impl InverseGaussian {
         Self::new(mean, 1.0 / error::positive(NAME, "dispersion", dispersion)?)
     }
 
-    /// Creates the distribution of a mean `μ` and a variance, with shape `μ³/variance`, rounded three times.
+    /// Creates the distribution of a mean `μ` and a variance, with shape `μ³/variance`, rounded
+    /// three times.
     ///
     /// # Errors
     /// - [`Error::MeanInvalid`]: the mean is zero, negative, infinite or NaN.

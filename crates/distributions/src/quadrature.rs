@@ -90,10 +90,11 @@ pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -
     integrate_charts(exact, ranges, relative)
 }
 
-/// Computes the sum of the integrals of `f` over ranges `(chart, low, high)`, each in a variable of its own.
+/// Computes the sum of the integrals of `f` over ranges `(chart, low, high)`, each in a variable of
+/// its own.
 ///
-/// As [`integrate`]. The error includes the integral of the rounding errors; where that is larger than the error of the
-/// quadrature, more nodes would gain nothing, and the search ends.
+/// As [`integrate`]. The error includes the integral of the rounding errors; where that is larger
+/// than the error of the quadrature, more nodes would gain nothing, and the search ends.
 pub(crate) fn integrate_charts<C: Copy>(
     f: impl Fn(C, f64) -> Term,
     ranges: impl Iterator<Item = (C, f64, f64)>,
@@ -177,8 +178,8 @@ impl<C: Copy> Piece<C> {
 
 /// Returns the error of the 21-point sum from its difference to the 10-point one, both of size 1.
 ///
-/// The difference is the error of the worse rule. QUADPACK takes about its power 3/2 for the error of the better one, which
-/// holds for smooth integrands and is far too small at a kink.
+/// The difference is the error of the worse rule. QUADPACK takes about its power 3/2 for the error
+/// of the better one, which holds for smooth integrands and is far too small at a kink.
 fn error(difference: f64, size: f64) -> f64 {
     if size.is_finite() {
         difference + ROUNDING * size

@@ -1,11 +1,11 @@
 //! Quantiles of the laws, from either tail, from probabilities or their logarithms.
 //!
-//! Method: the root of `L(x) = ln P` in `y = ln x`, on the tail that is smaller, by Householder's method of fourth order
-//! within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the slope of `ln(x f)`, the derivatives are `g (c - g)` and
-//! `g (c' + (c - g)(c - 2g))`, so a step costs no more than Newton's. What is kept is `x` itself, multiplied by
-//! `exp(step)`: no digits are lost between `y` and `x`. Each law has its start.
-//! Near the root the miss is `ln(P/p)` of the quotient and not a difference of logarithms, whose rounding error grows
-//! with `|ln p|`.
+//! Method: the root of `L(x) = ln P` in `y = ln x`, on the tail that is smaller, by Householder's
+//! method of fourth order within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the slope of
+//! `ln(x f)`, the derivatives are `g (c - g)` and `g (c' + (c - g)(c - 2g))`, so a step costs no
+//! more than Newton's. What is kept is `x` itself, multiplied by `exp(step)`: no digits are lost
+//! between `y` and `x`. Each law has its start. Near the root the miss is `ln(P/p)` of the quotient
+//! and not a difference of logarithms, whose rounding error grows with `|ln p|`.
 //! Cost: two evaluations as a rule; a test bounds them by 8. Bisection takes over where a step leaves the bracket.
 
 use crate::lanes;
@@ -237,8 +237,8 @@ fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
     let point = law.point(x);
     let tail = point.tail();
     let by_logarithms = tail.ln_probability(target.is_upper) - target.ln_p;
-    // The difference of the logarithms is rounded by epsilons of both. Near the root ln(P/p) = 2 artanh(z/(2 + z)) with
-    // z = P/p - 1 is not.
+    // The difference of the logarithms is rounded by epsilons of both. Near the root ln(P/p) = 2
+    // artanh(z/(2 + z)) with z = P/p - 1 is not.
     let z = (tail.probability(target.is_upper) - target.p) / target.p;
     let half = z / (2.0 + z);
     let square = half * half;

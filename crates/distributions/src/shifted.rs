@@ -1,8 +1,10 @@
-//! The inverse Gaussian with a shift, also called the three-parameter inverse Gaussian or shifted Wald distribution.
+//! The inverse Gaussian with a shift, also called the three-parameter inverse Gaussian or shifted
+//! Wald distribution.
 //!
 //! Role: the distribution of times that contain a constant part, such as reaction times.
-//! Method: `X - θ` is inverse Gaussian. The ratios of a point come from `x - θ` in two parts, so the subtraction costs no
-//! digits. A quantile is the quantile of `X - θ`, moved by `θ` and rounded once.
+//! Method: `X - θ` is inverse Gaussian. The ratios of a point come from `x - θ` in two parts, so
+//! the subtraction costs no digits. A quantile is the quantile of `X - θ`, moved by `θ` and rounded
+//! once.
 
 use crate::InverseGaussian;
 use crate::error::{self, Error};
@@ -15,14 +17,16 @@ use rand::Rng;
 /// Name of the distribution in errors.
 const NAME: &str = "shifted inverse Gaussian";
 
-/// The distribution of `θ + X` for an inverse Gaussian `X`: shift `θ`, and mean `μ` and shape `λ` of `X`, on `x > θ`.
+/// The distribution of `θ + X` for an inverse Gaussian `X`: shift `θ`, and mean `μ` and shape `λ`
+/// of `X`, on `x > θ`.
 ///
-/// Density `f(x) = sqrt(λ / (2π y³)) exp(-λ (y - μ)² / (2 μ² y))` with `y = x - θ`. Distribution function as for
-/// [`InverseGaussian`] at `y`.
+/// Density `f(x) = sqrt(λ / (2π y³)) exp(-λ (y - μ)² / (2 μ² y))` with `y = x - θ`. Distribution
+/// function as for [`InverseGaussian`] at `y`.
 ///
-/// The functions at an `x` are as accurate as the functions of [`InverseGaussian`], relative to the exact distribution of the
-/// given parameters: `x - θ` is not rounded. The sum of `θ` and a quantile of `X` is rounded: where `μ` is far
-/// below `|θ|`, few numbers of f64 are left for quantiles and draws. The [front page](crate) has the measured errors.
+/// The functions at an `x` are as accurate as the functions of [`InverseGaussian`], relative to the
+/// exact distribution of the given parameters: `x - θ` is not rounded. The sum of `θ` and a
+/// quantile of `X` is rounded: where `μ` is far below `|θ|`, few numbers of f64 are left for
+/// quantiles and draws. The [front page](crate) has the measured errors.
 ///
 /// [`crate::estimate::ShiftedFit`] estimates the three parameters from a sample.
 ///
@@ -40,7 +44,8 @@ const NAME: &str = "shifted inverse Gaussian";
 /// ```
 ///
 /// # Source
-/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications", 6.
+/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
+/// applications", 6.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
@@ -79,7 +84,8 @@ impl From<ShiftedInverseGaussian> for Parameters {
 }
 
 impl ShiftedInverseGaussian {
-    /// Creates the distribution of a shift, and of the mean and the shape of the part above the shift.
+    /// Creates the distribution of a shift, and of the mean and the shape of the part above the
+    /// shift.
     ///
     /// # Errors
     /// - [`Error::ParameterInvalid`]: the shift is infinite or NaN.
@@ -176,7 +182,8 @@ impl Law for ShiftedInverseGaussian {
         // At the ends of f64's range the difference has no second part.
         let (y, y_low) = (y.min(f64::MAX), if y_low.abs() <= y { y_low } else { 0.0 });
         let (d, d_low) = two_sum(y, -mean);
-        // Near the mean the rounding error of `x - θ` is no longer small next to `d`: a point's roots use the first part alone.
+        // Near the mean the rounding error of `x - θ` is no longer small next to `d`: a point's
+        // roots use the first part alone.
         let (d, d_low) = two_sum(d, d_low + y_low);
         let [g, g_low] = quotient([shape, 0.0], y);
         let ratios = Ratios {

@@ -1,4 +1,5 @@
-//! Every function of the inverse Gaussian against its golden values; the documentation contains the measured errors.
+//! Every function of the inverse Gaussian against its golden values; the documentation contains the
+//! measured errors.
 
 mod support;
 

@@ -171,7 +171,8 @@ fn a_shift_is_found_to_its_standard_error() {
         );
         let at_truth: f64 = xs.iter().map(|&x| law(shift, 1.0, 1.5).ln_pdf(x)).sum();
         let gain = fit.ln_likelihood() - at_truth;
-        // Twice the gain is a chi-squared variable with 3 degrees of freedom: above 20 in one of 5 900 samples.
+        // Twice the gain is a chi-squared variable with 3 degrees of freedom: above 20 in one of 5
+        // 900 samples.
         assert!((0.0..10.0).contains(&gain), "{gain}");
         assert_eq!(fit.aic(), 6.0 - 2.0 * fit.ln_likelihood());
     }

@@ -12,7 +12,7 @@ use crate::simd::{mul_then_add, simd};
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Dynamics, Error, Result, Rule, Updates};
 use crate::{centre, number};
-use ndarray::{Array2, Array3};
+use ndarray::{Array2, Array3, Axis};
 use pulp::Simd;
 
 /// Most iterations of a batch, whose factors are worked out beforehand.
@@ -133,6 +133,12 @@ impl Batch {
         &self.gains
     }
 
+    /// Returns a game's gains less the game's constant, row by row.
+    pub(crate) fn centred(&self, game: usize) -> impl Iterator<Item = f64> {
+        let gains = self.gains.index_axis(Axis(0), game).into_iter();
+        gains.map(move |gain| gain - self.constants[game])
+    }
+
     /// Does the dynamics' iterations in every game; what else the dynamics' stop says is not looked at.
     ///
     /// Cost: for 3×3 games and regret matching 84 additions and multiplications an iteration, and some comparisons.
@@ -204,7 +210,8 @@ impl Batch {
         }
     }
 
-    /// Returns the centred gains of the games from one on, one vector a cell; lanes beyond the last game repeat it.
+    /// Returns the centred gains of the games from one on, one vector a cell; lanes beyond the last
+    /// game repeat it.
     fn abreast(&self, first: usize) -> Vec<Abreast> {
         let (n_games, n_rows, n_cols) = self.gains.dim();
         let game = |lane: usize| (first + lane).min(n_games - 1);
@@ -217,10 +224,8 @@ impl Batch {
     }
 
     fn ticks(&self, dynamics: &Dynamics) -> Result<Vec<Tick>> {
-        let centred = self.gains.outer_iter().zip(&self.constants);
-        let centred =
-            centred.flat_map(|(game, constant)| game.into_iter().map(move |gain| gain - constant));
-        let range = number::range(centred);
+        let games = 0..self.constants.len();
+        let range = number::range(games.flat_map(|game| self.centred(game)));
         dynamics.check(range)?;
         if dynamics.rule == (Rule::Hedge { rate: None }) {
             return Err(Error::ParameterInvalid {

@@ -1,9 +1,11 @@
 //! Payoffs less a constant per player.
 //!
-//! Role: a constant in a player's payoffs changes no best response and no regret, but a large constant leaves few bits of a
-//! float for the differences. Learning and best responses compute on centred payoffs; values add the constant back.
-//! Method: the constant is the midpoint of the player's range, or 0 where the range contains 0: there no payoff is larger
-//! than the range, and the payoffs keep their bits. Fractions are centred before they are rounded to floats.
+//! Role: a constant in a player's payoffs changes no best response and no regret, but a large
+//! constant leaves few bits of a float for the differences. Learning and best responses compute on
+//! centred payoffs; values add the constant back.
+//! Method: the constant is the midpoint of the player's range, or 0 where the range contains 0:
+//! there no payoff is larger than the range, and the payoffs keep their bits. Fractions are centred
+//! before they are rounded to floats.
 //! Accuracy: each centred payoff has one rounding, of the difference.
 
 use crate::Rational;
@@ -35,7 +37,8 @@ impl Centred {
         if *low <= zero && *high >= zero {
             return None;
         }
-        // Raw fractions: lowest terms would cost more than all the rest where payoffs have thousands of digits.
+        // Raw fractions: lowest terms would cost more than all the rest where payoffs have
+        // thousands of digits.
         let constant = Rational::new_raw(
             low.numer() * high.denom() + high.numer() * low.denom(),
             low.denom() * high.denom() * 2,
@@ -61,7 +64,8 @@ impl Centred {
     }
 }
 
-/// Returns the midpoint of the range of floats, or 0 if the range contains 0 or there are no floats.
+/// Returns the midpoint of the range of floats, or 0 if the range contains 0 or there are no
+/// floats.
 pub(crate) fn midpoint(payoffs: impl Iterator<Item = f64>) -> f64 {
     let (low, high) = payoffs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), payoff| {
         (low.min(payoff), high.max(payoff))

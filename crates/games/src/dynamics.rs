@@ -67,7 +67,8 @@ pub enum Updates {
 pub struct Stop {
     /// The iterations.
     pub iterations: u64,
-    /// The average profile's NashConv with its rounding error, in payoffs; computed at checkpoints. 0 never stops a run.
+    /// The average profile's NashConv with its rounding error, in payoffs; computed at checkpoints.
+    /// 0 never stops a run.
     pub nash_conv: f64,
     /// The time that learning takes, without the looks at NashConv; it is looked at between iterations.
     pub time: Option<Duration>,

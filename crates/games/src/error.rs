@@ -41,12 +41,13 @@ pub enum Error {
     },
     /// The payoffs of two players do not have a constant sum, such as zero.
     #[error(
-        "{operation}: payoffs at {cell:?} have another sum than those of the first cell or outcome"
+        "{operation}: payoffs do not have a constant sum (the sum at {cell:?} differs from the first)"
     )]
     NotConstantSum {
         /// The function that was called.
         operation: &'static str,
-        /// The first cell with another sum, by the actions that lead there, or the outcome's number.
+        /// The first cell whose sum differs from that of the first cell, by its actions, or the
+        /// outcome's number.
         cell: Vec<usize>,
     },
     /// A number is out of its range.

@@ -7,9 +7,9 @@
 //! are positive; the basis that follows from the guess is solved exactly, by lifting its solution modulo a prime; if
 //! it and its prices do not prove each other optimal, exact pivots repair it. Equal objectives are the proof.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
-//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^34 steps of arithmetic: more is an error. A
-//! guess that takes longer than two minutes is given up; what comes without it is proved all the same. [`Prover`] adds a
-//! deadline and cancellation.
+//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^34 steps of
+//! arithmetic: more is an error. A guess that takes longer than two minutes is given up; what comes
+//! without it is proved all the same. [`Prover`] adds a deadline and cancellation.
 
 mod ball;
 mod basis;
@@ -49,7 +49,8 @@ pub use zero_sum::MatrixSolution;
 use crate::extensive::{Sequences, Tree};
 use crate::{MatrixGame, Result};
 
-/// A game that [`exact`](fn@exact) solves: two players whose payoffs sum to zero or to another constant.
+/// A game that [`exact`](fn@exact) solves: two players whose payoffs sum to zero or to another
+/// constant.
 pub trait ExactGame: sealed::Sealed {
     /// The answer, proved.
     type Solution;
@@ -68,12 +69,14 @@ mod sealed {
     impl Sealed for crate::extensive::Sequences {}
 }
 
-/// Solves a zero-sum or constant-sum game and proves it: a [`MatrixGame`], a [`Tree`] or its [`Sequences`].
+/// Solves a zero-sum or constant-sum game and proves it: a [`MatrixGame`], a [`Tree`] or its
+/// [`Sequences`].
 ///
-/// The value is the first player's; the second's is what it leaves of the sum, which is 0 in a zero-sum game.
-/// The value is the least upper bound of what the first player can be sure of and the greatest lower bound of what the
-/// second can hold it to; the strategies guarantee it, exactly, for the payoffs as they were given. A float payoff is
-/// the dyadic fraction that it is: 0.1 is not 1/10, which may be given as a [`Rational`](crate::Rational).
+/// The value is the first player's; the second's is what it leaves of the sum, which is 0 in a
+/// zero-sum game. The value is the least upper bound of what the first player can be sure of and
+/// the greatest lower bound of what the second can hold it to; the strategies guarantee it,
+/// exactly, for the payoffs as they were given. A float payoff is the dyadic fraction that it is:
+/// 0.1 is not 1/10, which may be given as a [`Rational`](crate::Rational).
 ///
 /// Cost: one linear program in floats, one for its dual, and a basis solved exactly, which takes the longer the more
 /// digits the payoffs have. Payoffs that lie hundreds of decades apart within one game leave floats without a clue;
@@ -83,8 +86,8 @@ mod sealed {
 /// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients;
 /// [`Error::Unproved`](crate::Error::Unproved) if the proof takes too many steps. For trees also
 /// [`Error::PlayersUnsupported`](crate::Error::PlayersUnsupported) unless there are two players,
-/// [`Error::NotConstantSum`](crate::Error::NotConstantSum) unless the payoffs of all ends have the same sum exactly, and
-/// [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player forgets.
+/// [`Error::NotConstantSum`](crate::Error::NotConstantSum) unless the payoffs of all ends have the
+/// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player forgets.
 ///
 /// # Source
 /// von Neumann 1928, "Zur Theorie der Gesellschaftsspiele"; for trees Koller, Megiddo and von Stengel 1996,

@@ -2,11 +2,13 @@
 //!
 //! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the only place of the crate
 //! that knows a device.
-//! Method: the gains of a matrix game are moved to the middle of their range and scaled by a power of two, in f64, which
-//! regret matching does not see; integers stay exact. Of many small games a kernel does all iterations where their numbers
-//! are, in registers up to four actions a player and in a workgroup up to sixteen ([`Games`]); in a large one ([`Learner`])
-//! an iteration is a matrix times a vector for each player; of variants of an extensive game a workgroup learns one
-//! ([`solve_variants`]). Strategies come back once and are judged by best responses in f64, against the gains as given.
+//! Method: the gains of a matrix game are centred, as on the CPU, and scaled by a power of two in
+//! f64; regret matching depends on neither, and small integers stay exact. Of many small games a
+//! kernel does all iterations where their numbers are, in registers up to four actions a player and
+//! in a workgroup up to sixteen ([`Games`]); in a large one ([`Learner`]) an iteration is a matrix
+//! times a vector for each player; of variants of an extensive game a workgroup learns one
+//! ([`solve_variants`]). Strategies come back once and are judged by best responses in f64, against
+//! the gains as given.
 //! Accuracy: NashConv and values are those of the strategies returned, in f64. How far these are from f64's is a matter
 //! of the game: rounding moves a strategy by millionths, but where all regrets of a player vanish at once the next
 //! strategy hangs by a rounding, as it does in f64. [`Batch::solve_on`] has figures.
@@ -20,6 +22,7 @@ pub use extensive_games_solve::solve_variants;
 pub use matrix_game::Learner;
 pub use matrix_games_solve::{Games, MAX_ACTIONS};
 
+use crate::centre::largest_size;
 use crate::regret::{Keep, Step};
 use crate::{Batch, BatchSolution, Dynamics, Error, Result};
 use gpu_wgsl::Gpu;
@@ -95,18 +98,14 @@ fn shares(dynamics: &Dynamics, t: u64) -> [f64; 2] {
     }
 }
 
-/// Gives a game's gains around the middle of their range, below 2 in size: both changes leave regret matching as it is.
+/// Returns a game's centred gains in a unit that leaves absolute values below 2, which regret
+/// matching does not depend on.
 ///
 /// The unit is a power of two, so that gains that are small integers stay exact.
-fn scaled<'a>(gains: impl Iterator<Item = &'a f64> + Clone) -> Vec<f32> {
-    let (low, high) = gains
-        .clone()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &gain| {
-            (gain.min(low), gain.max(high))
-        });
-    let middle = 0.5 * (low + high);
-    let unit = unit_of(0.5 * (high - low));
-    gains.map(|gain| narrowed((gain - middle) / unit)).collect()
+fn scaled(centred: &[f64]) -> Vec<f32> {
+    let unit = unit_of(largest_size(centred));
+    let scaled = centred.iter().map(|gain| narrowed(gain / unit));
+    scaled.collect()
 }
 
 /// Gives the largest power of two that is not larger than a positive number, or the smallest that f64 divides by.

@@ -28,11 +28,13 @@
 //! OpenSpiel's solvers in C++ do. Simultaneous ([`Updates::Simultaneous`]): both learn against the same pair.
 //!
 //! # What bounds what
-//! NashConv ([`nash_conv`]) is the sum over players of what a best response would gain; exploitability
-//! ([`exploitability`]) is that over the number of players. In a zero-sum game the value of a profile is within NashConv of
-//! the game's. NashConv comes with a bound on its own rounding error ([`Solution::rounding`]), and a target counts as reached
-//! only if both together are below it; a constant in a player's payoffs changes neither. The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are
-//! simultaneous, the average uniform and sums of regrets neither clipped nor discounted ([`Solution::regret_nash_conv`]).
+//! NashConv ([`nash_conv`]) is the sum over players of what a best response would gain;
+//! exploitability ([`exploitability`]) is that over the number of players. In a zero-sum game the
+//! value of a profile is within NashConv of the game's. NashConv comes with a bound on its own
+//! rounding error ([`Solution::rounding`]), and a target counts as reached only if both together
+//! are below it; a constant in a player's payoffs changes neither. The average regrets `(max R₁ +
+//! max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are simultaneous, the average
+//! uniform and sums of regrets neither clipped nor discounted ([`Solution::regret_nash_conv`]).
 //! Elsewhere they are not it, and not given.
 //!
 //! Proofs have no time limit of their own; [`exact::Prover`] adds a deadline and cancellation.

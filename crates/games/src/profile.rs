@@ -22,16 +22,16 @@ pub struct BestResponses {
     pub best_values: Vec<f64>,
     /// A pure strategy that gets it; the first of the best actions everywhere.
     pub strategies: Profile,
-    /// What each player gains by its best response, at least 0: a sum of losses of the actions played, which a constant in
-    /// the payoffs does not enter.
+    /// What each player gains by its best response, at least 0: a sum of losses of the actions
+    /// played, which a constant in the payoffs does not enter.
     pub gains: Vec<f64>,
     /// Upper bound on the rounding error of [`Self::nash_conv`], in payoffs.
     pub rounding: f64,
 }
 
 impl BestResponses {
-    /// Returns NashConv, the sum over players of what a best response gains: 0 at an equilibrium and nowhere else, within
-    /// [`Self::rounding`].
+    /// Returns NashConv, the sum over players of what a best response gains: 0 at an equilibrium
+    /// and nowhere else, within [`Self::rounding`].
     #[must_use]
     pub fn nash_conv(&self) -> f64 {
         self.gains.iter().sum()
@@ -85,7 +85,8 @@ pub fn best_response<G: Game + ?Sized>(game: &G, profile: &[Vec<f64>]) -> Result
 
 /// Gives NashConv of a profile: the sum over players of what a best response gains over it, in payoffs.
 ///
-/// Accuracy: within [`BestResponses::rounding`]. A constant added to all payoffs of a player changes neither.
+/// Accuracy: within [`BestResponses::rounding`]. A constant added to all payoffs of a player
+/// changes neither.
 ///
 /// # Errors
 /// As [`best_response`].

@@ -1,15 +1,17 @@
 //! Bounds on the rounding error of best responses.
 //!
-//! Role: a NashConv smaller than its own rounding error proves nothing; the bound states what may be claimed.
-//! Method: the standard model of rounding. A sum of products in which a term passes through `k` roundings has an absolute
-//! error of at most `k u / (1 - k u)` times the sum of absolute values, with `u = 2^-53`; sums of probabilities are 1 within
-//! the tolerance of profiles. Terms of probability 0 are added without rounding.
+//! Role: a NashConv smaller than its own rounding error proves nothing; the bound states what may
+//! be claimed.
+//! Method: the standard model of rounding. A sum of products in which a term passes through `k`
+//! roundings has an absolute error of at most `k u / (1 - k u)` times the sum of absolute values,
+//! with `u = 2^-53`; sums of probabilities are 1 within the tolerance of profiles. Terms of
+//! probability 0 are added without rounding.
 //! Source: Higham 2002, "Accuracy and stability of numerical algorithms", section 3.1.
 
 /// The unit roundoff of f64.
 pub(crate) const UNIT: f64 = f64::EPSILON / 2.0;
-/// Factor above 1 that covers terms of second order, sums of probabilities that are not exactly 1 (within 1e-9 for each
-/// player) and the rounding of the bound itself.
+/// Factor above 1 that covers terms of second order, sums of probabilities that are not exactly 1
+/// (within 1e-9 for each player) and the rounding of the bound itself.
 const SLACK: f64 = 1.0 + 1e-6;
 /// The smallest positive float, at which products may underflow.
 const TINY: f64 = f64::from_bits(1);
@@ -30,7 +32,8 @@ pub(crate) struct GainError {
 impl GainError {
     /// Returns the bound for a computed gain.
     ///
-    /// Each choice loses the difference of two worths, hence the factor 2. Without payoffs other than 0 nothing is rounded.
+    /// Each choice loses the difference of two worths, hence the factor 2. Without payoffs other
+    /// than 0 nothing is rounded.
     pub(crate) fn bound(self, gain: f64) -> f64 {
         if self.size == 0.0 {
             return 0.0;

@@ -86,8 +86,8 @@ pub trait Play {
 pub enum Stopped {
     /// NashConv and its rounding error together are at most the target.
     AtTarget,
-    /// NashConv is within its rounding error, and that error exceeds the target: best responses in f64 cannot tell
-    /// whether a profile of this game reaches the target.
+    /// NashConv is within its rounding error, and that error exceeds the target: best responses in
+    /// f64 cannot tell whether a profile of this game reaches the target.
     AtRounding {
         /// The bound of the rounding error, in payoffs.
         bound: f64,
@@ -143,7 +143,8 @@ pub struct Solution {
     pub values: Vec<f64>,
     /// The sum over players of what a best response gains, by best responses.
     pub nash_conv: f64,
-    /// Upper bound on the rounding error of `nash_conv`, in payoffs: the true NashConv is at most their sum.
+    /// Upper bound on the rounding error of `nash_conv`, in payoffs: the true NashConv is at most
+    /// their sum.
     pub rounding: f64,
     /// NashConv over the number of players.
     pub exploitability: f64,
@@ -341,7 +342,8 @@ impl<'g, G: Game> Run<'g, G> {
         self.busy < time
     }
 
-    /// Tries to end a run that has a target by linear algebra, and returns the checkpoint of the result if it does.
+    /// Tries to end a run that has a target by linear algebra, and returns the checkpoint of the
+    /// result if it does.
     fn polish(&mut self, average: &Checkpoint) -> Option<Checkpoint> {
         let target = self.dynamics.stop.nash_conv;
         let wanted = self.dynamics.polish && target > 0.0 && average.end(target).is_none();

@@ -348,7 +348,8 @@ proptest! {
     }
 }
 
-/// The largest documented size, whose digits take a minute in the dev profile, runs in the long battery alone.
+/// The largest documented size, whose digits take a minute in the dev profile, runs in the long
+/// battery alone.
 #[test]
 fn random_floats_are_proved_at_hundreds_of_actions() {
     let is_full = std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1");

@@ -10,8 +10,9 @@ mod support;
 use games::extensive::{Arena, ExtensiveGame, Kuhn, Leduc, LiarsDice, Turn};
 use games::gpu::{Games, Learner, solve_variants};
 use games::ndarray::{Array3, Axis, s};
-use games::{Batch, BatchSolution, Dynamics, Error, Run, Updates, nash_conv, solve};
+use games::{Batch, BatchSolution, Dynamics, Error, MatrixGame, Run, Updates, nash_conv, solve};
 use gpu_wgsl::check::every_adapter;
+use support::fractions::exact;
 use support::{random_gains, random_game};
 use tensor_core::compare::{Bound, assert_close};
 
@@ -222,6 +223,26 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
                 }
                 assert_eq!(learner.iteration(), 10);
             }
+        }
+    }
+}
+
+#[test]
+fn a_learner_learns_the_same_with_a_large_constant_in_fractions() {
+    let gains = random_gains([1, 20, 30], 6).index_axis_move(Axis(0), 0);
+    let plain = MatrixGame::zero_sum(gains.clone()).unwrap();
+    // No float near the constant holds the differences of the gains.
+    let constant = exact(1e40);
+    let moved = MatrixGame::zero_sum(gains.mapv(|gain| &constant + exact(gain))).unwrap();
+    let dynamics = Dynamics::default();
+    for gpu in every_adapter() {
+        let average = |game: &MatrixGame| {
+            let mut learner = Learner::new(gpu, game, &dynamics).unwrap();
+            learner.advance(10).unwrap();
+            learner.average().unwrap()
+        };
+        for (found, truth) in average(&moved).into_iter().zip(average(&plain)) {
+            assert_close(found, truth, Bound::exact().or_absolute(1e-5));
         }
     }
 }

@@ -101,7 +101,8 @@ fn equilibria_of_the_strategic_form_are_equilibria_of_the_tree() {
 fn plans_of_kuhn_poker_are_counted_and_its_value_is_that_of_the_tree() {
     let tree = Tree::of(&Kuhn).unwrap();
     let form = StrategicForm::of(&tree).unwrap();
-    // With each of three cards: bet, check and fold, check and call; and two answers to either of two actions.
+    // With each of three cards: bet, check and fold, check and call; and two answers to either of
+    // two actions.
     assert_eq!(form.game().shape(), [3_usize.pow(3), 2_usize.pow(6)]);
     assert_eq!(form.plans(0).len(), 27);
     let game = MatrixGame::try_from(form.game().clone()).unwrap();
@@ -151,15 +152,49 @@ fn too_many_plans_are_an_error() {
     }
     let fault = StrategicForm::of(&builder.finish().unwrap()).unwrap_err();
     assert!(
-        matches!(
-            fault,
-            Error::TooLarge {
-                limit: 1_048_576,
-                ..
-            }
-        ),
+        matches!(fault, Error::TooLarge { limit: 65_536, .. }),
         "{fault}"
     );
+}
+
+#[test]
+fn forms_of_too_many_digits_or_choices_are_errors() {
+    let limit_of = |builder: TreeBuilder| {
+        let fault = StrategicForm::of(&builder.finish().unwrap()).unwrap_err();
+        let Error::TooLarge { what, limit, .. } = fault else {
+            panic!("{fault}");
+        };
+        (what, limit)
+    };
+    let mut long = TreeBuilder::new(String::new(), names(1));
+    long.chance(&[1, 1], || names(2)).unwrap();
+    for power in [1, 50_000] {
+        let denominator = num_bigint::BigInt::from(3).pow(power);
+        long.end(&[Rational::new(1.into(), denominator)]).unwrap();
+    }
+    let bits = "number of bits of a payoff over the common denominator";
+    assert_eq!(limit_of(long), (bits, 1 << 16));
+    // Half of the outcomes of each move of chance end the game, the other half lead to the next.
+    let mut deep = TreeBuilder::new(String::new(), names(1));
+    for _ in 0..257 {
+        deep.chance(&[1, 1], || names(2)).unwrap();
+        deep.end(&[1]).unwrap();
+    }
+    deep.end(&[2]).unwrap();
+    let moves = "number of moves of chance on the way to an end";
+    assert_eq!(limit_of(deep), (moves, 256));
+    // 2^16 plans, each with an entry for each of 300 sets.
+    let mut wide = TreeBuilder::new(String::new(), names(1));
+    wide.chance(&[1; 300], || names(300)).unwrap();
+    for at in 0..300 {
+        let n_actions = if at < 16 { 2 } else { 1 };
+        let set = wide.information_set(0, "", names(n_actions)).unwrap();
+        wide.decision(set, n_actions).unwrap();
+        for _ in 0..n_actions {
+            wide.end(&[1]).unwrap();
+        }
+    }
+    assert_eq!(limit_of(wide), ("number of choices in plans", 1 << 24));
 }
 
 #[test]

@@ -1,21 +1,25 @@
 //! The line on which two distributions live, cut into pieces on which an integrand is smooth.
 //!
-//! Role: the choice of the variable of integration on each piece ([`Chart`]), and what a node of the quadrature is in terms
-//! of `x` ([`Place`]). Knows nothing of densities.
-//! Method: landmarks of both distributions and the finite ends of their supports cut the line. Next to an end, and wherever
-//! a piece is far longer than its distance from an end, the variable is the logarithm of that distance: densities like
-//! `u^a` become exponentials, whatever `a > -1` is. `x` itself resolves distances from an end to about an epsilon of the
-//! end, so the logarithm stops at [`Edge::delta`], and below it a place has a distance but no `x` of its own.
+//! Role: the choice of the variable of integration on each piece ([`Chart`]), and what a node of
+//! the quadrature is in terms of `x` ([`Place`]). Knows nothing of densities.
+//! Method: landmarks of both distributions and the finite ends of their supports cut the line. Next
+//! to an end, and wherever a piece is far longer than its distance from an end, the variable is the
+//! logarithm of that distance: densities like `u^a` become exponentials, whatever `a > -1` is. `x`
+//! itself resolves distances from an end to about an epsilon of the end, so the logarithm stops at
+//! [`Edge::delta`], and below it a place has a distance but no `x` of its own.
 
 use super::span::Span;
 
-/// The least distance from an end at which `x` is used, relative to the size of the end and to the nearest landmark.
+/// The least distance from an end at which `x` is used, relative to the size of the end and to the
+/// nearest landmark.
 const RESOLUTION: f64 = 1.0 / (1_u64 << 46) as f64;
-/// Landmarks nearer to an end than this multiple of that distance are left out: a fit needs three points below them.
+/// Landmarks nearer to an end than this multiple of that distance are left out: a fit needs three
+/// points below them.
 const FITTED: f64 = 8192.0;
 /// Smaller distances have too few digits.
 const SMALLEST: f64 = 1e-300;
-/// A piece is measured by the logarithm of its distance from an end if that changes by more than this factor.
+/// A piece is measured by the logarithm of its distance from an end if that changes by more than
+/// this factor.
 const RATIO: f64 = 2.0;
 
 /// One side of a finite end of a support.
@@ -57,7 +61,8 @@ pub(super) enum Place {
         x: f64,
         /// The change of `x` with the variable.
         stretch: f64,
-        /// Next to an edge, that edge and the logarithm of the ratio of the intended distance from it to that of `x`.
+        /// Next to an edge, that edge and the logarithm of the ratio of the intended distance from
+        /// it to that of `x`.
         near: Option<(usize, f64)>,
     },
     /// A point too near to an end for a number.
@@ -143,7 +148,8 @@ impl Line {
         distances.sort_by(f64::total_cmp);
         let is_known = |edge: &Edge| edge.end == end && edge.side == side;
         let edge = self.edges.iter().position(is_known).unwrap_or_else(|| {
-            // Pieces above an end come nearest first, those below it last: its own landmark decides.
+            // Pieces above an end come nearest first, those below it last: its own landmark
+            // decides.
             let nearest = self.nearest(end, side);
             self.edges.push(Edge {
                 end,

@@ -46,7 +46,8 @@ struct Part {
     piece: Piece,
     /// The numbers at its ends, ascending.
     ends: [f64; 2],
-    /// For each distribution, the probability by the density, less that by the distribution function.
+    /// For each distribution, the probability by the density, less that by the distribution
+    /// function.
     excess: [f64; 2],
 }
 
@@ -124,7 +125,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         self.noise
     }
 
-    /// Returns the disagreement of densities and distribution functions between a place and the piece's lower end.
+    /// Returns the disagreement of densities and distribution functions between a place and the
+    /// piece's lower end.
     pub(super) fn noise_at(&self, chart: Chart, t: f64) -> f64 {
         let (p, q) = self.laws;
         let holds = |piece: &&Piece| piece.chart == chart && piece.low < t && t < piece.high;
@@ -205,7 +207,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         }
     }
 
-    /// Halves pieces until both densities have the probabilities that the distribution functions have.
+    /// Halves pieces until both densities have the probabilities that the distribution functions
+    /// have.
     fn resolved(&self) -> Result<Vec<Part>, Error> {
         let (p, q) = self.laws;
         let mut finer = Vec::new();
@@ -314,7 +317,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         )
     }
 
-    /// Returns a distance if its error is as promised, and adds to the error that of the distributions' own functions.
+    /// Returns a distance if its error is as promised, and adds to the error that of the
+    /// distributions' own functions.
     ///
     /// `unit` is the size that counts as 1.
     pub(super) fn promised(
@@ -394,7 +398,8 @@ impl Noise {
             }
             noise.of_whole += whole.abs();
         }
-        // A density and both tails may be wrong by the same factor: only the whole shows that. Twice: both distributions.
+        // A density and both tails may be wrong by the same factor: only the whole shows that.
+        // Twice: both distributions.
         noise.of_cdf = 2.0 * noise.of_cdf + noise.of_whole;
         noise
     }

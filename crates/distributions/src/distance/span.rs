@@ -1,16 +1,18 @@
 //! The part of the line that holds a distribution: its quantiles, to a few digits.
 //!
-//! Role: the landmarks of the integrals. A landmark need not be exact, so a search of our own on `cdf` and `sf` replaces
-//! `inverse_cdf`, whose implementations may fail or not return where a tail has few digits.
+//! Role: the landmarks of the integrals. A landmark need not be exact, so a search of our own on
+//! `cdf` and `sf` replaces `inverse_cdf`, whose implementations may fail or not return where a tail
+//! has few digits.
 
 use super::ContinuousLaw;
 
 /// Probabilities of the lower tail, and of the upper one, at which pieces end.
 const LANDMARKS: [f64; 7] = [1e-12, 1e-9, 1e-6, 1e-4, BULK, 0.1, 0.25];
-/// Between this quantile and its mirror lies the bulk of a distribution, whose width is the distribution's.
+/// Between this quantile and its mirror lies the bulk of a distribution, whose width is the
+/// distribution's.
 const BULK: f64 = 0.01;
-/// Pieces also end at these multiples of the distance of the outermost quantiles from the median: wide pieces would lose
-/// the parts beyond.
+/// Pieces also end at these multiples of the distance of the outermost quantiles from the median:
+/// wide pieces would lose the parts beyond.
 const FARTHER: [f64; 3] = [1.25, 2.0, 5.0];
 /// A landmark is found if its probability is right to this factor.
 const FACTOR: f64 = 1.3;
@@ -77,10 +79,12 @@ impl Span {
     }
 }
 
-/// Searches for a number at which an increasing function is 1, or is found to be near enough, from a start outwards.
+/// Searches for a number at which an increasing function is 1, or is found to be near enough, from
+/// a start outwards.
 ///
-/// Cost: about ten evaluations, never more than 130. The search is on the ordinals of f64, so that it takes as long for
-/// 1e-300 as for 1. Returns an end of the limits if the function is on one side of 1 everywhere, `None` for NaN.
+/// Cost: about ten evaluations, never more than 130. The search is on the ordinals of f64, so that
+/// it takes as long for 1e-300 as for 1. Returns an end of the limits if the function is on one
+/// side of 1 everywhere, `None` for NaN.
 fn search(
     f: impl Fn(f64) -> f64,
     is_found: impl Fn(f64) -> bool,

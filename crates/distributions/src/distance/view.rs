@@ -1,21 +1,23 @@
 //! One distribution as the integrals of a distance see it.
 //!
-//! Role: densities, their logarithms and probabilities at a [`Place`], with a bound on their rounding error. The only
-//! caller of a user's `pdf`, `ln_pdf`, `cdf` and `sf` inside an integrand.
+//! Role: densities, their logarithms and probabilities at a [`Place`], with a bound on their
+//! rounding error. The only caller of a user's `pdf`, `ln_pdf`, `cdf` and `sf` inside an integrand.
 //! Method: three cases need more than a call.
-//! - Next to a finite end of a support a density may be unbounded, and `x` may have too few digits to tell the distance
-//!   `u` from the end. There the density is a power of `u`, whose exponent comes from three points ([`Power`]).
+//! - Next to a finite end of a support a density may be unbounded, and `x` may have too few digits
+//!   to tell the distance `u` from the end. There the density is a power of `u`, whose exponent
+//!   comes from three points ([`Power`]).
 //! - Far out `pdf` may be NaN (`inf * 0`). A density whose tail is 0 is 0.
-//! - `ln_pdf` may be the logarithm of an underflowed density. A density of 0 strictly inside the support proves nothing, so
-//!   the logarithm is continued by `c + k d^r` of the distance `d` ([`Horizon`]); the error of the continuation is the
-//!   change of `r` between two sets of points.
+//! - `ln_pdf` may be the logarithm of an underflowed density. A density of 0 strictly inside the
+//!   support proves nothing, so the logarithm is continued by `c + k d^r` of the distance `d`
+//!   ([`Horizon`]); the error of the continuation is the change of `r` between two sets of points.
 
 use super::ContinuousLaw;
 use super::line::{Edge, Place};
 
 /// Relative error of a density beside that of its logarithm, in epsilons.
 const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
-/// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded twice.
+/// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded
+/// twice.
 const LN_ROUNDING: f64 = 2.0 * f64::EPSILON;
 /// Ratio of the distances from an end at which the exponent of a density is measured.
 const POWER_STEP: f64 = 64.0;
@@ -23,7 +25,8 @@ const POWER_STEP: f64 = 64.0;
 const TRUSTED: f64 = 1e-3;
 /// Logarithms of densities above this come from normal numbers, also where `ln_pdf` is `pdf.ln()`.
 const RESOLVED: f64 = -690.0;
-/// The logarithm of the least density is above this; a finite `ln_pdf` below it does not come from a density.
+/// The logarithm of the least density is above this; a finite `ln_pdf` below it does not come from
+/// a density.
 const LEAST: f64 = -746.0;
 /// Densities of this size show how much `pdf` and `ln_pdf` disagree.
 const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
@@ -173,7 +176,8 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
         (power.ln + ln_delta - order * depth).exp() / order
     }
 
-    /// Returns the change of the logarithm of a density from a rounded `x` to the intended one, and its error.
+    /// Returns the change of the logarithm of a density from a rounded `x` to the intended one, and
+    /// its error.
     fn correction(&self, near: Option<(usize, f64)>) -> (f64, f64) {
         let power = near.map(|(edge, ln_ratio)| (self.powers[edge], ln_ratio));
         power
@@ -215,7 +219,8 @@ impl Power {
         }
         let [near, far] = [(l1 - l0) / (u1 - u0), (l2 - l1) / (u2 - u1)];
         let rounding = LN_ROUNDING * (l0.abs() + l1.abs()) / (u1 - u0);
-        // The next term of the density, u^(exponent + 1), changes a measured exponent in proportion to the distance.
+        // The next term of the density, u^(exponent + 1), changes a measured exponent in proportion
+        // to the distance.
         let next_term = (far - near) / (POWER_STEP - 1.0);
         let exponent = near - next_term;
         // A power that has no integral, or NaN: the model does not hold.
@@ -238,7 +243,8 @@ impl Power {
 }
 
 impl Horizon {
-    /// Searches for the distance at which `ln_pdf` is no longer resolved, outwards from a distance where it is.
+    /// Searches for the distance at which `ln_pdf` is no longer resolved, outwards from a distance
+    /// where it is.
     ///
     /// Returns `None` if `ln_pdf` is finite as far out as numbers go.
     fn measure(law: &impl ContinuousLaw, origin: f64, side: f64, from: f64) -> Option<Self> {

@@ -64,7 +64,8 @@ impl From<Fit> for SufficientStatistic {
 
 /// The ends of a confidence interval.
 ///
-/// With the feature `serde` the ends are plain numbers; a format without infinity, such as JSON, loses an infinite upper end.
+/// With the feature `serde` the ends are plain numbers; a format without infinity, such as JSON,
+/// loses an infinite upper end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Interval {
@@ -134,8 +135,8 @@ impl Fit {
         self.statistic.weight() * (by_shape - 1.5 * self.statistic.ln_geometric_mean())
     }
 
-    /// Returns Akaike's information criterion, `4 - 2 ln L` for two parameters; of two models the one with the smaller
-    /// criterion describes the sample better.
+    /// Returns Akaike's information criterion, `4 - 2 ln L` for two parameters; of two models the
+    /// one with the smaller criterion describes the sample better.
     #[must_use]
     pub fn aic(&self) -> f64 {
         2.0 * (N_PARAMETERS - self.ln_likelihood())

@@ -1,11 +1,12 @@
 //! Maximum likelihood for the inverse Gaussian with a shift.
 //!
-//! Method: for a given shift `θ` the estimates of the other two parameters are the [`Fit`] of `x - θ`, so the likelihood is
-//! a function of `θ` alone, the profile. It is computed on a grid that is even in `ln(min x - θ)`, and its largest value is
-//! refined by golden section.
-//! Limits: the profile may have several maxima; a maximum that is narrower than the grid's step may be missed.
-//! Source: Cheng and Amin 1981, "Maximum likelihood estimation of parameters in the inverse Gaussian distribution, with
-//! unknown origin".
+//! Method: for a given shift `θ` the estimates of the other two parameters are the [`Fit`] of `x -
+//! θ`, so the likelihood is a function of `θ` alone, the profile. It is computed on a grid that is
+//! even in `ln(min x - θ)`, and its largest value is refined by golden section.
+//! Limits: the profile may have several maxima; a maximum that is narrower than the grid's step may
+//! be missed.
+//! Source: Cheng and Amin 1981, "Maximum likelihood estimation of parameters in the inverse
+//! Gaussian distribution, with unknown origin".
 
 use super::fit::Fit;
 use super::sufficient::SufficientStatistic;
@@ -15,7 +16,8 @@ use crate::error::{self, Error};
 const OPERATION: &str = "ShiftedFit::of";
 /// Step of the grid in `ln(min x - θ)`.
 const STEP: f64 = 0.35;
-/// The least distance of the shift from the smallest observation, as a fraction of the distance of the mean.
+/// The least distance of the shift from the smallest observation, as a fraction of the distance of
+/// the mean.
 const RESOLUTION: f64 = 1e-9;
 /// Golden section stops at this width in `ln(min x - θ)`; the profile is flat in f64 within it.
 const WIDTH: f64 = 1e-8;
@@ -24,16 +26,18 @@ const GOLDEN: f64 = 0.618_033_988_749_894_8;
 /// Parameters of the distribution.
 const N_PARAMETERS: f64 = 3.0;
 
-/// The shifted inverse Gaussian with the largest likelihood for a sample, among shifts from a given one to the smallest
-/// observation.
+/// The shifted inverse Gaussian with the largest likelihood for a sample, among shifts from a given
+/// one to the smallest observation.
 ///
 /// The bound is part of the model, because the likelihood alone does not always have a maximum:
-/// - Where a third or more of the observations equal the smallest, it has no upper bound as the shift approaches them.
-///   This is an error, and it includes every sample of 3 or fewer.
-/// - For a sample whose skewness is not positive, it grows without a maximum as the shift falls, towards that of a normal
-///   distribution. The fit then is at the bound, and [`Self::is_at_bound`] is true.
-/// - Between these cases it is often flat: very different shifts may have nearly the same likelihood. Compare
-///   [`Self::ln_likelihood`] with the value of a fit without a shift before the shift is interpreted.
+/// - Where a third or more of the observations equal the smallest, it has no upper bound as the
+///   shift approaches them. This is an error, and it includes every sample of 3 or fewer.
+/// - For a sample whose skewness is not positive, it grows without a maximum as the shift falls,
+///   towards that of a normal distribution. The fit then is at the bound, and [`Self::is_at_bound`]
+///   is true.
+/// - Between these cases it is often flat: very different shifts may have nearly the same
+///   likelihood. Compare [`Self::ln_likelihood`] with the value of a fit without a shift before the
+///   shift is interpreted.
 ///
 /// # Examples
 /// ```
@@ -60,14 +64,17 @@ pub struct ShiftedFit {
 impl ShiftedFit {
     /// Returns the fit with a shift of at least `least_shift`.
     ///
-    /// Accuracy: the shift to about 1e-8 of its distance from the smallest observation, which is the square root of an
-    /// epsilon and the limit of what differences of likelihoods show. Cost: some 150 to 200 passes over the sample, more for a
-    /// bound that is more than 1e10 times the sample's spread away.
+    /// Accuracy: the shift to about 1e-8 of its distance from the smallest observation, which is
+    /// the square root of an epsilon and the limit of what differences of likelihoods show. Cost:
+    /// some 150 to 200 passes over the sample, more for a bound that is more than 1e10 times the
+    /// sample's spread away.
     ///
     /// # Errors
     /// - [`Error::ObservationInvalid`]: an observation is infinite or NaN.
-    /// - [`Error::ParameterInvalid`]: `least_shift` is infinite, NaN, or not below all observations.
-    /// - [`Error::LikelihoodUnbounded`]: a third or more of the observations equal the smallest, or are too near to it.
+    /// - [`Error::ParameterInvalid`]: `least_shift` is infinite, NaN, or not below all
+    ///   observations.
+    /// - [`Error::LikelihoodUnbounded`]: a third or more of the observations equal the smallest, or
+    ///   are too near to it.
     /// - [`Error::ShapeInvalid`], [`Error::StatisticInvalid`]: a result leaves f64's range.
     pub fn of(xs: &[f64], least_shift: f64) -> Result<Self, Error> {
         let profile = Profile::new(xs, least_shift)?;
@@ -92,7 +99,8 @@ impl ShiftedFit {
         self.law
     }
 
-    /// Returns the fit of `x - θ`, whose intervals are exact if `θ` is known and too narrow if it is estimated.
+    /// Returns the fit of `x - θ`, whose intervals are exact if `θ` is known and too narrow if it
+    /// is estimated.
     #[must_use]
     pub fn above_shift(&self) -> Fit {
         self.above
@@ -110,7 +118,8 @@ impl ShiftedFit {
         2.0 * (N_PARAMETERS - self.ln_likelihood())
     }
 
-    /// Whether the shift is the least one allowed, so that a smaller one may have a larger likelihood.
+    /// Whether the shift is the least one allowed, so that a smaller one may have a larger
+    /// likelihood.
     #[must_use]
     pub fn is_at_bound(&self) -> bool {
         self.is_at_bound
@@ -146,7 +155,8 @@ impl<'a> Profile<'a> {
             "finite and below all observations",
         )?;
         let spread = xs.iter().map(|x| x - smallest).sum::<f64>() / xs.len() as f64;
-        // A shift next to the smallest observation has rounding errors of the size of their distance.
+        // A shift next to the smallest observation has rounding errors of the size of their
+        // distance.
         let rounding = smallest.abs() * f64::EPSILON / RESOLUTION.sqrt();
         let profile = Self {
             xs,
@@ -174,7 +184,8 @@ impl<'a> Profile<'a> {
         Ok(self.fit(shift)?.ln_likelihood())
     }
 
-    /// Returns the distance of the best shift from the smallest observation, and whether it is the bound.
+    /// Returns the distance of the best shift from the smallest observation, and whether it is the
+    /// bound.
     fn best_gap(&self) -> Result<(f64, bool), Error> {
         let (low, high) = (self.least_gap.ln(), (self.smallest - self.least_shift).ln());
         if low >= high {

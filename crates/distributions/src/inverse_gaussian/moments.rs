@@ -161,9 +161,10 @@ impl InverseGaussian {
     ///
     /// 0 or ∞ only where the moment is below or beyond f64's range.
     ///
-    /// Accuracy: `4n` epsilons. Cost: of order `n²` steps and memory for `2n` numbers of 16 bytes, where two bounds of the moment
-    /// do not show that it is outside f64's range; `n` is replaced by the first order beyond that range from which on moments
-    /// grow. The bounds decide nearly all orders above 1000, except in the vicinity of `n = λ/μ`: there an order of 10 000 takes
+    /// Accuracy: `4n` epsilons. Cost: of order `n²` steps and memory for `2n` numbers of 16 bytes,
+    /// where two bounds of the moment do not show that it is outside f64's range; `n` is replaced
+    /// by the first order beyond that range from which on moments grow. The bounds decide nearly
+    /// all orders above 1000, except in the vicinity of `n = λ/μ`: there an order of 10 000 takes
     /// about a second, and the time grows with its square.
     #[must_use]
     pub fn central_moment(&self, n: u32) -> f64 {
@@ -192,7 +193,8 @@ impl InverseGaussian {
                 sum = sum.plus(binomial.times(cumulants[j]).times(moments[order - j]));
             }
             moments.push(sum);
-            // The sum for the next order, term by term, is at least 3/2 order growth times this one.
+            // The sum for the next order, term by term, is at least 3/2 order growth times this
+            // one.
             let is_growing = Wide::new(order as f64).times(growth).exponent >= 0.0;
             if is_growing && sum.exponent > RANGE {
                 return f64::INFINITY;
@@ -203,14 +205,15 @@ impl InverseGaussian {
 
     /// Returns 0 or ∞ if a bound shows that `E (X - μ)^n` is outside f64's range.
     ///
-    /// From above, `E |X - μ|^n <= (n/(e s))^n (E exp(s (X - μ)) + E exp(-s (X - μ)))` for every `s` up to the end of the
-    /// generating function, and the second expectation is the smaller one. From below, one term of
-    /// the sum over partitions of `n` into cumulants, which are positive: `n/2` pairs, and a triple if `n` is odd; `(n - 1)!!` is
-    /// at least `(n/e)^(n/2)`.
+    /// From above, `E |X - μ|^n <= (n/(e s))^n (E exp(s (X - μ)) + E exp(-s (X - μ)))` for every
+    /// `s` up to the end of the generating function, and the second expectation is the smaller one.
+    /// From below, one term of the sum over partitions of `n` into cumulants, which are positive:
+    /// `n/2` pairs, and a triple if `n` is odd; `(n - 1)!!` is at least `(n/e)^(n/2)`.
     fn central_moment_outside(&self, n: f64) -> Option<f64> {
         let (std_dev, end) = (self.std_dev(), self.mgf_end());
         let s = (n.sqrt() / std_dev).min(end);
-        // The cumulant generating function less its linear term, `μ s (1 - q)/(1 + q)` with `q = sqrt(1 - s/end)`.
+        // The cumulant generating function less its linear term, `μ s (1 - q)/(1 + q)` with `q =
+        // sqrt(1 - s/end)`.
         let share = s / end;
         let generated = self.mean * s * share / (1.0 + (1.0 - share).sqrt()).powi(2);
         let ln_upper = n * (n / (E * s)).ln() + LN_2 + generated;

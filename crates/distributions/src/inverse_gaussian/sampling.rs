@@ -60,8 +60,8 @@ impl InverseGaussian {
     /// `∂x/∂μ = (λ/μ²) x sqrt(2π x/λ) erfcx(v/√2)` and `λ ∂x/∂λ = x - μ ∂x/∂μ`, computed without that subtraction.
     /// NaN outside the support.
     ///
-    /// Accuracy: 6 epsilons for the mean. The derivative by the shape is a sum of two terms of different sign for `x > μ`; its
-    /// error is at most 13 epsilons of the sum of their sizes.
+    /// Accuracy: 6 epsilons for the mean. The derivative by the shape is a sum of two terms of
+    /// different sign for `x > μ`; its error is at most 13 epsilons of the sum of their sizes.
     ///
     /// # Source
     /// Figurnov, Mohamed and Mnih 2018, "Implicit reparameterization gradients".

@@ -37,21 +37,22 @@ impl InverseGaussian {
         Complex64::new(0.0, 2.0 * self.mean * t) / (1.0 + inner.sqrt())
     }
 
-    /// Returns the moment generating function `E exp(t X)`, `exp((λ/μ)(1 - sqrt(1 - 2μ²t/λ)))`: finite up to
-    /// [`Self::mgf_end`], included, and ∞ beyond; 0 at -∞, NaN for NaN.
+    /// Returns the moment generating function `E exp(t X)`, `exp((λ/μ)(1 - sqrt(1 - 2μ²t/λ)))`:
+    /// finite up to [`Self::mgf_end`], included, and ∞ beyond; 0 at -∞, NaN for NaN.
     ///
-    /// Accuracy: relative, 10 epsilons of 1 plus the size of its logarithm, for the parameters and the `t` given.
+    /// Accuracy: relative, 10 epsilons of 1 plus the size of its logarithm, for the parameters and
+    /// the `t` given.
     #[must_use]
     pub fn mgf(&self, t: f64) -> f64 {
         self.cgf(t).exp()
     }
 
-    /// Returns the cumulant generating function `ln E exp(t X)`, `(λ/μ)(1 - sqrt(1 - 2μ²t/λ))`: finite up to
-    /// [`Self::mgf_end`], included, and ∞ beyond; -∞ at -∞, NaN for NaN.
+    /// Returns the cumulant generating function `ln E exp(t X)`, `(λ/μ)(1 - sqrt(1 - 2μ²t/λ))`:
+    /// finite up to [`Self::mgf_end`], included, and ∞ beyond; -∞ at -∞, NaN for NaN.
     ///
-    /// Accuracy: 8 epsilons, relative to the exact value of the parameters and the `t` given, also next to the end, where
-    /// `1 - 2μ²t/λ` is computed in two parts. At `mgf_end`, which is rounded, the value is that at the exact end if
-    /// rounding went beyond it.
+    /// Accuracy: 8 epsilons, relative to the exact value of the parameters and the `t` given, also
+    /// next to the end, where `1 - 2μ²t/λ` is computed in two parts. At `mgf_end`, which is
+    /// rounded, the value is that at the exact end if rounding went beyond it.
     ///
     /// # Examples
     /// ```
@@ -74,9 +75,11 @@ impl InverseGaussian {
         2.0 * self.mean * t / (1.0 + self.distance_to_end(t).max(0.0).sqrt())
     }
 
-    /// Returns `1 - 2μ²t/λ` with a relative error of a few epsilons, also where the difference is small.
+    /// Returns `1 - 2μ²t/λ` with a relative error of a few epsilons, also where the difference is
+    /// small.
     fn distance_to_end(&self, t: f64) -> f64 {
-        // Powers of two make the factors normal numbers near 1, so that no part of a product is lost.
+        // Powers of two make the factors normal numbers near 1, so that no part of a product is
+        // lost.
         let [mean, shape, size] = [self.mean, self.shape, t.abs()].map(Wide::new);
         let square = product([mean.significand, 0.0], [mean.significand, 0.0]);
         let [high, low] = quotient(

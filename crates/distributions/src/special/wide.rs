@@ -1,4 +1,5 @@
-//! Positive numbers with a range far beyond f64's, for products and sums whose terms leave f64's range.
+//! Positive numbers with a range far beyond f64's, for products and sums whose terms leave f64's
+//! range.
 //!
 //! Accuracy: a rounding of f64 for each operation.
 

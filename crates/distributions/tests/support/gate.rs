@@ -19,7 +19,8 @@ pub(crate) struct Worst {
 }
 
 impl Worst {
-    /// Returns the number of points and the largest error as three cells of a table, and prints the row of that error.
+    /// Returns the number of points and the largest error as three cells of a table, and prints the
+    /// row of that error.
     pub(crate) fn cells(&self, name: &str) -> String {
         let epsilons = self.error / f64::EPSILON;
         format!("{} | {} | {epsilons:.1}", self.n_rows, self.cell(name))

@@ -27,7 +27,8 @@ pub(super) struct Basis<'a> {
 impl<'a> Basis<'a> {
     /// Takes the first columns, in the order given, that are independent; they must span all rows.
     ///
-    /// If every prime divides the determinant, which nobody meets by accident, the steps count as used up.
+    /// If every prime divides the determinant, which nobody meets by accident, the steps count as
+    /// used up.
     pub(super) fn choose(
         program: &'a Program,
         preference: &[usize],
@@ -221,7 +222,8 @@ fn minor_bits(program: &Program, columns: &[usize]) -> u64 {
     columns.iter().map(size).sum()
 }
 
-/// Takes columns in machine words, if sums of the sizes of their entries by rows and by columns are short.
+/// Takes columns in machine words, if sums of the sizes of their entries by rows and by columns are
+/// short.
 fn short_columns(program: &Program, columns: &[usize]) -> Option<ShortColumns> {
     let all = || columns.iter().flat_map(|&column| program.entries(column));
     let bits = all().map(|(_, entry)| entry.bits()).max().unwrap_or(0);

@@ -79,8 +79,8 @@ impl Payoffs {
         Ok(payoffs)
     }
 
-    /// Takes the payoffs of a game, or returns an error where integers have so many digits that pivots on them would not
-    /// end in a lifetime.
+    /// Takes the payoffs of a game, or returns an error where integers have so many digits that
+    /// pivots on them would not end in a lifetime.
     ///
     /// Cost: the common denominator is not computed beyond the limit.
     pub(super) fn short_of(
@@ -208,8 +208,8 @@ fn fractions(game: &Bimatrix, player: usize) -> Vec<Rational> {
     cells.map(|cell| game.payoff(player, &cell)).collect()
 }
 
-/// Returns the common denominator and the most bits of a numerator over it; beyond [`MAX_BITS`], a divisor of the common
-/// denominator and a lower bound of the bits.
+/// Returns the common denominator and the most bits of a numerator over it; beyond [`MAX_BITS`], a
+/// divisor of the common denominator and a lower bound of the bits.
 fn common_denominator(
     fractions: &[Rational],
     work: &Work<'_>,

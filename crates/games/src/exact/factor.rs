@@ -160,7 +160,8 @@ impl Factor {
 }
 
 impl Remainder {
-    /// Notes a row at its first entry: a dense column would otherwise meet each row once for every pivot.
+    /// Notes a row at its first entry: a dense column would otherwise meet each row once for every
+    /// pivot.
     fn meet(&mut self, row: usize) {
         if std::mem::replace(&mut self.is_met[row], true) {
             return;

@@ -1,11 +1,12 @@
 //! The greatest common divisor of long integers.
 //!
-//! Role: fractions of a proof have tens of thousands of bits and must be in lowest terms; the binary algorithm of the
-//! integer library shifts and subtracts all words once for every bit or two.
-//! Method: quotients of Euclid's algorithm are computed from the leading 62 bits of both numbers while these determine them,
-//! and applied to the long numbers together, some 30 bits at a time.
-//! Source: Lehmer 1938, "Euclid's algorithm for large numbers"; the condition is Collins', as in Knuth 1997, "The art of
-//! computer programming", volume 2, section 4.5.2.
+//! Role: fractions of a proof have tens of thousands of bits and must be in lowest terms; the
+//! binary algorithm of the integer library shifts and subtracts all words once for every bit or
+//! two.
+//! Method: quotients of Euclid's algorithm are computed from the leading 62 bits of both numbers
+//! while these determine them, and applied to the long numbers together, some 30 bits at a time.
+//! Source: Lehmer 1938, "Euclid's algorithm for large numbers"; the condition is Collins', as in
+//! Knuth 1997, "The art of computer programming", volume 2, section 4.5.2.
 
 use super::work::{Halt, Work};
 use crate::Rational;
@@ -82,9 +83,9 @@ pub(super) fn gcd(mut a: BigUint, mut b: BigUint, work: &Work<'_>) -> Result<Big
     Ok(BigUint::gcd(&b, &rest))
 }
 
-/// Returns the steps of Euclid's algorithm that leading bits determine, as a matrix `[[p, q], [r, s]]` that takes the pair
-/// `(a, b)` to `(p a + q b, r a + s b)`; `None` if they do not even determine one. Of `p` and `q` one is not positive, and
-/// likewise of `r` and `s`.
+/// Returns the steps of Euclid's algorithm that leading bits determine, as a matrix `[[p, q], [r,
+/// s]]` that takes the pair `(a, b)` to `(p a + q b, r a + s b)`; `None` if they do not even
+/// determine one. Of `p` and `q` one is not positive, and likewise of `r` and `s`.
 fn steps(mut a: i128, mut b: i128) -> Option<[[i128; 2]; 2]> {
     let (mut p, mut q, mut r, mut s) = (1, 0, 0, 1);
     let mut has_stepped = false;

@@ -1,10 +1,11 @@
 //! A guess at the optimal basis of a linear program, in floats.
 //!
-//! Role: proofs start from here. A bad guess, or none, costs time and nothing else.
-//! Method: the program is solved, then its dual, in which only those prices are left that the first answer lets be
-//! positive; or the other way round. A basis that proves both optimal holds all columns that are not zero, and none that
-//! costs something. So columns are ordered by the first less the second, and whoever takes them in that order, leaving out
-//! what depends on earlier ones, gets such a basis if rounding allows.
+//! Role: proofs start from a guess. A bad guess, or no guess, costs time and nothing else.
+//! Method: the program is solved, then its dual with only those prices that the first solution
+//! allows to be positive; or the dual first. A basis that proves both optimal contains all columns
+//! that are not zero, and no column with a reduced cost. So columns are ordered by value less
+//! reduced cost; taken in that order, without the columns that depend on earlier ones, they form
+//! such a basis if rounding allows.
 //! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
 
 use super::program::{Domain, Program};
@@ -14,24 +15,26 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use std::time::Duration;
 
-/// Where a value or a reduced cost counts as positive: well above the solver's tolerance.
+/// Threshold above which a value or a reduced cost counts as positive: well above the solver's
+/// tolerance.
 const POSITIVE: f64 = 1e-8;
-/// By how much the solver's answer may break a row: the least that it takes.
+/// Tolerance of the solver for rows: the least that the solver accepts.
 const TOLERANCE: f64 = 1e-10;
-/// A guess that takes longer is given up; no program that can be proved is known to need it.
+/// Time limit of a guess; no program that can be proved is known to need more.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Beyond, powers of two are 0 or infinite.
+/// Largest exponent of a power of two; larger powers are 0 or infinite.
 const MAX_POWER: i64 = 2000;
 
-/// Gives all columns of a program, those first that an optimal basis should be made of.
+/// Returns all columns of a program, in the order in which an optimal basis should take them.
 pub(super) fn preference(program: &Program, work: &Work<'_>) -> Vec<usize> {
     let merits = merits(program, work).unwrap_or_else(|| vec![0.0; program.n_columns()]);
     by_merit(program, &merits)
 }
 
-/// Returns all columns of a program, those of the largest merit first.
+/// Returns all columns of a program, in descending order of merit.
 pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
-    // Among those that can't be missing, and among equals, short columns come before long ones, which fill in more.
+    // Among columns that every basis needs, and among columns of equal merit, short columns come
+    // first: long ones cause more fill-in.
     let rank = |column: usize| {
         let length = program.entries(column).len();
         match program.domain(column) {
@@ -49,11 +52,13 @@ pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Gives the size of each column's value less that of its reduced cost; `None` if the solver fails.
+/// Returns the absolute value of each column less that of its reduced cost; `None` if the solver
+/// fails.
 fn merits(program: &Program, work: &Work<'_>) -> Option<Vec<f64>> {
     let primal = Rounded::of(program);
     let dual = primal.dual();
-    // The work of the solver grows with the rows above all; the second program has little left to decide.
+    // The solver's work grows mostly with the number of rows; the second program has little left to
+    // decide.
     let (values, costs) = if program.n_rows() <= program.n_variables() {
         solve_pair(&primal, &dual, work)?
     } else {
@@ -65,8 +70,8 @@ fn merits(program: &Program, work: &Work<'_>) -> Option<Vec<f64>> {
     Some(values.into_iter().enumerate().map(merit).collect())
 }
 
-/// Gives solutions of a program and of its dual, in which no columns that belong together are both positive; zeros for
-/// the dual if the solver fails there.
+/// Returns solutions of a program and of its dual, in which no column and its twin are both
+/// positive; zeros for the dual if the solver fails there.
 fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
     let values = first.solve(work)?;
     let mut face = second.clone();
@@ -83,7 +88,7 @@ fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec
 /// A program in floats, whose rows and columns are divided by powers of two so that their largest entries are near 1.
 #[derive(Clone, Debug)]
 struct Rounded {
-    /// Of the variables, then of the slacks.
+    /// Domains of the variables, then of the slacks.
     domains: Vec<Domain>,
     objective: Vec<f64>,
     /// The terms of each row, by variables.
@@ -122,7 +127,7 @@ impl Rounded {
         }
     }
 
-    /// Gives the dual, as [`Program::dual`] does.
+    /// Returns the dual, as [`Program::dual`] does.
     fn dual(&self) -> Self {
         let mut rows = vec![vec![]; self.objective.len()];
         for (row, terms) in self.rows.iter().enumerate() {
@@ -140,13 +145,13 @@ impl Rounded {
         }
     }
 
-    /// Gives the column of the dual that belongs to a column: a variable's row there is its slack, a row's variable its
-    /// price.
+    /// Returns the column of the dual that belongs to a column: the slack of a variable's row, or
+    /// the price of a row.
     fn twin(&self, column: usize) -> usize {
         (column + self.rows.len()) % self.domains.len()
     }
 
-    /// Gives variables and slacks of a solution; `None` if the solver fails.
+    /// Returns variables and slacks of a solution; `None` if the solver fails.
     fn solve(&self, work: &Work<'_>) -> Option<Vec<f64>> {
         let mut problem = Problem::new(OptimizationDirection::Maximize);
         let shares = self.objective.iter().zip(&self.domains);
@@ -166,7 +171,7 @@ impl Rounded {
             }
         }
         let mut options = SolveOptions::default();
-        // The solver cannot be cancelled, but has a clock of its own.
+        // The solver cannot be cancelled, but accepts a time limit.
         options.time_limit = Some(work.time_left().unwrap_or(TIME_LIMIT).min(TIME_LIMIT));
         options.tolerances.feasibility = TOLERANCE;
         let solution = problem.solve_with(options).ok()?.into_solution().ok()?;
@@ -190,7 +195,8 @@ fn bounds(domain: Domain) -> (f64, f64) {
     }
 }
 
-/// Gives integers, each divided by a power of two and all by one more, so that the largest is near 1.
+/// Returns integers, each divided by its power of two and all by one more power, so that the
+/// largest is near 1.
 fn scaled(integers: impl Iterator<Item = (BigInt, i64)> + Clone) -> Vec<f64> {
     let nonzero = integers.clone().filter(|(integer, _)| bits(integer) > 0);
     let largest = nonzero
@@ -202,12 +208,13 @@ fn scaled(integers: impl Iterator<Item = (BigInt, i64)> + Clone) -> Vec<f64> {
         .collect()
 }
 
-/// Gives the bits of an integer.
+/// Returns the number of bits of an integer.
 fn bits(integer: &BigInt) -> i64 {
     i64::try_from(integer.bits()).unwrap_or(i64::MAX)
 }
 
-/// Gives `integer / 2^power`, near enough; 0 where it underflows, infinite where it overflows.
+/// Returns `integer / 2^power`, rounded; 0 where the quotient underflows, infinite where it
+/// overflows.
 fn quotient(integer: &BigInt, power: i64) -> f64 {
     let dropped = (bits(integer) - i64::from(u64::BITS)).max(0);
     let mantissa = (integer >> dropped).to_f64().unwrap_or(f64::NAN);

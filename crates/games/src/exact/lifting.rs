@@ -1,10 +1,11 @@
 //! The exact solution of an integer system from its solutions modulo a prime.
 //!
-//! Method: the solution is written in powers of the prime, a digit at a time: each digit solves the system for what is
-//! left of the right-hand side, modulo the prime. From time to time fractions with one denominator are recovered from
-//! the digits and put into the system; when they solve it, they are the solution. Cramer's rule and Hadamard's bound
-//! tell how many digits suffice. What is left of the right-hand side does not grow: of a matrix of short integers it stays
-//! within 128 bits, and is computed modulo 2^128, where the division by the prime is exact.
+//! Method: the solution is written in powers of the prime, a digit at a time: each digit solves the
+//! system for what is left of the right-hand side, modulo the prime. From time to time fractions
+//! with one denominator are recovered from the digits and put into the system; when they solve it,
+//! they are the solution. Cramer's rule and Hadamard's bound tell how many digits suffice. The
+//! remainder of the right-hand side does not grow: for a matrix of short integers the remainder
+//! stays within 128 bits and is computed modulo 2^128, where the division by the prime is exact.
 //! Source: Dixon 1982, "Exact solution of linear equations using p-adic expansions".
 
 use super::field::Field;
@@ -20,7 +21,8 @@ pub(super) struct Fractions {
     pub(super) denominator: BigInt,
 }
 
-/// Bits of a right-hand side and of the sums of the sizes of a matrix's rows, up to which 128 bits hold what is left.
+/// Largest number of bits of a right-hand side, and of the sum of absolute values in a row of the
+/// matrix, for which the remainder fits in 128 bits.
 pub(super) const SHORT_BITS: u64 = 124;
 
 /// A square system that is regular modulo the prime of a field.
@@ -33,16 +35,17 @@ pub(super) trait System {
     /// Multiplies a vector by the system's matrix.
     fn multiply(&self, vector: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt>;
 
-    /// Returns whether no sum of the sizes of a row's entries has more than [`SHORT_BITS`] bits.
+    /// Returns whether the sum of absolute values in each row has at most [`SHORT_BITS`] bits.
     fn is_short(&self) -> bool;
 
-    /// Subtracts the matrix times a vector, modulo 2^128; only where the system is short.
+    /// Subtracts the product of the matrix and a vector from `left`, modulo 2^128; the system must
+    /// be short.
     fn subtract_product(&self, left: &mut [i128], vector: &[u64]);
 
-    /// Gives an upper bound for the bits of every minor of the matrix.
+    /// Returns an upper bound of the bits of every minor of the matrix.
     fn bits(&self) -> u64;
 
-    /// Gives about how many operations a digit takes.
+    /// Returns the approximate number of operations for a digit.
     fn n_operations(&self) -> usize;
 }
 
@@ -101,7 +104,7 @@ impl Left {
         }
     }
 
-    /// Returns the next digit of the solution, and leaves what it leaves.
+    /// Returns the next digit of the solution, and updates the remainder.
     fn next_digit(&mut self, system: &impl System, work: &Work<'_>) -> Result<Vec<u64>, Halt> {
         let field = system.field();
         match self {
@@ -130,8 +133,8 @@ impl Left {
     }
 }
 
-/// Returns the inverse of an odd number modulo 2^128, by Newton's iteration: each step doubles the right bits, of which
-/// the number itself has three.
+/// Returns the inverse of an odd number modulo 2^128, by Newton's iteration: the lowest three bits
+/// of the number are those of its inverse, and each step doubles the number of correct bits.
 fn inverse_modulo_2_128(odd: u64) -> i128 {
     let odd = i128::from(odd);
     (0..6).fold(odd, |inverse, _| {
@@ -184,8 +187,8 @@ fn recover(
     }))
 }
 
-/// Gives numerator and positive denominator of the fraction with a small numerator that has this residue, by Euclid's
-/// algorithm, stopped halfway.
+/// Returns numerator and positive denominator of the fraction with a small numerator that has this
+/// residue, by Euclid's algorithm, stopped halfway.
 fn fraction(
     residue: BigInt,
     modulus: &BigInt,

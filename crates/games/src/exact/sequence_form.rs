@@ -17,9 +17,6 @@ use num_bigint::BigInt;
 use num_traits::{One, Zero};
 use std::fmt;
 
-/// Most moves of chance on the way to an end: the digits of products of their probabilities grow with each.
-const MAX_CHANCE_MOVES: u128 = 256;
-
 /// The value of a zero-sum tree and a strategy of either player that guarantees it.
 ///
 /// A strategy holds a probability for each action of each of the player's information sets, in the order of
@@ -126,15 +123,7 @@ struct Solved<'a> {
 impl<'a> Solved<'a> {
     fn of(operation: &'static str, form: &'a Sequences, work: &Work<'_>) -> Result<Self> {
         check(operation, form)?;
-        let needed = form.most_chance_moves().into();
-        if needed > MAX_CHANCE_MOVES {
-            return Err(Error::TooLarge {
-                operation,
-                what: "number of moves of chance on the way to an end",
-                needed,
-                limit: MAX_CHANCE_MOVES,
-            });
-        }
+        form.check_chance_moves(operation)?;
         let program = program(form, work).map_err(|halt| halt.error(operation))?;
         let solved = simplex::solve(&program, work);
         let optimum = solved.map_err(|fault: Fault| fault.of_game(operation))?;

@@ -1,6 +1,7 @@
 //! Sparse columns of integers in machine words.
 //!
-//! Role: the inner loops of lifting; a product of two words costs a fiftieth of one of integers of any size.
+//! Role: the inner loops of lifting; a product of two words costs a fiftieth of one of integers of
+//! any size.
 //! Method: entries by columns, in 64 bits if all fit, else in 128; all sums are modulo 2^128.
 
 #![expect(

@@ -142,8 +142,8 @@ impl<T: Entry> Tableau<T> {
         }
     }
 
-    /// Exchanges the variables of a row and a column. After `None`, which a limit of the work gives too, the tableau is of
-    /// no use.
+    /// Exchanges the variables of a row and a column. After `None`, which a limit of the work gives
+    /// too, the tableau is of no use.
     fn pivot(&mut self, row: usize, col: usize, work: &Work<'_>) -> Option<()> {
         let pivot = self.at(row, col).clone();
         let width = self.nonbasic.len() + 1;

@@ -36,6 +36,10 @@ const OPERATION: &str = "exact::all_equilibria";
 /// A set of labels, a bit each.
 type LabelSet = u128;
 
+/// Operations on words that splitting lists costs for each set, and besides.
+const WORDS_OF_SET: u64 = 2;
+const WORDS_OF_CALL: u64 = 64;
+
 /// Gives all extreme equilibria, sorted: those that play the row player's early actions more come first.
 ///
 /// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of the player against
@@ -72,7 +76,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     let payoffs = Payoffs::short_of(OPERATION, game, work)?;
     let bases = Polytope::both(&payoffs).map(|polytope| Bases::of(&polytope));
     let vertices = [bases[0].vertices(work)?, bases[1].vertices(work)?];
-    let pairs = complementary(&vertices, n_labels)?;
+    let pairs = complementary(&vertices, n_labels, work)?;
     let mut strategies: [HashMap<LabelSet, Vec<Rational>>; 2] = Default::default();
     let mut equilibria = Vec::with_capacity(pairs.len());
     for pair in pairs {
@@ -234,23 +238,31 @@ fn corner<T: Entry>(tableau: &Tableau<T>) -> Option<Corner> {
     })
 }
 
-/// Gives the pairs of vertices that have all labels between them.
+/// Returns the pairs of vertices that have all labels between them.
 fn complementary(
     vertices: &[BTreeMap<LabelSet, LabelSet>; 2],
     n_labels: usize,
+    work: &Work<'_>,
 ) -> Result<Vec<[LabelSet; 2]>> {
     let lists = [0, 1].map(|player| vertices[player].keys().copied().collect::<Vec<_>>());
     let mut pairs = Vec::new();
-    join(lists, n_labels, &mut pairs)?;
+    join(lists, n_labels, &mut pairs, work)?;
     Ok(pairs)
 }
 
 /// Joins the sets of two lists that have the first labels, as many as are left, between them.
-fn join(lists: [Vec<LabelSet>; 2], n_left: usize, pairs: &mut Vec<[LabelSet; 2]>) -> Result<()> {
+fn join(
+    lists: [Vec<LabelSet>; 2],
+    n_left: usize,
+    pairs: &mut Vec<[LabelSet; 2]>,
+    work: &Work<'_>,
+) -> Result<()> {
     let [rows, cols] = lists;
     if rows.is_empty() || cols.is_empty() {
         return Ok(());
     }
+    work.count(WORDS_OF_CALL + WORDS_OF_SET * (rows.len() + cols.len()) as u64)
+        .map_err(|halt| halt.error(OPERATION))?;
     let Some(label) = n_left.checked_sub(1) else {
         within(
             "extreme equilibria",
@@ -266,8 +278,8 @@ fn join(lists: [Vec<LabelSet>; 2], n_left: usize, pairs: &mut Vec<[LabelSet; 2]>
     let has = |labels: &LabelSet| labels >> label & 1 == 1;
     let cols_with: Vec<LabelSet> = cols.iter().copied().filter(has).collect();
     let (rows_with, rows_without): (Vec<LabelSet>, Vec<LabelSet>) = rows.into_iter().partition(has);
-    join([rows_without, cols_with], label, pairs)?;
-    join([rows_with, cols], label, pairs)
+    join([rows_without, cols_with], label, pairs, work)?;
+    join([rows_with, cols], label, pairs, work)
 }
 
 fn set(labels: impl IntoIterator<Item = usize>) -> LabelSet {
@@ -290,6 +302,8 @@ fn within(what: &'static str, needed: usize, limit: usize) -> Result<()> {
 mod tests {
     use super::*;
     use ndarray::Array2;
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
     use tensor_core::rng::Philox;
 
     fn unlimited() -> Work<'static> {
@@ -341,10 +355,40 @@ mod tests {
     #[test]
     fn more_equilibria_than_the_limit_are_refused() {
         let all_labels = || (0..300).map(|_| 3).collect();
-        let joined = join([all_labels(), all_labels()], 2, &mut Vec::new());
+        let joined = join(
+            [all_labels(), all_labels()],
+            2,
+            &mut Vec::new(),
+            &unlimited(),
+        );
         assert!(matches!(
             joined,
             Err(Error::TooLarge { needed: 90_000, .. })
         ));
+    }
+
+    #[test]
+    fn joining_vertices_can_be_cancelled() {
+        // All sets without label 0, which is the last one joined: no pairs, and lists that are
+        // split again and again.
+        let sets = || (0..1 << 18).step_by(2).collect::<Vec<LabelSet>>();
+        let n_looks = Cell::new(0);
+        let watch = || {
+            n_looks.set(n_looks.get() + 1);
+            if n_looks.get() == 3 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let work = Work::new(&Prover::new().watched_by(&watch));
+        let joined = join([sets(), sets()], 18, &mut Vec::new(), &work);
+        assert_eq!(
+            joined,
+            Err(Error::Cancelled {
+                operation: OPERATION
+            })
+        );
+        assert_eq!(n_looks.get(), 3);
     }
 }

@@ -1,13 +1,14 @@
 //! Limits of a proof: steps of arithmetic, a deadline and cancellation.
 //!
-//! Role: every long loop of this part of the crate counts its work here, so that none of them outlives its limits.
-//! Method: work is counted in operations on machine words. The clock and the caller's function are looked at after every
-//! [`WORDS_PER_LOOK`] such operations, some milliseconds; a limit that is reached once stays reached.
+//! Role: every long loop of `exact` counts its work here, so that no loop outlives its limits.
+//! Method: work is counted in operations on machine words. The clock is read and the caller's
+//! function is called after every [`WORDS_PER_LOOK`] operations, which take some milliseconds. A
+//! deadline or a cancellation stays reached.
 
 use crate::exact::{
     CorrelatedEquilibrium, Dominance, Elimination, Equilibrium, ExactGame, FloatSolution, Objective,
 };
-use crate::extensive::Tree;
+use crate::extensive::{StrategicForm, Tree};
 use crate::{Bimatrix, Error, Result, StrategicGame};
 use std::cell::Cell;
 use std::fmt;
@@ -18,12 +19,13 @@ use std::time::{Duration, Instant};
 pub(super) const MAX_STEPS: u64 = 1 << 34;
 /// Cost of an operation on big integers besides its words, in operations on words.
 const OVERHEAD: u64 = 16;
-/// Operations on words between two looks at the clock.
+/// Operations on words between two readings of the clock.
 const WORDS_PER_LOOK: u64 = 1 << 20;
 
 /// A prover with limits: a deadline, and a function that may cancel a proof.
 ///
-/// Its methods do what the functions of [`crate::exact`](mod@crate::exact) do, which have no such limits.
+/// The methods are the functions of [`crate::exact`](mod@crate::exact), which have no deadline of
+/// their own.
 ///
 /// # Examples
 /// ```
@@ -58,7 +60,8 @@ impl<'a> Prover<'a> {
         Self::default()
     }
 
-    /// Returns the prover with a deadline so much later than now; a time beyond the clock's range is no deadline.
+    /// Returns the prover with a deadline after `time` from now; a time beyond the clock's range is
+    /// no deadline.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
         let deadline = Instant::now().checked_add(time);
@@ -74,7 +77,8 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Returns the prover with a function that is called every few milliseconds and may cancel the proof.
+    /// Returns the prover with a function that is called every few milliseconds and may cancel the
+    /// proof.
     #[must_use]
     pub fn watched_by(self, watch: &'a dyn Fn() -> ControlFlow<()>) -> Self {
         Self {
@@ -86,7 +90,8 @@ impl<'a> Prover<'a> {
     /// Solves a zero-sum game, as [`exact`](fn@crate::exact) does.
     ///
     /// # Errors
-    /// Those of [`exact`](fn@crate::exact); [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of [`exact`](fn@crate::exact); [`Error::DeadlineReached`] and [`Error::Cancelled`] at
+    /// the prover's limits.
     pub fn exact<G: ExactGame>(&self, game: &G) -> Result<G::Solution> {
         game.solve_exactly(self)
     }
@@ -99,10 +104,22 @@ impl<'a> Prover<'a> {
         super::sequence_form::solve_in_floats(tree, self)
     }
 
+    /// Computes the reduced strategic form of a tree, as [`StrategicForm::of`] does.
+    ///
+    /// # Errors
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
+    pub fn strategic_form(&self, tree: &Tree) -> Result<StrategicForm> {
+        let work = Work::new(self);
+        let halted = |halt: Halt| halt.error(StrategicForm::OPERATION);
+        StrategicForm::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
+    }
+
     /// Computes all extreme equilibria, as [`all_equilibria`](super::all_equilibria) does.
     ///
     /// # Errors
-    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
     pub fn all_equilibria(&self, game: &Bimatrix) -> Result<Vec<Equilibrium>> {
         super::vertices::all(game, self)
     }
@@ -110,23 +127,28 @@ impl<'a> Prover<'a> {
     /// Computes one equilibrium, as [`lemke_howson`](super::lemke_howson) does.
     ///
     /// # Errors
-    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
     pub fn lemke_howson(&self, game: &Bimatrix, label: usize) -> Result<Equilibrium> {
         super::lemke_howson::one(game, label, self)
     }
 
-    /// Computes the equilibria at the ends of all paths, as [`lemke_howson_all`](super::lemke_howson_all) does.
+    /// Computes the equilibria at the ends of all paths, as
+    /// [`lemke_howson_all`](super::lemke_howson_all) does.
     ///
     /// # Errors
-    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
     pub fn lemke_howson_all(&self, game: &Bimatrix) -> Result<Vec<Equilibrium>> {
         super::lemke_howson::all(game, self)
     }
 
-    /// Computes a best correlated equilibrium, as [`correlated_equilibrium`](super::correlated_equilibrium) does.
+    /// Computes a best correlated equilibrium, as
+    /// [`correlated_equilibrium`](super::correlated_equilibrium) does.
     ///
     /// # Errors
-    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
     pub fn correlated_equilibrium(
         &self,
         game: &impl StrategicGame,
@@ -139,7 +161,8 @@ impl<'a> Prover<'a> {
     /// [`coarse_correlated_equilibrium`](super::coarse_correlated_equilibrium) does.
     ///
     /// # Errors
-    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
     pub fn coarse_correlated_equilibrium(
         &self,
         game: &impl StrategicGame,
@@ -151,7 +174,8 @@ impl<'a> Prover<'a> {
     /// Eliminates dominated actions, as [`eliminate_dominated`](super::eliminate_dominated) does.
     ///
     /// # Errors
-    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's limits.
+    /// Those of that function; [`Error::DeadlineReached`] and [`Error::Cancelled`] at the prover's
+    /// limits.
     pub fn eliminate_dominated(
         &self,
         game: &impl StrategicGame,
@@ -161,7 +185,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// The reason why a proof was given up.
+/// The limit that ended a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// The steps of arithmetic are used up.
@@ -173,7 +197,7 @@ pub(super) enum Halt {
 }
 
 impl Halt {
-    /// Returns the error of an operation that was given up.
+    /// Returns the error of an operation that met the limit.
     pub(super) fn error(self, operation: &'static str) -> Error {
         match self {
             Self::Steps => Error::Unproved {
@@ -186,7 +210,7 @@ impl Halt {
     }
 }
 
-/// The work of one call: what is left of its limits.
+/// The steps and the time that one call has left.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     prover: Prover<'a>,
@@ -205,7 +229,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns work without limits, but for steps.
+    /// Returns work whose only limit is a number of steps.
     #[cfg(test)]
     pub(super) fn with_steps(steps: u64) -> Self {
         let work = Self::new(&Prover::new());
@@ -213,23 +237,26 @@ impl<'a> Work<'a> {
         work
     }
 
-    /// Grants the steps of one linear program.
+    /// Resets the steps to those of one linear program; a deadline or a cancellation stays reached.
     pub(super) fn begin_program(&self) {
         self.steps_left.set(MAX_STEPS);
+        if self.halted.get() == Some(Halt::Steps) {
+            self.halted.set(None);
+        }
     }
 
-    /// Returns the time to the deadline.
+    /// Returns the time left to the deadline; `None` without a deadline.
     pub(super) fn time_left(&self) -> Option<Duration> {
         let deadline = self.prover.deadline?;
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes the steps of so many operations on words.
+    /// Subtracts the steps of operations on words.
     pub(super) fn spend_words(&self, n_operations: usize) -> std::result::Result<(), Halt> {
         self.take(n_operations as u64)
     }
 
-    /// Takes the steps of so many operations on integers of so many bits.
+    /// Subtracts the steps of operations on integers of `bits` bits.
     pub(super) fn spend(&self, n_operations: usize, bits: u64) -> std::result::Result<(), Halt> {
         let words = OVERHEAD + bits / u64::from(u64::BITS);
         self.take((n_operations as u64).saturating_mul(words))
@@ -243,7 +270,7 @@ impl<'a> Work<'a> {
         self.count(steps)
     }
 
-    /// Counts operations on words that are limited by time alone.
+    /// Counts operations on words without subtracting steps: only time limits them.
     pub(super) fn count(&self, n_words: u64) -> std::result::Result<(), Halt> {
         match self.words_to_look.get().checked_sub(n_words) {
             Some(left) => {
@@ -257,7 +284,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Counts an operation on two integers of so many bits, whose words meet each other.
+    /// Counts an operation, such as a product, that combines each word of one integer with each
+    /// word of another.
     pub(super) fn count_product(
         &self,
         bits: u64,
@@ -267,12 +295,12 @@ impl<'a> Work<'a> {
         self.count(OVERHEAD + words(bits).saturating_mul(words(other_bits)))
     }
 
-    /// Returns whether a limit was reached, without a look at the clock.
+    /// Returns the limit that was reached, if any, without reading the clock.
     pub(super) fn check(&self) -> std::result::Result<(), Halt> {
         self.halted.get().map_or(Ok(()), Err)
     }
 
-    /// Looks at the clock and calls the caller's function.
+    /// Reads the clock and calls the caller's function.
     pub(super) fn look(&self) -> std::result::Result<(), Halt> {
         self.check()?;
         if self
@@ -319,5 +347,17 @@ mod tests {
         let late = Work::new(&Prover::new().until(Instant::now()));
         assert_eq!(late.count(1), Err(Halt::Deadline));
         assert_eq!(Work::with_steps(10).spend(1, 0), Err(Halt::Steps));
+    }
+
+    #[test]
+    fn a_new_program_has_steps_again_but_no_new_deadline() {
+        let work = Work::with_steps(10);
+        assert_eq!(work.spend(1, 0), Err(Halt::Steps));
+        work.begin_program();
+        assert_eq!((work.spend(1, 0), work.look()), (Ok(()), Ok(())));
+        let late = Work::new(&Prover::new().until(Instant::now()));
+        assert_eq!(late.look(), Err(Halt::Deadline));
+        late.begin_program();
+        assert_eq!(late.spend(1, 0), Err(Halt::Deadline));
     }
 }

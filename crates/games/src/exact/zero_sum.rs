@@ -19,7 +19,8 @@ use num_traits::{One, Zero};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Iterations of learning for each action of both players, enough for three attempts at linear algebra.
+/// Iterations of learning for each action of both players, enough for three attempts at linear
+/// algebra.
 const ITERATIONS_PER_ACTION: u64 = 5;
 /// NashConv over the range of payoffs that linear algebra must reach.
 const TARGET: f64 = 1e-9;
@@ -151,10 +152,12 @@ impl Solved {
     }
 }
 
-/// Whether each action of either player is played in an equilibrium found by learning and linear algebra in floats; `None`
-/// where nothing is found or the supports differ in size, so that they determine no basis.
+/// Whether each action of either player is played in an equilibrium found by learning and linear
+/// algebra in floats; `None` where nothing is found or the supports differ in size, so that they
+/// determine no basis.
 ///
-/// For games of hundreds of actions this takes a fraction of the time of a general solver of linear programs.
+/// For games of hundreds of actions this takes a fraction of the time of a general solver of linear
+/// programs.
 fn learnt_supports(
     gains: &[Vec<Rational>],
     zero: &Rational,
@@ -190,8 +193,8 @@ fn learnt_supports(
     (solution.polished && size(0) == size(1)).then_some(supports)
 }
 
-/// Returns which columns of the program are in the basis of two supports: the value, the rows played, and the slacks of
-/// the columns not played.
+/// Returns which columns of the program are in the basis of two supports: the value, the rows
+/// played, and the slacks of the columns not played.
 fn merits([rows, cols]: &[Vec<bool>; 2]) -> Vec<f64> {
     let merit = |is_basic: bool| if is_basic { 1.0 } else { -1.0 };
     let value = std::iter::once(true);

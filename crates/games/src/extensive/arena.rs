@@ -48,7 +48,8 @@ pub struct Arena {
 struct Roundings {
     /// The largest absolute value of a centred payoff.
     size: f64,
-    /// Roundings on the way from an end's payoff to the worth of a set, but for those of the other player's probabilities.
+    /// Roundings on the way from an end's payoff to the worth of a set, but for those of the other
+    /// player's probabilities.
     n: f64,
     /// The largest number of the player's own sets on the way to an end.
     depth: f64,
@@ -127,7 +128,8 @@ impl Arena {
 
 impl Roundings {
     fn of(sequences: &Sequences, payoffs: &[f64], player: usize) -> Self {
-        // Two for each move of chance, for the probability and the product; then the payoff and its two products.
+        // Two for each move of chance, for the probability and the product; then the payoff and its
+        // two products.
         let n = 2 * u64::from(sequences.most_chance_moves()) + sequences.n_additions(player) + 3;
         Self {
             size: centre::largest_size(payoffs),

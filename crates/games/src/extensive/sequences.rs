@@ -82,6 +82,10 @@ const SURE: Reach = Reach {
     n_moves: 0,
 };
 
+/// Largest number of moves of chance on the way to an end: the digits of products of their
+/// probabilities grow with each move.
+const MAX_CHANCE_MOVES: u128 = 256;
+
 /// What a walk carries to a node.
 struct Visit {
     node: u32,
@@ -228,14 +232,25 @@ impl Sequences {
         product
     }
 
-    /// Gives the most moves of chance on the way to a node.
+    /// Returns the largest number of moves of chance on the way to a node.
     #[must_use]
     pub(crate) fn most_chance_moves(&self) -> u32 {
-        self.reaches
-            .iter()
-            .map(|reach| reach.n_moves)
-            .max()
-            .unwrap_or(0)
+        let n_moves = self.reaches.iter().map(|reach| reach.n_moves);
+        n_moves.max().unwrap_or(0)
+    }
+
+    /// Checks that there are at most [`MAX_CHANCE_MOVES`] moves of chance on the way to a node.
+    pub(crate) fn check_chance_moves(&self, operation: &'static str) -> Result<()> {
+        let needed = self.most_chance_moves().into();
+        if needed > MAX_CHANCE_MOVES {
+            return Err(Error::TooLarge {
+                operation,
+                what: "number of moves of chance on the way to an end",
+                needed,
+                limit: MAX_CHANCE_MOVES,
+            });
+        }
+        Ok(())
     }
 
     /// Gives the distinct payoffs, one number for each player.
@@ -262,7 +277,8 @@ impl Sequences {
         Centred::of_outcomes(&payoffs)
     }
 
-    /// Returns a player's centred payoff at each end, times the probability that chance lets it happen.
+    /// Returns a player's centred payoff at each end, times the probability that chance lets it
+    /// happen.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
         let Centred { payoffs, .. } = self.centred_payoffs(player);
@@ -282,8 +298,9 @@ impl Sequences {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the largest number of additions that an end passes through on its way to the worth of a player's sets: the
-    /// ends of its sequence and the sets behind it, and so on for the sequences before it.
+    /// Returns the largest number of additions that an end passes through on its way to the worth
+    /// of a player's sets: the ends of its sequence and the sets behind it, and so on for the
+    /// sequences before it.
     #[must_use]
     pub(crate) fn n_additions(&self, player: usize) -> u64 {
         let mut additions = vec![0_u64; self.n_sequences[player]];

@@ -1,25 +1,41 @@
 //! The reduced strategic form of a tree.
 //!
-//! Role: takes the solvers of strategic games, such as [`crate::exact::all_equilibria`], to small trees.
-//! Method: a plan of a player fixes an action at each information set that the plan itself does not exclude; plans that
-//! differ elsewhere alone are one. A cell of the strategic form has the expected payoffs of its plans, over chance.
+//! Role: takes the solvers of strategic games, such as [`crate::exact::all_equilibria`], to small
+//! trees.
+//! Method: a plan of a player fixes an action at each information set that the plan itself does not
+//! exclude; plans that differ only at excluded sets are the same plan. A cell of the strategic form
+//! has the expected payoffs of its plans, over chance.
 //! Limits: perfect recall; the number of plans grows exponentially with that of information sets.
-//! Source: Kuhn 1953, "Extensive games and the problem of information"; Myerson 1991, "Game theory: analysis of conflict",
-//! section 2.3.
+//! Source: Kuhn 1953, "Extensive games and the problem of information"; Myerson 1991, "Game theory:
+//! analysis of conflict", section 2.3.
 
-use super::{Decision, Sequences, Tree};
+use super::{Leaf, Sequences, Tree};
 use crate::{Error, Labels, NormalForm, Rational, Result};
 use ndarray::{ArrayD, IxDyn};
-use num_traits::Zero;
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_traits::{One, Zero};
+use std::ops::Range;
 
-const OPERATION: &str = "extensive::StrategicForm";
-/// Most cells of a strategic form.
-const MAX_CELLS: usize = 1 << 20;
-/// Most terms of the expected payoffs of all cells.
-const MAX_TERMS: usize = 1 << 24;
+const OPERATION: &str = StrategicForm::OPERATION;
+/// Largest number of cells of a strategic form.
+const MAX_CELLS: usize = 1 << 16;
+/// Largest number of additions of payoffs, for all players together.
+const MAX_ADDITIONS: usize = 1 << 24;
+/// Largest number of choices in all plans of a player.
+const MAX_CHOICES: usize = 1 << 24;
+/// Largest number of bits of a payoff over the common denominator.
+const MAX_BITS: u64 = 1 << 16;
+/// Largest number of bits of a player's payoffs in all cells together.
+const MAX_BITS_OF_ALL: u64 = 1 << 26;
+/// Cost of an operation on big integers besides its words, in operations on words.
+const OVERHEAD: usize = 16;
 
-/// A plan: the action at each of a player's information sets, in the order of [`Sequences::decisions`]; `None` where
-/// earlier actions of the plan exclude the set.
+/// A function that takes a number of operations on machine words; its error ends the computation.
+type Count<'a> = dyn Fn(usize) -> Result<()> + 'a;
+
+/// A plan: the action at each of a player's information sets, in the order of
+/// [`Sequences::decisions`]; `None` where earlier actions of the plan exclude the set.
 pub type Plan = Vec<Option<u32>>;
 
 /// The reduced strategic form of a tree, and the plans that its actions stand for.
@@ -52,22 +68,35 @@ pub struct StrategicForm {
 }
 
 impl StrategicForm {
+    /// The name of the operation in errors.
+    pub(crate) const OPERATION: &'static str = "extensive::StrategicForm";
+
     /// Computes the reduced strategic form of a tree with any number of players.
     ///
-    /// Cost: one addition of fractions for each player, end, and cell that leads to the end.
+    /// Cost: one addition of integers for each player, end, and cell that leads to the end.
+    /// [`Prover::strategic_form`](crate::exact::Prover::strategic_form) adds a deadline.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets; [`Error::TooLarge`] above 2^20 cells or 2^24 additions.
+    /// [`Error::TreeInvalid`] if a player forgets; [`Error::TooLarge`] above 2^16 cells, 2^24
+    /// additions, 2^24 choices in a player's plans or 256 moves of chance in a row, or if a payoff
+    /// needs more than 2^16 bits over the common denominator, or those of all cells more than 2^26.
     pub fn of(tree: &Tree) -> Result<Self> {
+        Self::counted(tree, &|_| Ok(()))
+    }
+
+    /// Computes the reduced strategic form, and reports the work as it is done; an error of `count`
+    /// ends it.
+    pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
+        count(0)?;
         let sequences = Sequences::of(tree)?;
         let players = 0..tree.n_players();
-        let n_cells = players.clone().fold(1, |product: u128, player| {
-            product.saturating_mul(n_plans(&sequences, player))
-        });
-        check_limit("number of cells", n_cells, MAX_CELLS)?;
-        let plans = players.map(|player| reduced_plans(sequences.decisions(player)));
-        let plans: Vec<Vec<Plan>> = plans.collect();
-        let payoffs = payoffs(&sequences, &plans)?;
+        check_size(&sequences, players.clone())?;
+        let plans = players.clone();
+        let plans = plans.map(|player| reduced_plans(&sequences, player, count));
+        let plans = plans.collect::<Result<Vec<Vec<Plan>>>>()?;
+        let ends = Ends::of(&sequences, &plans, count)?;
+        let payoffs = players.map(|player| ends.payoffs(player));
+        let payoffs = payoffs.collect::<Result<Vec<_>>>()?;
         let labels = Labels {
             actions: plan_names(tree, &sequences, &plans),
             ..tree.labels().clone()
@@ -100,8 +129,9 @@ impl StrategicForm {
         &self.plans[player]
     }
 
-    /// Returns the behaviour strategy that leads to each end as often as a mixture of plans does: a probability for each
-    /// action of each information set, in the order of [`Sequences::decisions`].
+    /// Returns the behaviour strategy that leads to each end as often as a mixture of plans does: a
+    /// probability for each action of each information set, in the order of
+    /// [`Sequences::decisions`].
     ///
     /// At sets that the mixture's own choices exclude, all actions have the same probability.
     ///
@@ -133,8 +163,8 @@ impl StrategicForm {
     }
 }
 
-/// Returns the number of a player's reduced plans: at each set the sum over actions, behind each action the product over
-/// the sets that follow.
+/// Returns the number of a player's reduced plans: at each set the sum over actions, behind each
+/// action the product over the sets that follow.
 fn n_plans(sequences: &Sequences, player: usize) -> u128 {
     let mut after = vec![1_u128; sequences.n_sequences(player)];
     for decision in sequences.decisions(player).iter().rev() {
@@ -146,30 +176,58 @@ fn n_plans(sequences: &Sequences, player: usize) -> u128 {
     after[0]
 }
 
-/// Returns a player's reduced plans, in the order of their actions at the first set, then the next.
-fn reduced_plans(decisions: &[Decision]) -> Vec<Plan> {
-    let mut plans: Vec<Plan> = vec![vec![]];
-    for decision in decisions {
-        let longer = plans.into_iter().flat_map(|plan| {
-            let leads_here = decision.parent == 0 || has_chosen(decisions, &plan, decision.parent);
-            let n_choices = if leads_here { decision.n_actions } else { 1 };
-            (0..n_choices).map(move |action| {
-                let mut plan = plan.clone();
-                plan.push(leads_here.then_some(action));
-                plan
-            })
-        });
-        plans = longer.collect();
+/// The information set and the action that a sequence ends with; `None` for the empty sequence.
+type LastChoice = Option<(usize, u32)>;
+
+/// Returns the last choice of each of a player's sequences.
+fn last_choices(sequences: &Sequences, player: usize) -> Vec<LastChoice> {
+    let mut choices = vec![None; sequences.n_sequences(player)];
+    for (set, decision) in sequences.decisions(player).iter().enumerate() {
+        for action in 0..decision.n_actions {
+            choices[(decision.first + action) as usize] = Some((set, action));
+        }
     }
-    plans
+    choices
 }
 
 /// Returns whether a plan, which may be cut short, takes the action that a sequence ends with.
-fn has_chosen(decisions: &[Decision], plan: &Plan, sequence: u32) -> bool {
-    let takes = |(decision, action): (&Decision, &Option<u32>)| {
-        action.is_some_and(|action| decision.first + action == sequence)
-    };
-    decisions.iter().zip(plan).any(takes)
+fn takes(plan: &Plan, sequence: LastChoice) -> bool {
+    sequence.is_none_or(|(set, action)| plan[set] == Some(action))
+}
+
+/// Returns a player's reduced plans, in the order of their actions at the first set, then the next.
+fn reduced_plans(sequences: &Sequences, player: usize, count: &Count<'_>) -> Result<Vec<Plan>> {
+    let choices = last_choices(sequences, player);
+    let mut plans: Vec<Plan> = vec![vec![]];
+    for decision in sequences.decisions(player) {
+        let mut longer = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let leads_here = takes(&plan, choices[decision.parent as usize]);
+            let n_choices = if leads_here { decision.n_actions } else { 1 };
+            for action in 0..n_choices {
+                count(OVERHEAD + plan.len())?;
+                let choice = leads_here.then_some(action);
+                longer.push(plan.iter().copied().chain([choice]).collect());
+            }
+        }
+        plans = longer;
+    }
+    Ok(plans)
+}
+
+/// Checks the number of cells, and that of choices in plans, before there are any plans.
+fn check_size(sequences: &Sequences, players: Range<usize>) -> Result<()> {
+    sequences.check_chance_moves(OPERATION)?;
+    let n_cells = players.clone().fold(1, |product: u128, player| {
+        product.saturating_mul(n_plans(sequences, player))
+    });
+    check_limit("number of cells", n_cells, MAX_CELLS)?;
+    for player in players {
+        let n_sets = sequences.decisions(player).len() as u128;
+        let n_choices = n_plans(sequences, player).saturating_mul(n_sets);
+        check_limit("number of choices in plans", n_choices, MAX_CHOICES)?;
+    }
+    Ok(())
 }
 
 fn check_limit(what: &'static str, needed: u128, limit: usize) -> Result<()> {
@@ -184,60 +242,138 @@ fn check_limit(what: &'static str, needed: u128, limit: usize) -> Result<()> {
     })
 }
 
-/// Returns each player's expected payoffs in all cells.
-fn payoffs(sequences: &Sequences, plans: &[Vec<Plan>]) -> Result<Vec<ArrayD<Rational>>> {
-    let n_players = plans.len();
-    let shape: Vec<usize> = plans.iter().map(Vec::len).collect();
-    // The plans of each player that lead to each of its sequences.
-    let leading = |player: usize| -> Vec<Vec<usize>> {
-        let decisions = sequences.decisions(player);
-        let all = 0..sequences.n_sequences(player);
-        all.map(|sequence| {
-            let sequence = u32::try_from(sequence).expect("a tree has fewer than 2^27 nodes");
-            let leads = |&plan: &usize| {
-                sequence == 0 || has_chosen(decisions, &plans[player][plan], sequence)
+/// Returns the limit of the bits of a payoff over the common denominator in a game of so many
+/// cells.
+fn max_bits(n_cells: usize) -> u64 {
+    MAX_BITS.min(MAX_BITS_OF_ALL / n_cells.max(1) as u64)
+}
+
+/// The ends of a tree, and the plans that lead to them.
+struct Ends<'a> {
+    sequences: &'a Sequences,
+    shape: Vec<usize>,
+    /// For each player and each of its sequences, the plans that lead to the sequence.
+    leading: Vec<Vec<Vec<usize>>>,
+    count: &'a Count<'a>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(sequences: &'a Sequences, plans: &[Vec<Plan>], count: &'a Count<'a>) -> Result<Self> {
+        let mut leading = vec![];
+        for (player, plans) in plans.iter().enumerate() {
+            let of_sequence = |sequence: &LastChoice| {
+                count(plans.len())?;
+                let leads = |&plan: &usize| takes(&plans[plan], *sequence);
+                Ok((0..plans.len()).filter(leads).collect())
             };
-            (0..plans[player].len()).filter(leads).collect()
-        })
-        .collect()
-    };
-    let leading: Vec<_> = (0..n_players).map(leading).collect();
-    let mut payoffs = vec![ArrayD::from_elem(IxDyn(&shape), Rational::zero()); n_players];
-    let mut n_terms: usize = 0;
-    for (at, leaf) in sequences.leaves().iter().enumerate() {
-        let ends = sequences.leaf_sequences(at).iter().zip(&leading);
-        let own: Vec<&Vec<usize>> = ends.map(|(&end, leading)| &leading[end as usize]).collect();
-        let n_here: usize = own.iter().map(|plans| plans.len()).product();
-        n_terms = n_terms.saturating_add(n_here * n_players);
-        check_limit("number of additions", n_terms as u128, MAX_TERMS)?;
-        let reach = sequences.exact_reach(leaf.reach);
-        let outcome = &sequences.outcomes()[leaf.outcome as usize];
-        for (payoffs, payoff) in payoffs.iter_mut().zip(outcome) {
-            let worth = &reach * payoff;
-            for number in 0..n_here {
-                *payoffs
-                    .get_mut(&cell(&own, number)[..])
-                    .expect("plans are within the shape") += &worth;
+            let sequences = last_choices(sequences, player);
+            let of_player: Result<Vec<Vec<usize>>> = sequences.iter().map(of_sequence).collect();
+            leading.push(of_player?);
+        }
+        let shape = plans.iter().map(Vec::len).collect();
+        let ends = Self {
+            sequences,
+            shape,
+            leading,
+            count,
+        };
+        let n_cells = (0..sequences.leaves().len()).map(|leaf| ends.n_cells(leaf) as u128);
+        let n_additions = n_cells.sum::<u128>() * plans.len() as u128;
+        check_limit("number of additions", n_additions, MAX_ADDITIONS)?;
+        Ok(ends)
+    }
+
+    /// Returns each player's plans that lead to an end.
+    fn plans(&self, leaf: usize) -> Vec<&[usize]> {
+        let own = self.sequences.leaf_sequences(leaf).iter();
+        let own = own.zip(&self.leading);
+        own.map(|(&sequence, leading)| &leading[sequence as usize][..])
+            .collect()
+    }
+
+    /// Returns the number of cells that lead to an end.
+    fn n_cells(&self, leaf: usize) -> usize {
+        self.plans(leaf).iter().map(|plans| plans.len()).product()
+    }
+
+    /// Returns a player's expected payoffs in all cells.
+    ///
+    /// Sums are integers over one denominator: lowest terms after each addition would cost more
+    /// than all the rest.
+    fn payoffs(&self, player: usize) -> Result<ArrayD<Rational>> {
+        let (worths, common) = self.worths(player)?;
+        let mut sums = vec![BigInt::ZERO; self.shape.iter().product()];
+        let n_words = words(common.bits());
+        for (leaf, worth) in worths.iter().enumerate() {
+            let plans = self.plans(leaf);
+            for number in 0..self.n_cells(leaf) {
+                (self.count)(OVERHEAD + n_words)?;
+                sums[place(&plans, &self.shape, number)] += worth;
             }
         }
+        let fraction = |sum| {
+            (self.count)(words_of_gcd(common.bits()))?;
+            Ok(Rational::new(sum, common.clone()))
+        };
+        let fractions: Result<Vec<Rational>> = sums.into_iter().map(fraction).collect();
+        let array = ArrayD::from_shape_vec(IxDyn(&self.shape), fractions?);
+        Ok(array.expect("there is a sum for each cell"))
     }
-    Ok(payoffs)
+
+    /// Returns a player's payoff at each end times the probability that chance leads to the end,
+    /// over the common denominator, and this denominator.
+    fn worths(&self, player: usize) -> Result<(Vec<BigInt>, BigInt)> {
+        let limit = max_bits(self.shape.iter().product());
+        let (mut worths, mut common) = (vec![], BigInt::one());
+        for Leaf { reach, outcome } in self.sequences.leaves() {
+            let payoff = &self.sequences.outcomes()[*outcome as usize][player];
+            let worth = self.sequences.exact_reach(*reach) * payoff;
+            let bits = worth.numer().bits().max(worth.denom().bits());
+            (self.count)(words_of_gcd(common.bits().max(bits)))?;
+            common = common.lcm(worth.denom());
+            let needed = common.bits().max(bits);
+            if needed > limit {
+                return Err(Error::TooLarge {
+                    operation: OPERATION,
+                    what: "number of bits of a payoff over the common denominator",
+                    needed: needed.into(),
+                    limit: limit.into(),
+                });
+            }
+            worths.push(worth);
+        }
+        let integer = |worth: Rational| {
+            (self.count)(OVERHEAD + words(common.bits()).pow(2))?;
+            Ok(worth.numer() * (&common / worth.denom()))
+        };
+        let integers: Result<Vec<BigInt>> = worths.into_iter().map(integer).collect();
+        Ok((integers?, common))
+    }
 }
 
-/// Returns the cell of one combination of plans, by its number.
-fn cell(plans: &[&Vec<usize>], number: usize) -> Vec<usize> {
+/// Returns the number of words of so many bits.
+fn words(bits: u64) -> usize {
+    usize::try_from(bits / u64::from(u64::BITS)).map_or(usize::MAX, |words| words.saturating_add(1))
+}
+
+/// Returns the operations on words that the greatest common divisor of two integers of so many bits
+/// takes: one pass over the words for each bit.
+fn words_of_gcd(bits: u64) -> usize {
+    OVERHEAD.saturating_add(words(bits).saturating_mul(words(bits)).saturating_mul(64))
+}
+
+/// Returns the place of a cell, row-major, by the number of its combination of plans.
+fn place(plans: &[&[usize]], shape: &[usize], number: usize) -> usize {
     let mut rest = number;
-    plans
-        .iter()
-        .map(|plans| {
-            let plan = plans[rest % plans.len()];
-            rest /= plans.len();
-            plan
-        })
-        .collect()
+    plans.iter().zip(shape).fold(0, |place, (plans, side)| {
+        let plan = plans[rest % plans.len()];
+        rest /= plans.len();
+        place * side + plan
+    })
 }
 
-/// Returns a name for each plan: its actions' names, with `*` where earlier actions exclude the set.
+/// Returns a name for each plan: its actions' names, with `*` where earlier actions exclude the
+/// set.
 fn plan_names(tree: &Tree, sequences: &Sequences, plans: &[Vec<Plan>]) -> Vec<Vec<String>> {
     let name = |player: usize, plan: &Plan| {
         let choices = sequences

@@ -75,7 +75,7 @@ impl<'a> Learner<'a> {
     pub fn new(gpu: &'a Gpu, game: &MatrixGame, dynamics: &Dynamics) -> Result<Self> {
         let (keep, predictive) = matching(OPERATION, dynamics)?;
         let (n_rows, n_cols) = (game.n_rows(), game.n_cols());
-        let gains = scaled(game.gains().iter());
+        let gains = scaled(game.centred_gains());
         let mut losses = vec![0.0; gains.len()];
         for (row, gains) in gains.chunks_exact(n_cols).enumerate() {
             for (col, gain) in gains.iter().enumerate() {

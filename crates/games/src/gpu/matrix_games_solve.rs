@@ -3,7 +3,6 @@
 use super::{MAX_ITERATIONS, matching, scaled, ticks};
 use crate::{Batch, BatchSolution, Dynamics, Error, Result, Updates};
 use gpu_wgsl::{Buffer, Gpu};
-use ndarray::Axis;
 use shaders::params::{MatchingKeep, MatrixGamesParams};
 use shaders::{Kernel, layout};
 
@@ -67,7 +66,8 @@ impl<'a> Games<'a> {
             let n_games = n_together.min(n_games - first);
             let mut gains = vec![0.0; n_games * n_cells];
             for game in 0..n_games {
-                let cells = scaled(batch.gains().index_axis(Axis(0), first + game).iter());
+                let centred: Vec<f64> = batch.centred(first + game).collect();
+                let cells = scaled(&centred);
                 for (cell, gain) in cells.into_iter().enumerate() {
                     gains[order.place(cell, n_cells, game, n_games)] = gain;
                 }

@@ -93,7 +93,8 @@ impl From<MatrixGame> for Bimatrix {
 impl TryFrom<Bimatrix> for MatrixGame {
     type Error = Error;
 
-    /// Takes a game whose payoffs have the same sum, zero or another constant, exactly and in every cell.
+    /// Takes a game whose payoffs have the same sum, zero or another constant, exactly and in every
+    /// cell.
     fn try_from(game: Bimatrix) -> Result<Self> {
         let [gains, others] = game.payoffs;
         let sum = gains

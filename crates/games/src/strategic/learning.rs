@@ -51,7 +51,8 @@ impl<G: StrategicGame> Game for G {
                 // A product for each other player, the sums, and the payoff.
                 n_roundings: (n_others + profile.len()) as f64,
                 depth: 1.0,
-                // The sums of probabilities, the sum of the gain, its product and difference, and the sum over players.
+                // The sums of probabilities, the sum of the gain, its product and difference, and
+                // the sum over players.
                 n_relative: excess + (strategy.len() + 3) as f64,
             };
             let constant = self.constant(player);

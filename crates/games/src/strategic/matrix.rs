@@ -9,8 +9,9 @@ use num_traits::Zero;
 
 /// A two-player zero-sum game: the row player gains what the column player loses.
 ///
-/// A game whose payoffs have another constant sum, such as points for a win and half for a draw, is one too: made by
-/// `MatrixGame::try_from`, it gives the column player what the row player leaves of [`Self::sum`].
+/// A game whose payoffs have another constant sum, such as points for a win and half for a draw, is
+/// one too: made by `MatrixGame::try_from`, it gives the column player what the row player leaves
+/// of [`Self::sum`].
 ///
 /// # Examples
 /// ```
@@ -73,7 +74,14 @@ impl MatrixGame {
         self.gains.floats()
     }
 
-    /// Returns what both players get together: 0, unless the game was made of another with a constant sum.
+    /// Returns the row player's gains less a constant, row-major, each rounded once.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn centred_gains(&self) -> &[f64] {
+        self.gains.centred()
+    }
+
+    /// Returns what both players get together: 0, unless the game was made of another with a
+    /// constant sum.
     #[must_use]
     pub fn sum(&self) -> &Rational {
         &self.sum

@@ -126,8 +126,8 @@ impl Table {
         }
     }
 
-    /// Returns the sum of this payoff and another player's, which all cells have, or the first cell with another sum than
-    /// the first cell's.
+    /// Returns the sum of this payoff and another player's, which all cells have, or the first cell
+    /// with another sum than the first cell's.
     pub(crate) fn constant_sum(&self, other: &Self) -> std::result::Result<Rational, usize> {
         let sum = |at: usize| self.fraction(at) + other.fraction(at);
         let constant = sum(0);

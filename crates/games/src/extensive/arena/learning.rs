@@ -223,9 +223,9 @@ impl Arena {
         extend(simd, chunks, strategy, plan);
     }
 
-    /// Returns what a best response gains: the sum over sequences of their probability times what their last action
-    /// loses against the best action of its set, where a best response follows either. No term is negative, so that
-    /// nothing cancels.
+    /// Returns what a best response gains: the sum over sequences of their probability times what
+    /// their last action loses against the best action of its set, where a best response follows
+    /// either. No term is negative, so that nothing cancels.
     ///
     /// `values` hold what each sequence is worth if a best response follows.
     fn gain(&self, player: usize, plan: &[Vector], values: &[Vector]) -> f64 {
@@ -259,7 +259,8 @@ impl Arena {
         let other = 1 - player;
         GainError {
             size,
-            // Each of the other's sets on the way has a product, and probabilities that may not sum to 1.
+            // Each of the other's sets on the way has a product, and probabilities that may not sum
+            // to 1.
             n_roundings: n + self.roundings[other].depth * (1.0 + excess(other)),
             depth,
             n_relative: self.sequences.n_sequences(player) as f64 + depth * (1.0 + excess(player)),

@@ -1,0 +1,211 @@
+//! The answer of `solve`: facts, and a probability for each action.
+//!
+//! Role: what `prove` and `learn` fill and `print` writes.
+
+use games::extensive::{Sequences, Tree};
+use games::{Error, Labels, Rational};
+use num_traits::{ToPrimitive as _, Zero as _};
+
+/// The result of a proof or of learning.
+pub(super) struct Answer {
+    pub(super) title: String,
+    pub(super) method: &'static str,
+    pub(super) facts: Vec<Fact>,
+    pub(super) rows: Vec<Row>,
+    pub(super) is_reached: bool,
+}
+
+/// One probability of one equilibrium.
+pub(super) struct Row {
+    pub(super) equilibrium: usize,
+    pub(super) action: Action,
+    pub(super) probability: f64,
+    pub(super) fraction: Option<Rational>,
+}
+
+/// An action: the numbers of player, information set and action, from 1, since names need not
+/// differ; and their names.
+#[derive(Clone)]
+pub(super) struct Action {
+    pub(super) numbers: [usize; 3],
+    pub(super) names: [String; 3],
+    /// Whether the player's own choices lead to the information set.
+    pub(super) is_reached: bool,
+}
+
+/// A property of an equilibrium or of the method.
+pub(super) struct Fact {
+    /// The equilibrium, from 1; 0 for all.
+    pub(super) equilibrium: usize,
+    pub(super) name: &'static str,
+    pub(super) known: Known,
+}
+
+/// The content of a fact.
+pub(super) enum Known {
+    Fractions(Vec<Rational>),
+    Floats(Vec<f64>),
+    Count(u64),
+    Text(String),
+}
+
+/// Returns the nearest float.
+pub(super) fn float(fraction: &Rational) -> f64 {
+    fraction.to_f64().unwrap_or(f64::NAN)
+}
+
+impl Answer {
+    pub(super) fn new(title: &str, method: &'static str) -> Self {
+        Self {
+            title: title.to_owned(),
+            method,
+            facts: vec![],
+            rows: vec![],
+            is_reached: true,
+        }
+    }
+
+    pub(super) fn push_fact(&mut self, equilibrium: usize, name: &'static str, known: Known) {
+        self.facts.push(Fact {
+            equilibrium,
+            name,
+            known,
+        });
+    }
+
+    /// Adds the limit that a proof met.
+    pub(super) fn push_reason(&mut self, reason: Option<Error>) {
+        let Some(reason) = reason else {
+            return;
+        };
+        let hint = match reason {
+            Error::DeadlineReached { .. } => " (`--within SECONDS` sets the time)",
+            _ => "",
+        };
+        self.push_fact(0, "reason", Known::Text(format!("{reason}{hint}")));
+    }
+
+    /// Adds the first player's value, and the payoffs of both players if their sum is not 0.
+    pub(super) fn push_value(&mut self, value: &Rational, sum: &Rational) {
+        self.push_fact(0, "value", Known::Fractions(vec![value.clone()]));
+        if !sum.is_zero() {
+            let payoffs = vec![value.clone(), sum - value];
+            self.push_fact(0, "payoffs", Known::Fractions(payoffs));
+        }
+    }
+
+    /// Adds a probability without a proof.
+    pub(super) fn push(&mut self, equilibrium: usize, action: Action, probability: f64) {
+        self.rows.push(Row {
+            equilibrium,
+            action,
+            probability,
+            fraction: None,
+        });
+    }
+
+    /// Adds a probability with a proof.
+    fn push_proved(&mut self, equilibrium: usize, action: Action, fraction: Rational) {
+        self.push(equilibrium, action, float(&fraction));
+        if let Some(row) = self.rows.last_mut() {
+            row.fraction = Some(fraction);
+        }
+    }
+
+    /// Adds an equilibrium of a strategic game.
+    pub(super) fn push_strategic(
+        &mut self,
+        number: usize,
+        labels: &Labels,
+        strategies: &[Vec<Rational>; 2],
+    ) {
+        for (player, strategy) in strategies.iter().enumerate() {
+            for (action, fraction) in strategy.iter().enumerate() {
+                let action = Action::strategic(labels, player, action);
+                self.push_proved(number, action, fraction.clone());
+            }
+        }
+    }
+
+    /// Adds an equilibrium of a tree.
+    pub(super) fn push_behaviour(
+        &mut self,
+        number: usize,
+        tree: &Tree,
+        form: &Sequences,
+        strategies: &[Vec<Rational>],
+    ) {
+        for (player, strategy) in strategies.iter().enumerate() {
+            let reached = reached(form, player, strategy);
+            let actions = actions(tree, form, player).into_iter().zip(reached);
+            for ((action, is_reached), fraction) in actions.zip(strategy) {
+                let action = Action {
+                    is_reached,
+                    ..action
+                };
+                self.push_proved(number, action, fraction.clone());
+            }
+        }
+    }
+}
+
+/// Returns the action of each number of a player's strategy.
+pub(super) fn actions(tree: &Tree, form: &Sequences, player: usize) -> Vec<Action> {
+    let sets = tree.information_sets();
+    let mut actions = vec![];
+    for decision in form.decisions(player) {
+        let set = &sets[decision.set as usize];
+        let before = sets[..decision.set as usize].iter();
+        let number = before.filter(|set| set.player == player).count() + 1;
+        for (action, name) in set.actions.iter().enumerate() {
+            actions.push(Action {
+                numbers: [player + 1, number, action + 1],
+                names: [
+                    tree.labels().player(player),
+                    name_or_number(&set.name, number),
+                    name_or_number(name, action + 1),
+                ],
+                is_reached: true,
+            });
+        }
+    }
+    actions
+}
+
+fn name_or_number(name: &str, number: usize) -> String {
+    if name.is_empty() {
+        number.to_string()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Returns for each number of a player's strategy whether the player's own choices lead to its
+/// information set.
+fn reached(form: &Sequences, player: usize, strategy: &[Rational]) -> Vec<bool> {
+    let mut is_taken = vec![true; form.n_sequences(player)];
+    let mut reached = vec![false; strategy.len()];
+    for decision in form.decisions(player) {
+        let leads_here = is_taken[decision.parent as usize];
+        for place in decision.actions() {
+            reached[place] = leads_here;
+            is_taken[place + 1] = leads_here && !strategy[place].is_zero();
+        }
+    }
+    reached
+}
+
+impl Action {
+    /// Returns an action of a strategic game, whose only information set has no name.
+    pub(super) fn strategic(labels: &Labels, player: usize, action: usize) -> Self {
+        Self {
+            numbers: [player + 1, 1, action + 1],
+            names: [
+                labels.player(player),
+                String::new(),
+                labels.action(player, action),
+            ],
+            is_reached: true,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Strategies learnt by regret and judged by best responses.
+
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use games::extensive::{Arena, Sequences, Tree};
+use games::{
+    Bimatrix, Checkpoint, Dynamics, Error, Game, MatrixGame, NormalForm, Solution, Stopped,
+    StrategicGame as _,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::answer::{Action, Answer, Known, actions};
+use super::options::Options;
+
+/// Default NashConv at which learning ends, over the range of payoffs.
+const TARGET: f64 = 1e-6;
+
+/// Learns a strategic game; `reason` is the limit that a proof met.
+pub(super) fn strategic(
+    game: &NormalForm,
+    options: &Options,
+    reason: Option<Error>,
+) -> Result<Answer> {
+    let labels = game.labels();
+    let matrix = Bimatrix::try_from(game.clone()).and_then(MatrixGame::try_from);
+    let (solution, mut answer) = match &matrix {
+        Ok(matrix) => learn(matrix, &labels.title, options)?,
+        Err(_) => learn(game, &labels.title, options)?,
+    };
+    answer.push_reason(reason);
+    for (player, strategy) in solution.strategies.iter().enumerate() {
+        for (action, &p) in strategy.iter().enumerate() {
+            answer.push(1, Action::strategic(labels, player, action), p);
+        }
+    }
+    Ok(answer)
+}
+
+/// Learns a tree; `reason` is the limit that a proof met.
+pub(super) fn extensive(
+    tree: &Tree,
+    form: &Sequences,
+    options: &Options,
+    reason: Option<Error>,
+) -> Result<Answer> {
+    let (solution, mut answer) = learn(&Arena::from_tree(tree)?, &tree.labels().title, options)?;
+    answer.push_reason(reason);
+    for (player, strategy) in solution.strategies.into_iter().enumerate() {
+        for (action, p) in actions(tree, form, player).into_iter().zip(strategy) {
+            answer.push(1, action, p);
+        }
+    }
+    Ok(answer)
+}
+
+fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
+    let range = game.range();
+    // Without a range there is nothing to gain, and 0 would stop no run.
+    let until = options
+        .until
+        .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
+    let dynamics = Dynamics::default()
+        .iterations(options.iterations)
+        .until(until)
+        .within(options.time_to_learn());
+    let solution = solve_with_progress(game, &dynamics)?;
+    let answer = judged(&solution, title, until);
+    Ok((solution, answer))
+}
+
+/// Learns, and shows the progress in a terminal.
+fn solve_with_progress<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
+    let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
+    let solution = games::solve_with(game, dynamics, |look: &Checkpoint| {
+        bar.set_message(format!(
+            "iteration {}, NashConv {:.3e}",
+            look.iteration, look.nash_conv
+        ));
+        bar.tick();
+        ControlFlow::Continue(())
+    })?;
+    bar.finish_and_clear();
+    Ok(solution)
+}
+
+/// Returns an answer with all facts of a solution, but no strategies yet.
+fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
+    let method = if solution.polished {
+        "linear algebra from an average of learning"
+    } else {
+        "average of learning by regret"
+    };
+    let mut answer = Answer::new(title, method);
+    answer.push_fact(0, "payoffs", Known::Floats(solution.values.clone()));
+    answer.push_fact(0, "NashConv", Known::Floats(vec![solution.nash_conv]));
+    answer.push_fact(0, "rounding", Known::Floats(vec![solution.rounding]));
+    answer.push_fact(0, "iterations", Known::Count(solution.iterations));
+    if let Stopped::AtRounding { bound } = solution.stopped {
+        let note =
+            format!("rounding errors hide a NashConv below {bound:.3e} (target {until:.3e})");
+        answer.push_fact(0, "limit", Known::Text(note));
+    }
+    answer.is_reached = solution.nash_conv + solution.rounding <= until;
+    answer
+}

@@ -1,0 +1,137 @@
+//! Equilibria with a proof in fractions.
+//!
+//! Method: games with a constant sum by a linear program; other strategic games, and trees by their
+//! reduced strategic form, by enumeration of all extreme equilibria, or by Lemke-Howson if that
+//! meets a limit.
+
+use std::collections::HashSet;
+
+use games::exact::Equilibrium;
+use games::extensive::{Sequences, StrategicForm, Tree};
+use games::{Bimatrix, Error, MatrixGame, NormalForm, StrategicGame as _};
+
+use super::answer::{Answer, Known};
+use super::options::Options;
+
+/// Equilibria of a game whose sum is not constant.
+struct Found {
+    equilibria: Vec<Equilibrium>,
+    /// The limit that the enumeration of all equilibria met; there may be others than these.
+    reason: Option<Error>,
+}
+
+/// Returns whether an error is a limit of proofs, so that the game is to be learnt.
+pub(super) fn is_limit(fault: &Error) -> bool {
+    matches!(
+        fault,
+        Error::TooLarge { .. } | Error::Unproved { .. } | Error::DeadlineReached { .. }
+    )
+}
+
+/// Solves a strategic game of two players.
+pub(super) fn strategic(game: &NormalForm, options: &Options) -> games::Result<Answer> {
+    let bimatrix = Bimatrix::try_from(game.clone())?;
+    match MatrixGame::try_from(bimatrix.clone()) {
+        Ok(matrix) => constant_sum(&matrix, options),
+        Err(_) => general_sum(&bimatrix, options),
+    }
+}
+
+fn constant_sum(game: &MatrixGame, options: &Options) -> games::Result<Answer> {
+    let labels = game.labels();
+    let found = options.prover().exact(game)?;
+    let unique = found
+        .unique
+        .map(|unique| if unique { "unique" } else { "one of several" });
+    let mut answer = Answer::new(&labels.title, "linear program, proved");
+    answer.push_value(&found.value, game.sum());
+    answer.push_fact(0, "strategies", Known::Text(unique.join(", ")));
+    answer.push_strategic(1, labels, &found.strategies);
+    Ok(answer)
+}
+
+fn general_sum(game: &Bimatrix, options: &Options) -> games::Result<Answer> {
+    let labels = game.labels();
+    let found = equilibria(game, options)?;
+    let method = if found.reason.is_none() {
+        "all extreme equilibria, proved"
+    } else {
+        "one equilibrium by Lemke-Howson, proved"
+    };
+    let mut answer = Answer::new(&labels.title, method);
+    answer.push_reason(found.reason);
+    for (number, equilibrium) in (1..).zip(found.equilibria) {
+        let payoffs = Known::Fractions(equilibrium.payoffs.to_vec());
+        answer.push_fact(number, "payoffs", payoffs);
+        answer.push_strategic(number, labels, &equilibrium.strategies);
+    }
+    Ok(answer)
+}
+
+/// Computes all extreme equilibria, or one if all equilibria meet a limit.
+fn equilibria(game: &Bimatrix, options: &Options) -> games::Result<Found> {
+    match options.prover_of_all().all_equilibria(game) {
+        Ok(equilibria) => Ok(Found {
+            equilibria,
+            reason: None,
+        }),
+        Err(fault) if is_limit(&fault) => Ok(Found {
+            equilibria: vec![options.prover().lemke_howson(game, 0)?],
+            reason: Some(fault),
+        }),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Solves a tree of two players: by its sequence form if the sum of payoffs is constant, else by
+/// its reduced strategic form.
+pub(super) fn extensive(tree: &Tree, form: &Sequences, options: &Options) -> games::Result<Answer> {
+    let found = match options.prover().exact(form) {
+        Err(Error::NotConstantSum { .. }) => return general_sum_tree(tree, form, options),
+        found => found?,
+    };
+    let title = &tree.labels().title;
+    let mut answer = Answer::new(title, "sequence-form linear program, proved");
+    answer.push_value(&found.value, &found.sum);
+    answer.push_behaviour(1, tree, form, &found.strategies);
+    Ok(answer)
+}
+
+fn general_sum_tree(tree: &Tree, form: &Sequences, options: &Options) -> games::Result<Answer> {
+    let strategic = options.prover().strategic_form(tree)?;
+    let found = equilibria(&Bimatrix::try_from(strategic.game().clone())?, options)?;
+    let method = if found.reason.is_none() {
+        "all extreme equilibria of the reduced strategic form, proved"
+    } else {
+        "one equilibrium of the reduced strategic form by Lemke-Howson, proved"
+    };
+    let mut answer = Answer::new(&tree.labels().title, method);
+    answer.push_reason(found.reason);
+    push_behaviours(&mut answer, tree, form, &strategic, found.equilibria);
+    Ok(answer)
+}
+
+/// Adds the distinct behaviours of equilibria of a strategic form: mixtures of different plans may
+/// behave alike.
+fn push_behaviours(
+    answer: &mut Answer,
+    tree: &Tree,
+    form: &Sequences,
+    strategic: &StrategicForm,
+    equilibria: Vec<Equilibrium>,
+) {
+    let mut known = HashSet::new();
+    for equilibrium in equilibria {
+        let behaviour =
+            |player: usize| strategic.behaviour(player, &equilibrium.strategies[player]);
+        let strategies = vec![behaviour(0), behaviour(1)];
+        if known.contains(&strategies) {
+            continue;
+        }
+        let number = known.len() + 1;
+        let payoffs = Known::Fractions(equilibrium.payoffs.to_vec());
+        answer.push_fact(number, "payoffs", payoffs);
+        answer.push_behaviour(number, tree, form, &strategies);
+        known.insert(strategies);
+    }
+}

@@ -1,0 +1,291 @@
+//! Games as texts, solved and printed.
+
+use super::answer::Known;
+use super::options::parse;
+use super::print::decimal;
+use super::*;
+use games::Rational;
+use games::exact::MAX_LABELS;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const CHICKEN: &str = "NFG 1 R \"chicken\" { \"A\" \"B\" } { { \"swerve\" \"go\" } { \"swerve\" \"go\" } } \"\" 6 6 7 2 2 7 0 0";
+
+fn parsed(args: &[&str]) -> Result<Option<Options>> {
+    parse(["FILE"].iter().chain(args).map(OsString::from).collect())
+}
+
+fn solved(text: &str, args: &[&str]) -> Answer {
+    answer(files::parse(text).unwrap(), &parsed(args).unwrap().unwrap()).unwrap()
+}
+
+fn fact<'a>(answer: &'a Answer, name: &str) -> &'a Known {
+    let fact = answer.facts.iter().find(|fact| fact.name == name);
+    &fact.unwrap_or_else(|| panic!("no {name}")).known
+}
+
+#[test]
+fn a_zero_sum_game_is_solved_with_a_proof() {
+    let game =
+        "NFG 1 R \"crash\" { \"Row\" \"Col\" } { 3 3 } 0 0 1 -1 -2 2 -1 1 0 0 1 -1 2 -2 -1 1 0 0";
+    let answer = solved(game, &[]);
+    let lines = "value 0\nstrategies unique, unique\n  player Row: 1 0.25, 2 0.5, 3 0.25\n";
+    assert!(answer.text(false).contains(lines), "{}", answer.text(false));
+    assert!(
+        answer
+            .text(true)
+            .contains("player Row: 1 1/4, 2 1/2, 3 1/4\n")
+    );
+    let learnt = solved(game, &["--learn", "--until", "1e-9"]);
+    assert!(learnt.is_reached && learnt.rows.iter().all(|row| row.fraction.is_none()));
+    assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+}
+
+#[test]
+fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
+    for offset in ["1", "1e12", "1e16"] {
+        let tree = format!(
+            "EFG 2 R \"\" {{ \"A\" \"B\" }} p \"\" 1 1 \"\" {{ \"a\" \"b\" }} 0 \
+             p \"\" 2 1 \"\" {{ \"c\" \"d\" }} 0 t \"\" 1 \"\" {{ {offset} -{offset} }} \
+             t \"\" 2 \"\" {{ {0} -{0} }} p \"\" 2 1 0 t \"\" 3 \"\" {{ {1} -{1} }} t \"\" 1",
+            offset.parse::<f64>().unwrap() + 4.0,
+            offset.parse::<f64>().unwrap() + 2.0
+        );
+        let learnt = solved(&tree, &["--learn", "--until", "1e-6"]);
+        assert!(learnt.is_reached);
+        for (row, truth) in learnt
+            .rows
+            .iter()
+            .zip([1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0, 1.0 / 3.0])
+        {
+            assert!(
+                (row.probability - truth).abs() < 1e-5,
+                "{offset}: {}",
+                row.probability
+            );
+        }
+        let forbidden = solved(
+            &tree,
+            &["--learn", "--until", "1e-30", "--iterations", "1e4"],
+        );
+        assert!(!forbidden.is_reached);
+    }
+}
+
+#[test]
+fn a_game_of_constant_sum_is_proved() {
+    // A win is 1, a draw 1/2.
+    let table = "NFG 1 R \"\" { \"A\" \"B\" } { 2 2 } 1 0 0 1 1/2 1/2 1 0";
+    let answer = solved(table, &[]);
+    assert_eq!(answer.method, "linear program, proved");
+    assert_eq!(fact(&answer, "payoffs").text(true), "2/3, 1/3");
+    assert_eq!(fact(&answer, "payoffs").fractions(), json!(["2/3", "1/3"]));
+    let tree = "EFG 2 R \"\" { \"A\" \"B\" } p \"\" 1 1 \"\" { \"a\" \"b\" } 0 \
+        p \"\" 2 1 \"\" { \"c\" \"d\" } 0 t \"\" 1 \"\" { 16 0 } t \"\" 2 \"\" { 4 12 } \
+        p \"\" 2 1 0 t \"\" 3 \"\" { 8 8 } t \"\" 1";
+    let answer = solved(tree, &[]);
+    assert_eq!(answer.method, "sequence-form linear program, proved");
+    // 16 p + 8 (1 - p) = 4 p + 16 (1 - p).
+    assert_eq!(fact(&answer, "payoffs").text(true), "56/5, 24/5");
+}
+
+#[test]
+fn all_equilibria_of_other_games_are_listed() {
+    let answer = solved(CHICKEN, &[]);
+    assert_eq!(answer.rows.last().unwrap().equilibrium, 3);
+    let text = answer.text(true);
+    let lines = "equilibrium 2: payoffs 14/3, 14/3\n  player A: swerve 2/3, go 1/3\n";
+    assert!(text.contains(lines), "{text}");
+    let text = answer.text(false);
+    let lines = "equilibrium 2: payoffs 4.666666667, 4.666666667\n  player A: swerve 0.666666667, go 0.333333333\n";
+    assert!(text.contains(lines), "{text}");
+    let third = answer.csv().lines().nth(5).unwrap().to_owned();
+    assert_eq!(
+        third,
+        "2,1,1,1,\"A\",\"\",\"swerve\",0.6666666666666666,2/3"
+    );
+    let json = answer.json().unwrap();
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    let known = &first["facts"][1];
+    assert_eq!(known["fact"], json!([14.0 / 3.0, 14.0 / 3.0]));
+    assert_eq!(
+        (&known["equilibrium"], &known["fractions"][0]),
+        (&json!(2), &json!("14/3"))
+    );
+}
+
+#[test]
+fn one_equilibrium_is_found_where_all_would_be_too_many() {
+    // Chicken in which the second player has choices that nobody would take, for one label more
+    // than are enumerated.
+    const N_USELESS: usize = MAX_LABELS - 3;
+    let useless = "0 -1 0 -1 ".repeat(N_USELESS);
+    let game = format!(
+        "NFG 1 R \"chicken\" {{ \"A\" \"B\" }} {{ 2 {} }} 6 6 7 2 2 7 0 0 {useless}",
+        2 + N_USELESS
+    );
+    let answer = solved(&game, &[]);
+    assert_eq!(answer.method, "one equilibrium by Lemke-Howson, proved",);
+    assert!(
+        fact(&answer, "reason")
+            .text(false)
+            .contains("the limit is 128")
+    );
+    assert_eq!(fact(&answer, "payoffs").text(false), "2, 7");
+    assert_eq!(answer.rows.len(), MAX_LABELS + 1);
+    let taken = answer.rows.iter().filter(|row| row.probability != 0.0);
+    let taken: Vec<_> = taken
+        .map(|row| (row.equilibrium, row.action.numbers, row.fraction.clone()))
+        .collect();
+    let one = Some(Rational::from_integer(1.into()));
+    assert_eq!(taken, [(1, [1, 1, 1], one.clone()), (1, [2, 1, 2], one)]);
+}
+
+#[test]
+fn a_game_of_long_fractions_is_learnt() {
+    let fraction = |at: usize| {
+        format!(
+            "{}{at}/{}{}",
+            "123".repeat(100),
+            "457".repeat(100),
+            2 * at + 1
+        )
+    };
+    let payoffs: Vec<String> = (0..18).map(fraction).collect();
+    let game = format!(
+        "NFG 1 R \"\" {{ \"A\" \"B\" }} {{ 3 3 }} {}",
+        payoffs.join(" ")
+    );
+    let answer = solved(&game, &[]);
+    assert_eq!(answer.method, "average of learning by regret");
+    let reason = fact(&answer, "reason").text(false);
+    assert!(reason.contains("the limit is 4096"), "{reason}");
+}
+
+#[test]
+fn proofs_end_within_the_time_and_the_game_is_learnt() {
+    let side = 150_u64;
+    let cells = 2 * side * side;
+    // The mixer of the generator SplitMix64.
+    let mix =
+        |number: u64, shift: u32, factor: u64| (number ^ (number >> shift)).wrapping_mul(factor);
+    let random = |at: u64| {
+        let number = at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mix(
+            mix(number, 30, 0xBF58_476D_1CE4_E5B9),
+            27,
+            0x94D0_49BB_1331_11EB,
+        ) >> 45
+    };
+    let payoffs: Vec<String> = (0..cells)
+        .map(|at| format!("0.{:06}", random(at)))
+        .collect();
+    let game = format!(
+        "NFG 1 R \"\" {{ \"A\" \"B\" }} {{ {side} {side} }} {}",
+        payoffs.join(" ")
+    );
+    let answer = solved(&game, &["--within", "0.4", "--until", "2"]);
+    let reason = fact(&answer, "reason").text(false);
+    assert!(reason.contains("deadline reached"), "{reason}");
+    assert_eq!(answer.method, "average of learning by regret");
+}
+
+/// A battle of the sexes that the first player may stay out of.
+const OUTSIDE: &str = "EFG 2 R \"outside\" { \"I\" \"II\" } p \"\" 1 1 \"entry\" { \"out\" \"in\" } 0 \
+    t \"\" 1 \"\" { 2 2 } p \"\" 1 2 \"inside\" { \"T\" \"B\" } 0 \
+    p \"\" 2 1 \"reply\" { \"L\" \"R\" } 0 t \"\" 2 \"\" { 3 1 } t \"\" 3 \"\" { 0 0 } \
+    p \"\" 2 1 0 t \"\" 3 t \"\" 4 \"\" { 1 3 }";
+
+#[test]
+fn all_equilibria_of_a_small_tree_are_listed() {
+    let answer = solved(OUTSIDE, &[]);
+    assert_eq!(
+        answer.method,
+        "all extreme equilibria of the reduced strategic form, proved"
+    );
+    // Staying out is best while the reply is L with at most 2/3; inside, T and B mix for 3/4 alone.
+    let text = "\
+outside
+all extreme equilibria of the reduced strategic form, proved
+
+equilibrium 1: payoffs 2, 2
+  player I at entry: out 1
+  player I at inside: not reached
+  player II at reply: L 2/3, R 1/3
+
+equilibrium 2: payoffs 2, 2
+  player I at entry: out 1
+  player I at inside: not reached
+  player II at reply: R 1
+
+equilibrium 3: payoffs 3, 1
+  player I at entry: in 1
+  player I at inside: T 1
+  player II at reply: L 1
+";
+    assert_eq!(answer.text(true), text);
+    // Sets are numbered for each player.
+    assert_eq!(answer.rows.last().unwrap().action.numbers, [2, 1, 2]);
+    let learnt = solved(OUTSIDE, &["--learn"]);
+    assert!(learnt.is_reached && learnt.method == "average of learning by regret");
+    assert!(!solved(OUTSIDE, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+}
+
+#[test]
+fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
+    let answer = solved(OUTSIDE, &["--within", "0"]);
+    assert_eq!(answer.method, "average of learning by regret");
+    assert_eq!(
+        fact(&answer, "reason").text(false),
+        "extensive::StrategicForm: deadline reached before the proof was complete \
+         (`--within SECONDS` sets the time)"
+    );
+}
+
+#[test]
+fn every_proof_has_a_deadline() {
+    let proof_time = |args| parsed(args).unwrap().unwrap().proof_time();
+    assert_eq!(proof_time(&[]), Duration::from_secs(300));
+    assert_eq!(proof_time(&["--within", "3"]), Duration::from_millis(1500));
+}
+
+#[test]
+fn a_tree_is_solved_set_by_set() {
+    let tree = "EFG 2 R \"coin\" { \"A\" \"B\" } p \"\" 1 1 \"mine\" { \"h\" \"t\" } 0 \
+        p \"\" 2 1 \"yours\" { \"h\" \"t\" } 0 t \"\" 1 \"\" { 1 -1 } t \"\" 2 \"\" { -1 1 } \
+        p \"\" 2 1 0 t \"\" 2 t \"\" 1";
+    let answer = solved(tree, &[]);
+    let lines: Vec<String> = answer.json().unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(
+        (
+            lines.len(),
+            answer.rows[3].fraction.clone().unwrap().to_string()
+        ),
+        (5, "1/2".into())
+    );
+    assert!(
+        solved(tree, &["--learn"])
+            .rows
+            .iter()
+            .all(|row| (row.probability - 0.5).abs() < 1e-3)
+    );
+}
+
+#[test]
+fn numbers_of_the_command_line_are_read_or_refused() {
+    let iterations =
+        |text| parsed(&["--iterations", text]).map(|options| options.unwrap().iterations);
+    assert_eq!(iterations("1e6").unwrap(), 1_000_000);
+    assert_eq!(iterations("18446744073709551615").unwrap(), u64::MAX);
+    for bad in ["1.5", "-1", "nan", "1e20", "many"] {
+        assert!(iterations(bad).is_err(), "{bad}");
+    }
+    for bad in ["nan", "inf", "-1e-3"] {
+        assert!(parsed(&["--until", bad]).is_err(), "{bad}");
+    }
+    assert_eq!(decimal(1.0 / 3.0), "0.333333333");
+    assert_eq!(
+        [0.0, 2.0, -0.25, 1e-9, 1e30].map(decimal).join(" "),
+        "0 2 -0.25 1.000e-9 1.000e30"
+    );
+}
