@@ -33,6 +33,7 @@ mod counted;
 mod unfold;
 
 pub use calibration::{Calibration, Metered};
+pub(crate) use cells::{Cell, Sight};
 pub use counted::Counted;
 pub(crate) use counted::went_on;
 
