@@ -37,6 +37,8 @@ const MIN_SHARE_THIRD: f64 = 0.05;
 const REPAIR_TOLERANCE: f64 = 0.05;
 /// Steps after which a counter has made up for an update that a reading missed.
 const REPAIR_REACH: usize = 4;
+/// Share of hidden time from which on readings do not follow each other.
+const MOST: f64 = 0.35;
 /// Updates in a row near a level that make the level certain: the middle one contains nothing else.
 const CERTAIN_RUN: usize = 3;
 
@@ -180,7 +182,14 @@ impl Levels {
 fn lasting_w(steps: &[Step], level_w: f64, reach_w: f64, same_w: f64) -> Option<f64> {
     let is_near = |step: &Step| (step.value - level_w).abs() <= reach_w;
     let is_same = |a: &Step, b: &Step| (a.value - b.value).abs() <= same_w;
-    let runs = steps.chunk_by(|a, b| is_near(a) == is_near(b) && is_same(a, b));
+    // Readings of which most of the time between is hidden may all be mixtures.
+    let follows = |a: &Step, b: &Step| {
+        let hidden_s = b.from_s - a.to_s + b.hidden_s;
+        hidden_s < MOST * (b.to_s - a.to_s)
+    };
+    let is_one_run =
+        |a: &Step, b: &Step| is_near(a) == is_near(b) && is_same(a, b) && follows(a, b);
+    let runs = steps.chunk_by(is_one_run);
     let lasting = runs.filter(|run| run.len() >= CERTAIN_RUN && is_near(&run[0]));
     let inner = lasting.flat_map(|run| &run[1..run.len() - 1]);
     quantile(inner.map(|s| (s.value, s.length_s())).collect(), 0.5)
