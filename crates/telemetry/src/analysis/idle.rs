@@ -3,24 +3,26 @@
 //! Role: tests whether the GPU is the bottleneck of a job. The answer is a [`Bottleneck`] with its
 //! evidence.
 //! Method: time is cut into busy and idle parts twice (`cut.rs`): by power where it has two levels,
-//! and by utilisation, whose lag behind power is measured and corrected (`lag.rs`). Rule for both cuts:
-//! - Where their ranges of idle time overlap, the cut by power holds, because power is read more often.
+//! and by utilisation, whose lag behind power is measured and corrected (`lag.rs`). Rule for both
+//! cuts:
+//! - Where their ranges of idle time overlap, the cut by power holds: power is read more often.
 //! - Where the ranges do not overlap, or where power has a third level, utilisation decides, and the
 //!   range covers both.
 //!
-//! Idle time is idle-held if memory is allocated, because other programs cannot use the device then.
-//! Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())), because
-//! utilisation averages them away. A row holds until the next row, but not through a pause of sampling.
-//! Time is counted and not rows, because there are more rows where regions of code begin and end.
-//! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such time
-//! are the gaps of part-time sensors, updates between slow reads, and rows without a reading.
-//! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts are
-//! shares of it. A pause of sampling has its share, which belongs to no part.
+//! Idle time is idle-held if memory is allocated, because other programs cannot use the device
+//! then. Gaps that repeat are searched for in power ([`periodicity`](super::periodicity())),
+//! because utilisation averages them away. A row holds until the next row, but not through a pause
+//! of sampling. Time is counted and not rows, because there are more rows where regions of code
+//! begin and end.
+//! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such
+//! time are the gaps of part-time sensors, updates between slow reads, and rows without a reading.
+//! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts
+//! are shares of it. A pause of sampling has its share, which belongs to no part.
 //! Accuracy: ranges include the tolerance of the sensor's gain and offset. On models of boards with
-//! each class of sensor, random loads and reads every 10 to 400 ms, the ranges contain the true idle
-//! energy and the true idle time (tested). The median error of the idle energy of random loads, with
-//! times down to 0.06 s and an energy counter, is below 2 % for reads every 10 and 20 ms, 5 % for reads
-//! every 100 ms, and 15 % for reads every 400 ms.
+//! each class of sensor, random loads and reads every 10 to 400 ms, the ranges contain the true
+//! idle energy and the true idle time (tested). The median error of the idle energy of random
+//! loads, with times down to 0.06 s and an energy counter, is below 2 % for reads every 10 and 20
+//! ms, 5 % for reads every 100 ms, and 15 % for reads every 400 ms.
 //! Source: thresholds of under-use: the rules `LowGPUUtilization` (95th percentile below 70 %; 5th
 //! below 10 % with a 95th above 70 %: fluctuating) and `CPUBottleneck` (busy below 10 %) of Amazon
 //! `SageMaker` Debugger. The 5th percentile is below 10 % exactly where more than 5 % of the time
@@ -126,10 +128,11 @@ pub struct Bottleneck {
     pub periodicity: Option<Periodicity>,
     /// The 5th and the 95th percentile of utilisation, in %, if it is reported.
     pub busy_percentiles: Option<(f64, f64)>,
-    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of all stretches.
+    /// Energy of the window, in J: [`Trace::energy`] or, without a method, the sum of all
+    /// stretches.
     pub joules: f64,
-    /// Energy of the idle stretches, in J. The range also contains the energy of idle time in pauses of
-    /// sampling.
+    /// Energy of the idle stretches, in J. The range also contains the energy of idle time in
+    /// pauses of sampling.
     pub wasted_j: Estimate,
 }
 
