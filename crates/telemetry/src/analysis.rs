@@ -1,16 +1,17 @@
-//! What a trace says about a job: was the device busy, which policy served it better, which clock costs least energy.
+//! Analyses of traces: idle times of a device, comparison of two policies, and the clock of least energy.
 //!
-//! Role: verdicts, each with the evidence that it rests on.
+//! Role: verdicts, each with its evidence.
 
 mod cut;
 mod dvfs;
+mod estimate;
 mod idle;
 mod lag;
 mod periodicity;
 mod policies;
 
-pub use cut::Estimate;
 pub use dvfs::{Curve, Optimum, PhysicalFit, Point, Polynomial, dvfs};
+pub use estimate::Estimate;
 pub use idle::{
     Activity, Bottleneck, Evidence, Shares, Stretch, Verdict, idle_periods, idle_periods_within,
 };

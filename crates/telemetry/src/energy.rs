@@ -42,6 +42,7 @@ mod reported;
 mod unfold;
 
 pub use calibration::{Calibration, Metered};
+pub(crate) use cells::{Cell, Sight};
 pub use counted::Counted;
 pub(crate) use counted::went_on;
 pub(crate) use reported::Reported;

@@ -1,10 +1,12 @@
 //! The energy curve: what an item of work costs at each clock, and which clock is best for whom.
 //!
-//! Method: the measured minimum comes with all points that noise can't tell from it. Two models stand beside it: a
-//! parabola of energy over clock, which is simple and often a poor fit, and a physical one, in which an item takes
-//! `t = a + b/f` and the device draws `P = p0 + c·f^k`, with the k of 2, 3 and 4 that explains power best; its minimum
-//! is that of `t(f)·P(f)`. Energy-delay products weigh time once (EDP) or twice (ED²P).
-//! Limits: the models are fits, not laws; a minimum outside the clocks that were measured is not reported.
+//! Method: the measured minimum comes with all points that noise can't tell from it. Two models
+//! stand beside it: a parabola of energy over clock, which is simple and often a poor fit, and a
+//! physical one, in which an item takes `t = a + b/f` and the device draws `P = p0 + c·f^k`, with
+//! the k of 2, 3 and 4 that explains power best; its minimum is that of `t(f)·P(f)`. Energy-delay
+//! products weigh time once (EDP) or twice (ED²P).
+//! Limits: the models are fits, not laws; a minimum outside the clocks that were measured is not
+//! reported.
 
 use crate::least_squares::{self, Fit};
 use crate::{Error, Result};
@@ -42,7 +44,8 @@ pub struct Optimum {
 pub struct Polynomial {
     /// c0, c1 and c2.
     pub coefficients: [f64; 3],
-    /// Clock and energy of its lowest point, in MHz and J; none if it opens downwards or lies outside the measurement.
+    /// Clock and energy of its lowest point, in MHz and J; none if it opens downwards or lies
+    /// outside the measurement.
     pub minimum: Option<(f64, f64)>,
     /// Share of the variance that it explains.
     pub r_squared: f64,
@@ -78,7 +81,8 @@ pub struct Curve {
     pub joules: Vec<f64>,
     /// The least energy.
     pub least_energy: Optimum,
-    /// Places of the points whose energy is, within two standard deviations, no higher than the least.
+    /// Places of the points whose energy is, within two standard deviations, no higher than the
+    /// least.
     pub confidence: Vec<usize>,
     /// The least product of energy and time per item.
     pub least_edp: Optimum,
@@ -99,9 +103,10 @@ const OPERATION: &str = "dvfs";
 /// Gives the energy curve of a sweep of clocks.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point to point
-/// (duplicates: average repeats before, and put their scatter into `noise`), and for a clock, power, rate or noise
-/// that is not finite or has no meaning: zero or less, for noise less than zero.
+/// [`Error::ParameterInvalid`] for fewer than three points, for clocks that do not rise from point
+/// to point (duplicates: average repeats before, and put their scatter into `noise`), and for a
+/// clock, power, rate or noise that is not finite or has no meaning: zero or less, for noise less
+/// than zero.
 pub fn dvfs(points: &[Point]) -> Result<Curve> {
     checked(points)?;
     let joules: Vec<f64> = points
@@ -142,7 +147,8 @@ pub fn dvfs(points: &[Point]) -> Result<Curve> {
 }
 
 impl Curve {
-    /// Gives the point with the least energy among those that are slower than the fastest by at most a share.
+    /// Gives the point with the least energy among those that are slower than the fastest by at
+    /// most a share.
     #[must_use]
     pub fn saving_at(&self, max_slowdown: f64) -> Optimum {
         let fastest = self
@@ -266,8 +272,8 @@ fn physical(points: &[Point], exponent: u8) -> Option<PhysicalFit> {
     })
 }
 
-/// Finds where `(a + b/f)(p0 + c·f^k)` is least: the root of `c·(a·k·f^(k+1) + b·(k−1)·f^k) − b·p0`, which rises with f
-/// if all constants are above 0, by halving.
+/// Finds where `(a + b/f)(p0 + c·f^k)` is least: the root of `c·(a·k·f^(k+1) + b·(k−1)·f^k) −
+/// b·p0`, which rises with f if all constants are above 0, by halving.
 fn stationary(points: &[Point], (a, b): (f64, f64), (p0, c): (f64, f64), k: i32) -> Option<f64> {
     let slope =
         |f: f64| c * (a * f64::from(k) * f.powi(k + 1) + b * f64::from(k - 1) * f.powi(k)) - b * p0;

@@ -1,13 +1,14 @@
 //! The lag of utilisation behind power.
 //!
-//! Role: a driver averages utilisation over its update interval and holds the mean for as long, so a reading describes
-//! the time of one interval earlier: 1/6 s on many boards, 1 s on an A100. A cut by utilisation without that
-//! correction counts the power of the next busy time as idle.
-//! Method: the lag at which utilisation and power correlate best. Power is read from cells whose times are those of the
-//! device, so the lag of utilisation alone remains.
+//! Role: a driver averages utilisation over its update interval and holds the mean for as long, so
+//! a reading describes the time of one interval earlier: 1/6 s on many boards, 1 s on an A100. A
+//! cut by utilisation without that correction counts the power of the next busy time as idle.
+//! Method: the lag at which utilisation and power correlate best. Power is read from cells whose
+//! times are those of the device, so the lag of utilisation alone remains.
 //! Limits: none is found where either is constant, or where the correlation is weak.
 
-use super::cut::{Estimate, LONGEST_WINDOW_S, Step, joules};
+use super::cut::{LONGEST_WINDOW_S, Step, joules};
+use super::estimate::Estimate;
 
 /// Steps between two lags that are tried, in s.
 const STEP_S: f64 = 0.02;
@@ -15,19 +16,19 @@ const STEP_S: f64 = 0.02;
 const N_LAGS: u32 = 61;
 /// Least correlation for which a lag is believed.
 const MIN_CORRELATION: f64 = 0.7;
-/// The smallest lag wins whose correlation is at least this share of the best: power that repeats correlates again a
-/// period later.
+/// The smallest lag wins whose correlation is at least this share of the best: power that repeats
+/// correlates again a period later.
 const AS_GOOD: f64 = 0.98;
-/// Half of the time, in s, over which power is averaged, on both sides alike, so that the lag does not change: single
-/// steps of a counter that is read at the moment of its update are wrong.
+/// Half of the time, in s, over which power is averaged, on both sides alike, so that the lag does
+/// not change: single steps of a counter that is read at the moment of its update are wrong.
 const HALF_WINDOW_S: f64 = 0.15;
 /// Readings that are used at most; more only cost time.
 const MAX_READINGS: usize = 4096;
 /// Tolerance of a lag that was found, as a share of it.
 const TOLERANCE: f64 = 0.25;
 
-/// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W. Without a correlation the
-/// value is 0 and the range that of all boards.
+/// Estimates the lag, in s, of readings of utilisation, in %, behind steps of power, in W. Without
+/// a correlation the value is 0 and the range that of all boards.
 pub(super) fn of_utilisation(readings: &[Step], power: &[Step], usual_s: f64) -> Estimate {
     match strongest(readings, power) {
         Some(lag_s) => Estimate {
@@ -68,7 +69,8 @@ fn strongest(readings: &[Step], power: &[Step]) -> Option<f64> {
     Some(sum_s / n).filter(|&lag_s| lag_s > 0.0)
 }
 
-/// Returns Pearson's correlation of readings with the power around an earlier time; none where one of them is constant.
+/// Returns Pearson's correlation of readings with the power around an earlier time; none where one
+/// of them is constant.
 fn correlation(readings: &[Step], power: &[Step], lag_s: f64) -> Option<f64> {
     let (first, last) = (power.first()?, power.last()?);
     let mut n = 0.0;

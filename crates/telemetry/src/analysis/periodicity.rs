@@ -1,12 +1,13 @@
 //! Whether power comes and goes with a period, and which.
 //!
-//! Role: idle gaps that repeat are a bottleneck's signature. Utilisation is averaged over up to a second by the driver
-//! and hides them; power does not.
-//! Method: the spectrum of the evenly resampled series, by FFT with twofold padding and a Hann window. Noise of real
-//! devices has more power at low frequencies, so each line is compared with the medians of the lines on both sides and
-//! not with white noise: under noise of any smooth spectrum the ratio has a tail like (1 + r/m)^−m for m independent
-//! neighbours, which, times the number of lines, is the chance of a false alarm. The lowest significant part of a
-//! found frequency is the fundamental. Its place is then refined on the sum of the first harmonics.
+//! Role: idle gaps that repeat are a bottleneck's signature. Utilisation is averaged over up to a
+//! second by the driver and hides them; power does not.
+//! Method: the spectrum of the evenly resampled series, by FFT with twofold padding and a Hann
+//! window. Noise of real devices has more power at low frequencies, so each line is compared with
+//! the medians of the lines on both sides and not with white noise: under noise of any smooth
+//! spectrum the ratio has a tail like (1 + r/m)^−m for m independent neighbours, which, times the
+//! number of lines, is the chance of a false alarm. The lowest significant part of a found
+//! frequency is the fundamental. Its place is then refined on the sum of the first harmonics.
 //! Limits: periods from four samples to a fifth of the trace.
 
 use crate::updates::{count, median, usual_gap_s};
@@ -49,7 +50,8 @@ const PARTS: [f64; 3] = [4.0, 3.0, 2.0];
 /// Harmonics that the refinement sums up.
 const N_HARMONICS: i32 = 3;
 
-/// Finds the period of a series of (s, W); none if there is none that noise would not show in one of a thousand traces.
+/// Finds the period of a series of (s, W); none if there is none that noise would not show in one
+/// of a thousand traces.
 ///
 /// Times must rise; the interval need not be constant.
 #[must_use]
@@ -119,7 +121,8 @@ pub(super) fn levels(watts: &[(f64, f64)]) -> (f64, (f64, f64)) {
     (share, (low, high))
 }
 
-/// Brings a series to constant steps, by holding values, and takes the mean of several where it is too long.
+/// Brings a series to constant steps, by holding values, and takes the mean of several where it is
+/// too long.
 fn even(series: &[(f64, f64)], usual_s: f64) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (series.first()?, series.last()?);
     let span_s = last.0 - first.0;
@@ -228,8 +231,8 @@ fn tail(lines: &[f64], line: usize) -> f64 {
     (1.0 + ratio / m).powf(-m)
 }
 
-/// Finds the frequency, in cycles per sample, within a line of a first guess, at which the first harmonics are
-/// strongest.
+/// Finds the frequency, in cycles per sample, within a line of a first guess, at which the first
+/// harmonics are strongest.
 fn refine(samples: &[f64], guess: f64, width: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
@@ -271,7 +274,8 @@ mod tests {
     use crate::synthetic::{Program, Sensor};
     use crate::testdata::Random;
 
-    /// Noise whose power goes like one over the frequency: steps that relax at rates an octave apart.
+    /// Noise whose power goes like one over the frequency: steps that relax at rates an octave
+    /// apart.
     fn pink(noise: &mut Random, n: usize) -> Vec<f64> {
         let mut states = [0.0; 10];
         let sample = |_| {

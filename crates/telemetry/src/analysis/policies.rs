@@ -1,7 +1,7 @@
 //! The same job under two policies: power caps, locked clocks, other settings.
 //!
-//! Role: says which one does more per second and which one more per joule, and what held the GPU back. A comparison
-//! needs the work that was done: energy without it says nothing.
+//! Role: says which one does more per second and which one more per joule, and what held the GPU
+//! back. A comparison needs the work that was done: energy without it says nothing.
 
 use crate::reasons::{self, Reason};
 use crate::updates::{held_s, quantile, row_interval_s};
@@ -36,7 +36,8 @@ pub struct Policy {
     pub joules_per_item: f64,
     /// Mean power, in W.
     pub mean_w: f64,
-    /// The power limit, in W: the median over the window, or the one that the device was found with.
+    /// The power limit, in W: the median over the window, or the one that the device was found
+    /// with.
     pub power_limit_w: Option<f64>,
     /// Mean clock of the multiprocessors, in MHz.
     pub sm_clock_mhz: Option<f64>,
@@ -44,7 +45,8 @@ pub struct Policy {
     pub memory_clock_mhz: Option<f64>,
     /// The highest temperature, in °C.
     pub hottest_c: Option<f64>,
-    /// Reasons for low clocks, those with the largest shares of time first; without those that never held.
+    /// Reasons for low clocks, those with the largest shares of time first; without those that
+    /// never held.
     pub reasons: Vec<ReasonShare>,
 }
 
@@ -68,7 +70,8 @@ pub struct Comparison {
     pub speedup: f64,
     /// Energy per item of the second over that of the first.
     pub energy_ratio: f64,
-    /// Where that ratio is by sampling alone: a gain that is the same in both traces, as on one card, cancels.
+    /// Where that ratio is by sampling alone: a gain that is the same in both traces, as on one
+    /// card, cancels.
     pub energy_ratio_range: (f64, f64),
 }
 
@@ -77,8 +80,9 @@ const OPERATION: &str = "compare_policies";
 /// Compares two traces of the same job.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] for a device that is
-/// none of the trace's; [`Error::Unavailable`] if no energy of the window can be told.
+/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] for a
+/// device that is none of the trace's; [`Error::Unavailable`] if no energy of the window can be
+/// told.
 pub fn compare_policies(before: &Job<'_>, after: &Job<'_>) -> Result<Comparison> {
     let (before_items, after_items) = (before.items, after.items);
     let (before, after) = (policy(before)?, policy(after)?);
@@ -135,7 +139,8 @@ fn policy(job: &Job<'_>) -> Result<Policy> {
         .ok_or_else(unavailable)?;
     let usual_s = row_interval_s(job.trace, job.device);
     let (start_s, end_s) = (window.start.as_secs_f64(), window.end.as_secs_f64());
-    // Values with the times that they held: there are more rows where regions of code begin and end.
+    // Values with the times that they held: there are more rows where regions of code begin and
+    // end.
     let values = |metric| {
         let mut series = job.trace.series(job.device, metric);
         series.retain(|&(time_s, _)| (start_s..end_s).contains(&time_s));

@@ -146,11 +146,10 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
         "{:?}",
         found.shares
     );
-    assert!(
-        (found.joules - 80.0 * 30.0).abs() < 10.0,
-        "{}",
-        found.joules
-    );
+    let of_rows_j: f64 = found.stretches.iter().map(|s| s.joules).sum();
+    assert!((of_rows_j - 80.0 * 30.0).abs() < 10.0, "{of_rows_j}");
+    let all = trace.energy(0, Duration::ZERO..trace.duration()).unwrap();
+    assert_eq!(found.joules, all.joules);
     let ends: Vec<_> = found.stretches.iter().map(|s| s.window.clone()).collect();
     assert_eq!(ends.len(), 2);
     assert_eq!(ends[0].end, Duration::from_secs(15));
@@ -159,7 +158,8 @@ fn a_pause_of_sampling_is_no_time_of_the_device() {
 
 #[test]
 fn joules_of_idle_time_are_those_of_the_trace() {
-    // A sensor of the last second is late: by its readings the first half took much of what the second did.
+    // A sensor of the last second is late: by its readings the first half took much of what the
+    // second did.
     let load = Program {
         pieces: vec![Piece::level(30.0, 60.0), Piece::level(31.0, 260.0)],
         repeats: false,
@@ -187,7 +187,8 @@ fn joules_of_idle_time_are_those_of_the_trace() {
     }
 }
 
-/// Adds rows at the edges of regions of code: many within a millisecond, at the start of every second until a time.
+/// Adds rows at the edges of regions of code: many within a millisecond, at the start of every
+/// second until a time.
 fn with_edges(mut trace: Trace, until_s: u64) -> Trace {
     trace.interval = Duration::from_millis(100);
     let mut rows = vec![];

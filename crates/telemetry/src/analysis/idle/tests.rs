@@ -3,7 +3,9 @@
 use super::*;
 use crate::synthetic::{Board, Gpu, Model, Piece, Program, Quantity, Scenario, Synthetic};
 use crate::testdata::Random;
-use crate::{Mark, Sampler, Spent};
+use crate::{Calibration, Mark, Row, Sampler, Spent};
+
+mod sensors;
 
 /// Samples a board that draws `power` and is busy by `busy` every 100 ms.
 fn traced(board: Board, power: Program, busy: Program, seconds: u64) -> Trace {
@@ -92,8 +94,9 @@ fn idle_energy_of_boards_is_found_whatever_the_lag_of_utilisation() {
         let case = format!("{board:?} {period_s} s {duty}: {truth_j} J; {found}");
         assert!(wasted_j.contains(truth_j), "{case}");
         assert!((wasted_j.value / truth_j - 1.0).abs() < 0.03, "{case}");
-        // Offsets of unknown sensors reach from -40 to 24 W, for at most 0.7 of the time.
-        let offsets_j = (40.0 + 24.0) * 0.7 * length_s;
+        // Of the time, at most 0.7 is idle.
+        let (low_w, high_w) = Calibration::of_device(&trace.devices[0]).offsets_w();
+        let offsets_j = (high_w - low_w) * 0.7 * length_s;
         let width_j = wasted_j.high - wasted_j.low;
         assert!(width_j < 1.3 * truth_j + offsets_j, "{case}");
         let idle = 1.0 - found.shares.active.value;
@@ -135,28 +138,59 @@ fn a_counter_that_stands_still_or_jumps_does_not_decide_what_is_idle() {
     }
 }
 
-/// A device that computes and waits for random times, at powers that keep their level, after a random start.
-fn random_load(random: &mut Random, board: Board, seconds: f64) -> (Program, Program) {
+/// A load whose busy and idle times are known.
+struct Load {
+    power: Program,
+    busy: Program,
+    /// The power of the idle times alone.
+    idle: Program,
+    /// 1 W in idle times.
+    is_idle: Program,
+}
+
+/// Bounds on the lengths of busy and of idle times, in s.
+#[derive(Clone, Copy)]
+struct Lengths {
+    busy_s: (f64, f64),
+    idle_s: (f64, f64),
+}
+
+/// Returns a load that is busy and idle by turns for random times, at two levels of power.
+fn random_load(random: &mut Random, board: Board, lengths: Lengths, seconds: f64) -> Load {
     // Above the limit of a board, the model lowers its clocks and its power.
     let (idle_w, busy_w) = match board {
         Board::T4 => (random.between(8.0, 30.0), random.between(50.0, 69.0)),
         _ => (random.between(10.0, 60.0), random.between(120.0, 290.0)),
     };
     let busy_pct = random.between(75.0, 100.0);
-    let shortest_s = random.between(0.3, 3.0);
-    let (mut power, mut busy) = (vec![], vec![]);
+    let mut pieces = vec![];
     let (mut time_s, mut is_busy) = (0.0, random.uniform() < 0.5);
     while time_s < seconds {
-        let lasts_s = shortest_s * random.between(1.0, 4.0);
-        power.push(Piece::level(lasts_s, if is_busy { busy_w } else { idle_w }));
-        busy.push(Piece::level(lasts_s, if is_busy { busy_pct } else { 0.0 }));
+        let (shortest_s, longest_s) = if is_busy {
+            lengths.busy_s
+        } else {
+            lengths.idle_s
+        };
+        // As many short times as long ones.
+        let lasts_s = random.between(shortest_s.ln(), longest_s.ln()).exp();
+        pieces.push((lasts_s, is_busy));
         (time_s, is_busy) = (time_s + lasts_s, !is_busy);
     }
-    let program = |pieces| Program {
-        pieces,
+    let program = |of_busy: f64, of_idle: f64| Program {
+        pieces: pieces
+            .iter()
+            .map(|&(lasts_s, is_busy)| {
+                Piece::level(lasts_s, if is_busy { of_busy } else { of_idle })
+            })
+            .collect(),
         repeats: false,
     };
-    (program(power), program(busy))
+    Load {
+        power: program(busy_w, idle_w),
+        busy: program(busy_pct, 0.0),
+        idle: program(0.0, idle_w),
+        is_idle: program(0.0, 1.0),
+    }
 }
 
 #[test]
@@ -173,27 +207,15 @@ fn random_loads_have_their_idle_energy_in_the_range_and_verdicts_that_agree() {
             Board::Rtx3090,
         ][case % 5];
         let seconds = [6, 15, 40][case % 3];
-        let (power, busy) = random_load(&mut random, board, seconds as f64);
-        // Idle power is all that is drawn below the middle.
-        let idle = Program {
-            pieces: power
-                .pieces
-                .iter()
-                .map(|piece| {
-                    Piece::level(
-                        piece.lasts_s,
-                        if piece.to_w < if board == Board::T4 { 40.0 } else { 90.0 } {
-                            piece.to_w
-                        } else {
-                            0.0
-                        },
-                    )
-                })
-                .collect(),
-            repeats: false,
+        let shortest_s = random.between(0.3, 3.0);
+        let range_s = (shortest_s, 4.0 * shortest_s);
+        let lengths = Lengths {
+            busy_s: range_s,
+            idle_s: range_s,
         };
-        let mut trace = traced(board, power, busy, seconds);
-        let truth_j = idle.energy_j(0.0, seconds as f64);
+        let load = random_load(&mut random, board, lengths, seconds as f64);
+        let truth_j = load.idle.energy_j(0.0, seconds as f64);
+        let mut trace = traced(board, load.power, load.busy, seconds);
         let has_utilisation = case % 4 != 3;
         if !has_utilisation {
             for row in &mut trace.rows {

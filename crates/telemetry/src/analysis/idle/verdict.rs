@@ -1,7 +1,8 @@
 //! The verdict of a [`Bottleneck`], and its text.
 
 use super::{Bottleneck, Evidence, Shares, Verdict};
-use crate::analysis::cut::{Estimate, GAP_LEVEL};
+use crate::analysis::cut::GAP_LEVEL;
+use crate::analysis::estimate::Estimate;
 use crate::energy::digits;
 use std::fmt;
 

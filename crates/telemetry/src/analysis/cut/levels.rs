@@ -1,0 +1,196 @@
+//! The two levels of a device's power.
+//!
+//! Role: [`Levels::find`] finds the power of idle and of busy time, which the cut by power compares
+//! each step with.
+//! Method: a level is the median of the readings near the lowest or the highest of them. A level is
+//! certain if power stays near it for three updates of the sensor, since the middle update then
+//! contains nothing else, or if the sensor's window is short. One reading is one update: reads that
+//! follow each other sooner than updates repeat a reading, and a repeated mixture is no level.
+//! Offset: the readings that show the levels may come from another sensor than the steps that hold
+//! the energy, so the power of a level at which the steps stay is that of the steps.
+//! Limits: power that alternates faster than the sensor is updated, for at least three updates, is
+//! a level. An offset between both sensors remains at a level at which the steps do not stay.
+
+use super::{Estimate, Step};
+use crate::updates::quantile;
+
+/// Low power above this share of high power is a lighter load and not a gap.
+pub(in crate::analysis) const GAP_LEVEL: f64 = 0.7;
+/// A reading within this share of the difference of both levels belongs to a level.
+const NEAR: f64 = 0.2;
+/// A reading within this share of the difference of both levels from a neighbour resembles the
+/// neighbour.
+const ALIKE: f64 = 0.1;
+/// Steps that differ by less than this share of the difference of both levels have the same power: a
+/// short pulse of the other state differs from step to step.
+const SAME_LEVEL: f64 = 0.02;
+/// A reading further from both levels than this share of their difference is a mixture, whatever
+/// its neighbours.
+const THIRD_LEVEL: f64 = 0.35;
+/// Least share of the time near a level for which power has two levels.
+const MIN_SHARE_NEAR: f64 = 0.5;
+/// Shares of the time below and above which power is extreme.
+const EXTREMES: (f64, f64) = (0.01, 0.99);
+/// Least share of the time at a third level that counts.
+const MIN_SHARE_THIRD: f64 = 0.05;
+/// Tolerance of a step beyond a level, as a share of the difference of both levels.
+const REPAIR_TOLERANCE: f64 = 0.05;
+/// Steps after which a counter has made up for an update that a reading missed.
+const REPAIR_REACH: usize = 4;
+/// Share of hidden time from which on readings do not follow each other.
+const MOST: f64 = 0.35;
+/// Updates in a row near a level that make the level certain: the middle one contains nothing else.
+const CERTAIN_RUN: usize = 3;
+
+/// Readings of power, in W, that show its levels: one step for each update of the sensor.
+pub(in crate::analysis) struct Readings {
+    pub steps: Vec<Step>,
+    /// Whether the sensor's window is so short that a reading is hardly ever a mixture.
+    pub is_short: bool,
+}
+
+/// The two levels of power, in W.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Levels {
+    pub low_w: f64,
+    pub high_w: f64,
+    pub is_low_certain: bool,
+    pub is_high_certain: bool,
+    /// Whether power stays away from both levels for several updates, for a share of the time that
+    /// counts.
+    pub has_third: bool,
+}
+
+impl Levels {
+    /// Finds two levels in readings of power, in terms of the steps that hold the energy. Returns
+    /// none if power stays between two levels for most of the time, or if these are close.
+    pub(super) fn find(readings: &Readings, steps: &[Step]) -> Option<Self> {
+        let shown = Self::shown_by(readings)?;
+        let seen = steps.iter().filter(|step| step.hidden_share() < 0.5);
+        let seen: Vec<Step> = seen.copied().collect();
+        let reach_w = NEAR * (shown.high_w - shown.low_w);
+        let same_w = SAME_LEVEL * (shown.high_w - shown.low_w);
+        let of_steps_w = |level_w| lasting_w(&seen, level_w, reach_w, same_w).unwrap_or(level_w);
+        Some(Self {
+            low_w: of_steps_w(shown.low_w),
+            high_w: of_steps_w(shown.high_w),
+            ..shown
+        })
+    }
+
+    fn shown_by(readings: &Readings) -> Option<Self> {
+        let steps = &readings.steps;
+        let weighed: Vec<(f64, f64)> = steps.iter().map(|s| (s.value, s.length_s())).collect();
+        let least_w = quantile(weighed.clone(), EXTREMES.0)?.max(0.0);
+        let most_w = quantile(weighed.clone(), EXTREMES.1)?;
+        if !(most_w > 0.0 && least_w < GAP_LEVEL * most_w) {
+            return None;
+        }
+        let reach_w = NEAR * (most_w - least_w);
+        let near = |level_w: f64| {
+            let near = weighed.iter().copied();
+            near.filter(move |(watts, _)| (watts - level_w).abs() <= reach_w)
+                .collect::<Vec<_>>()
+        };
+        let time_s = |list: &[(f64, f64)]| list.iter().map(|reading| reading.1).sum::<f64>();
+        let (low, high) = (near(least_w), near(most_w));
+        if time_s(&low) + time_s(&high) < MIN_SHARE_NEAR * time_s(&weighed) {
+            return None;
+        }
+        let (near_low_w, near_high_w) = (quantile(low, 0.5)?, quantile(high, 0.5)?);
+        let (low_w, high_w) = (
+            lasting_w(steps, near_low_w, reach_w, f64::INFINITY),
+            lasting_w(steps, near_high_w, reach_w, f64::INFINITY),
+        );
+        let levels = Self {
+            low_w: low_w.unwrap_or(near_low_w),
+            high_w: high_w.unwrap_or(near_high_w),
+            is_low_certain: readings.is_short || low_w.is_some(),
+            is_high_certain: readings.is_short || high_w.is_some(),
+            has_third: false,
+        };
+        Some(Self {
+            has_third: levels.misses_a_level(steps),
+            ..levels
+        })
+    }
+
+    /// Moves energy back to steps below the low level, which a device always draws: a counter that
+    /// is read at the moment of its update shows that update in a later step. The energy comes from
+    /// the next step above the high level, which keeps that level, and then from the next one above
+    /// the low level.
+    pub(super) fn repaired(&self, steps: &[Step]) -> Vec<Step> {
+        let mut steps = steps.to_vec();
+        let tolerance_w = REPAIR_TOLERANCE * (self.high_w - self.low_w);
+        for i in 0..steps.len() {
+            let end = (i + 1 + REPAIR_REACH).min(steps.len());
+            for level_w in [self.high_w, self.low_w] {
+                if steps[i].value >= self.low_w - tolerance_w {
+                    break;
+                }
+                let is_above = |&j: &usize| steps[j].value > level_w + tolerance_w;
+                let Some(j) = (i + 1..end).find(is_above) else {
+                    continue;
+                };
+                let needed_j = (level_w - steps[i].value) * steps[i].length_s();
+                let excess_j = (steps[j].value - level_w) * steps[j].length_s();
+                let moved_j = needed_j.min(excess_j);
+                steps[i].value += moved_j / steps[i].length_s();
+                steps[j].value -= moved_j / steps[j].length_s();
+            }
+        }
+        steps
+    }
+
+    fn misses_a_level(&self, steps: &[Step]) -> bool {
+        let difference_w = self.high_w - self.low_w;
+        let place = |step: &Step| (step.value - self.low_w) / difference_w;
+        let is_between = |step: &Step| (NEAR..=1.0 - NEAR).contains(&place(step));
+        let is_alike = |a: &Step, b: &Step| (a.value - b.value).abs() <= ALIKE * difference_w;
+        let time_s = |list: &[Step]| list.iter().map(Step::length_s).sum::<f64>();
+        let runs = steps.chunk_by(is_alike);
+        let between = runs.filter(|run| run.len() >= CERTAIN_RUN && is_between(&run[0]));
+        between.map(time_s).sum::<f64>() > MIN_SHARE_THIRD * time_s(steps)
+    }
+
+    /// Estimates the idle share of a step between two others, in W.
+    pub(super) fn idle_share(&self, step: &Step, neighbours: [Option<f64>; 2]) -> Estimate {
+        let difference_w = self.high_w - self.low_w;
+        // 0 at the low level and 1 at the high one.
+        let place = (step.value - self.low_w) / difference_w;
+        let mixture = (1.0 - place).clamp(0.0, 1.0);
+        let resembles = |other: f64| (other - step.value).abs() <= ALIKE * difference_w;
+        let is_level = (place - 0.5).abs() >= 0.5 - THIRD_LEVEL
+            && neighbours.into_iter().flatten().any(resembles);
+        let value = match (is_level, place < 0.5) {
+            (true, true) => 1.0,
+            (true, false) => 0.0,
+            (false, _) => mixture,
+        };
+        let share = Estimate {
+            value,
+            low: if place <= NEAR { mixture } else { 0.0 },
+            high: if place >= 1.0 - NEAR { mixture } else { 1.0 },
+        };
+        share.with_hidden(step.hidden_share())
+    }
+}
+
+/// Returns the power of steps that stay near a level for several updates, in W, without the first and
+/// the last of these steps, which may be mixtures. Neighbours differ by at most `same_w`. Returns none
+/// if power does not stay there.
+fn lasting_w(steps: &[Step], level_w: f64, reach_w: f64, same_w: f64) -> Option<f64> {
+    let is_near = |step: &Step| (step.value - level_w).abs() <= reach_w;
+    let is_same = |a: &Step, b: &Step| (a.value - b.value).abs() <= same_w;
+    // Readings of which most of the time between is hidden may all be mixtures.
+    let follows = |a: &Step, b: &Step| {
+        let hidden_s = b.from_s - a.to_s + b.hidden_s;
+        hidden_s < MOST * (b.to_s - a.to_s)
+    };
+    let is_one_run =
+        |a: &Step, b: &Step| is_near(a) == is_near(b) && is_same(a, b) && follows(a, b);
+    let runs = steps.chunk_by(is_one_run);
+    let lasting = runs.filter(|run| run.len() >= CERTAIN_RUN && is_near(&run[0]));
+    let inner = lasting.flat_map(|run| &run[1..run.len() - 1]);
+    quantile(inner.map(|s| (s.value, s.length_s())).collect(), 0.5)
+}

@@ -1,0 +1,135 @@
+//! The cut of time by power, where power has two levels.
+//!
+//! Method: a step between two levels is a mixture of both, and `(high - w) / (high - low)` is the
+//! idle share of its time. This sum is exact for power of two levels, wherever the edges lie within
+//! a step. A step that resembles a neighbour and is close to a level is no mixture but a third
+//! level, and is idle or busy as a whole. The range counts each mixture once as busy and once as
+//! idle.
+//! Limits: the range of a level that is not certain reaches down to 0 W, or up to the most that the
+//! device can draw.
+
+use super::{Cut, Estimate, Levels, Readings, Step};
+
+/// Power of a window, in steps that cover all of it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::analysis) struct Power {
+    pub steps: Vec<Step>,
+    /// Sum of the bounds on the errors of the edges at both ends of the window, in s.
+    pub slack_s: f64,
+    /// Whether the steps are differences of a counter: an edge that is off then leaves the energy
+    /// of a step as it is and changes its power.
+    pub is_counted: bool,
+    /// Error of the sensor's period, as a share of the period.
+    pub stretch: f64,
+    /// The most power that the device can draw, in W.
+    pub most_w: f64,
+}
+
+/// Cuts steps of power at the levels that readings show; returns none where power has not two
+/// levels.
+pub(in crate::analysis) fn by_power(
+    steps: &[Step],
+    power: &Power,
+    readings: &Readings,
+) -> Option<Cut> {
+    let levels = Levels::find(readings, steps)?;
+    let steps = &levels.repaired(steps);
+    let mut cut = Cut {
+        has_third_level: levels.has_third,
+        ..Cut::default()
+    };
+    let mut shares = vec![];
+    for (i, step) in steps.iter().enumerate() {
+        let before = i.checked_sub(1).map(|i| steps[i]);
+        let before = before.filter(|before| before.to_s >= step.from_s);
+        let after = steps.get(i + 1).filter(|after| after.from_s <= step.to_s);
+        let neighbours = [before.map(|b| b.value), after.map(|a| a.value)];
+        let share = levels.idle_share(step, neighbours);
+        let falls = neighbours[0].unwrap_or(step.value) > neighbours[1].unwrap_or(step.value);
+        add(&mut cut, step, share, &levels, !falls);
+        shares.push(share.value);
+    }
+    widen_by_levels(&mut cut, steps, &levels, power.most_w);
+    widen_by_times(&mut cut, steps, &shares, power, &levels);
+    let time_s: f64 = steps.iter().map(Step::length_s).sum();
+    let energy_j = energy_j(steps, Step::length_s);
+    cut.idle_s = cut.idle_s.within(time_s);
+    cut.idle_j = cut.idle_j.within(energy_j.max(cut.idle_j.value));
+    Some(cut)
+}
+
+/// Adds a step to a cut.
+fn add(cut: &mut Cut, step: &Step, share: Estimate, levels: &Levels, is_idle_first: bool) {
+    let watts = step.value.max(0.0);
+    // Idle time of a mixture draws the low level.
+    let of_mixture_w = watts.min(levels.low_w);
+    let is_whole = share.value >= 1.0;
+    let idle_w = if is_whole { watts } else { of_mixture_w };
+    let is_low = watts < 0.5 * (levels.low_w + levels.high_w);
+    let most_idle_w = if is_low { watts } else { of_mixture_w };
+    // Power of hidden time is an estimate.
+    let hidden_w = most_idle_w.max(levels.low_w);
+    let hidden = step.hidden_share();
+    let seen_high = (share.high - hidden).max(0.0);
+    let time_s = step.length_s();
+    cut.idle_s.add(share.scaled(time_s));
+    let idle_j = Estimate {
+        value: share.value * idle_w,
+        low: share.low * of_mixture_w,
+        high: (seen_high * most_idle_w + (share.high - seen_high) * hidden_w)
+            .max(share.value * idle_w),
+    };
+    cut.idle_j.add(idle_j.scaled(time_s));
+    let energies_j = (
+        share.value * idle_w * time_s,
+        (step.value - share.value * idle_w) * time_s,
+    );
+    cut.split(step, share.value, is_idle_first, energies_j);
+}
+
+/// Widens the ranges by levels that are not certain: the idle time of what was seen is then that of
+/// the linear relation `(high · T − E) / (high − low)` for all levels that are possible.
+fn widen_by_levels(cut: &mut Cut, steps: &[Step], levels: &Levels, most_w: f64) {
+    let seen_s: f64 = steps.iter().map(Step::seen_s).sum();
+    let hidden_s: f64 = steps.iter().map(|step| step.hidden_s).sum();
+    let seen_j = energy_j(steps, Step::seen_s);
+    let idle_s = |low_w: f64, high_w: f64| (high_w * seen_s - seen_j) / (high_w - low_w);
+    let (low_w, high_w) = (levels.low_w, levels.high_w);
+    if !levels.is_low_certain {
+        cut.idle_s.low = cut.idle_s.low.min(idle_s(0.0, high_w));
+        cut.idle_j.low = 0.0;
+    }
+    if !levels.is_high_certain {
+        let most_s = idle_s(low_w, most_w.max(high_w)) + hidden_s;
+        cut.idle_s.high = cut.idle_s.high.max(most_s);
+        let most_j = low_w * cut.idle_s.high.min(seen_s + hidden_s);
+        cut.idle_j.high = cut.idle_j.high.max(most_j);
+    }
+}
+
+/// Widens the ranges by the bounds on the times of the steps.
+fn widen_by_times(cut: &mut Cut, steps: &[Step], shares: &[f64], power: &Power, levels: &Levels) {
+    let (low_w, high_w) = (levels.low_w, levels.high_w);
+    // The energy of an edge that is off is taken for that of idle or of busy time.
+    let factor = if power.is_counted {
+        high_w / (high_w - low_w)
+    } else {
+        1.0
+    };
+    let time_s: f64 = steps.iter().map(Step::length_s).sum();
+    let mean = cut.idle_s.value / time_s.max(f64::MIN_POSITIVE);
+    let pairs = steps.iter().zip(shares);
+    let apart_s: f64 = pairs
+        .map(|(step, share)| (share - mean).abs() * step.length_s())
+        .sum();
+    let off_s = power.slack_s * factor + power.stretch * apart_s;
+    cut.idle_s.low -= off_s;
+    cut.idle_s.high += off_s;
+    cut.idle_j.low -= off_s * low_w;
+    cut.idle_j.high += off_s * low_w;
+}
+
+/// Returns the energy of a part of each step, in J.
+fn energy_j(steps: &[Step], time_s: impl Fn(&Step) -> f64) -> f64 {
+    steps.iter().map(|step| step.value * time_s(step)).sum()
+}

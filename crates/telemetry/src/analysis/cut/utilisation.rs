@@ -1,0 +1,121 @@
+//! The cut of time by utilisation.
+//!
+//! Method: a reading below [`IDLE_PERCENT`] is idle time, the reading next to one is a mixture.
+//! Each reading describes an earlier time, by a lag that [`lag`](crate::analysis::lag) measures.
+//! Time without a reading, such as where utilisation is reported at times only, is hidden: its
+//! readings are estimated from those around it.
+
+use super::{Cut, Estimate, Step, clipped, joules, without_gaps};
+use crate::updates::quantile;
+
+/// Utilisation below this, in %, is idle.
+const IDLE_PERCENT: f64 = 10.0;
+/// Longest time that a reading of utilisation is averaged over, in s: NVML's documentation says 1/6
+/// s to 1 s, and the update of an A100 takes 1.012 s.
+pub(in crate::analysis) const LONGEST_WINDOW_S: f64 = 1.1;
+/// Share of the time below the highest utilisation of a busy device.
+const PEAK: f64 = 0.95;
+
+/// Cuts time by utilisation: `readings`, in %, with the times at which they were read, whose
+/// description of the device is late by `lag_s`. `spans` are the times to be cut, and `power`, in
+/// W, holds their energy.
+///
+/// The energy of an idle run is at least that of the time that is idle for every possible lag, and
+/// at most that of the time that is idle for one of them.
+pub(in crate::analysis) fn by_utilisation(
+    readings: &[Step],
+    lag_s: Estimate,
+    spans: &[(f64, f64)],
+    power: &[Step],
+) -> Cut {
+    let mut cut = Cut::default();
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
+        return cut;
+    };
+    let weighed = readings.iter().map(|step| (step.value, step.length_s()));
+    let peak_pct = quantile(weighed.collect(), PEAK).unwrap_or(100.0);
+    let runs = without_gaps(&runs(readings, lag_s.value), (first.0, last.1));
+    let energy_j = |from_s: f64, to_s: f64| {
+        let inside = clipped(&[Step::seen(from_s, to_s, 0.0)], spans).into_iter();
+        inside.fold(0.0, |sum, part| sum + joules(power, part.from_s, part.to_s))
+    };
+    let (later_s, earlier_s) = (lag_s.value - lag_s.low, lag_s.high - lag_s.value);
+    for (i, run) in runs.iter().enumerate() {
+        let neighbours = [i.checked_sub(1).map(|i| runs[i]), runs.get(i + 1).copied()];
+        let share = idle_share_of(run, neighbours, peak_pct);
+        for step in clipped(std::slice::from_ref(run), spans) {
+            let energy_j = joules(power, step.from_s, step.to_s);
+            cut.idle_s.add(share.scaled(step.length_s()));
+            cut.idle_j.value += share.value * energy_j;
+            let energies_j = (share.value * energy_j, (1.0 - share.value) * energy_j);
+            let is_idle_first = neighbours[0].is_some_and(|before| is_idle(&before));
+            cut.split(&step, share.value, is_idle_first, energies_j);
+        }
+        cut.idle_j.low += share.low * energy_j(run.from_s + later_s, run.to_s - earlier_s);
+        let reach_s = if share.high >= 1.0 { 1.0 } else { 0.0 };
+        let (from_s, to_s) = (
+            run.from_s - reach_s * earlier_s,
+            run.to_s + reach_s * later_s,
+        );
+        cut.idle_j.high += share.high * energy_j(from_s, to_s);
+    }
+    let time_s: f64 = spans.iter().map(|span| span.1 - span.0).sum();
+    let all_j = cut.joules();
+    // At both ends of all, the readings of the device's time may be missing.
+    let ends_s = 2.0 * (lag_s.high - lag_s.low);
+    cut.idle_s.low -= ends_s;
+    cut.idle_s.high += ends_s;
+    cut.idle_s = cut.idle_s.within(time_s);
+    cut.idle_j = cut.idle_j.within(all_j.max(cut.idle_j.value));
+    cut
+}
+
+fn is_idle(run: &Step) -> bool {
+    run.value < IDLE_PERCENT
+}
+
+/// Estimates the idle share of a run of equal readings between two others; `peak_pct` is the
+/// utilisation of busy time.
+fn idle_share_of(run: &Step, neighbours: [Option<Step>; 2], peak_pct: f64) -> Estimate {
+    let of_one = |share| Estimate {
+        value: share,
+        low: share,
+        high: 1.0,
+    };
+    if is_idle(run) {
+        return of_one(1.0).with_hidden(run.hidden_share());
+    }
+    // A longer run of equal readings is no average over the edge of an idle time.
+    let is_next_to_idle = neighbours.iter().flatten().any(is_idle);
+    let is_mixture = run.hidden_s > 0.0 || run.length_s() <= LONGEST_WINDOW_S;
+    if is_next_to_idle && is_mixture {
+        let value = (1.0 - run.value / peak_pct.max(IDLE_PERCENT)).clamp(0.0, 1.0);
+        return Estimate {
+            low: 0.0,
+            ..of_one(value)
+        };
+    }
+    // Gaps between kernels, or gaps that the average hides.
+    let gaps = Estimate {
+        high: (1.0 - run.value / 100.0).clamp(0.0, 1.0),
+        ..Estimate::default()
+    };
+    gaps.with_hidden(run.hidden_share())
+}
+
+/// Joins equal readings that follow each other, moved to an earlier time; the last one goes on to
+/// the end of all.
+fn runs(readings: &[Step], lag_s: f64) -> Vec<Step> {
+    let mut runs: Vec<Step> = vec![];
+    for reading in readings {
+        let (from_s, to_s) = (reading.from_s - lag_s, reading.to_s - lag_s);
+        match runs.last_mut() {
+            Some(last) if last.value == reading.value && last.to_s >= from_s => last.to_s = to_s,
+            _ => runs.push(Step::seen(from_s, to_s, reading.value)),
+        }
+    }
+    if let Some(last) = runs.last_mut() {
+        last.to_s += lag_s;
+    }
+    runs
+}

@@ -1,0 +1,71 @@
+//! Numbers with a range that contains the truth.
+
+use serde::Serialize;
+
+/// A number with the range that contains the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The best estimate.
+    pub value: f64,
+    /// The lower end of the range.
+    pub low: f64,
+    /// The upper end of the range.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Returns whether the range contains a number.
+    #[must_use]
+    pub fn contains(&self, number: f64) -> bool {
+        (self.low..=self.high).contains(&number)
+    }
+
+    /// Multiplies the estimate by a factor that is at least 0.
+    pub(super) fn scaled(self, factor: f64) -> Self {
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+        }
+    }
+
+    /// Widens the range to that of another estimate.
+    pub(super) fn hull(self, other: &Self) -> Self {
+        Self {
+            value: self.value,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+
+    /// Returns whether both ranges have a number in common.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    /// Adds another estimate; the ends of the ranges add up.
+    pub(super) fn add(&mut self, other: Self) {
+        self.value += other.value;
+        self.low += other.low;
+        self.high += other.high;
+    }
+
+    /// Widens a share, 0 to 1, by a part of its time that was not seen: once as 0, once as 1.
+    pub(super) fn with_hidden(self, part: f64) -> Self {
+        Self {
+            low: self.low * (1.0 - part),
+            high: self.high * (1.0 - part) + part,
+            ..self
+        }
+    }
+
+    /// Moves both ends such that the range lies within 0 to `most` and contains the value.
+    pub(super) fn within(self, most: f64) -> Self {
+        let value = self.value.clamp(0.0, most);
+        Self {
+            value,
+            low: self.low.clamp(0.0, value),
+            high: self.high.clamp(value, most),
+        }
+    }
+}

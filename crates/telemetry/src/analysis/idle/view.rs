@@ -1,0 +1,392 @@
+//! The rows of a window: times that they cover, steps of power, and memory in use.
+//!
+//! Role: reads a trace for [`super::idle_periods`]; the cuts see steps only.
+//! Method: power is that of the cells that [`Trace::energy`] rests on. Time that no cell or no row
+//! describes is hidden.
+
+use super::{Activity, Stretch, is_telling, unavailable};
+use crate::analysis::cut::{Cut, Power, Readings, Step, clipped, without_gaps};
+use crate::analysis::estimate::Estimate;
+use crate::analysis::periodicity::{Periodicity, periodicity_of};
+use crate::energy::{Cell, Method, Sight};
+use crate::updates::{self, Rhythm, Update, held_s, median, row_interval_s};
+use crate::{Calibration, Fault, Metric, Result, SensorClass, Trace};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Memory in use above this is allocated by a program: the driver itself keeps up to a few hundred
+/// MB.
+const HELD_BYTES: f64 = 600e6;
+/// Memory in use above this share of all memory, for large devices, of which the driver keeps more.
+const HELD_SHARE: f64 = 0.02;
+/// Longest window, in s, of a sensor whose readings are never mixtures of busy and idle.
+const SHORT_WINDOW_S: f64 = 0.03;
+/// Time between updates of the slowest energy counter that is known, in s.
+const COUNTER_UPDATE_S: f64 = 0.1;
+/// Reads that are at least this share of an update apart are an update apart.
+const SAME_UPDATE: f64 = 0.95;
+/// Bound on the times of a counter's updates below which reads place them, as a share of the
+/// slowest update.
+const PLACED: f64 = 0.25;
+/// Periods between updates of power that are looked for, in s.
+const PERIODS_S: (f64, f64) = (0.004, 0.25);
+/// Error of a sensor's clock, as a share of its period.
+const CLOCK: f64 = 0.015;
+/// Shortest window, in s, of a sensor that averages over several updates.
+const AVERAGE_S: f64 = 0.5;
+/// A window of a device's rows.
+pub(super) struct View<'a> {
+    trace: &'a Trace,
+    device: usize,
+    pub(super) window_s: (f64, f64),
+    /// Usual time between two rows, in s.
+    pub(super) usual_s: f64,
+    /// Times that rows cover, in s.
+    pub(super) spans: Vec<(f64, f64)>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(trace: &'a Trace, device: usize, window: &Range<Duration>) -> Result<Self> {
+        let usual_s = row_interval_s(trace, device);
+        let telling = trace.of_device(device).filter(|row| is_telling(row));
+        let times: Vec<(f64, f64)> = telling.map(|row| (row.time.as_secs_f64(), 0.0)).collect();
+        if times.len() < 2 {
+            return Err(unavailable(device, Fault::NotSupported));
+        }
+        let window_s = (window.start.as_secs_f64(), window.end.as_secs_f64());
+        let mut spans: Vec<(f64, f64)> = vec![];
+        for (pair, held_s) in times.windows(2).zip(held_s(&times, usual_s)) {
+            let (from_s, next_s) = (pair[0].0, pair[1].0);
+            let is_pause = held_s < next_s - from_s;
+            let to_s = if is_pause { from_s + held_s } else { next_s };
+            let (from_s, to_s) = (from_s.max(window_s.0), to_s.min(window_s.1));
+            match spans.last_mut() {
+                _ if to_s <= from_s => {}
+                Some(last) if last.1 >= from_s => last.1 = last.1.max(to_s),
+                _ => spans.push((from_s, to_s)),
+            }
+        }
+        Ok(Self {
+            trace,
+            device,
+            window_s,
+            usual_s,
+            spans,
+        })
+    }
+
+    fn is_within(&self, time_s: f64) -> bool {
+        (self.window_s.0..=self.window_s.1).contains(&time_s)
+    }
+
+    fn series(&self, metric: Metric) -> Vec<(f64, f64)> {
+        let mut series = self.trace.series(self.device, metric);
+        series.retain(|&(time_s, value)| self.is_within(time_s) && value.is_finite());
+        series
+    }
+
+    pub(super) fn is_told(&self, metric: Metric) -> bool {
+        !self.series(metric).is_empty()
+    }
+
+    /// Returns the metric of power that the device reports, the instant one first.
+    fn metric(&self) -> Option<Metric> {
+        Metric::POWERS
+            .into_iter()
+            .find(|&metric| self.is_told(metric))
+    }
+
+    /// Returns values with the times that they hold, in s.
+    pub(super) fn weighed(&self, metric: Metric) -> Vec<(f64, f64)> {
+        let series = self.series(metric);
+        let held = held_s(&series, self.usual_s);
+        series.iter().map(|point| point.1).zip(held).collect()
+    }
+
+    /// Returns the readings of a metric with the times from each read to the next, of the whole
+    /// trace: readings after the window describe its end.
+    pub(super) fn readings(&self, metric: Metric) -> Vec<Step> {
+        let mut series = self.trace.series(self.device, metric);
+        series.retain(|&(_, value)| value.is_finite());
+        let held = held_s(&series, self.usual_s);
+        let step = |(i, &(from_s, value)): (usize, &(f64, f64))| {
+            // The next time itself, so that steps have no gaps of rounding between them.
+            let to_s = match series.get(i + 1) {
+                Some(next) if held[i] >= next.0 - from_s => next.0,
+                _ => from_s + held[i],
+            };
+            Step::seen(from_s, to_s, value)
+        };
+        series.iter().enumerate().map(step).collect()
+    }
+
+    /// Returns the power of the window: the cells that the energy rests on or, without them, the
+    /// updates of the sensor.
+    pub(super) fn power(&self) -> Power {
+        let (from_s, to_s) = self.window_s;
+        let power = match self.trace.drawn(self.device, from_s, to_s) {
+            Some((method, cells)) => {
+                let is_counted = method == Method::Counter;
+                let steps = is_counted.then(|| self.counted(&cells.list, cells.ceiling_w));
+                // A reading of the counter is up to one update old, at both ends.
+                let counted = steps.flatten().map(|steps| (steps, cells.update_s));
+                let (steps, slack_s) = counted.unwrap_or_else(|| {
+                    let steps = cells.list.iter().map(step_of).collect();
+                    (
+                        steps,
+                        slack_s(&cells.list, from_s) + slack_s(&cells.list, to_s),
+                    )
+                });
+                Power {
+                    steps,
+                    slack_s,
+                    is_counted,
+                    stretch: cells.stretch,
+                    most_w: cells.ceiling_w,
+                }
+            }
+            None => self.metric().map_or_else(Power::default, |metric| {
+                let steps = self.updates(metric);
+                Power {
+                    most_w: steps.iter().map(|step| step.value).fold(0.0, f64::max),
+                    slack_s: 2.0 * self.usual_s,
+                    steps,
+                    ..Power::default()
+                }
+            }),
+        };
+        Power {
+            steps: without_gaps(&power.steps, self.window_s),
+            ..power
+        }
+    }
+
+    /// Returns steps of power by differences of the energy counter between reads that are at least
+    /// the slowest update apart.
+    ///
+    /// Steps are equally long while reads are; an update that a read missed leaves 0 W, which the
+    /// cut by power repairs. Returns none if reads place the updates more closely than that, and if
+    /// the counter is absent, fell, or rose by more than the device can draw.
+    fn counted(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<Step>> {
+        let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
+        if median(slacks.collect())? < PLACED * COUNTER_UPDATE_S {
+            return None;
+        }
+        let series = self.trace.series(self.device, Metric::Energy);
+        let (mut last, mut steps) = (*series.first()?, vec![]);
+        for &(to_s, told_j) in &series[1..] {
+            if told_j < last.1 {
+                return None;
+            }
+            if to_s - last.0 >= SAME_UPDATE * COUNTER_UPDATE_S {
+                let value = (told_j - last.1) / (to_s - last.0);
+                // An update more may fall between two reads than their distance holds.
+                if value > 2.0 * ceiling_w {
+                    return None;
+                }
+                steps.push(Step::seen(last.0, to_s, value));
+                last = (to_s, told_j);
+            }
+        }
+        (!steps.is_empty()).then_some(steps)
+    }
+
+    /// Returns readings that show levels of power: those of a sensor that does not average over
+    /// several updates, or else the seen steps of power themselves.
+    pub(super) fn levels_shown_by(&self, power: &[Step]) -> Readings {
+        let window_s = |metric| self.update_and_window_s(metric).map(|of| of.1);
+        let is_sharp = |metric: &Metric| {
+            let is_average =
+                window_s(*metric).map_or(*metric != Metric::PowerInstant, |s| s > AVERAGE_S);
+            !is_average && self.is_told(*metric)
+        };
+        match Metric::POWERS.into_iter().find(is_sharp) {
+            Some(metric) => Readings {
+                steps: clipped(&self.updates(metric), &self.spans),
+                is_short: window_s(metric).is_some_and(|window_s| window_s <= SHORT_WINDOW_S),
+            },
+            None => Readings {
+                steps: power
+                    .iter()
+                    .filter(|step| step.hidden_s <= 0.0)
+                    .copied()
+                    .collect(),
+                is_short: false,
+            },
+        }
+    }
+
+    /// Returns the time between updates and the window of a sensor of a known class, in s.
+    fn update_and_window_s(&self, metric: Metric) -> Option<(f64, f64)> {
+        let class = self.trace.devices[self.device].sensor_class(metric);
+        class.map(SensorClass::update_and_window_s)
+    }
+
+    /// Returns one step for each update of a sensor of power, in W, from the update before: reads
+    /// of the same update are one reading.
+    fn updates(&self, metric: Metric) -> Vec<Step> {
+        let mut series = self.trace.series(self.device, metric);
+        series.retain(|&(_, value)| value.is_finite());
+        series.dedup_by(|next, last| next.0 <= last.0);
+        let class = self.update_and_window_s(metric);
+        let measured = || {
+            let found = updates::period(&series, PERIODS_S.0, PERIODS_S.1);
+            found.map_or(COUNTER_UPDATE_S, |found| found.period_s)
+        };
+        let update_s = class.map_or_else(measured, |class| class.0);
+        let window_s = class.map_or(update_s, |class| class.1);
+        let found = updates::of_power(&series, &Rhythm::new(update_s, CLOCK));
+        let usual_s = update_s.max(self.usual_s);
+        let mut last_s = f64::NEG_INFINITY;
+        let step = |update: &Update| {
+            let to_s = update.time_s;
+            let is_first = to_s - last_s > updates::PAUSE * usual_s;
+            let from_s = if is_first { to_s - update_s } else { last_s };
+            last_s = to_s;
+            Step {
+                hidden_s: (to_s - from_s - window_s).max(0.0),
+                ..Step::seen(from_s, to_s, update.value)
+            }
+        };
+        found.iter().map(step).collect()
+    }
+
+    /// Estimates the energy of the idle time of a cut with the tolerance of the device's
+    /// calibration, in J. The time that rows do not cover, with its energy in J, may be busy or
+    /// idle.
+    pub(super) fn wasted_j(&self, cut: &Cut, unknown_j: f64) -> Estimate {
+        let calibration = Calibration::of_device(&self.trace.devices[self.device]);
+        let truth =
+            |reported_j: f64, lasts_s: f64| calibration.interval((reported_j, reported_j), lasts_s);
+        let unknown_s = if unknown_j > 0.0 {
+            (self.window_s.1 - self.window_s.0 - self.total_s()).max(0.0)
+        } else {
+            0.0
+        };
+        let idle_w = cut.idle_j.high / cut.idle_s.high.max(f64::MIN_POSITIVE);
+        let high_j = cut.idle_j.high + unknown_j.max(idle_w * unknown_s);
+        let low = truth(cut.idle_j.low, cut.idle_s.low).low_j;
+        let high = truth(high_j, cut.idle_s.high + unknown_s).high_j;
+        Estimate {
+            value: cut.idle_j.value,
+            low: low.min(cut.idle_j.value),
+            high: high.max(cut.idle_j.value),
+        }
+    }
+
+    /// Returns the period of power, if there is one.
+    pub(super) fn periodicity(&self) -> Option<Periodicity> {
+        let series = self.series(self.metric()?);
+        periodicity_of(&series, self.usual_s)
+    }
+
+    /// Returns the time that rows cover, in s.
+    pub(super) fn total_s(&self) -> f64 {
+        self.spans.iter().map(|span| span.1 - span.0).sum()
+    }
+
+    /// Returns the share of the window that rows cover.
+    pub(super) fn known(&self) -> f64 {
+        let all_s = self.window_s.1 - self.window_s.0;
+        (self.total_s() / all_s.max(self.total_s())).min(1.0)
+    }
+
+    /// Returns times, in s, from which on memory is held or free.
+    fn held_changes(&self) -> Vec<(f64, bool)> {
+        let mut changes: Vec<(f64, bool)> = vec![];
+        for row in self.trace.of_device(self.device) {
+            let total = row.values.get(Metric::MemoryTotal).unwrap_or(0.0);
+            let used = row.values.get(Metric::MemoryUsed).unwrap_or(0.0);
+            let is_held = used > HELD_BYTES.max(HELD_SHARE * total);
+            if changes.last().is_none_or(|last| last.1 != is_held) {
+                changes.push((row.time.as_secs_f64(), is_held));
+            }
+        }
+        changes
+    }
+
+    /// Returns the share of the known time with memory held.
+    pub(super) fn held_share(&self) -> f64 {
+        let changes = self.held_changes();
+        let ends_s = changes.iter().skip(1).map(|change| change.0);
+        let steps = changes.iter().zip(ends_s.chain([f64::INFINITY]));
+        let steps = steps.map(|(&(from_s, is_held), to_s)| {
+            Step::seen(from_s, to_s, f64::from(u8::from(is_held)))
+        });
+        let steps = clipped(&steps.collect::<Vec<_>>(), &self.spans);
+        let (held_s, all_s) = steps.iter().fold((0.0, 0.0), |(held_s, all_s), step| {
+            let length_s = step.to_s - step.from_s;
+            (held_s + step.value * length_s, all_s + length_s)
+        });
+        if all_s > 0.0 { held_s / all_s } else { 0.0 }
+    }
+
+    /// Joins parts of the same state, and splits idle parts where memory was allocated or freed.
+    pub(super) fn stretches(&self, cut: &Cut) -> Vec<Stretch> {
+        let changes = self.held_changes();
+        let mut stretches: Vec<Stretch> = vec![];
+        for part in &cut.parts {
+            let first = changes.partition_point(|change| change.0 <= part.from_s);
+            let inside = changes[first..].iter();
+            let inside = inside.take_while(|change| part.is_idle && change.0 < part.to_s);
+            let ends_s = inside.map(|change| change.0).chain([part.to_s]);
+            let mut from_s = part.from_s;
+            for to_s in ends_s {
+                let at = changes.partition_point(|change| change.0 <= from_s);
+                let is_held = at.checked_sub(1).is_some_and(|at| changes[at].1);
+                let activity = match (part.is_idle, is_held) {
+                    (false, _) => Activity::Active,
+                    (true, true) => Activity::IdleHeld,
+                    (true, false) => Activity::Idle,
+                };
+                let share = (to_s - from_s) / (part.to_s - part.from_s);
+                push(
+                    &mut stretches,
+                    activity,
+                    (from_s, to_s),
+                    share * part.joules,
+                );
+                from_s = to_s;
+            }
+        }
+        stretches
+    }
+}
+
+/// Returns the step of a cell.
+fn step_of(cell: &Cell) -> Step {
+    let length_s = cell.to_s - cell.from_s;
+    let hidden_s = match cell.sight {
+        Sight::Seen => 0.0,
+        Sight::Unsure { hidden_s, .. } => hidden_s.min(length_s),
+        Sight::Hidden { .. } | Sight::Open | Sight::Missing => length_s,
+    };
+    Step {
+        hidden_s,
+        ..Step::seen(cell.from_s, cell.to_s, cell.watts)
+    }
+}
+
+/// Returns the bound on the edges of the cell at a time, in s.
+fn slack_s(cells: &[Cell], time_s: f64) -> f64 {
+    let at = cells.partition_point(|cell| cell.to_s < time_s);
+    let slack_s = |cell: &Cell| cell.slack_s.0.max(cell.slack_s.1);
+    cells.get(at).map_or(0.0, slack_s)
+}
+
+fn push(stretches: &mut Vec<Stretch>, activity: Activity, ends_s: (f64, f64), joules: f64) {
+    let time = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
+    let window = time(ends_s.0)..time(ends_s.1);
+    match stretches.last_mut() {
+        Some(last) if last.activity == activity && last.window.end == window.start => {
+            last.window.end = window.end;
+            last.joules += joules;
+        }
+        _ if window.is_empty() => {}
+        _ => stretches.push(Stretch {
+            activity,
+            window,
+            joules,
+        }),
+    }
+}
