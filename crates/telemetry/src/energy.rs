@@ -155,7 +155,7 @@ pub(crate) const SLOWEST_COUNTER_S: f64 = 0.1;
 const FASTEST_POWER_S: f64 = 0.02;
 /// Error of a sensor's clock, as a share of its period: crystals are far better, and oscillators
 /// without one keep to 1 %; the recordings in `testdata/power-traces` are within 0.3 %.
-const CLOCK: f64 = 0.015;
+pub(crate) const CLOCK: f64 = 0.015;
 /// The share of the time that a sensor of an unknown kind may see, if it does not see all: the
 /// least of those known.
 const GUESSED_SHARE: f64 = 0.25;

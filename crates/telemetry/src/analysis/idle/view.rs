@@ -8,7 +8,7 @@ use super::{Activity, Stretch, is_telling, unavailable};
 use crate::analysis::cut::{Cut, Power, Readings, Step, clipped, without_gaps};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::periodicity::{Periodicity, periodicity_of};
-use crate::energy::{Cell, Method, Sight};
+use crate::energy::{CLOCK, Cell, Method, SLOWEST_COUNTER_S, Sight};
 use crate::updates::{self, Rhythm, Update, held_s, median, row_interval_s};
 use crate::{Calibration, Fault, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
@@ -21,8 +21,6 @@ const HELD_BYTES: f64 = 600e6;
 const HELD_SHARE: f64 = 0.02;
 /// Longest window, in s, of a sensor whose readings are never mixtures of busy and idle.
 const SHORT_WINDOW_S: f64 = 0.03;
-/// Time between updates of the slowest energy counter that is known, in s.
-const COUNTER_UPDATE_S: f64 = 0.1;
 /// Reads that are at least this share of an update apart are an update apart.
 const SAME_UPDATE: f64 = 0.95;
 /// Bound on the times of a counter's updates below which reads place them, as a share of the
@@ -30,10 +28,9 @@ const SAME_UPDATE: f64 = 0.95;
 const PLACED: f64 = 0.25;
 /// Periods between updates of power that are looked for, in s.
 const PERIODS_S: (f64, f64) = (0.004, 0.25);
-/// Error of a sensor's clock, as a share of its period.
-const CLOCK: f64 = 0.015;
 /// Shortest window, in s, of a sensor that averages over several updates.
 const AVERAGE_S: f64 = 0.5;
+
 /// A window of a device's rows.
 pub(super) struct View<'a> {
     trace: &'a Trace,
@@ -169,7 +166,7 @@ impl<'a> View<'a> {
     /// the counter is absent, fell, or rose by more than the device can draw.
     fn counted(&self, cells: &[Cell], ceiling_w: f64) -> Option<Vec<Step>> {
         let slacks = cells.iter().map(|cell| cell.slack_s.0.max(cell.slack_s.1));
-        if median(slacks.collect())? < PLACED * COUNTER_UPDATE_S {
+        if median(slacks.collect())? < PLACED * SLOWEST_COUNTER_S {
             return None;
         }
         let series = self.trace.series(self.device, Metric::Energy);
@@ -178,7 +175,7 @@ impl<'a> View<'a> {
             if told_j < last.1 {
                 return None;
             }
-            if to_s - last.0 >= SAME_UPDATE * COUNTER_UPDATE_S {
+            if to_s - last.0 >= SAME_UPDATE * SLOWEST_COUNTER_S {
                 let value = (told_j - last.1) / (to_s - last.0);
                 // An update more may fall between two reads than their distance holds.
                 if value > 2.0 * ceiling_w {
@@ -231,7 +228,7 @@ impl<'a> View<'a> {
         let class = self.update_and_window_s(metric);
         let measured = || {
             let found = updates::period(&series, PERIODS_S.0, PERIODS_S.1);
-            found.map_or(COUNTER_UPDATE_S, |found| found.period_s)
+            found.map_or(SLOWEST_COUNTER_S, |found| found.period_s)
         };
         let update_s = class.map_or_else(measured, |class| class.0);
         let window_s = class.map_or(update_s, |class| class.1);
