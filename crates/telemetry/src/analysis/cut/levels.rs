@@ -7,9 +7,11 @@
 //! contains nothing else, or if the sensor's window is short. One reading is one update: reads that
 //! follow each other sooner than updates repeat a reading, and a repeated mixture is no level.
 //! Offset: the readings that show the levels may come from another sensor than the steps that hold
-//! the energy, so the power of a level at which the steps stay is that of the steps.
+//! the energy, so the power of a level is that of the steps within the times at which readings stay
+//! at the level.
 //! Limits: power that alternates faster than the sensor is updated, for at least three updates, is
-//! a level. An offset between both sensors remains at a level at which the steps do not stay.
+//! a level. An offset between both sensors remains at a level at which readings do not stay for a
+//! whole step.
 
 use super::{Estimate, Step};
 use crate::updates::quantile;
@@ -21,9 +23,6 @@ const NEAR: f64 = 0.2;
 /// A reading within this share of the difference of both levels from a neighbour resembles the
 /// neighbour.
 const ALIKE: f64 = 0.1;
-/// Steps that differ by less than this share of the difference of both levels have the same power: a
-/// short pulse of the other state differs from step to step.
-const SAME_LEVEL: f64 = 0.02;
 /// A reading further from both levels than this share of their difference is a mixture, whatever
 /// its neighbours.
 const THIRD_LEVEL: f64 = 0.35;
@@ -66,11 +65,15 @@ impl Levels {
     /// none if power stays between two levels for most of the time, or if these are close.
     pub(super) fn find(readings: &Readings, steps: &[Step]) -> Option<Self> {
         let shown = Self::shown_by(readings)?;
-        let seen = steps.iter().filter(|step| step.hidden_share() < 0.5);
-        let seen: Vec<Step> = seen.copied().collect();
         let reach_w = NEAR * (shown.high_w - shown.low_w);
-        let same_w = SAME_LEVEL * (shown.high_w - shown.low_w);
-        let of_steps_w = |level_w| lasting_w(&seen, level_w, reach_w, same_w).unwrap_or(level_w);
+        let of_steps_w = |level_w| {
+            let lasting = lasting(&readings.steps, level_w, reach_w);
+            let times = lasting.map(|run| (run[0].from_s, run[run.len() - 1].to_s));
+            let inside = within(steps, &times.collect::<Vec<_>>());
+            median_w(inside.iter().filter(|step| step.hidden_share() < 0.5))
+                .filter(|watts| (watts - level_w).abs() <= reach_w)
+                .unwrap_or(level_w)
+        };
         Some(Self {
             low_w: of_steps_w(shown.low_w),
             high_w: of_steps_w(shown.high_w),
@@ -98,10 +101,8 @@ impl Levels {
             return None;
         }
         let (near_low_w, near_high_w) = (quantile(low, 0.5)?, quantile(high, 0.5)?);
-        let (low_w, high_w) = (
-            lasting_w(steps, near_low_w, reach_w, f64::INFINITY),
-            lasting_w(steps, near_high_w, reach_w, f64::INFINITY),
-        );
+        let lasting_w = |level_w| median_w(lasting(steps, level_w, reach_w).flatten());
+        let (low_w, high_w) = (lasting_w(near_low_w), lasting_w(near_high_w));
         let levels = Self {
             low_w: low_w.unwrap_or(near_low_w),
             high_w: high_w.unwrap_or(near_high_w),
@@ -176,21 +177,30 @@ impl Levels {
     }
 }
 
-/// Returns the power of steps that stay near a level for several updates, in W, without the first and
-/// the last of these steps, which may be mixtures. Neighbours differ by at most `same_w`. Returns none
-/// if power does not stay there.
-fn lasting_w(steps: &[Step], level_w: f64, reach_w: f64, same_w: f64) -> Option<f64> {
-    let is_near = |step: &Step| (step.value - level_w).abs() <= reach_w;
-    let is_same = |a: &Step, b: &Step| (a.value - b.value).abs() <= same_w;
+/// Returns the runs of steps that stay near a level for several updates, without the first and the
+/// last step of each run, which may be mixtures.
+fn lasting(steps: &[Step], level_w: f64, reach_w: f64) -> impl Iterator<Item = &[Step]> {
+    let is_near = move |step: &Step| (step.value - level_w).abs() <= reach_w;
     // Readings of which most of the time between is hidden may all be mixtures.
     let follows = |a: &Step, b: &Step| {
         let hidden_s = b.from_s - a.to_s + b.hidden_s;
         hidden_s < MOST * (b.to_s - a.to_s)
     };
-    let is_one_run =
-        |a: &Step, b: &Step| is_near(a) == is_near(b) && is_same(a, b) && follows(a, b);
-    let runs = steps.chunk_by(is_one_run);
-    let lasting = runs.filter(|run| run.len() >= CERTAIN_RUN && is_near(&run[0]));
-    let inner = lasting.flat_map(|run| &run[1..run.len() - 1]);
-    quantile(inner.map(|s| (s.value, s.length_s())).collect(), 0.5)
+    let runs = steps.chunk_by(move |a, b| is_near(a) == is_near(b) && follows(a, b));
+    let lasting = runs.filter(move |run| run.len() >= CERTAIN_RUN && is_near(&run[0]));
+    lasting.map(|run| &run[1..run.len() - 1])
+}
+
+/// Returns the steps that lie within one of some times as a whole; both in the order of time.
+fn within(steps: &[Step], times: &[(f64, f64)]) -> Vec<Step> {
+    let is_within = |step: &&Step| {
+        let i = times.partition_point(|time| time.1 < step.to_s);
+        times.get(i).is_some_and(|time| time.0 <= step.from_s)
+    };
+    steps.iter().filter(is_within).copied().collect()
+}
+
+/// Returns the median power of steps, in W, weighted by their lengths.
+fn median_w<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<f64> {
+    quantile(steps.map(|s| (s.value, s.length_s())).collect(), 0.5)
 }
