@@ -203,11 +203,7 @@ impl<'a> View<'a> {
                 is_short: window_s(metric).is_some_and(|window_s| window_s <= SHORT_WINDOW_S),
             },
             None => Readings {
-                steps: power
-                    .iter()
-                    .filter(|step| step.hidden_s <= 0.0)
-                    .copied()
-                    .collect(),
+                steps: between_updates(power),
                 is_short: false,
             },
         }
@@ -386,4 +382,20 @@ fn push(stretches: &mut Vec<Stretch>, activity: Activity, ends_s: (f64, f64), jo
             joules,
         }),
     }
+}
+
+/// Returns the seen steps of power, each from one update of a counter to another: a step of 0 W
+/// shows that the counter was not updated, so its time belongs to the next step.
+fn between_updates(power: &[Step]) -> Vec<Step> {
+    let mut joined: Vec<Step> = vec![];
+    for &step in power.iter().filter(|step| step.hidden_s <= 0.0) {
+        match joined.last_mut() {
+            Some(last) if last.value <= 0.0 && last.to_s >= step.from_s => {
+                let mean_w = step.value * (step.to_s - step.from_s) / (step.to_s - last.from_s);
+                *last = Step::seen(last.from_s, step.to_s, mean_w);
+            }
+            _ => joined.push(step),
+        }
+    }
+    joined
 }

