@@ -140,6 +140,14 @@ impl Executor for Gpu {
         room.map_err(|error| self.told(error))
     }
 
+    fn check_step(&self, step: &Step, input_lens: &[usize]) -> tensor_core::Result<()> {
+        let room = self.check_room(step.nest.dtype(), step.nest.output_len());
+        room.or_else(|error| match refusal(&step.nest, input_lens, self.room()) {
+            Some(Refusal::F64 | Refusal::FunctionOfF64) => Ok(()),
+            _ => Err(error),
+        })
+    }
+
     fn owns(&self, storage: &dyn Storage) -> bool {
         Array::of(storage).is_some_and(|array| array.is_on(self))
     }

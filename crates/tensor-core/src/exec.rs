@@ -122,12 +122,22 @@ pub trait Executor: Debug + Send + Sync {
     }
 
     /// Checks that the executor has room for an array of this type and length. The scheduler checks
-    /// every array that a plan writes before it runs the first step, so nothing is computed if the
-    /// device can't hold one of them.
+    /// each output of a plan before it runs the first step, so nothing is computed for an array that
+    /// no memory can hold.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) with the limit of the device.
     fn check_room(&self, _dtype: DType, _len: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Checks that the executor has room for the array that a step writes, given the lengths of the
+    /// step's inputs. The scheduler checks each step of a plan before it runs the first one. A step
+    /// that runs on the host for another reason than its size passes.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) with the limit of the device.
+    fn check_step(&self, _step: &Step, _input_lens: &[usize]) -> Result<()> {
         Ok(())
     }
 

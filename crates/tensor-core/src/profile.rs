@@ -233,6 +233,10 @@ impl Executor for Profiler<'_> {
         self.inner.check_room(dtype, len)
     }
 
+    fn check_step(&self, step: &Step, input_lens: &[usize]) -> Result<()> {
+        self.inner.check_step(step, input_lens)
+    }
+
     fn owns(&self, storage: &dyn Storage) -> bool {
         self.inner.owns(Tracked::inside(storage).unwrap_or(storage))
     }
@@ -306,6 +310,10 @@ impl Executor for Run<'_> {
 
     fn check_room(&self, dtype: DType, len: usize) -> Result<()> {
         self.profiler.check_room(dtype, len)
+    }
+
+    fn check_step(&self, step: &Step, input_lens: &[usize]) -> Result<()> {
+        self.profiler.check_step(step, input_lens)
     }
 
     fn owns(&self, storage: &dyn Storage) -> bool {

@@ -54,7 +54,12 @@ impl Accuracy {
 
     /// The error of a fold.
     pub(crate) fn folded(self, fold: &FoldError, result: Scalar) -> f64 {
-        let error = fold.finish(result);
+        let flushed = if self.keeps_subnormals {
+            0.0
+        } else {
+            fold.flushed(result)
+        };
+        let error = fold.finish(result) + flushed;
         let is_open = !self.keeps_subnormals && (fold.has_subnormal() || is_subnormal(result));
         error.max(certain_if(!is_open))
     }

@@ -109,6 +109,36 @@ pub async fn run_with(
     walk(&executors, plan, data, place).await
 }
 
+/// Checks that the executors have room for every array of a plan: each step's on the executor that
+/// the step is placed on, and each output on the first one, which returns it.
+fn check_room(
+    executors: &[&dyn Executor],
+    plan: &Plan,
+    place: &impl Fn(usize, &Step) -> usize,
+) -> Result<()> {
+    let at_step = |error: Error, step: Option<&Step>| match step.and_then(|of| of.origins.last()) {
+        Some(origin) => error.at(origin.location),
+        None => error,
+    };
+    for output in &plan.outputs {
+        let buffer = &plan.buffers[output.0];
+        let room = executors[0].check_room(buffer.dtype, buffer.len());
+        let writer = || plan.steps.iter().find(|step| step.output == *output);
+        room.map_err(|error| at_step(error, writer()))?;
+    }
+    for (number, step) in plan.waves().flatten().enumerate() {
+        let executor = executors[place(number, step) % executors.len()];
+        let room = executor.check_step(step, &input_lens(plan, step));
+        room.map_err(|error| at_step(error, Some(step)))?;
+    }
+    Ok(())
+}
+
+fn input_lens(plan: &Plan, step: &Step) -> Vec<usize> {
+    let inputs = step.inputs.iter();
+    inputs.map(|input| plan.buffers[input.0].len()).collect()
+}
+
 /// Runs a plan on executors that are those for this run.
 async fn walk(
     executors: &[&dyn Executor],
@@ -120,15 +150,7 @@ async fn walk(
     if executors.is_empty() {
         return Err(Error::NoExecutor);
     }
-    for (number, step) in plan.waves().flatten().enumerate() {
-        let written = &plan.buffers[step.output.0];
-        let executor = executors[place(number, step) % executors.len()];
-        let room = executor.check_room(written.dtype, written.len());
-        room.map_err(|error| match step.origins.last() {
-            Some(origin) => error.at(origin.location),
-            None => error,
-        })?;
-    }
+    check_room(executors, plan, &place)?;
     let is_large = is_large(plan);
     let last_reads = plan.last_reads();
     let mut arrays: Vec<Copies> = vec![Vec::new(); plan.buffers.len()];
@@ -139,11 +161,7 @@ async fn walk(
     for wave in plan.waves() {
         let mut jobs: Vec<Job<'_>> = Vec::with_capacity(wave.len());
         for step in wave {
-            let lens: Vec<usize> = step
-                .inputs
-                .iter()
-                .map(|input| plan.buffers[input.0].len())
-                .collect();
+            let lens = input_lens(plan, step);
             let chosen = executors[place(number, step) % executors.len()];
             let executor: &dyn Executor = if chosen.accepts(step, &lens) {
                 chosen

@@ -30,7 +30,7 @@ pub(super) fn check_if_asked(
 
 /// Compares an output with the oracle's, element by element within the error that its operations
 /// may make. Undecided elements are not compared: a comparison in the program could fall either way
-/// there, or the executor does not keep NaN and infinities. An element that holds the
+/// there, or the executor may flush subnormal numbers. An element that holds the
 /// [sentinel](crate::compare::Element::SENTINEL) fails in any case: the executor did not write it.
 ///
 /// # Errors

@@ -31,7 +31,7 @@ pub(crate) struct FoldError {
     least: f64,
     /// Whether some element is NaN for certain; whether one is above or below all numbers.
     has_nan: bool,
-    /// Whether some element is one that not every executor keeps.
+    /// Whether some element is subnormal.
     has_subnormal: bool,
     has_above: bool,
     has_below: bool,
@@ -117,9 +117,28 @@ impl FoldError {
         }
     }
 
-    /// Whether some element is one that not every executor keeps.
+    /// Whether some element is subnormal.
     pub(crate) fn has_subnormal(&self) -> bool {
         self.has_subnormal
+    }
+
+    /// Returns a bound on the error of an executor that flushes subnormal partial results to zero,
+    /// beyond that of [`Self::finish`].
+    pub(crate) fn flushed(&self, result: Scalar) -> f64 {
+        let smallest = match result.dtype() {
+            DType::F64 => f64::MIN_POSITIVE,
+            _ => f64::from(f32::MIN_POSITIVE),
+        };
+        let may_flush = match self.op {
+            Reduce::Sum => self.granule < smallest,
+            Reduce::Prod => self.least < smallest,
+            Reduce::Max | Reduce::Min | Reduce::All | Reduce::Any => false,
+        };
+        match (may_flush, result.to_f64().is_finite()) {
+            (false, _) => 0.0,
+            (true, true) => (self.n + 1.0) * smallest * self.most,
+            (true, false) => f64::INFINITY,
+        }
     }
 
     /// `result` is what the reduction gave.
@@ -255,6 +274,28 @@ fn granule(x: f64) -> f64 {
 mod tests {
     use super::super::OVERFLOWED;
     use super::*;
+
+    #[test]
+    fn flushed_partial_results_are_allowed_for() {
+        let flushed = |op: Reduce, elements: &[f32], result: f32| {
+            let mut fold = FoldError::new(op);
+            for &element in elements {
+                fold.push(Approximate {
+                    value: Scalar::F32(element),
+                    error: 0.0,
+                });
+            }
+            fold.flushed(Scalar::F32(result))
+        };
+        let [small, large] = [1e-20, 1e20];
+        // The product of the first two is flushed to 0.
+        assert!(flushed(Reduce::Prod, &[small, small, large, large], 1.0) >= 1.0);
+        assert_eq!(flushed(Reduce::Prod, &[small, large], 1.0), 0.0);
+        let least = f32::MIN_POSITIVE;
+        // The difference of two normal numbers is subnormal.
+        assert!(flushed(Reduce::Sum, &[1.5 * least, -least], 0.5 * least) >= f64::from(least));
+        assert_eq!(flushed(Reduce::Sum, &[1.5, -1.0], 0.5), 0.0);
+    }
 
     const OPEN: f64 = f64::INFINITY;
     const MAX: f32 = f32::MAX;
