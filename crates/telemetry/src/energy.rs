@@ -147,7 +147,7 @@ const STUCK_S: f64 = 1.0;
 /// readings.
 const STUCK_UPDATES: f64 = 10.0;
 /// Periods of counters that are looked for, in s.
-const COUNTER_PERIODS_S: (f64, f64) = (0.004, 0.25);
+pub(crate) const COUNTER_PERIODS_S: (f64, f64) = (0.004, 0.25);
 /// Time between updates of the slowest known counter, and of the slowest known sensor of power, in
 /// s.
 pub(crate) const SLOWEST_COUNTER_S: f64 = 0.1;
@@ -254,7 +254,7 @@ impl Trace {
         Some((told.method, told.ways.swap_remove(0).0))
     }
 
-    /// Returns what one metric tells of power around a window.
+    /// Computes the cells of power around a window by one metric.
     pub(crate) fn told(
         &self,
         device: usize,
@@ -310,8 +310,8 @@ impl Trace {
         series
     }
 
-    /// Returns the most power that a device may have drawn for a moment, in W; none if it tells
-    /// neither a limit nor any power at all.
+    /// Returns the most power that a device may have drawn for a moment, in W; none if the device
+    /// reports neither a limit nor power.
     pub(crate) fn ceiling_w(&self, device: usize) -> Option<f64> {
         let greatest = |metrics: &[Metric]| {
             let values = self.of_device(device).flat_map(|row| {
@@ -342,7 +342,15 @@ impl Trace {
     /// reached for certain.
     fn counted_w(&self, device: usize) -> f64 {
         let series = self.rising(device, Metric::Energy);
-        let (_, update_s) = counter_rhythm(&self.devices[device], &series);
+        // The time for which a counter stood still is no time between its updates.
+        let moving = moving(&series, stuck_s(&series)).into_iter();
+        let reached = moving.map(|part| self.reached_w(device, part));
+        reached.fold(0.0, f64::max)
+    }
+
+    /// Returns the greatest mean power between two readings of a counter that moves, in W.
+    fn reached_w(&self, device: usize, series: &[(f64, f64)]) -> f64 {
+        let (_, update_s) = counter_rhythm(&self.devices[device], series);
         // Two readings that lie close together may still be an update apart, which counts less over
         // many of them.
         let widths = [1, 10, 100, series.len().saturating_sub(1)];
@@ -391,8 +399,8 @@ impl Told {
     }
 }
 
-/// Returns the time, in s, after which a counter that tells the same is stuck, from its readings
-/// (s, J).
+/// Returns the time, in s, after which an unchanged counter counts as stuck, from its readings (s,
+/// J).
 fn stuck_s(series: &[(f64, f64)]) -> f64 {
     let mut lasted: Vec<f64> = series
         .chunk_by(|a, b| a.1 == b.1)
@@ -404,8 +412,7 @@ fn stuck_s(series: &[(f64, f64)]) -> f64 {
     STUCK_S.max(STUCK_UPDATES * usual_s)
 }
 
-/// Returns the parts of a counter's readings, (s, J), between those in which it tells the same for
-/// longer than a time.
+/// Splits a counter's readings, (s, J), at runs of equal readings that last longer than `stuck_s`.
 fn moving(series: &[(f64, f64)], stuck_s: f64) -> Vec<&[(f64, f64)]> {
     let (mut parts, mut first, mut start) = (vec![], 0, 0);
     for same in series.chunk_by(|a, b| a.1 == b.1) {

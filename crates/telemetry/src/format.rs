@@ -92,6 +92,9 @@ pub struct Read {
 #[derive(Debug)]
 pub struct Writer<W> {
     dialect: Dialect,
+    /// The file that was created and has no text yet. Dropped before `out`, so that the file is
+    /// removed while it is locked.
+    created: Created,
     out: W,
     /// Whole lines that are not written yet.
     held: String,
@@ -104,8 +107,6 @@ pub struct Writer<W> {
     holds: Option<Arc<AtomicBool>>,
     /// The function that empties the output before the first text, if the output may have content.
     empties: Option<fn(&mut W) -> io::Result<()>>,
-    /// The file that was created and has no text yet.
-    created: Created,
 }
 
 /// A new file, which is removed when this value is dropped, unless the path was taken.

@@ -126,8 +126,7 @@ impl Ledger {
             }
         }
         let ceiling_w = *self.ceilings_w.get(device)?;
-        let covered_s = seconds(start, end) - missing_s;
-        let sum = sum.reshaped(covered_s, lost_s, gained_s, ceiling_w);
+        let sum = sum.reshaped(lost_s, gained_s, ceiling_w);
         Some(parts.iter().fold(sum, Reported::followed_by))
     }
 
@@ -195,11 +194,15 @@ impl Entry {
         energies.find(|energy| energy.metric == metric).copied()
     }
 
+    /// Joins the slice with the next one. A metric that covers one of them covers a part of both.
     fn followed_by(&self, next: &Self) -> Self {
         let of_device = |device: usize| {
             let sum = |metric| {
-                let one = self.reported(device, metric)?;
-                Some(one.followed_by(&next.reported(device, metric)?))
+                let (one, two) = (self.reported(device, metric), next.reported(device, metric));
+                match (one, two) {
+                    (Some(one), Some(two)) => Some(one.followed_by(&two)),
+                    (one, two) => one.or(two),
+                }
             };
             METRICS.into_iter().filter_map(sum).collect()
         };
@@ -213,18 +216,14 @@ impl Entry {
 /// Returns the sum of slices, and the length of those that the metric does not cover, in s; none if
 /// these are more than [`MOST_MISSING`].
 fn summed(slices: &[Entry], device: usize, metric: Metric) -> Option<(Reported, f64)> {
-    let (mut sum, mut covered_s, mut missing_s): (Option<Reported>, _, _) = (None, 0.0, 0.0);
-    for slice in slices {
-        let lasts_s = seconds(slice.window.start, slice.window.end);
-        let Some(found) = slice.reported(device, metric) else {
-            missing_s += lasts_s;
-            continue;
-        };
-        covered_s += lasts_s;
-        sum = Some(sum.map_or(found, |sum| sum.followed_by(&found)));
-    }
-    let is_enough = missing_s <= MOST_MISSING * (covered_s + missing_s);
-    sum.filter(|_| is_enough).map(|sum| (sum, missing_s))
+    let found = slices
+        .iter()
+        .filter_map(|slice| slice.reported(device, metric));
+    let sum = found.reduce(|sum, next| sum.followed_by(&next))?;
+    let (first, last) = (slices.first()?, slices.last()?);
+    let lasts_s = seconds(first.window.start, last.window.end);
+    let missing_s = (lasts_s - sum.covered_s).max(0.0);
+    (missing_s <= MOST_MISSING * lasts_s).then_some((sum, missing_s))
 }
 
 /// Returns the time from one to another, in s, 0 if it is negative.

@@ -4,7 +4,7 @@
 //! took, so nothing drifts; rounds that fell due while another ran are left out and counted. Rows
 //! go into memory, which is bounded, and to sinks, which are flushed at least once a second.
 //! Energies of a full memory are computed without the lock ([`Ledger`](crate::Ledger)), so neither
-//! regions of code nor scrapers wait for them.
+//! regions of code nor scrapers wait for them, unless memory reaches twice its capacity meanwhile.
 //! Limits: of a trace that outgrows its [`Sampler::capacity`], memory has the newest rows whole,
 //! and of the past one row in each interval, which is doubled again and again
 //! ([`Trace::interval`]), with the energies of the past; it has room for 4096 regions of code.

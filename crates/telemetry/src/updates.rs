@@ -1,12 +1,12 @@
-//! When a sensor was updated, from what was read of it.
+//! Times of a sensor's updates, from its reads.
 //!
-//! Role: a sensor that is read at any time tells the same number until its next update; what
-//! follows from a trace (energy, update period, window) needs the updates and not the reads.
+//! Role: a sensor reports the same value until its next update; energy, update period and window
+//! depend on updates, not on reads.
 //! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`; a
 //! period that is not known is found by going along the changes with each candidate. `track.rs`
-//! bounds the time of each update. Reads cluster where regions of code begin and end. What is usual
-//! is therefore told by time and not by number: a thousand reads in a millisecond are one
-//! millisecond, and a pause counts for no more than a few reads.
+//! bounds the time of each update. Reads cluster where regions of code begin and end. Usual values
+//! are therefore weighted by time: a thousand reads in a millisecond count as one millisecond, and a
+//! pause counts as a few reads.
 //! Cost: time and memory grow with the number of reads and not with the time that they span: there
 //! is no grid in a pause between two reads.
 

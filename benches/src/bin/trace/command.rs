@@ -139,8 +139,8 @@ impl Traced {
     }
 }
 
-/// Has the end of a command told at once, so that its region ends then. Elsewhere than on Unix it
-/// is seen a little later.
+/// Reports the end of a command at once, so that its region ends then; on systems other than Unix,
+/// a little later.
 fn notice_end(child: &Child, ended: Sender<Event>) -> Result<()> {
     #[cfg(unix)]
     {

@@ -36,8 +36,9 @@ const OPERATION: &str = "exact::all_equilibria";
 /// A set of labels, a bit each.
 type LabelSet = u128;
 
-/// Operations on words that splitting lists costs for each set, and besides.
+/// Cost of splitting lists for each set, in operations on words.
 const WORDS_OF_SET: u64 = 2;
+/// Fixed cost of splitting lists, in operations on words.
 const WORDS_OF_CALL: u64 = 64;
 
 /// Gives all extreme equilibria, sorted: those that play the row player's early actions more come first.

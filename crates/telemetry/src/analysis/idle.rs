@@ -15,7 +15,7 @@
 //! of sampling. Time is counted and not rows, because there are more rows where regions of code
 //! begin and end.
 //! Hidden time: a range counts the time that no sensor sees once as busy and once as idle. Such
-//! time are the gaps of part-time sensors, updates between slow reads, and rows without a reading.
+//! time is in the gaps of part-time sensors, between slow reads, and at rows without a reading.
 //! Energy: [`Bottleneck::joules`] is [`Trace::energy`] of the window, and the energies of the parts
 //! are shares of it. A pause of sampling has its share, which belongs to no part.
 //! Accuracy: ranges include the tolerance of the sensor's gain and offset. On models of boards with

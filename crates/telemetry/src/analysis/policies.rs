@@ -1,7 +1,7 @@
 //! The same job under two policies: power caps, locked clocks, other settings.
 //!
-//! Role: says which one does more per second and which one more per joule, and what held the GPU
-//! back. A comparison needs the work that was done: energy without it says nothing.
+//! Role: reports which policy does more work per second and per joule, and which reasons limited
+//! the clocks. A comparison needs the work that was done: energy without work says nothing.
 
 use crate::reasons::{self, Reason};
 use crate::updates::{held_s, quantile, row_interval_s};
@@ -36,8 +36,7 @@ pub struct Policy {
     pub joules_per_item: f64,
     /// Mean power, in W.
     pub mean_w: f64,
-    /// The power limit, in W: the median over the window, or the one that the device was found
-    /// with.
+    /// The power limit, in W: the median over the window, or the limit at the start of the trace.
     pub power_limit_w: Option<f64>,
     /// Mean clock of the multiprocessors, in MHz.
     pub sm_clock_mhz: Option<f64>,
@@ -70,8 +69,8 @@ pub struct Comparison {
     pub speedup: f64,
     /// Energy per item of the second over that of the first.
     pub energy_ratio: f64,
-    /// Where that ratio is by sampling alone: a gain that is the same in both traces, as on one
-    /// card, cancels.
+    /// Bounds on the energy ratio by sampling alone: an equal gain in both traces, as on one card,
+    /// cancels.
     pub energy_ratio_range: (f64, f64),
 }
 
@@ -80,9 +79,8 @@ const OPERATION: &str = "compare_policies";
 /// Compares two traces of the same job.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] for a
-/// device that is none of the trace's; [`Error::Unavailable`] if no energy of the window can be
-/// told.
+/// [`Error::ParameterInvalid`] for items that are not finite and above 0; [`Error::NoDevice`] if the
+/// trace has no such device; [`Error::Unavailable`] if the window has no energy.
 pub fn compare_policies(before: &Job<'_>, after: &Job<'_>) -> Result<Comparison> {
     let (before_items, after_items) = (before.items, after.items);
     let (before, after) = (policy(before)?, policy(after)?);

@@ -332,7 +332,32 @@ impl Calibration {
             let must = "within its bounds";
             return Err(invalid(operation, "offset", self.offset_w, must));
         }
+        if !self.is_within_corners() {
+            let must = "within its bounds at the gain";
+            return Err(invalid(operation, "offset", self.offset_w, must));
+        }
         Ok(self)
+    }
+
+    /// Whether the estimate lies in the convex hull of the corners: on no line through two corners
+    /// that has all corners on one side is the estimate on the other side.
+    fn is_within_corners(&self) -> bool {
+        let size = 1.0 + range(self.corners.map(|corner| corner.1.abs())).1;
+        let side = |a: (f64, f64), b: (f64, f64), p: (f64, f64)| {
+            (b.0 - a.0) * (p.1 - a.1) - (b.1 - a.1) * (p.0 - a.0)
+        };
+        let is_beyond = |a: (f64, f64), b: (f64, f64)| {
+            let is_edge = self
+                .corners
+                .iter()
+                .all(|&c| side(a, b, c) >= -ROUNDING * size);
+            is_edge && side(a, b, (self.gain, self.offset_w)) < -ROUNDING * size
+        };
+        let mut pairs = self
+            .corners
+            .iter()
+            .flat_map(|&a| self.corners.map(|b| (a, b)));
+        !pairs.any(|(a, b)| is_beyond(a, b))
     }
 
     /// Returns the least and the greatest gain.

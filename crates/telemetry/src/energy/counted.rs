@@ -24,8 +24,7 @@ pub struct Counted {
 
 /// More than any device draws, in W: a counter that rises faster was misread.
 pub(super) const ANY_POWER_W: f64 = 1e6;
-/// By how much longer than between two reads a counter may have counted, in s, with whatever else
-/// its driver is late.
+/// Tolerance, in s, of the time between two readings of a counter, for late drivers.
 const SLACK_S: f64 = 1.0;
 
 /// Whether a counter went on from one reading (s, J) to a later one: it neither fell nor rose
@@ -40,8 +39,8 @@ impl Counted {
     /// reading, in J: never less than before.
     ///
     /// The first reading adds nothing, nor does one that is not finite or below 0, one that fell,
-    /// or one that rose by more than a megawatt draws; if the next one goes on from such a reading,
-    /// it is counted on from there, with what a counter that fell has told since.
+    /// or one that rose by more than a megawatt draws. If the next reading goes on from such a
+    /// reading, counting continues from there, and the energy counted since a reset is added.
     pub fn add(&mut self, time: Duration, told_j: f64) -> f64 {
         if !(told_j.is_finite() && told_j >= 0.0) {
             return self.sum_j;

@@ -17,6 +17,8 @@ pub(crate) struct Reported {
     method: Method,
     sum: Sum,
     n_updates: usize,
+    /// Time of the window that the metric covers, in s.
+    pub covered_s: f64,
 }
 
 impl Reported {
@@ -32,15 +34,15 @@ impl Reported {
                 certain: add(self.sum.certain, next.sum.certain),
             },
             n_updates: self.n_updates + next.n_updates,
+            covered_s: self.covered_s + next.covered_s,
         }
     }
 
-    /// Moves the ends of a window of length `lasts_s`, so that it loses some seconds and gains
-    /// others.
+    /// Moves the ends of the window, so that it loses some seconds and gains others.
     ///
     /// The estimate takes mean power for both. The bounds take any power up to `ceiling_w`.
-    pub(crate) fn reshaped(self, lasts_s: f64, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
-        let mean_w = self.sum.joules / lasts_s;
+    pub(crate) fn reshaped(self, lost_s: f64, gained_s: f64, ceiling_w: f64) -> Self {
+        let mean_w = self.sum.joules / self.covered_s;
         let moved = |(low_j, high_j): (f64, f64)| {
             let low_j: f64 = low_j - ceiling_w * lost_s;
             (low_j.max(0.0), high_j + ceiling_w * gained_s)
@@ -51,6 +53,7 @@ impl Reported {
                 likely: moved(self.sum.likely),
                 certain: moved(self.sum.certain),
             },
+            covered_s: self.covered_s + gained_s - lost_s,
             ..self
         }
     }
@@ -98,6 +101,7 @@ impl Told {
             method: self.method,
             sum,
             n_updates: self.n_updates(from_s, to_s),
+            covered_s: to_s - from_s,
         })
     }
 }

@@ -1,5 +1,4 @@
-//! Energies of devices whose truth is known: which method tells them and how they are said, also of
-//! damaged traces.
+//! Energies of models of known energy: the method, the text, and damaged traces.
 //!
 //! Role: the models that all tests of energies share are here.
 

@@ -2,8 +2,8 @@
 //!
 //! Method: what the script wrote: wall-clock time in s, temperature in °C, power over the limit
 //! that was set, the two shares of time, memory in use over all there is, energy since the first
-//! row in kJ. What is not told is an empty cell, where the script ended; and energy counts on where
-//! a driver that was loaded anew counts from zero.
+//! row in kJ. A missing value is an empty cell, where the script exited; after a restart of the
+//! driver, energy continues from the sum before.
 //! Limits: the first device of a trace; no regions of code, and neither faults nor what sampling
 //! cost.
 

@@ -183,7 +183,7 @@ impl<'a> Sums<'a> {
         let (from_s, to_s) = (start.as_secs_f64(), window.end.as_secs_f64());
         let found = self.by_cells(device, metric, from_s, to_s)?;
         let gained_s = from_s - window.start.as_secs_f64();
-        Some(found.reshaped(to_s - from_s, 0.0, gained_s, self.ceilings_w[device]))
+        Some(found.reshaped(0.0, gained_s, self.ceilings_w[device]))
     }
 
     fn by_cells(

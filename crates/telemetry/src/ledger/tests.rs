@@ -178,6 +178,39 @@ fn the_number_of_slices_is_bounded() {
 }
 
 #[test]
+fn slices_that_are_joined_keep_their_energies_and_the_time_without_any() {
+    let trace = recorded(1 << 10, 600);
+    let slices = &trace.ledger.slices[..4];
+    let metric = slices[0].energies[0][0].metric;
+    let joined = |slices: &[Entry]| {
+        let rest = slices[1..].iter();
+        rest.fold(slices[0].clone(), |all, next| all.followed_by(next))
+    };
+    let (apart, _) = summed(slices, 0, metric).unwrap();
+    let (whole, missing_s) = summed(&[joined(slices)], 0, metric).unwrap();
+    assert!(missing_s < 1e-9, "{missing_s}");
+    assert_eq!(whole, apart);
+    // A metric that is absent from one slice, the shortest here, covers the others.
+    let mut lost = slices.to_vec();
+    let length = |&place: &usize| slices[place].window.end - slices[place].window.start;
+    let shortest = (0..slices.len()).min_by_key(length).unwrap();
+    lost[shortest].energies[0].clear();
+    let (apart, apart_s) = summed(&lost, 0, metric).unwrap();
+    let (whole, whole_s) = summed(&[joined(&lost)], 0, metric).unwrap();
+    let window = &lost[shortest].window;
+    let expected_s = seconds(window.start, window.end);
+    assert!(
+        (whole_s - expected_s).abs() < 1e-9,
+        "{whole_s} {expected_s}"
+    );
+    assert!(
+        (apart_s - expected_s).abs() < 1e-9,
+        "{apart_s} {expected_s}"
+    );
+    assert_eq!(whole, apart);
+}
+
+#[test]
 fn a_window_that_begins_and_ends_next_to_an_edge_allows_for_the_time_between() {
     let trace = recorded(1 << 10, 600);
     let end = trace.ledger.slices[1].window.end;

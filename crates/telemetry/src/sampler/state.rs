@@ -251,10 +251,18 @@ impl Sampling {
         self.is_full().then(|| (batch(), ticket))
     }
 
-    /// Makes room in a full memory at once.
+    /// Makes room in a full memory at once. A panic becomes a failure: regions of code and the end
+    /// of sampling come here, too.
     pub(super) fn make_room(&mut self) {
-        if let Some((batch, ticket)) = self.batch() {
-            self.thin(batch.sum_up(), ticket);
+        let Some((batch, ticket)) = self.batch() else {
+            return;
+        };
+        match catch_unwind(AssertUnwindSafe(|| batch.sum_up())) {
+            Ok(ledger) => self.thin(ledger, ticket),
+            Err(panic) => {
+                let (time, why) = (self.now, message(panic));
+                self.fail(Failure::Sampler { time, why });
+            }
         }
     }
 

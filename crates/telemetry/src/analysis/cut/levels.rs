@@ -191,7 +191,7 @@ fn lasting(steps: &[Step], level_w: f64, reach_w: f64) -> impl Iterator<Item = &
     lasting.map(|run| &run[1..run.len() - 1])
 }
 
-/// Returns the steps that lie within one of some times as a whole; both in the order of time.
+/// Returns the steps that lie entirely within one of `times`; both are sorted.
 fn within(steps: &[Step], times: &[(f64, f64)]) -> Vec<Step> {
     let is_within = |step: &&Step| {
         let i = times.partition_point(|time| time.1 < step.to_s);

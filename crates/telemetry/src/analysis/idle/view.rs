@@ -8,7 +8,7 @@ use super::{Activity, Stretch, is_telling, unavailable};
 use crate::analysis::cut::{Cut, Power, Readings, Step, clipped, without_gaps};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::periodicity::{Periodicity, periodicity_of};
-use crate::energy::{CLOCK, Cell, Method, SLOWEST_COUNTER_S, Sight};
+use crate::energy::{CLOCK, COUNTER_PERIODS_S, Cell, Method, SLOWEST_COUNTER_S, Sight};
 use crate::updates::{self, Rhythm, Update, held_s, median, row_interval_s};
 use crate::{Calibration, Fault, Metric, Result, SensorClass, Trace};
 use std::ops::Range;
@@ -26,8 +26,6 @@ const SAME_UPDATE: f64 = 0.95;
 /// Bound on the times of a counter's updates below which reads place them, as a share of the
 /// slowest update.
 const PLACED: f64 = 0.25;
-/// Periods between updates of power that are looked for, in s.
-const PERIODS_S: (f64, f64) = (0.004, 0.25);
 /// Shortest window, in s, of a sensor that averages over several updates.
 const AVERAGE_S: f64 = 0.5;
 
@@ -223,7 +221,7 @@ impl<'a> View<'a> {
         series.dedup_by(|next, last| next.0 <= last.0);
         let class = self.update_and_window_s(metric);
         let measured = || {
-            let found = updates::period(&series, PERIODS_S.0, PERIODS_S.1);
+            let found = updates::period(&series, COUNTER_PERIODS_S.0, COUNTER_PERIODS_S.1);
             found.map_or(SLOWEST_COUNTER_S, |found| found.period_s)
         };
         let update_s = class.map_or_else(measured, |class| class.0);
@@ -251,11 +249,7 @@ impl<'a> View<'a> {
         let calibration = Calibration::of_device(&self.trace.devices[self.device]);
         let truth =
             |reported_j: f64, lasts_s: f64| calibration.interval((reported_j, reported_j), lasts_s);
-        let unknown_s = if unknown_j > 0.0 {
-            (self.window_s.1 - self.window_s.0 - self.total_s()).max(0.0)
-        } else {
-            0.0
-        };
+        let unknown_s = (self.window_s.1 - self.window_s.0 - self.total_s()).max(0.0);
         let idle_w = cut.idle_j.high / cut.idle_s.high.max(f64::MIN_POSITIVE);
         let high_j = cut.idle_j.high + unknown_j.max(idle_w * unknown_s);
         let low = truth(cut.idle_j.low, cut.idle_s.low).low_j;

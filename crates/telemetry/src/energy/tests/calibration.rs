@@ -92,7 +92,7 @@ fn bounds_from_all_published_cards_but_one_contain_that_card() {
             assert!(found.contains(&numbers[left_out]), "{name} {found:?}");
         }
     }
-    // The bounds in use hold what the rule gives for all cards.
+    // The bounds in use contain the bounds that the rule computes from all cards.
     let limit_w = 350.0;
     let calibration = Calibration::of_device(&board("Ampere", Some(limit_w)));
     let (low_w, high_w) = calibration.offsets_w();
@@ -136,6 +136,11 @@ fn a_calibration_of_a_file_that_no_sensor_can_have_is_an_error() {
         (
             "corners",
             serde_json::json!([[-0.1, 0], [1, 0], [1, 0], [2, 0]]),
+        ),
+        // Within the range of the gains and within that of the offsets, but of no line between.
+        (
+            "corners",
+            serde_json::json!([[0.9, 20], [0.9, 20], [1.2, -20], [1.2, -20]]),
         ),
     ] {
         let mut changed = known.clone();

@@ -50,6 +50,28 @@ fn the_end_of_a_counters_trace_is_bounded_by_what_the_device_can_draw() {
 }
 
 #[test]
+fn the_time_for_which_a_counter_stood_still_does_not_lower_the_ceiling() {
+    // 30 s without a change, then 300 W for 10 s; neither power nor a limit is reported.
+    let mut trace = counting(Kind::Gpu, PowerLimits::default());
+    let row = trace.rows[0];
+    trace.rows = (0..=400)
+        .map(|round| {
+            let time_s = 0.1 * f64::from(round);
+            let mut row = row;
+            row.time = Duration::from_secs_f64(time_s);
+            row.values
+                .set(Metric::Energy, 300.0 * (time_s - 30.0).max(0.0));
+            row
+        })
+        .collect();
+    let energy = trace.energy(0, seconds(31.0, 39.0)).unwrap();
+    let truth = 300.0 * 8.0;
+    // Both ends are open by about a tenth of an update.
+    assert!(energy.sampling.high_j >= truth + 0.05 * 300.0, "{energy:?}");
+    assert!(energy.sampling.contains(truth), "{energy:?}");
+}
+
+#[test]
 fn a_counter_that_never_moved_tells_nothing() {
     let mut trace = counting(Kind::Rapl, PowerLimits::default());
     for row in &mut trace.rows {

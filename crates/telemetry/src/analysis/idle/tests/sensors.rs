@@ -289,6 +289,31 @@ fn time_without_a_counter_or_utilisation_is_not_active() {
 }
 
 #[test]
+fn a_pause_of_most_of_the_time_may_be_idle_or_busy() {
+    let mut random = Random(13);
+    for (board, class) in BOARDS {
+        let equipment = Equipment {
+            board,
+            class,
+            has_counter: true,
+        };
+        let load = random_load(&mut random, board, LENGTHS[2], 20.0);
+        let phase_s = random_phase(&mut random, equipment);
+        let mut trace = sampled(phase_s, equipment, &load, Duration::from_millis(100), 20);
+        trace
+            .rows
+            .retain(|row| !(3.0..16.5).contains(&row.time.as_secs_f64()));
+        let found = idle_periods(&trace, 0).unwrap();
+        let truth_j = load.idle.energy_j(0.0, trace.duration().as_secs_f64());
+        assert!(found.known < 0.4, "{equipment:?}: {found}");
+        assert!(
+            found.wasted_j.contains(truth_j),
+            "{truth_j} {equipment:?}: {found}"
+        );
+    }
+}
+
+#[test]
 fn a_region_with_a_pause_has_one_energy() {
     let mut random = Random(11);
     for (board, class) in BOARDS {
