@@ -11,7 +11,7 @@ use tensor_core::Executor;
 use tensor_core::random_programs::{Tally, compare_on, is_full, seed};
 
 /// Programs of a warm run, and of a full one.
-const CASES: [u32; 2] = [500, 20_000];
+const CASES: [u32; 2] = [300, 20_000];
 /// Threads among which they are shared, each with a seed of its own.
 const SHARES: u32 = 4;
 
