@@ -73,20 +73,60 @@ impl Select {
     }
 }
 
-/// Whether a device goes by a name. Of places on the bus, the leading zeros of their domain count for nothing, and a domain
-/// of 0 may be left out.
+/// Whether a device goes by a name: its index, the beginning of its UUID, or its place on the PCI
+/// bus, of which a domain of 0 may be left out.
 fn is_named(device: &Device, name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    let place = |text: &str| {
-        let text = text.trim_start_matches('0');
-        text.trim_start_matches(':')
-            .trim_start_matches('0')
-            .to_owned()
-    };
     let is_uuid = |uuid: &String| lower.len() > 4 && uuid.to_ascii_lowercase().starts_with(&lower);
-    let is_place =
-        |pci: &String| lower.contains(':') && place(&pci.to_ascii_lowercase()) == place(&lower);
+    let is_place = |pci: &String| place(pci).is_some_and(|of| Some(of) == place(&lower));
     name.parse() == Ok(device.index)
         || device.uuid.as_ref().is_some_and(is_uuid)
         || device.pci.as_ref().is_some_and(is_place)
+}
+
+/// Returns domain, bus, and device with function of a place on the PCI bus, such as `0000:01:00.0`.
+fn place(text: &str) -> Option<(u32, u32, String)> {
+    let hex = |part: &str| u32::from_str_radix(part, 16).ok();
+    match text.split(':').collect::<Vec<_>>()[..] {
+        [bus, device] => Some((0, hex(bus)?, device.to_ascii_lowercase())),
+        [domain, bus, device] => Some((hex(domain)?, hex(bus)?, device.to_ascii_lowercase())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::{Program, Synthetic};
+
+    #[test]
+    fn a_place_on_the_bus_is_found_with_and_without_its_domain() {
+        let model = Synthetic::of(Program::constant(65.0)).unwrap();
+        let mut device = model.devices()[0].clone();
+        for (pci, names, others) in [
+            (
+                "0000:00:1e.0",
+                ["00:1e.0", "0000:00:1e.0", "00000000:00:1E.0"],
+                ["01:1e.0", "0001:00:1e.0", ":1e.0"],
+            ),
+            (
+                "00000000:01:00.0",
+                ["01:00.0", "1:00.0", "0:01:00.0"],
+                ["00:00.0", "00:01:00.1", "01:00:01:00.0"],
+            ),
+            (
+                "0002:00:04.0",
+                ["0002:00:04.0", "2:00:04.0", "00000002:0:04.0"],
+                ["00:04.0", "0:00:04.0", "20:00:04.0"],
+            ),
+        ] {
+            device.pci = Some(pci.to_owned());
+            for name in names {
+                assert!(is_named(&device, name), "{pci} {name}");
+            }
+            for name in others {
+                assert!(!is_named(&device, name), "{pci} {name}");
+            }
+        }
+    }
 }
