@@ -22,8 +22,8 @@ pub struct BestResponses {
     pub best_values: Vec<f64>,
     /// A pure strategy that gets it; the first of the best actions everywhere.
     pub strategies: Profile,
-    /// What each player gains by its best response, at least 0: a sum of losses of the actions
-    /// played, which a constant in the payoffs does not enter.
+    /// Gain of each player by its best response, at least 0: a sum of losses of the actions played,
+    /// which does not depend on a constant in the payoffs.
     pub gains: Vec<f64>,
     /// Upper bound on the rounding error of [`Self::nash_conv`], in payoffs.
     pub rounding: f64,

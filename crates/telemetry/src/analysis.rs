@@ -1,4 +1,5 @@
-//! Analyses of traces: idle times of a device, comparison of two policies, and the clock of least energy.
+//! Analyses of traces: idle times of a device, comparison of two policies, and the clock of least
+//! energy.
 //!
 //! Role: verdicts, each with its evidence.
 

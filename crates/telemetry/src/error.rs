@@ -1,5 +1,4 @@
-//! What can go wrong: faults of one metric, which a run survives, and errors, which end an
-//! operation.
+//! Faults of one metric, which a run survives, and errors, which end an operation.
 
 use crate::{Failure, Metric};
 use serde::{Deserialize, Serialize};

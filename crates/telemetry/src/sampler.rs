@@ -288,7 +288,7 @@ impl Shared {
         }
     }
 
-    /// Makes room in a full memory. Energies are computed while the lock is free.
+    /// Frees a full memory. Energies are computed while the lock is free.
     fn make_room(&self) {
         let batch = self.lock().batch();
         if let Some((batch, ticket)) = batch {

@@ -5,8 +5,8 @@
 //! Method: a change between two reads brackets an update. Updates keep a grid `phase + k·period`; a
 //! period that is not known is found by going along the changes with each candidate. `track.rs`
 //! bounds the time of each update. Reads cluster where regions of code begin and end. Usual values
-//! are therefore weighted by time: a thousand reads in a millisecond count as one millisecond, and a
-//! pause counts as a few reads.
+//! are therefore weighted by time: a thousand reads in a millisecond count as one millisecond, and
+//! a pause counts as a few reads.
 //! Cost: time and memory grow with the number of reads and not with the time that they span: there
 //! is no grid in a pause between two reads.
 
@@ -39,8 +39,8 @@ struct Bracket {
     by_s: f64,
 }
 
-/// What a sensor's clock and a driver's time stamps may be off from the grid, in periods; brackets
-/// are wider by that.
+/// Largest error of a sensor's clock and a driver's time stamps against the grid, in periods, by
+/// which brackets are widened.
 pub(crate) const JITTER: f64 = 0.01;
 /// Changes that lie further apart, in periods, are not counted along the grid: the error of the
 /// period adds up.

@@ -1,4 +1,4 @@
-//! What one writes first: axes and ranges of any integer, numbers on both sides, assignment, lists,
+//! First steps of a user: axes and ranges of any integer, numbers on both sides, assignment, lists,
 //! single elements.
 #![expect(
     clippy::unwrap_used,

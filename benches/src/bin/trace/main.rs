@@ -113,8 +113,8 @@ fn sample(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Makes the report of a recorded file, and writes its rows in another format if a file for them is
-/// named.
+/// Writes the report of a recorded file, and its rows in another format if the options name a file
+/// for the rows.
 fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
     ensure!(
         options.command.is_empty() && options.at_most.is_none() && options.serve.is_none(),
@@ -267,8 +267,8 @@ fn wait(
     Ok(status)
 }
 
-/// Says in a line how it stands, from the newest rows; energies are counted on from what was
-/// `counted` of each device.
+/// Returns the live line: time, power, load and energy by the newest rows. `counted` holds the
+/// energy of each device so far.
 fn live_line(newest: &Trace, counted: &mut Vec<Counted>) -> String {
     counted.resize(newest.devices.len(), Counted::default());
     let mut line = format!("{:.0} s", newest.duration().as_secs_f64());

@@ -27,8 +27,8 @@ pub(super) struct Basis<'a> {
 impl<'a> Basis<'a> {
     /// Takes the first columns, in the order given, that are independent; they must span all rows.
     ///
-    /// If every prime divides the determinant, which does not happen by chance, returns the error of
-    /// exhausted steps.
+    /// If every prime divides the determinant, which does not happen by chance, returns the error
+    /// of exhausted steps.
     pub(super) fn choose(
         program: &'a Program,
         preference: &[usize],

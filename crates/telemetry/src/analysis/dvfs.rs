@@ -147,8 +147,8 @@ pub fn dvfs(points: &[Point]) -> Result<Curve> {
 }
 
 impl Curve {
-    /// Gives the point with the least energy among those that are slower than the fastest by at
-    /// most a share.
+    /// Returns the point of least energy among the points that are slower than the fastest one by
+    /// at most a share.
     #[must_use]
     pub fn saving_at(&self, max_slowdown: f64) -> Optimum {
         let fastest = self

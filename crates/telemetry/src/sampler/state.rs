@@ -251,7 +251,7 @@ impl Sampling {
         self.is_full().then(|| (batch(), ticket))
     }
 
-    /// Makes room in a full memory at once. A panic becomes a failure: regions of code and the end
+    /// Frees a full memory at once. A panic becomes a failure: regions of code and the end
     /// of sampling come here, too.
     pub(super) fn make_room(&mut self) {
         let Some((batch, ticket)) = self.batch() else {
@@ -266,7 +266,7 @@ impl Sampling {
         }
     }
 
-    /// Makes room: stores the ledger of a batch, and thins the rows of the past to one of each
+    /// Frees memory: stores the ledger of a batch, and thins the rows of the past to one of each
     /// device in every interval; if many are left, doubles the interval. Computes no energy.
     ///
     /// A batch that is older than the last thinning is dropped: the next full memory has its rows.

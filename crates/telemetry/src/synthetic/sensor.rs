@@ -17,7 +17,8 @@ pub struct Sensor {
     /// What it tells over what is true.
     #[serde(default = "one")]
     pub gain: f64,
-    /// Constant offset that the sensor adds, in W: below 0 for a sensor that does not see all rails of its board.
+    /// Constant offset that the sensor adds, in W: below 0 for a sensor that does not see all rails
+    /// of its board.
     #[serde(default)]
     pub offset_w: f64,
 }

@@ -1,5 +1,4 @@
-//! How near energies of models come to the truth, at random phases, with disturbed reads and beside
-//! regions of code.
+//! Errors of energies of models at random phases, with disturbed reads and next to regions of code.
 
 use super::*;
 

@@ -339,8 +339,8 @@ fn median_of(values: &[f64]) -> f64 {
     updates::median(values.to_vec()).unwrap_or(f64::NAN)
 }
 
-/// What the cases of a cell may give at most: medians of widths, as shares of the truth, and the
-/// share without energy.
+/// Limits of a cell: medians of widths, as shares of the truth, and the share of cases without an
+/// energy.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     width: f64,
