@@ -240,27 +240,57 @@ impl Writer<File> {
             path: path.to_owned(),
             why,
         };
-        let mut options = File::options();
-        let options = options.write(true).truncate(false);
-        let (file, created) = match options.create_new(true).open(path) {
-            Ok(file) => (file, Some(path.to_owned())),
-            // An old file, or a link without a target, which opening creates.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let file = options.create_new(false).create(true).open(path);
-                (file.map_err(refused)?, None)
+        let (file, created) = loop {
+            let (file, is_new) = open(path).map_err(refused)?;
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                let why = "another program writes a trace to it";
+                return Err(refused(io::Error::new(io::ErrorKind::ResourceBusy, why)));
             }
-            Err(error) => return Err(refused(error)),
+            // Between `open` and the lock, a writer without text may have removed its new file:
+            // rows in a file without a name would be lost.
+            if is_at(&file, path) {
+                break (file, is_new.then(|| path.to_owned()));
+            }
         };
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            let why = "another program writes a trace to it";
-            return Err(refused(io::Error::new(io::ErrorKind::ResourceBusy, why)));
-        }
         Ok(Self {
             empties: Some(empty),
             created: Created(created),
             ..Self::new(dialect, file)
         })
     }
+}
+
+/// Opens a file to write to without a change to its content, or creates it; returns whether it is
+/// new.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = File::options();
+    let options = options.write(true).truncate(false);
+    match options.create_new(true).open(path) {
+        Ok(file) => Ok((file, true)),
+        // An old file, or a link without a target, which opening creates.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let file = options.create_new(false).create(true).open(path)?;
+            Ok((file, false))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a path leads to an open file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let (open, named) = (file.metadata().map(id), std::fs::metadata(path).map(id));
+    open.ok()
+        .zip(named.ok())
+        .is_some_and(|(open, named)| open == named)
+}
+
+/// Returns `true`: systems other than Unix do not remove a file that is open.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> bool {
+    true
 }
 
 impl<W> Writer<W> {

@@ -342,6 +342,36 @@ fn a_writer_that_was_never_released_leaves_no_file_and_destroys_none() {
 }
 
 #[test]
+fn rows_do_not_go_to_a_file_that_another_writer_removes() {
+    const N_TRIALS: usize = 1000;
+    let (mut n_written, mut n_lost) = (0, 0);
+    let name = format!("removed-{}.csv", std::process::id());
+    let path = &std::env::temp_dir().join(name);
+    let is_done = &std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                // A new file without text, which is removed at once.
+                drop(Writer::create(Dialect::Csv, path));
+            }
+        });
+        for _ in 0..N_TRIALS {
+            let Ok(mut writer) = Writer::create(Dialect::Csv, path) else {
+                continue;
+            };
+            let is_taken = writer.begin(&trace()).is_ok() && writer.end(&trace()).is_ok();
+            let is_there = std::fs::read(path).is_ok_and(|content| !content.is_empty());
+            n_lost += usize::from(!(is_taken && is_there));
+            n_written += 1;
+            let _ = std::fs::remove_file(path);
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let _ = std::fs::remove_file(path);
+    assert!(n_written > 0 && n_lost == 0, "{n_lost} of {n_written}");
+}
+
+#[test]
 fn slices_of_a_chrome_trace_nest_or_follow_each_other_on_each_track() {
     let file = support::Shared::default();
     let source = telemetry::synthetic::Synthetic::of(telemetry::synthetic::Program::constant(50.0));

@@ -235,7 +235,10 @@ impl Gpu {
             &self.pcie.received_kb_per_s,
         ];
         let sound = quantities.iter().all(|quantity| quantity.is_sound());
-        let descending = |mhz: &[u32]| !mhz.is_empty() && mhz.is_sorted_by(|a, b| a > b);
+        let descending = |mhz: &[u32]| {
+            let is_above_0 = mhz.last().is_some_and(|&lowest| lowest > 0);
+            is_above_0 && mhz.is_sorted_by(|a, b| a > b)
+        };
         let busy_s = self.utilisation.update_s;
         let tau_s = self.thermal.tau_s;
         let top_mhz = f64::from(clocks.top_sm_mhz());
@@ -257,7 +260,7 @@ impl Gpu {
                 "clocks",
                 top_mhz,
                 falls,
-                "in falling lists that are not empty",
+                "above 0, in falling lists that are not empty",
             ),
             (
                 "limits.min_w",

@@ -234,13 +234,18 @@ mod tests {
                 "{refused:?}"
             );
         }
-        let still =
-            r#"{"gpus": [{"power": {"pieces": [{"lasts_s": 0, "from_w": 1, "to_w": 1}]}}]}"#;
-        let refused = Scenario::from_json(still);
-        assert!(
-            matches!(refused, Err(Error::ParameterInvalid { .. })),
-            "{refused:?}"
-        );
+        for gpu in [
+            r#"{"power": {"pieces": [{"lasts_s": 0, "from_w": 1, "to_w": 1}]}}"#,
+            r#"{"clocks": {"sm_mhz": []}}"#,
+            r#"{"clocks": {"sm_mhz": [0]}}"#,
+            r#"{"clocks": {"memory_mhz": [800, 900]}}"#,
+        ] {
+            let refused = Scenario::from_json(&format!("{{\"gpus\": [{gpu}]}}"));
+            assert!(
+                matches!(refused, Err(Error::ParameterInvalid { .. })),
+                "{gpu}: {refused:?}"
+            );
+        }
     }
 
     #[test]
