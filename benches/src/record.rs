@@ -393,6 +393,16 @@ impl Record {
         }
     }
 
+    /// Returns the largest share of a measured peak that any row or rival reached; call it after
+    /// [`Self::fill_shares`].
+    #[must_use]
+    pub fn largest_share(&self) -> Option<f64> {
+        let rivals = self.rows.iter().flat_map(|row| row.rivals.values());
+        let rows = self.rows.iter().filter_map(|row| row.share_of_peak);
+        let shares = rows.chain(rivals.filter_map(|rival| rival.share_of_peak));
+        shares.max_by(f64::total_cmp)
+    }
+
     /// Writes the record, making folders as needed.
     ///
     /// The text goes to a neighbouring file that then takes the name, so an interrupted run
@@ -651,6 +661,7 @@ mod tests {
         let shares: Vec<_> = record.rows.iter().map(|row| row.share_of_peak).collect();
         assert_eq!(shares, [Some(0.5), Some(0.25), None, None]);
         assert_eq!(record.rows[0].rivals["torch"].share_of_peak, Some(0.25));
+        assert_eq!(record.largest_share(), Some(0.5));
     }
 
     #[test]

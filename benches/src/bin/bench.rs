@@ -48,6 +48,8 @@ what is finished by then is on disk.
 const USAGE: u8 = 2;
 /// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
+/// Share of a measured peak above which the peak is reported as wrong: no result can exceed it.
+const ABOVE_PEAK: f64 = 1.15;
 
 #[derive(Debug, Default)]
 struct Options {
@@ -263,14 +265,15 @@ impl Campaign {
             let (before, now) = both?;
             Some((what, before.max(now) / before.min(now)))
         });
-        let disturbed: Vec<String> = ratios
+        let mut disturbed: Vec<String> = ratios
             .filter(|(_, ratio)| *ratio > DISTURBED)
             .map(|(what, ratio)| {
-                format!("the CPU's {what} peak changed by a factor of {ratio:.2} during the run")
+                format!(
+                    "the CPU's {what} peak changed by a factor of {ratio:.2} during the run: the \
+                     machine was not steady"
+                )
             })
             .collect();
-        machine.disturbed =
-            (!disturbed.is_empty()).then(|| disturbed.join("; ") + ": the machine was not steady");
         let cpu = peak::better(before, cpu);
         machine.peaks.cpu_flops = cpu.flops;
         machine.peaks.cpu_copy_bytes_per_s = cpu.copy_bytes_per_s;
@@ -291,6 +294,17 @@ impl Campaign {
             }
         }
         self.record.fill_shares();
+        if let Some(share) = self
+            .record
+            .largest_share()
+            .filter(|&share| share > ABOVE_PEAK)
+        {
+            disturbed.push(format!(
+                "a result is {share:.2} times as fast as the measured peak: the peak is too low"
+            ));
+        }
+        let machine = &mut self.record.machine;
+        machine.disturbed = (!disturbed.is_empty()).then(|| disturbed.join("; "));
     }
 
     /// Opens a fresh device on every adapter; one that does not open is left out by name.

@@ -1,18 +1,23 @@
-//! The tests: built once, run executable by executable, one check per test.
+//! The tests: built once, then each executable is run, with one check per test.
 //!
-//! Method: every executable is first asked for its tests, so a pattern may match any
-//! part of an id, and a test without a result when the process is gone is a failure.
-//! The build and the run of doc tests are checks too, so that what fails has an id to run again.
-//! Executables run from their package's folder, as under `cargo test`. Doc tests
-//! are run by cargo; their names begin with the path of their file, hence the package.
-//! Limits: targets without Rust's harness are not understood; there are none.
+//! Method: every executable first lists its tests, so that a pattern may match any part of an id
+//! and a test without a result at the end of its process is a failure. `LANES` executables run
+//! at a time, because most of them end with one long test that leaves the other cores idle;
+//! they send events to the thread that owns the reporter. The build and the run of doc tests
+//! are checks too, so that each failure has an id that `--only` can select.
+//! Executables run in their package's folder, as under `cargo test`. Cargo runs the doc tests;
+//! their names begin with the path of their file, which leads to the package.
+//! Limits: targets must use Rust's own test harness; all targets of the workspace do.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::libtest::{self, Report, Verdict};
 use super::reporter::{Outcome, Reporter};
@@ -24,6 +29,9 @@ use crate::workspace::{Package, Workspace};
 const HEAD_LINES: usize = 40;
 /// How much of the output of a failed build or a crash is shown.
 const TAIL_LINES: usize = 60;
+
+/// Number of test executables that run at the same time.
+const LANES: usize = 2;
 
 /// What every id begins with.
 pub(super) const PREFIX: &str = "test/";
@@ -55,19 +63,77 @@ pub(super) fn run(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporte
     if BUILD.contains(plan.pattern) {
         reporter.end(BUILD, Outcome::Passed)?;
     }
-    for executable in artifact::executables(&built.out) {
-        if executable.is_test {
-            run_executable(workspace, &executable, plan, reporter)?;
+    let executables = artifact::executables(&built.out).into_iter();
+    let tests = executables.filter(|executable| executable.is_test);
+    // Doc tests come first: they take longer than most executables.
+    let jobs = [Job::DocTests]
+        .into_iter()
+        .chain(tests.map(Job::Executable));
+    run_jobs(workspace, plan, jobs.collect(), reporter)
+}
+
+/// One process that runs tests.
+enum Job {
+    Executable(Executable),
+    DocTests,
+}
+
+/// A message from a lane to the thread that owns the reporter.
+enum Event {
+    /// A process was started; the text names it.
+    Started(String),
+    /// The latest progress of a process.
+    Progress(String),
+    /// The outcome of a check, by id.
+    Ended(String, Outcome),
+}
+
+/// Runs all jobs, `LANES` at a time, and reports each outcome when its process has ended.
+fn run_jobs(
+    workspace: &Workspace,
+    plan: &Plan<'_>,
+    jobs: Vec<Job>,
+    reporter: &mut Reporter,
+) -> Result<()> {
+    let queue = Mutex::new(jobs.into_iter());
+    let next = || {
+        let mut jobs = queue.lock().expect("no lane panics while it takes a job");
+        jobs.next()
+    };
+    let lane = |events: Sender<Event>| -> Result<()> {
+        while let Some(job) = next() {
+            match job {
+                Job::Executable(executable) => {
+                    run_executable(workspace, &executable, plan, &events)?;
+                }
+                Job::DocTests => run_doc_tests(workspace, plan, &events)?,
+            }
         }
-    }
-    run_doc_tests(workspace, plan, reporter)
+        Ok(())
+    };
+    let (sender, events) = channel();
+    thread::scope(|scope| {
+        let start = |events: Sender<Event>| scope.spawn(|| lane(events));
+        let lanes: Vec<_> = vec![sender; LANES].into_iter().map(start).collect();
+        for event in events {
+            match event {
+                Event::Started(what) => reporter.begin_long(&what)?,
+                Event::Progress(what) => reporter.note(&what),
+                Event::Ended(id, outcome) => reporter.add(&id, outcome)?,
+            }
+        }
+        lanes.into_iter().try_for_each(|lane| {
+            lane.join()
+                .unwrap_or_else(|_| bail!("verify: a thread that runs tests panicked"))
+        })
+    })
 }
 
 fn run_executable(
     workspace: &Workspace,
     executable: &Executable,
     plan: &Plan<'_>,
-    reporter: &mut Reporter,
+    events: &Sender<Event>,
 ) -> Result<()> {
     let package = workspace
         .packages
@@ -79,7 +145,8 @@ fn run_executable(
     let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
     if !listed.status.success() {
         let said = tail(&(listed.out + &listed.err), TAIL_LINES);
-        return reporter.add(&prefix, Outcome::Failed(said));
+        events.send(Event::Ended(prefix, Outcome::Failed(said)))?;
+        return Ok(());
     }
     let all = libtest::listing(&listed.out);
     let is_selected = |name: &&String| format!("{prefix}/{name}").contains(plan.pattern);
@@ -92,9 +159,9 @@ fn run_executable(
     if selected.len() < all.len() {
         tests.arg("--exact").args(&selected);
     }
-    let finished = watch_tests(&mut tests, &prefix, selected.len(), reporter)?;
+    let finished = watch_tests(&mut tests, &prefix, selected.len(), events)?;
     for (name, outcome) in outcomes(&selected, &finished) {
-        reporter.add(&format!("{prefix}/{name}"), outcome)?;
+        events.send(Event::Ended(format!("{prefix}/{name}"), outcome))?;
     }
     Ok(())
 }
@@ -125,18 +192,23 @@ fn watch_tests(
     tests: &mut Command,
     prefix: &str,
     n_tests: usize,
-    reporter: &mut Reporter,
+    events: &Sender<Event>,
 ) -> Result<Finished> {
-    reporter.begin_long(&format!("{prefix} ({n_tests} tests)"))?;
+    events.send(Event::Started(format!("{prefix} ({n_tests} tests)")))?;
     let mut n_done = 0;
     watch(tests, |line| {
         if let Line::Out(text) = line
             && libtest::is_result(text)
         {
             n_done += 1;
-            reporter.note(&format!("{prefix} {n_done}/{n_tests}"));
+            progress(events, format!("{prefix} {n_done}/{n_tests}"));
         }
     })
+}
+
+/// Sends progress; a reporter that is gone needs none.
+fn progress(events: &Sender<Event>, what: String) {
+    let _ = events.send(Event::Progress(what));
 }
 
 /// One outcome for every test that was asked for, then skips of tests that nobody knows.
@@ -197,17 +269,18 @@ fn head(output: &str) -> String {
     }
 }
 
-fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter) -> Result<()> {
+fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, events: &Sender<Event>) -> Result<()> {
     const DOC_TESTS: &str = "test/doc";
+    let end = |outcome| events.send(Event::Ended(DOC_TESTS.into(), outcome));
     let is_asked = DOC_TESTS.contains(plan.pattern);
     let is_selected = |name: &str| doc_id(workspace, name).contains(plan.pattern);
-    reporter.begin_long(DOC_TESTS)?;
+    events.send(Event::Started(DOC_TESTS.into()))?;
     if !is_asked {
         let mut list = doc_command(plan, &["--list", "--format", "terse"]);
         let listed = watch(&mut list, |_| ())?;
         if !listed.status.success() {
             let said = tail(&(listed.out + &listed.err), TAIL_LINES);
-            return reporter.end(DOC_TESTS, Outcome::Failed(said));
+            return Ok(end(Outcome::Failed(said))?);
         }
         let all = libtest::listing(&listed.out);
         if !all.iter().any(|name| is_selected(name)) {
@@ -218,23 +291,23 @@ fn run_doc_tests(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter
         if let Line::Out(text) = line
             && libtest::is_result(text)
         {
-            reporter.note(text);
+            progress(events, text.clone());
         }
     })?;
     let reports = libtest::parse(&finished.out);
     for report in reports.iter().filter(|report| is_selected(&report.name)) {
-        reporter.add(&doc_id(workspace, &report.name), outcome(report))?;
+        let id = doc_id(workspace, &report.name);
+        events.send(Event::Ended(id, outcome(report)))?;
     }
     let is_explained = reports
         .iter()
         .any(|report| report.verdict == Verdict::Failed);
     if finished.status.success() {
         if is_asked {
-            reporter.end(DOC_TESTS, Outcome::Passed)?;
+            end(Outcome::Passed)?;
         }
     } else if !is_explained {
-        let said = tail(&finished.err, TAIL_LINES);
-        reporter.end(DOC_TESTS, Outcome::Failed(said))?;
+        end(Outcome::Failed(tail(&finished.err, TAIL_LINES)))?;
     }
     Ok(())
 }

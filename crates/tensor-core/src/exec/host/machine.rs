@@ -408,3 +408,41 @@ impl<'p> Machine<'p> {
         ));
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    /// Returns the number of f32 lanes of a vector.
+    struct LaneCount;
+
+    impl pulp::WithSimd for LaneCount {
+        type Output = usize;
+
+        fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
+            S::F32_LANES
+        }
+    }
+
+    #[test]
+    fn vectors_are_as_wide_as_the_cpu_allows() {
+        // The features that compilers call x86-64-v3 and -v4, as far as pulp uses them.
+        let has_v3 = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt");
+        let has_v4 = has_v3
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        let widest = if has_v4 {
+            16
+        } else if has_v3 {
+            8
+        } else {
+            1
+        };
+        assert_eq!(pulp::Arch::new().dispatch(LaneCount), widest);
+    }
+}
