@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     /// A mean is zero, negative, infinite or NaN.
-    #[error("{law}: mean is {mean}, it must be positive and finite")]
+    #[error("{law}: mean is {mean:?}, it must be positive and finite")]
     MeanInvalid {
         /// The law that was to be made.
         law: &'static str,
@@ -15,7 +15,7 @@ pub enum Error {
         mean: f64,
     },
     /// A shape is zero, negative, infinite or NaN.
-    #[error("{law}: shape is {shape}, it must be positive and finite")]
+    #[error("{law}: shape is {shape:?}, it must be positive and finite")]
     ShapeInvalid {
         /// The law that was to be made.
         law: &'static str,
@@ -23,7 +23,7 @@ pub enum Error {
         shape: f64,
     },
     /// A parameter with another name is out of its range.
-    #[error("{law}: {parameter} is {value}, it must be {must}")]
+    #[error("{law}: {parameter} is {value:?}, it must be {must}")]
     ParameterInvalid {
         /// The law or test that was to be made.
         law: &'static str,
@@ -35,7 +35,7 @@ pub enum Error {
         must: &'static str,
     },
     /// A probability is outside [0, 1] or NaN.
-    #[error("{operation}: probability is {p}, it must be from 0 to 1")]
+    #[error("{operation}: probability is {p:?}, it must be from 0 to 1")]
     ProbabilityInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -43,7 +43,7 @@ pub enum Error {
         p: f64,
     },
     /// The logarithm of a probability is above 0 or NaN.
-    #[error("{operation}: logarithm of a probability is {ln_p}, it must be at most 0")]
+    #[error("{operation}: logarithm of a probability is {ln_p:?}, it must be at most 0")]
     LnProbabilityInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// A ratio of parameters is zero, negative, infinite or NaN, or outside what a distance is computed for.
     #[error(
-        "{operation}: k is {k}, it must be positive and finite; for a distance from 1e-6 to 1e15"
+        "{operation}: k is {k:?}, it must be positive and finite; for a distance from 1e-6 to 1e15"
     )]
     RatioInvalid {
         /// The function that was called.
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// A number was not found with the promised error, or a law gave NaN on the way.
     #[error(
-        "{operation}: found {value} with an estimated error of {error}, which is more than promised"
+        "{operation}: found {value:?} with an estimated error of {error:?}, which is more than promised"
     )]
     NotConverged {
         /// The function that was called.
@@ -97,7 +97,7 @@ pub enum Error {
         output: usize,
     },
     /// An observation is zero, negative, infinite or NaN.
-    #[error("{operation}: observation {index} is {value}, it must be positive and finite")]
+    #[error("{operation}: observation {index} is {value:?}, it must be positive and finite")]
     ObservationInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -107,7 +107,7 @@ pub enum Error {
         value: f64,
     },
     /// The weight of an observation is zero, negative, infinite or NaN.
-    #[error("{operation}: weight {index} is {weight}, it must be positive and finite")]
+    #[error("{operation}: weight {index} is {weight:?}, it must be positive and finite")]
     WeightInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -117,7 +117,7 @@ pub enum Error {
         weight: f64,
     },
     /// A sample is too small for what is asked of it.
-    #[error("{operation}: the total weight of the sample is {weight}, it must be above {above}")]
+    #[error("{operation}: the total weight of the sample is {weight:?}, it must be above {above:?}")]
     TooFewObservations {
         /// The function that was called.
         operation: &'static str,
@@ -127,7 +127,7 @@ pub enum Error {
         above: f64,
     },
     /// All observations are equal, or so near that their dispersion is below f64's range.
-    #[error("{operation}: all observations are {value}, so the shape has no bound")]
+    #[error("{operation}: all observations are {value:?}, so the shape has no bound")]
     ObservationsEqual {
         /// The function that was called.
         operation: &'static str,
@@ -137,7 +137,7 @@ pub enum Error {
     /// The likelihood of a shift grows without bound towards the smallest observation.
     #[error(
         "{operation}: likelihood has no maximum ({n_equal} of {n_observations} observations are at or next to the smallest, \
-         {smallest}; expected fewer than a third)"
+         {smallest:?}; expected fewer than a third)"
     )]
     LikelihoodUnbounded {
         /// The function that was called.
@@ -151,8 +151,8 @@ pub enum Error {
     },
     /// A sufficient statistic is one that no observations have, or outside f64's range.
     #[error(
-        "{operation}: {count} observations of total weight {weight}, mean {mean} and dispersion {dispersion} \
-         are impossible or outside the range of f64"
+        "{operation}: {count} observations of total weight {weight:?}, mean {mean:?} and dispersion \
+         {dispersion:?} are impossible or outside the range of f64"
     )]
     StatisticInvalid {
         /// The function that was called.

@@ -137,7 +137,8 @@ pub fn hellinger(k: f64) -> Result<f64, Error> {
 /// [`Error::RatioInvalid`]: `k` is outside that, or NaN.
 pub fn kl(k: f64) -> Result<f64, Error> {
     let k = checked("normality::kl", k)?;
-    Ok(1.5 * scaled_e1(2.0 * k * k))
+    let x = 2.0 * k * k;
+    Ok(1.5 * scaled_e1(x, x.ln()))
 }
 
 /// Gives the Wasserstein distance of order 1, `∫ |F_Y - Φ|`, for `k` from 1e-6 to 1e15.

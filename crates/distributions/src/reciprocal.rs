@@ -11,7 +11,7 @@ use crate::quantile::Target;
 use crate::special::elementary::two_sum;
 use crate::special::exponential_integral::scaled_e1;
 use rand::Rng;
-use std::f64::consts::{E, PI};
+use std::f64::consts::{E, LN_2, PI};
 
 /// The reciprocal inverse Gaussian law: that of `1/X` for an inverse Gaussian `X` of mean `μ` and shape `λ`.
 ///
@@ -118,7 +118,9 @@ impl ReciprocalInverseGaussian {
     #[must_use]
     pub fn entropy(&self) -> f64 {
         let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());
-        0.5 * ((2.0 * PI * E).ln() - mean.ln() - shape.ln() + scaled_e1(2.0 * self.theta()))
+        let ln_theta = shape.ln() - mean.ln();
+        let e1 = scaled_e1(2.0 * self.theta(), LN_2 + ln_theta);
+        0.5 * ((2.0 * PI * E).ln() - mean.ln() - shape.ln() + e1)
     }
 
     /// Gives the median, the reciprocal of that of `X`.

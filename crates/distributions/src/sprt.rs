@@ -15,6 +15,8 @@ use std::f64::consts::SQRT_2;
 
 /// Name of the test in errors.
 const NAME: &str = "sequential probability ratio test";
+/// Least distance of the means in standard deviations: its square is far from underflow.
+const SMALLEST_STEP: f64 = 1e-150;
 /// Up to this product of drift and width the expected time is summed as a series.
 const SERIES_END: f64 = 1.0;
 /// Terms of that series, the next being below 1e-17 of it.
@@ -95,8 +97,9 @@ impl Sprt {
     /// and `beta` to accept a false one.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: a mean is not finite or both are equal, the deviation is not positive and finite, or the
-    /// probabilities are not positive with a sum below 1.
+    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive and finite, the means
+    /// differ by less than 1e-150 or more than 1e150 standard deviations, or the probabilities are not positive with a
+    /// sum below 1.
     pub fn new(
         null: f64,
         alternative: f64,
@@ -109,13 +112,15 @@ impl Sprt {
         };
         error::finite(NAME, "null mean", null)?;
         error::finite(NAME, "alternative mean", alternative)?;
+        error::positive(NAME, "standard deviation", std_dev)?;
+        // The square is the information of one observation.
+        let step = (alternative - null).abs() / std_dev;
         that(
-            (alternative - null).abs() > 0.0,
+            (SMALLEST_STEP..=1.0 / SMALLEST_STEP).contains(&step),
             "alternative mean",
             alternative,
-            "another than the null mean",
+            "1e-150 to 1e150 standard deviations away from the null mean",
         )?;
-        error::positive(NAME, "standard deviation", std_dev)?;
         let sum = "positive, with a sum of both error probabilities below 1";
         that(alpha > 0.0 && alpha + beta < 1.0, "alpha", alpha, sum)?;
         that(beta > 0.0 && alpha + beta < 1.0, "beta", beta, sum)?;

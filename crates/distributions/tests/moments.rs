@@ -46,6 +46,22 @@ fn moments_meet_their_golden_values() {
 }
 
 #[test]
+fn the_entropy_is_finite_where_the_ratio_of_the_parameters_is_not() {
+    // mpmath 1.3.0, 30 digits.
+    let golden = [
+        (3.378e138, 3.38e-192, -437.553_979_343_964_95),
+        (1e300, 1e-300, -687.451_045_096_816_8),
+        (1e-300, 1e300, -1_380.132_117_262_237_7),
+    ];
+    for (mean, shape, truth) in golden {
+        let law = InverseGaussian::new(mean, shape).unwrap();
+        let logarithms = 1.0 + f64::ln(mean).abs() + f64::ln(shape).abs();
+        let bound = Bound::relative(4).scaled_by([logarithms]);
+        assert_close([law.entropy()], [truth], bound);
+    }
+}
+
+#[test]
 fn entropy_and_transforms_meet_their_golden_values() {
     for row in table("moments.csv") {
         let law = law(&row);

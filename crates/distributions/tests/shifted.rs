@@ -135,6 +135,8 @@ fn invalid_parameters_are_rejected() {
         let error = ShiftedFit::of(&[1.0, 2.0, 3.0, 5.0], bad).unwrap_err();
         assert!(matches!(error, Error::ParameterInvalid { .. }));
     }
+    let error = ShiftedFit::of(&[], 0.0).unwrap_err();
+    assert!(matches!(error, Error::TooFewObservations { .. }), "{error}");
     let error = ShiftedFit::of(&[1.0, 2.0, 3.0, 5.0], 1.0).unwrap_err();
     assert!(matches!(error, Error::ParameterInvalid { .. }));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {

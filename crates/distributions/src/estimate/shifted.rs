@@ -71,6 +71,7 @@ impl ShiftedFit {
     ///
     /// # Errors
     /// - [`Error::ObservationInvalid`]: an observation is infinite or NaN.
+    /// - [`Error::TooFewObservations`]: the sample is empty.
     /// - [`Error::ParameterInvalid`]: `least_shift` is infinite, NaN, or not below all
     ///   observations.
     /// - [`Error::LikelihoodUnbounded`]: a third or more of the observations equal the smallest, or
@@ -146,10 +147,17 @@ impl<'a> Profile<'a> {
                 });
             }
         }
+        if xs.is_empty() {
+            return Err(Error::TooFewObservations {
+                operation: OPERATION,
+                weight: 0.0,
+                above: 0.0,
+            });
+        }
         let smallest = xs.iter().copied().fold(f64::INFINITY, f64::min);
         let is_bound = least_shift < smallest && (smallest - least_shift).is_finite();
         error::parameter_that(
-            xs.is_empty() || is_bound,
+            is_bound,
             (OPERATION, "least shift"),
             least_shift,
             "finite and below all observations",

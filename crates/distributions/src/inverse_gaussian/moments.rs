@@ -54,8 +54,10 @@ impl InverseGaussian {
     /// From `E ln X = ln μ - exp(2λ/μ) E1(2λ/μ)` and `E λ(X - μ)²/(μ² X) = 1`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
-        let normal = 0.5 * (2.0 * PI * E).ln() + self.mean.ln() + 0.5 * self.phi().ln();
-        normal - 1.5 * scaled_e1(2.0 / self.phi())
+        // The ratio of the parameters may overflow or underflow, its logarithm may not.
+        let ln_phi = self.mean.ln() - self.shape.ln();
+        let normal = 0.5 * ((2.0 * PI * E).ln() + ln_phi) + self.mean.ln();
+        normal - 1.5 * scaled_e1(2.0 / self.phi(), LN_2 - ln_phi)
     }
 
     /// Gives the median.
