@@ -238,7 +238,8 @@ pub struct Machine {
     pub data_origin: Option<String>,
     /// Measured peaks of the devices.
     pub peaks: Peaks,
-    /// Warning if the peaks changed during the run, because another program was using the machine.
+    /// Warning if the peaks changed during the run, which indicates that another program was using
+    /// the machine.
     pub disturbed: Option<String>,
     /// Adapters of the machine.
     pub adapters: Vec<AdapterFacts>,
