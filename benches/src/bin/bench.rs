@@ -292,9 +292,7 @@ impl Campaign {
                         .or_default();
                     *known = peak::better(*known, peaks);
                 }
-                Err(error) => {
-                    self.leave_out(not_opened(name, &format!("measuring its peaks: {error:#}")))
-                }
+                Err(error) => self.leave_out(not_opened(name, &format!("peaks: {error:#}"))),
             }
         }
         self.record.fill_shares();

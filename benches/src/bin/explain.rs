@@ -101,7 +101,7 @@ fn arguments() -> Result<Option<Arguments>> {
                     "wgsl" => Level::Wgsl,
                     "spirv" => Level::Spirv,
                     other => {
-                        bail!("--emit: unknown level {other:?} (expected plan, wgsl or spirv)")
+                        bail!("--emit: unknown level {other:?}")
                     }
                 }
             }
