@@ -1,4 +1,4 @@
-//! The trace program on a GPU that does not exist: what it leaves behind, and how it ends.
+//! Tests of the trace program on a simulated GPU: the files it writes, and its exit.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use telemetry::format;
 
-/// A folder that is gone when the test ends.
+/// A temporary folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Drop for Folder {
     }
 }
 
-/// Gives the program, which samples the demonstration into a file.
+/// Returns the command of the program, which samples the demo source into a file.
 fn trace(out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
     command.args([

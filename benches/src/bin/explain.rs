@@ -100,9 +100,7 @@ fn arguments() -> Result<Option<Arguments>> {
                     "plan" => Level::Plan,
                     "wgsl" => Level::Wgsl,
                     "spirv" => Level::Spirv,
-                    other => {
-                        bail!("--emit: unknown level {other:?}")
-                    }
+                    other => bail!("--emit: unknown level {other:?}"),
                 }
             }
             Long("json") => arguments.json = true,

@@ -267,9 +267,7 @@ impl Games {
         for (game, (found, truth)) in result.chunks_exact(2 * N).zip(truths).enumerate() {
             match compare(found, truth, &bound()) {
                 Ok(_) => n_near += 1,
-                Err(mismatch) if game == 0 => {
-                    return Err(mismatch).context("game 0");
-                }
+                Err(mismatch) if game == 0 => return Err(mismatch).context("game 0"),
                 Err(_) => (),
             }
             self.ensure_as_good(game, found, truth)
