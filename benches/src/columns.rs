@@ -5,7 +5,7 @@
 use crate::ladder::{Ladder, Line};
 use crate::units;
 
-/// One numeric column.
+/// A numeric column.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Title, short enough for a terminal.

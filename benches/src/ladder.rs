@@ -49,7 +49,7 @@ pub struct Line {
     pub speedup_over_first: Option<f64>,
     /// Fraction of the device's measured peak.
     pub share_of_peak: Option<f64>,
-    /// 10⁹ bytes per second.
+    /// Bytes of inputs and outputs per second, in 10⁹.
     pub gb_per_s: Option<f64>,
     /// Peak memory held in addition to inputs and result, in bytes.
     pub peak_extra_bytes: Option<u64>,
@@ -84,7 +84,7 @@ impl Place {
         match self {
             Self::Cpu => "CPU",
             Self::Adapter(name) => name,
-            Self::Rival => "rivals (other libraries)",
+            Self::Rival => "other libraries",
         }
     }
 
@@ -278,7 +278,7 @@ fn intensity(row: &Row) -> Option<f64> {
 /// Describes the costs of a run outside the device's own time, and its energy.
 fn around(row: &Row) -> String {
     let parts = [
-        ("from call to end", row.wall_s),
+        ("end to end", row.wall_s),
         ("upload", row.upload_s),
         ("read-back", row.read_back_s),
     ];

@@ -139,7 +139,10 @@ impl<R: Held, F: Fn() -> Result<R>> Contestant for OnGpu<'_, R, F> {
     }
 
     fn result(&mut self) -> Result<Output> {
-        let result = self.last.as_ref().context("nothing was run yet")?;
+        let result = self
+            .last
+            .as_ref()
+            .context("no result before the first run")?;
         result.read(self.gpu)
     }
 }

@@ -65,7 +65,10 @@ where
     }
 
     fn result(&mut self) -> Result<Output> {
-        let result = self.last.as_ref().context("nothing was run yet")?;
+        let result = self
+            .last
+            .as_ref()
+            .context("no result before the first run")?;
         Ok(T::wrap(result.to_host::<T>()?.into_iter().collect()))
     }
 }

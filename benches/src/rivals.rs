@@ -69,7 +69,7 @@ impl Rival {
         let mut process = Process::spawn(python::command(python).args(arguments))?;
         let answer = process.answer(patience)?;
         if let Some(why) = answer.get("missing") {
-            bail!("{}", why.as_str().unwrap_or("its library is missing"));
+            bail!("{}", why.as_str().unwrap_or("library not installed"));
         }
         let ready: Ready =
             serde_json::from_value(answer).context("first answer has no name and version")?;

@@ -4,8 +4,8 @@
 //! Source: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis".
 
 /// Returns the tolerance, in units of `f32::EPSILON`, for sums of `n_terms` terms: the smaller of
-/// the worst case, `n_terms / 2 + 1`, and six standard deviations of independent roundings, `6 ·
-/// √n_terms / 2 + 1`.
+/// the worst case, `n_terms / 2 + 1`, and six standard deviations of independent roundings,
+/// `6 · √n_terms / 2 + 1`.
 ///
 /// The worst case alone could not distinguish f32 from formats with 10 bits of mantissa, which some
 /// hardware uses for products.

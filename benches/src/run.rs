@@ -3,13 +3,13 @@
 //! Role: turns a [`Workload`] into rows of a record, for the bench command.
 //! Method: the first run of a contestant is timed separately, because it includes compilation. Its
 //! result is compared with the oracle; a contestant with a wrong result is not timed. The remaining
-//! contestants run in [`N_ROUNDS`] rounds, several runs per turn, so that a disturbance of the
+//! contestants run in nine rounds, several runs per turn, so that a disturbance of the
 //! machine affects all of them. The speed-up over a rival is the median over the rounds of the
 //! ratio within a round. After the last round each result is compared again, and a failure discards
 //! the times.
 //! Timers: the times of a row are measured by the contestant's own timer. Speed-ups use the host's
 //! clock on both sides, which includes submission and waiting.
-//! Slow contestants: one whose run is longer than four turns runs in [`N_SLOW_ROUNDS`] rounds only.
+//! Slow contestants: one whose run is longer than four turns runs in six rounds only.
 //! If a run takes more than four seconds, it is timed once, after the first run, and its row says
 //! so.
 
@@ -33,7 +33,7 @@ const N_SLOW_ROUNDS: usize = 6;
 /// Services of the program that a run needs.
 #[allow(
     missing_debug_implementations,
-    reason = "closures have nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Setting<'a> {
     /// Python interpreter for the rivals; `None` if there is none or rivals are not wanted.

@@ -57,7 +57,10 @@ where
     }
 
     fn result(&mut self) -> Result<Output> {
-        let last = self.last.as_ref().context("nothing was run yet")?;
+        let last = self
+            .last
+            .as_ref()
+            .context("no result before the first run")?;
         Ok(T::wrap((self.judge)(last)?))
     }
 }

@@ -261,7 +261,7 @@ matmul 5x784x10 (fast.ai notebook “matmul”)
     gemm          ok     10.0 µs   9.00–12.0 µs     10.0     100×
   some GPU
     tiles         FAILED  element [3, 4] is off by 0.5
-  rivals (other libraries)
+  other libraries
     torch 2.15.0  ok     20.0 µs        20.0 µs     5.00    50.0×  gemm runs at 2.00× its speed (1.90–2.10)
 
 not run: numpy: no Python was found (install Python 3)

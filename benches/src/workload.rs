@@ -263,7 +263,7 @@ impl Extent {
 /// An implementation of a workload.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Rung<'a> {
     /// Executor: `host`, `wgsl`, or the name of the rung.
@@ -280,7 +280,7 @@ pub struct Rung<'a> {
     /// Prepares memory and inputs. Compilation is not included: the first run pays for it.
     #[allow(
         clippy::type_complexity,
-        reason = "a constructor in a box; an alias would hide it"
+        reason = "a boxed constructor is clearer here than a type alias"
     )]
     pub start: Box<dyn FnOnce() -> Result<Box<dyn Contestant + 'a>> + 'a>,
 }
@@ -400,7 +400,7 @@ impl<'a> Rung<'a> {
 /// A piece of work at one size.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Workload<'a> {
     /// Name, as in records: `matmul`.
@@ -423,13 +423,13 @@ pub struct Workload<'a> {
     /// Draws the figure of a correct result, if the workload has one.
     #[allow(
         clippy::type_complexity,
-        reason = "a closure in a box; an alias would hide it"
+        reason = "a boxed closure is clearer here than a type alias"
     )]
     pub figure: Option<Box<dyn Fn(&Output) -> Result<Figure> + 'a>>,
     /// Compares a result, of which only `part` was computed, with the oracle.
     #[allow(
         clippy::type_complexity,
-        reason = "a closure in a box; an alias would hide it"
+        reason = "a boxed closure is clearer here than a type alias"
     )]
     pub check: Box<dyn Fn(&Output, Part) -> Result<()> + 'a>,
 }
@@ -443,7 +443,7 @@ pub trait Problem {
 /// A workload at one size, before its inputs are created.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Task {
     /// Name of the workload.
@@ -457,7 +457,7 @@ pub struct Task {
     /// Creates the inputs, from real images or at random, and computes the expected result.
     #[allow(
         clippy::type_complexity,
-        reason = "a constructor in a box; an alias would hide it"
+        reason = "a boxed constructor is clearer here than a type alias"
     )]
     pub prepare: Box<dyn Fn(&Images) -> Result<Box<dyn Problem>>>,
 }

@@ -19,7 +19,7 @@ use gpu_wgsl::check::skip;
 
 /// Returns one problem of every workload; sizes are not multiples of vector or block sizes.
 fn problems() -> Vec<Box<dyn Problem>> {
-    // Few rows, so that some pairs are alike in all of them.
+    // Few rows, so that some pairs are similar in all rows.
     let pairs = [3, 37];
     let programs = [
         matmul_scale::program(19).problem(),

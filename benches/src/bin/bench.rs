@@ -228,7 +228,7 @@ impl Campaign {
             record.not_run.push(no_adapter());
         }
         let python = if options.no_rivals {
-            Err(no_rivals("--no-rivals", "leave --no-rivals out"))
+            Err(no_rivals("--no-rivals", "omit --no-rivals"))
         } else {
             rivals::python().map_err(|absent| no_rivals(&absent.why, &absent.how))
         };
@@ -247,7 +247,7 @@ impl Campaign {
             campaign.leave_out(NotRun {
                 what: "other workloads".to_owned(),
                 why: format!("--only {only}"),
-                how: "leave --only out".to_owned(),
+                how: "omit --only".to_owned(),
             });
         }
         Ok(campaign)

@@ -144,7 +144,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             reading: Reading::Printed(4),
             measure: || {
                 let curve = curve()?;
-                let slowest = curve.pareto.last().context("no clock is best")?;
+                let slowest = curve.pareto.last().context("no Pareto-optimal clock")?;
                 let edp = curve.least_edp;
                 Ok(Some(vec![
                     curve.points[*slowest].clock_mhz,
@@ -187,8 +187,8 @@ pub(super) const CLAIMS: &[Claim] = &[
                     .filter(|&i| slope(i - 1) < slope(i - 2))
                     .count();
                 let parabola = curve.parabola.context("no parabola")?;
-                let (vertex_mhz, _) = parabola.minimum.context("no lowest point")?;
-                let physical = curve.best_physical().context("no model of power")?;
+                let (vertex_mhz, _) = parabola.minimum.context("the parabola has no minimum")?;
+                let physical = curve.best_physical().context("no power model fits")?;
                 Ok(Some(vec![
                     n_turns as f64,
                     vertex_mhz,

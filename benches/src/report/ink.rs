@@ -52,8 +52,8 @@ impl Ink {
         }
     }
 
-    /// Returns a colour for the line with this index in a figure; colours repeat after [`ADAPTERS`]
-    /// + 1 lines.
+    /// Returns a colour for the line with this index in a figure; colours repeat once the hues of
+    /// the CPU and of all adapters are used.
     pub(super) fn hue(idx: usize) -> Self {
         let hues = usize::from(ADAPTERS) + 1;
         match u8::try_from(idx % hues) {

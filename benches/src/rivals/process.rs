@@ -88,8 +88,8 @@ impl Process {
         self.requests = None;
         let patience = Duration::from_millis(500);
         let status = wait(&mut self.child, patience)
-            .map_or("closed its output".to_owned(), |status| {
-                format!("ended with {status}")
+            .map_or("process closed its output".to_owned(), |status| {
+                format!("process ended with {status}")
             });
         let _ = self.child.kill();
         // A grandchild could hold the pipe open; the error then contains no line of standard error.

@@ -379,7 +379,7 @@ mod tests {
         };
         let cfr = Cfr::new("test", "192", 3, ask).unwrap();
         let [alternating, simultaneous] = cfr.truth[..] else {
-            panic!("two paths of learning")
+            panic!("expected two values of NashConv")
         };
         for (found, is_right) in [
             (alternating, true),

@@ -1,5 +1,5 @@
-//! A chain of elementwise operations that ends in one number: the sum of `sigmoid(relu(2 e + 1) · e
-//! - 3)`.
+//! A chain of elementwise operations that ends in one number: the sum of
+//! `sigmoid(relu(2 e + 1) · e - 3)`.
 //!
 //! Role: the workload `chain`: measures the effect of fusion, with which no intermediate array goes
 //! through memory.

@@ -34,7 +34,7 @@ const N_CLASSES: usize = 10;
 /// Inputs of one product, with the expected result.
 #[derive(Debug)]
 pub struct Product {
-    /// `[rows, inner, cols]`.
+    /// Sizes `[rows, inner, cols]`.
     pub shape: [usize; 3],
     /// Left operand.
     pub a: Vec<f32>,

@@ -2,8 +2,8 @@
 //!
 //! Role: the workload `matrix-game`. Rungs: `unpolished`, iterative learning only; `host`, learning
 //! that is completed by linear algebra; `wgsl`, learning in f32 on a GPU, evaluated on the host in
-//! f64, and not run on software drivers. Rivals: SciPy, which solves the linear program with HiGHS,
-//! and the same learning in NumPy.
+//! f64, and not run on software drivers. Rivals: SciPy, which solves the linear program with
+//! `HiGHS`, and the same learning in NumPy.
 //! Method: any pair of strategies with a sufficiently small NashConv is correct; NashConv is
 //! computed by plain loops.
 //! Shapes: payoffs (`gains`) are `[n, n]`, uniform in [-1, 1); the result is the strategy of the
