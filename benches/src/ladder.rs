@@ -326,6 +326,7 @@ fn positive(value: Option<f64>) -> Option<f64> {
 
 /// Numbers the distinct rungs of each workload in order of appearance over all its sizes.
 fn number(ladders: &mut [Ladder]) {
+    // For each workload, the rungs seen so far in order; a rung's number is its position plus 1.
     let mut seen: Vec<(String, Vec<(String, Place)>)> = Vec::new();
     for ladder in ladders {
         let position = seen

@@ -116,6 +116,7 @@ impl WithSimd for Chains {
             }
         }
         black_box(chains);
+        // A fused multiply-add counts as two operations.
         (N_CHAINS * S::F32_LANES * 2) as f64
     }
 }
@@ -123,6 +124,7 @@ impl WithSimd for Chains {
 fn cpu_copy(n_threads: usize) -> f64 {
     let from = vec![1_u8; CPU_COPY_BYTES];
     let mut to = vec![2_u8; CPU_COPY_BYTES];
+    // Each thread copies one contiguous chunk.
     let share = CPU_COPY_BYTES.div_ceil(n_threads);
     let pairs: Vec<(&[u8], &mut [u8])> = from.chunks(share).zip(to.chunks_mut(share)).collect();
     let seconds = on_threads(pairs, |(from, to)| to.copy_from_slice(black_box(from)));
@@ -134,6 +136,7 @@ fn gpu_flops(gpu: &Gpu) -> Result<f64> {
     let software = gpu.adapter().device_type == DeviceType::Cpu;
     let n: u32 = if software { 1 << 12 } else { 1 << 20 };
     let y = gpu.alloc::<f32>("fma_peak", &[4 * n as usize])?;
+    // Double the work until a run is long enough for the device's timer.
     let mut rounds = 1;
     loop {
         let params = FmaPeakParams::new(n, rounds);
@@ -153,6 +156,7 @@ fn gpu_copy(gpu: &Gpu) -> Result<f64> {
     } else {
         GPU_COPY_BYTES
     };
+    // The kernel copies vectors of four f32, 16 bytes each.
     let bytes = wanted.min(adapter.limits.max_storage_buffer_binding_size) / 16 * 16;
     let n_vec4 = u32::try_from(bytes / 16)?;
     let x = gpu.upload(

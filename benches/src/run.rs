@@ -88,6 +88,8 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
             &workload,
         ));
     }
+    // `entries` holds our rungs first, then the rivals; `sites` and `identities` follow the same
+    // order.
     let mut identities = Vec::new();
     for (job, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
         if (setting.interrupted)() {
@@ -130,6 +132,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         .iter_mut()
         .for_each(|entry| entry.check_again(&workload));
     let (rungs, rivals) = entries.split_at(rows.len());
+    // The first rung may have done a part of the rows; its time is scaled to the whole work.
     let first = rungs
         .first()
         .and_then(|first| Some(first.timing()?.median / first.extent.part.share()));

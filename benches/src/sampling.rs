@@ -153,6 +153,7 @@ fn sample(contestant: &mut dyn Contestant, seconds: f64) -> Result<Sampled> {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let mut sampled_s = 0.0;
     while sampled_s < seconds {
+        // Turns alternate, so that a drift of the machine's speed affects both sides.
         without.push(median(&runs_for(contestant, TURN_S)?)?);
         let clock = Instant::now();
         let (times, seen) = signals::sampled(|| {
@@ -214,6 +215,7 @@ mod signals {
     /// Returns the functions of a stack, outermost first. A frame holds several symbols if
     /// functions were inlined into it.
     fn functions(frames: &Frames) -> Vec<String> {
+        // The sampler lists the innermost frame first.
         let symbols = frames
             .frames
             .iter()

@@ -162,6 +162,8 @@ impl Recipe {
             self.batch
         );
         let drawn = self.layers.iter().flat_map(Layer::parameters);
+        // Each parameter array has its own stream of the generator, so its values do not depend on
+        // the other layers.
         let parameters: Vec<Vec<f32>> = (1..)
             .zip(drawn)
             .map(|(stream, (shape, scale))| {
@@ -206,6 +208,7 @@ impl Recipe {
             .iter()
             .map(|layer| layer.parameters().len())
             .sum();
+        // Arguments: `n` parameters, the velocities (none without momentum), inputs and answers.
         let (parameters, rest) = args.split_at(n);
         let (velocities, batch) = rest.split_at(rest.len() - 2);
         let outputs = layer::outputs(&self.layers, parameters, &batch[0]);
@@ -307,12 +310,14 @@ impl Session {
             .zip(&self.parameters)
             .map(|((shape, _), numbers)| Tensor::from_vec(&shape, numbers.clone()))
             .collect();
+        // One compiled step per stage, because the learning rate is a constant of the step.
         let mut stages = Vec::new();
         for stage in &recipe.stages {
             let sgd = Sgd::new(stage.rate.into())?.with_momentum(recipe.momentum.into())?;
             let step = jit(move |args: &[Tensor]| recipe.step(sgd, args));
             stages.push((stage.epochs, sgd, step));
         }
+        // Evaluates one batch of test data with the parameters.
         let judge = jit(|args: &[Tensor]| {
             let (parameters, batch) = args.split_at(args.len() - 2);
             let outputs = layer::outputs(&recipe.layers, parameters, &batch[0]);
@@ -322,6 +327,7 @@ impl Session {
         batches.truncate(self.batches());
         let n_test = self.test.inputs.len() / recipe.layers[0].inputs();
         let tests = self.tensors(&self.test, TEST_BATCH);
+        // Copies the data to the executor once, before the measured time.
         let at_home = |batches: Vec<[Tensor; 2]>| -> Result<Vec<[Tensor; 2]>> {
             let realized = batches
                 .iter()
@@ -329,17 +335,21 @@ impl Session {
             Ok(realized.collect::<tensor_core::Result<_>>()?)
         };
         let (batches, tests) = (at_home(batches)?, at_home(tests)?);
+        // Stacks losses into one array, so that the losses of many steps need a single read.
         let together = jit(|losses: &[Tensor]| {
             let losses: Vec<&Tensor> = losses.iter().collect();
             Ok(vec![Tensor::stack(&losses, 0)])
         });
         Ok(move |executor: &dyn Executor, result: &mut Vec<f32>| {
+            // `at` is the state: parameters, followed by velocities.
             let mut at = first.clone();
             if let Some((_, sgd, _)) = stages.first() {
                 at.extend(sgd.start(&first.iter().collect::<Vec<_>>())?);
             }
             result.clear();
             let mut losses = Vec::with_capacity(READ_EVERY);
+            // Moves the collected losses to the result. Reading after every step would wait for the
+            // device each time.
             let read = |losses: &mut Vec<Tensor>, result: &mut Vec<f32>| -> Result<()> {
                 let losses = std::mem::take(losses);
                 let losses: Vec<&Tensor> = losses.iter().collect();
@@ -365,6 +375,7 @@ impl Session {
             for batch in &tests {
                 let args: Vec<&Tensor> = at[..first.len()].iter().chain(batch).collect();
                 let share = judge.call(executor, &args)?.remove(0).to_host::<f32>()?[[]];
+                // The last batch may be smaller, so weight each batch by its number of images.
                 right += share * batch[1].shape()?[0] as f32 / n_test as f32;
             }
             result.extend((recipe.goal == Goal::Classes).then_some(right));
@@ -421,6 +432,7 @@ impl Session {
             } else {
                 samples.inputs.len() / layers[0].inputs()
             };
+            // Number of answers per sample: the outputs of a fit, 1 for a classifier.
             let width = samples.answers.len() * layers[0].inputs() / samples.inputs.len().max(1);
             let shape = [vec![n], sample.clone()].concat();
             let of_answers = if is_classifier {

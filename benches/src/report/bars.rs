@@ -59,6 +59,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
         "seconds"
     };
     let limits = limits(ladder, machine);
+    // Height: one lane per label of a limit, one row per entry, and the axis.
     let rows = u32::try_from(entries.len()).unwrap_or(u32::MAX / ROW / 2);
     let head = LIMIT_ROW * u32::try_from(limits.len()).unwrap_or(0);
     let size = (WIDTH, head + rows * ROW + FOOT);
@@ -69,6 +70,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
             .iter()
             .filter_map(|line| span(line, by_rate))
             .flatten();
+        // The axis covers bars, whiskers and limits, so that none of them leaves the plot.
         let axis = log_axis(spans.chain(limits.iter().map(|limit| limit.rate)));
         let left = axis.bold_points().first().copied().unwrap_or(1.0);
         let mut chart = ChartBuilder::on(canvas)
@@ -113,6 +115,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
             let line = PathElement::new(ends, ink.line(1));
             chart.draw_series([line]).map_err(drawing)?;
             let (x, bottom) = chart.backend_coord(&ends[0]);
+            // Labels of limits are in lanes above the plot, one lane per limit.
             let y = bottom - px(LIMIT_ROW) * (px_of(limits.len()) - px_of(idx));
             limit_label(canvas, limit, (x, y), bottom, ink)?;
         }

@@ -60,10 +60,12 @@ pub(super) fn draw(figure: &Figure) -> Result<String> {
     })
 }
 
-/// Returns at most six or seven round numbers within a range: multiples of 1, 2 or 5 times a power
+/// Returns at most seven round numbers within a range: multiples of 1, 2 or 5 times a power
 /// of ten.
 fn marks(range: &Range<f64>) -> Vec<f64> {
     const MOST: f64 = 6.0;
+    // Smallest step that gives at most `MOST` intervals, rounded up to 1, 2, 5 or 10 times a power
+    // of ten.
     let least = (range.end - range.start) / MOST;
     let decade = 10_f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
@@ -250,6 +252,7 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
     let middle = (middle.start + middle.end) / 2;
     for point in &panel.points {
         let at = chart.backend_coord(&(point.at[0].into(), point.at[1].into()));
+        // Labels are placed on the outer side of their points: above in the upper half, else below.
         let lift = if at.1 < middle { -LIFT } else { LIFT };
         let at = (at.0 - corner.0, at.1 - corner.1);
         let dot = Circle::new(at, DOT, Ink::Text.marker().filled());

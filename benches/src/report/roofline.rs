@@ -94,6 +94,7 @@ pub(super) fn draw(
             .draw()
             .map_err(drawing)?;
         for (place, peaks) in &roofs {
+            // Roofs are drawn first, below all points.
             let corners = roof(peaks, low, high);
             let line = PathElement::new(corners, Ink::of(place, adapters).line(2));
             chart.draw_series([line]).map_err(drawing)?;
@@ -232,6 +233,7 @@ fn spread_labels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut labels = vec![(0, 0); points.len()];
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|&idx| points[idx].0);
+    // Points whose neighbours are close in x form a column; its labels share one x.
     let columns = order.chunk_by(|&one, &next| points[next].0 - points[one].0 < COLUMN_WIDTH);
     for column in columns {
         let mut column = column.to_vec();

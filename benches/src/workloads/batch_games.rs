@@ -101,6 +101,8 @@ impl Textbook {
 
     fn iterate(&mut self) {
         self.iteration += 1;
+        // `values[player][action]` is the payoff of an action against the opponent's current
+        // strategy.
         let mut values = [[0.0; N]; 2];
         for row in 0..N {
             for col in 0..N {
@@ -113,6 +115,8 @@ impl Textbook {
             let worth: f64 = (0..N).map(|action| values[action] * strategy[action]).sum();
             let mut total = 0.0;
             for action in 0..N {
+                // The textbook's order: the strategy just played enters the average, and its regret
+                // is added before the next strategy is computed.
                 self.sums[player][action] += strategy[action];
                 self.regrets[player][action] += values[action] - worth;
                 total += self.regrets[player][action].max(0.0);
@@ -176,6 +180,7 @@ impl Games {
     pub fn new(n_games: usize) -> Result<Self> {
         let mut gains = Law::Centred.draw(N * N * n_games, 0);
         for (gain, crash) in gains.iter_mut().zip(CRASH.as_flattened()) {
+            // Replaces the first game by the note's example.
             *gain = *crash as f32;
         }
         let shaped = Array3::from_shape_vec((n_games, N, N), gains.clone())?;

@@ -117,6 +117,8 @@ impl Equilibria {
         };
         let is_mixture = probabilities.iter().all(|&p| p > 0.0);
         let mut others = (0..self.side).filter(|own| !best.contains(own));
+        // An equilibrium requires positive probabilities on the support, and no better action
+        // outside `best`.
         if !is_mixture || others.any(|own| worth(own) >= *value) {
             return None;
         }
@@ -202,6 +204,7 @@ fn members(set: u32, side: usize) -> Vec<usize> {
 fn sorted(mut profiles: Vec<Vec<f64>>) -> Vec<f64> {
     let order = |profile: &Vec<f64>, at: usize| (profile[at] * DIGITS).round();
     profiles.sort_by(|one, other| {
+        // Lexicographic order, with larger probabilities first.
         let pairs = (0..one.len()).map(|at| order(other, at).total_cmp(&order(one, at)));
         pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
     });
@@ -216,6 +219,7 @@ fn solved(mut equations: Vec<f64>, n: usize) -> Option<Vec<f64>> {
     let width = n + 1;
     for col in 0..n {
         let size = |row: usize| equations[row * width + col].abs();
+        // Gaussian elimination with partial pivoting.
         let pivot = (col..n).max_by(|&one, &other| size(one).total_cmp(&size(other)))?;
         if size(pivot) < SMALLEST {
             return None;
@@ -235,6 +239,7 @@ fn solved(mut equations: Vec<f64>, n: usize) -> Option<Vec<f64>> {
     let mut solution = vec![0.0; n];
     for (at, row) in equations.chunks_exact(width).enumerate().rev() {
         let known: f64 = (at + 1..n).map(|other| row[other] * solution[other]).sum();
+        // Back substitution, from the last unknown to the first.
         solution[at] = (row[n] - known) / row[at];
     }
     Some(solution)

@@ -178,6 +178,7 @@ impl Cfr {
 
     fn extent(&self) -> Extent {
         let Board { plain, arena, .. } = &self.boards[0];
+        // A profile has one probability per action of each information set, for both players.
         let n_actions: usize = [0, 1]
             .map(|player| arena.choices(player).iter().sum())
             .iter()
@@ -295,6 +296,8 @@ impl Cfr {
                 "NashConv is {found} (at most {target})"
             ),
             [truth] => near(truth, NEAR)?,
+            // Alternating updates are expected; the looser tolerance applies to simultaneous ones
+            // only.
             [alternating, simultaneous] => near(alternating, NEAR)
                 .or_else(|error| near(simultaneous, ROUGHLY * simultaneous).or(Err(error)))?,
             _ => bail!("no expected result"),

@@ -119,6 +119,7 @@ impl Square {
     fn learn_on(&self, gpu: &Gpu) -> Result<Vec<f64>> {
         let mut learner = Learner::new(gpu, &self.game, &Dynamics::default())?;
         while learner.iteration() < MANY_IN_F32 {
+            // Growing intervals keep the cost of evaluations a constant share of the work.
             learner.advance(STRETCH + learner.iteration() / STRETCH_SHARE)?;
             let average = learner.average()?;
             if games::nash_conv(&self.game, &average)? <= ACCURACY * self.range {

@@ -90,6 +90,7 @@ impl Pairs {
         for (near, noise) in noise.chunks_exact(n_rows).enumerate() {
             let (col, other) = (near * EVERY, partner(near * EVERY, n_cols));
             for (row, noise) in x.chunks_exact_mut(n_cols).zip(noise) {
+                // The distance is at most `NEAR` in every row, so the pair is similar.
                 row[col] = row[other] + NEAR * noise;
             }
         }
@@ -272,12 +273,15 @@ impl Contestant for Streamed<'_> {
             self.answers = vec![None; self.sample.len()];
             let start = Instant::now();
             let mut sink = |tile: Tile| {
+                // Tiles come in the same order in every run, so the lookup is done in the first run
+                // only.
                 if tile.place.number >= self.asked.len() {
                     self.asked.push(asked(&self.sample, tile.place));
                 }
                 for &(number, i, j) in &self.asked[tile.place.number] {
                     self.answers[number] = tile.get(i, j).map(u32::from);
                 }
+                // A minimal use of all answers, which the compiler cannot remove.
                 std::hint::black_box(tile.words.iter().map(|word| word.count_ones()).sum::<u32>());
                 Ok::<(), Infallible>(())
             };
@@ -301,6 +305,7 @@ fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> 
     let rows = place.row..place.row + place.rows;
     let cols = place.col..place.col + place.cols;
     let within = |(number, &(i, j)): (usize, &(usize, usize))| {
+        // The relation is symmetric, so a tile answers a pair or its mirror image.
         let own = [(i, j), (j, i)];
         let own = own
             .into_iter()

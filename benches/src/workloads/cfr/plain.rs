@@ -194,6 +194,8 @@ impl<'a> Best<'a> {
                 Node::Choice(set, children) => {
                     for (&child, p) in children.iter().zip(&strategies[*set]) {
                         let own = game.sets[*set].player == player;
+                        // The player's own actions do not count: a best response chooses them
+                        // freely.
                         best.reaches[child] = if own { reach } else { reach * p };
                     }
                 }
@@ -212,6 +214,7 @@ impl<'a> Best<'a> {
             Node::End(gain) if self.player == 0 => *gain,
             Node::End(gain) => -gain,
             Node::Chance(children) => {
+                // Chance nodes average over their children.
                 let worth = children.iter().map(|&(p, child)| p * self.value(child));
                 worth.sum()
             }
@@ -321,6 +324,8 @@ impl<'g> Learning<'g> {
                         1.0
                     };
                     for (action, worth) in worth.into_iter().enumerate() {
+                        // Counterfactual regret: weighted by the probability of the others; the
+                        // average: by the player's own.
                         self.regrets[set][action] += others * (worth - value);
                         self.sums[set][action] += weight * own * self.strategies[set][action];
                     }
