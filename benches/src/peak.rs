@@ -90,7 +90,8 @@ fn cpu_flops(n_threads: usize) -> f64 {
     operations / seconds
 }
 
-/// Twelve independent chains `x ← x · m + s` of vectors; returns the operations of one step.
+/// Twelve independent chains `x ← x · m + s` of vectors; the dispatch returns the operations of one
+/// step.
 ///
 /// Twelve chains are enough to hide the latency of two units of four cycles each. Chains and
 /// constants together still fit the sixteen registers of AVX2; more would be spilled to memory, and

@@ -10,8 +10,8 @@
 //! Timers: the times of a row are measured by the contestant's own timer. Speed-ups use the host's
 //! clock on both sides, which includes submission and waiting.
 //! Slow contestants: one whose run is longer than four turns runs in six rounds only.
-//! If a run takes more than four seconds, it is timed once, after the first run, and its row says
-//! so.
+//! If a run takes more than four seconds, it is timed once, after the first run; the
+//! remark of its row is then "one run".
 
 mod entry;
 

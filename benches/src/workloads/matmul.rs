@@ -2,8 +2,8 @@
 //!
 //! Role: the workload `matmul`: its sizes, its rungs in order, its oracle and tolerance.
 //! Method: the rungs up to `host` are in [`cpu`], those in WGSL in [`wgsl`]; each is one readable
-//! function. A rung that would take more than about a second only computes the leading rows, and
-//! its row says so.
+//! function. A rung that would take more than about a second only computes the leading rows,
+//! which are stated in the remark of its row.
 //! Shapes: `a` `[rows, inner]`, `b` `[inner, cols]`, `c` `[rows, cols]`, row-major, contiguous.
 //! Accuracy: every element is compared with a product in f64, with a tolerance of `min(inner / 2, 3
 //! · √inner) + 1` epsilons of `Σ|a·b|`: small enough to distinguish f32 from TF32 (tested below).
