@@ -1,7 +1,9 @@
-//! Criterion over the hot paths of the games: an iteration, a judgement, a batch, each on one game.
+//! Criterion benchmarks of the hot paths of the games: an iteration, an evaluation of NashConv, a
+//! batch of games.
 //!
-//! `cargo bench -p benches --bench games -- leduc` runs those whose name has `leduc`. Throughput is iterations, judgements or games
-//! per second. Learning goes on from call to call, as it does in a long run.
+//! `cargo bench -p benches --bench games -- leduc` runs those whose name contains `leduc`.
+//! Throughput is iterations, evaluations or games per second. Learning continues from call to call,
+//! as in a long run.
 
 use criterion::{Bencher, BenchmarkId, Criterion, Throughput};
 use games::extensive::{Arena, Kuhn, Leduc, LiarsDice, Mccfr, Sampling, Tree};
@@ -11,7 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use tensor_core::rng::Philox;
 
-/// Games of a batch, and iterations in each.
+/// Number of games in a batch, and of iterations in each.
 const N_GAMES: usize = 1024;
 const STEPS: u64 = 500;
 /// Sides of the matrix games.
@@ -42,7 +44,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// An iteration of each rule, and a judgement.
+/// Benchmarks an iteration of each learning rule, and an evaluation of NashConv.
 fn learning<G: Game>(criterion: &mut Criterion, name: &str, game: &G) -> Result<()> {
     let rules = [
         ("cfr", Dynamics::regret_matching()),
@@ -65,7 +67,7 @@ fn learning<G: Game>(criterion: &mut Criterion, name: &str, game: &G) -> Result<
     Ok(())
 }
 
-/// An iteration of learning on samples, both players' walks.
+/// Benchmarks an iteration of learning on samples, with the walks of both players.
 fn sampled(criterion: &mut Criterion, name: &str, tree: &Tree) -> Result<()> {
     let outcome = Sampling::Outcome { exploration: 0.6 };
     for (sampling_name, sampling) in [("external", Sampling::External), ("outcome", outcome)] {
@@ -78,7 +80,7 @@ fn sampled(criterion: &mut Criterion, name: &str, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Regret matching in many games of 3 by 3 actions, on all threads.
+/// Benchmarks regret matching in many games of 3 by 3 actions, on all threads.
 fn batch(criterion: &mut Criterion) -> Result<()> {
     let gains = uniform(9 * N_GAMES);
     let gains = Array3::from_shape_fn((N_GAMES, 3, 3), |(game, row, col)| {
@@ -106,7 +108,7 @@ fn measure(
     group.finish();
 }
 
-/// Draws numbers from [-1, 1).
+/// Returns random numbers, uniform in [-1, 1).
 fn uniform(len: usize) -> Vec<f32> {
     let mut numbers = vec![0.0; len];
     Philox::new(1).fill_uniform_f32(0, &mut numbers);

@@ -1,9 +1,11 @@
-//! Which CPU library multiplies matrices fastest here: the measurement behind `tensor_core::gemm`.
+//! Speed of CPU libraries for matrix products: the measurement behind the choice in
+//! `tensor_core::gemm`.
 //!
-//! Role: `cargo bench -p benches --features libraries --bench gemm_libraries` prints the table that ARCHITECTURE.md
-//! cites. `matrixmultiply` takes its threads from `MATMUL_NUM_THREADS`.
-//! Method: the products of the ladder; every result passes the ladder's check; libraries take turns, each warmed up
-//! until its threads are awake and spread over the cores, and the median of their times counts.
+//! Role: `cargo bench -p benches --features libraries --bench gemm_libraries` prints the table in
+//! ARCHITECTURE.md. The number of threads of `matrixmultiply` is set by `MATMUL_NUM_THREADS`.
+//! Method: the products of the workload `matmul`; every result passes its check. Libraries take
+//! turns. Each is warmed up until its threads are awake and spread over the cores; the median of
+//! its times counts.
 
 #![allow(clippy::print_stdout, reason = "a program prints its results")]
 #![expect(
@@ -26,9 +28,9 @@ const CASES: [Case; 5] = [
     Case::Images(5),
 ];
 const N_ROUNDS: usize = 7;
-/// Timed runs of a turn.
+/// Number of timed runs per turn.
 const N_RUNS: usize = 5;
-/// Untimed work before them.
+/// Duration of untimed work before the timed runs.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 type Multiply = fn(&Product, &mut [f32]);
@@ -75,7 +77,7 @@ fn rates(product: &Product) -> anyhow::Result<Vec<f64>> {
     }
     let rate = |samples: Vec<f64>| {
         let timing = Timing::from_samples(&samples)
-            .expect("there were rounds, and clocks give finite times");
+            .expect("there is at least one round, and times are finite");
         product.operations(whole) / timing.median * 1e-9
     };
     Ok(samples.into_iter().map(rate).collect())
@@ -85,19 +87,19 @@ fn views(product: &Product) -> [tensor_core::ndarray::ArrayView2<'_, f32>; 2] {
     let [rows, inner, cols] = product.shape;
     [((rows, inner), &product.a), ((inner, cols), &product.b)].map(|(shape, data)| {
         tensor_core::ndarray::ArrayView2::from_shape(shape, data)
-            .expect("the product made data of its shape")
+            .expect("the product's data has its shape")
     })
 }
 
 fn result<'a>(product: &Product, c: &'a mut [f32]) -> tensor_core::ndarray::ArrayViewMut2<'a, f32> {
     let [rows, _, cols] = product.shape;
     tensor_core::ndarray::ArrayViewMut2::from_shape((rows, cols), c)
-        .expect("the caller made a result of this shape")
+        .expect("the caller allocated a result of this shape")
 }
 
 fn chosen(product: &Product, c: &mut [f32]) {
     let [a, b] = views(product);
-    tensor_core::gemm::matmul_into(a, b, result(product, c)).expect("the shapes multiply");
+    tensor_core::gemm::matmul_into(a, b, result(product, c)).expect("the shapes match");
 }
 
 fn ndarray_dot(product: &Product, c: &mut [f32]) {
@@ -117,10 +119,11 @@ fn faer(product: &Product, c: &mut [f32]) {
     );
 }
 
-/// Row strides of A and of B and C.
+/// Returns the row strides of A, and of B and C.
 fn strides(product: &Product) -> [isize; 2] {
     let [_, inner, cols] = product.shape;
-    [inner, cols].map(|side| isize::try_from(side).expect("a side of a matrix in memory"))
+    [inner, cols]
+        .map(|side| isize::try_from(side).expect("the side of a matrix in memory fits an isize"))
 }
 
 fn gemm_avx2(product: &Product, c: &mut [f32]) {
@@ -128,7 +131,8 @@ fn gemm_avx2(product: &Product, c: &mut [f32]) {
     let [a_row, b_row] = strides(product);
     let (a, b, c) = (product.a.as_ptr(), product.b.as_ptr(), c.as_mut_ptr());
     let threads = gemm_avx2::Parallelism::Rayon(0);
-    // SAFETY: the slices hold rows x inner, inner x cols and rows x cols floats, row-major, and `c` is borrowed alone.
+    // SAFETY: the slices hold rows x inner, inner x cols and rows x cols floats, row-major, and `c`
+    // is not aliased.
     unsafe {
         gemm_avx2::gemm(
             rows, cols, inner, c, 1, b_row, false, a, 1, a_row, b, 1, b_row, 0.0, 1.0, false,

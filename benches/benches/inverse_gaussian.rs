@@ -1,14 +1,17 @@
-//! Criterion over the functions of the inverse Gaussian law, slices on one thread.
+//! Criterion benchmarks of the functions of the inverse Gaussian distribution, for slices on one
+//! thread.
 //!
-//! `cargo bench -p benches --bench inverse_gaussian -- sf` runs those whose name has `sf`. Throughput is values per second. The laws:
-//! `narrow`, in whose upper tail nothing cancels, and `wide`, where the textbook's difference loses digits nearly everywhere.
+//! `cargo bench -p benches --bench inverse_gaussian -- sf` runs those whose name contains `sf`.
+//! Throughput is values per second. Two distributions are used: `narrow`, whose upper tail has no
+//! cancellation, and `wide`, for which the textbook's difference loses digits nearly everywhere.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use distributions::{Error, InverseGaussian};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// Values a call: few enough for the second-level cache, enough to hide the call.
+/// Values per call: few enough for the second-level cache, enough for a negligible cost of the
+/// call.
 const LEN: usize = 4096;
 
 type Into = fn(&InverseGaussian, &[f64], &mut [f64]) -> Result<(), Error>;
@@ -27,7 +30,7 @@ const FUNCTIONS: [(&str, Into); 8] = [
 fn main() {
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();
     for (name, mean, shape) in [("narrow", 0.5, 1.0), ("wide", 1e4, 1.0)] {
-        let law = InverseGaussian::new(mean, shape).expect("parameters of a law");
+        let law = InverseGaussian::new(mean, shape).expect("the parameters are valid");
         bench(&mut criterion, name, law);
     }
     criterion.final_summary();
@@ -42,7 +45,7 @@ fn bench(criterion: &mut Criterion, name: &str, law: InverseGaussian) {
         let mut group = criterion.benchmark_group(function);
         group.throughput(Throughput::Elements(LEN as u64));
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-            bencher.iter(|| into(&law, inputs, &mut out).expect("equally long slices"));
+            bencher.iter(|| into(&law, inputs, &mut out).expect("the slices have equal lengths"));
         });
         group.finish();
     }

@@ -1,6 +1,7 @@
-//! Criterion over the rungs of the matmul ladder, from the same workload as the bench command.
+//! Criterion benchmarks of the rungs of `matmul`, from the same workload as the bench command.
 //!
-//! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are those of each rung's own timer.
+//! `cargo bench -p benches --bench matmul -- 512` runs one size. Times are measured by each rung's
+//! own timer.
 
 use benches::workload::{Problem, Workload};
 use benches::workloads::matmul::Product;
@@ -9,7 +10,7 @@ use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use gpu_wgsl::{Gpu, Select};
 use std::time::Duration;
 
-/// Side of the square product: a driver that computes on the CPU still answers in a second.
+/// Side of the square product; a software driver takes about a second for it.
 const SIDE: usize = 512;
 
 fn main() {
@@ -17,7 +18,7 @@ fn main() {
     let gpus: Vec<Gpu> = gpu_wgsl::adapters()
         .iter()
         .map(|adapter| {
-            Gpu::open(Select::Index(adapter.index)).expect("an adapter that is found opens")
+            Gpu::open(Select::Index(adapter.index)).expect("a listed adapter can be opened")
         })
         .collect();
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
@@ -39,13 +40,13 @@ fn bench(group: &mut BenchmarkGroup<'_, WallTime>, workload: Workload<'_>) {
         let mut contestant = (rung.start)().expect("the rung starts");
         contestant.run(1).expect("the rung runs");
         let result = contestant.result().expect("the rung has a result");
-        (workload.check)(&result, rung.extent.part).expect("the rung is right");
+        (workload.check)(&result, rung.extent.part).expect("the result of the rung is correct");
         group.throughput(Throughput::Elements(operations));
         let adapter = rung.adapter.map_or("CPU", |adapter| &adapter.name);
         let id = BenchmarkId::new(format!("{} on {adapter}", rung.executor), &workload.size);
         group.bench_function(id, |bencher| {
             bencher.iter_custom(|iterations| {
-                let times = usize::try_from(iterations).expect("a count that memory can hold");
+                let times = usize::try_from(iterations).expect("the count fits a usize");
                 Duration::from_secs_f64(contestant.run(times).expect("the rung runs").iter().sum())
             });
         });

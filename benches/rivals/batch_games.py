@@ -1,4 +1,6 @@
-"""Regret matching in many 3x3 games, one after the other: the average strategies of both players."""
+"""Regret matching in many 3x3 games, one after the other; the result is the average strategies of
+both players.
+"""
 
 import math
 
@@ -6,7 +8,8 @@ import protocol
 
 
 def with_open_spiel(open_spiel, gains):
-    # It counts the uniform strategies before its first step; so does whoever takes as many strategies.
+    # OpenSpiel averages the uniform strategies before its first step, so STEPS - 1 steps average
+    # STEPS strategies.
     return [concatenated(matching.regret_matching([a, -a], iterations=STEPS - 1, gamma=0)) for a in gains]
 
 
@@ -19,7 +22,7 @@ def prepare(arrays, args):
 
     global STEPS, matching
     STEPS, matching = args.steps, regret_matching
-    # Its regrets do not start at zero, but at one over this.
+    # By default OpenSpiel's regrets start at 1 / this constant; infinity makes them start at zero.
     matching.INITIAL_REGRET_DENOM = math.inf
 
 

@@ -1,4 +1,6 @@
-"""All equilibria of a bimatrix game: both players' strategies of each, the first action's share falling."""
+"""All equilibria of a bimatrix game: the strategies of both players, by descending probability of
+the first action.
+"""
 
 import protocol
 

@@ -1,8 +1,10 @@
-"""Counterfactual regret minimisation in OpenSpiel and in the Rust program `cfr`: NashConv of what was learnt.
+"""Counterfactual regret minimisation in OpenSpiel and in the Rust program `cfr`; the result is
+NashConv.
 
-The game is Leduc poker, or Liar's dice with so many `faces`. `iterations` are done from the start, of CFR, or of CFR+ if
-`plus`; without any, the uniform profile is judged, and that is the work. In `cfr`, whose CFR+ has other weights, `plus`
-is DCFR. Its time is net of reading the game: what a run of one iteration takes is taken off.
+The game is Liar's dice with `faces` faces, or Leduc poker if `faces` is 0. The work is `iterations`
+of CFR, or of CFR+ if `plus` is 1, from the start; with 0 iterations it is the evaluation of the
+uniform profile. In `cfr`, whose CFR+ uses other weights, `plus` selects DCFR. The time of `cfr`
+does not include reading the game: the time of a run with one iteration is subtracted.
 """
 
 import argparse
@@ -19,12 +21,15 @@ from fractions import Fraction
 
 import protocol
 
-# Iterations that are timed at least: few would drown in the time of reading.
+# Minimum number of timed iterations of `cfr`; the time of fewer would be lost in the noise of the
+# reading time.
 TIMED = 2000
 
 
 def in_open_spiel(pyspiel, game, args):
-    """Gives the work with its time, and NashConv of its result."""
+    """Returns a function that does the work and returns its result and time, and a function for
+    NashConv of a result.
+    """
     if args.iterations == 0:
         uniform = pyspiel.UniformRandomPolicy(game)
         return lambda: protocol.by_the_clock(lambda: pyspiel.nash_conv(game, uniform)), lambda nash_conv: nash_conv
@@ -40,11 +45,14 @@ def in_open_spiel(pyspiel, game, args):
 
 
 def in_cfr(program, game, args):
-    """The same for the program: no sampling, one thread."""
+    """Returns the same two functions as `in_open_spiel`, for the program `cfr` without sampling and
+    on one thread.
+    """
     from open_spiel.python.algorithms import gambit
 
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "game.efg")
-    # Probabilities must sum to one, which fractions do and decimals do not.
+    # The program requires probabilities that sum to exactly one, so decimals are replaced by
+    # fractions.
     text = re.sub(
         r"\b0\.\d{16}\b", lambda p: str(Fraction(p[0]).limit_denominator(1000)), gambit.export_gambit(game)
     )
@@ -69,14 +77,16 @@ def in_cfr(program, game, args):
 
 
 def program_of(say):
-    """Gives path and version of `cfr`, which other programs are called as well."""
+    """Returns path and version of `cfr`; the version output distinguishes it from other programs of
+    this name.
+    """
     path = shutil.which("cfr") or os.path.join(sys.prefix, "cfr", "bin", "cfr")
     try:
         said = subprocess.check_output([path, "--version"], text=True, stderr=subprocess.DEVNULL).split()
     except (OSError, subprocess.SubprocessError):
         said = []
     if len(said) != 2 or said[0] != "cfr":
-        protocol.missing(say, f"No program cfr of Rust: `cargo install cfr --root {os.path.join(sys.prefix, 'cfr')}`")
+        protocol.missing(say, f"program cfr not found (to install it: `cargo install cfr --root {os.path.join(sys.prefix, 'cfr')}`)")
     return path, said[1]
 
 

@@ -1,4 +1,6 @@
-"""Total variation distances of standardised inverse Gaussian laws from the normal law, by adaptive quadrature."""
+"""Total variation distances of standardised inverse Gaussian distributions to the normal one, by
+adaptive quadrature.
+"""
 
 import protocol
 
@@ -14,7 +16,7 @@ def distance(scipy, k):
     def difference(y):
         return law.pdf(y) - normal.pdf(y)
 
-    # The densities cross at 0 and once on each side of it.
+    # The densities cross at 0 and once on each side of 0.
     left = scipy.optimize.brentq(difference, max(-k, -4) * (1 - 1e-12), -0.3, xtol=1e-14)
     right = scipy.optimize.brentq(difference, 0.3, 4, xtol=1e-14)
     ends = [max(-k, -60), left, 0, right, 6, 60]

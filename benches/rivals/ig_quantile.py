@@ -1,4 +1,4 @@
-"""The quantile of the inverse Gaussian law of mean 0.5 and shape 1."""
+"""Quantiles of the inverse Gaussian distribution with mean 0.5 and shape 1."""
 
 import protocol
 

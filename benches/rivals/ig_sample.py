@@ -1,4 +1,6 @@
-"""As many draws from the inverse Gaussian law of mean 0.5 and shape 1 as there are numbers in the input."""
+"""Draws from the inverse Gaussian distribution with mean 0.5 and shape 1, as many as the input has
+numbers.
+"""
 
 import protocol
 
@@ -8,7 +10,7 @@ def with_scipy(scipy, x):
 
 
 def prepare(arrays, args):
-    # NumPy's generator of today; without it SciPy takes the slower one of old.
+    # NumPy's current generator; by default SciPy uses the slower legacy generator.
     import numpy
 
     global GENERATOR

@@ -1,4 +1,4 @@
-"""Two matrix products that do not wait for each other, each shifted, and their sum."""
+"""Sum of two independent matrix products, with a constant added to each."""
 
 import protocol
 

@@ -1,4 +1,6 @@
-"""A zero-sum game: both players' strategies, of a NashConv of a millionth of the range of gains at most."""
+"""A zero-sum game: strategies of both players with NashConv at most a millionth of the range of
+payoffs.
+"""
 
 import protocol
 
@@ -6,11 +8,11 @@ ACCURACY = 1e-6
 
 
 def with_scipy(scipy, gains):
-    """The rows' linear program, and the columns' strategy from its dual."""
+    """Solves the row player's linear program; the column player's strategy is its dual solution."""
     import numpy
 
     rows, cols = gains.shape
-    # The rows' strategy and, at the end, the value, which is to be large.
+    # Variables: the row player's strategy and, last, the value of the game, which is maximised.
     costs = numpy.append(numpy.zeros(rows), -1.0)
     worth = numpy.hstack([-gains.T, numpy.ones((cols, 1))])
     whole = numpy.append(numpy.ones(rows), 0.0)[None]
@@ -20,7 +22,9 @@ def with_scipy(scipy, gains):
 
 
 def with_numpy(numpy, gains):
-    """Predictive regret matching plus, alternating, with weights of the square of the step."""
+    """Learns by predictive regret matching+ with alternating updates; averages are weighted by the
+    square of the step.
+    """
     row, col = Player(numpy, gains), Player(numpy, -gains.T)
     target = ACCURACY * (gains.max() - gains.min())
     step, next_look = 0, 1
@@ -46,7 +50,7 @@ class Player:
         values = self.gains @ other
         regret = values - self.strategy @ values
         self.regrets = numpy.maximum(self.regrets + regret, 0)
-        # The next regret is guessed to be the last.
+        # Prediction: the next regret equals the current one.
         guess = numpy.maximum(self.regrets + regret, 0)
         total = guess.sum()
         self.strategy = guess / total if total > 0 else numpy.full(len(guess), 1 / len(guess))

@@ -1,4 +1,4 @@
-"""Two convolutions, every second window, and two linear layers on images of digits."""
+"""Two convolutions with stride 2 and two linear layers, on images of digits."""
 
 import training
 
@@ -22,7 +22,7 @@ def net(library, parameters, x):
     return relu(x.reshape(len(x), -1) @ w2 + b2) @ w3 + b3
 
 
-# JAX's convolutions are several times slower inside of a scan (jax-ml/jax issue 12868).
+# JAX's convolutions are several times slower inside a scan (jax-ml/jax issue 12868).
 training.rival(
     net, 4, {"w0": 4, "b0": 1, "w1": 4, "b1": 1, "w2": 2, "b2": 1, "w3": 2, "b3": 1}, scans=False
 )

@@ -1,4 +1,4 @@
-"""A net with one hidden layer on images of digits."""
+"""A net with one hidden layer, on images of digits."""
 
 import training
 

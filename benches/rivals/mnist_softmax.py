@@ -1,4 +1,4 @@
-"""Softmax regression on images of digits."""
+"""Softmax regression, on images of digits."""
 
 import training
 

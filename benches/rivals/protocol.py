@@ -1,12 +1,13 @@
-"""The loop of a rival: JSON lines on standard input and output.
+"""The protocol of a rival: JSON lines on standard input and output.
 
-A rival says one line when it is ready, {"name", "version", "threads"}, or {"missing": why} and
-ends. Then it answers requests, one line each:
-  {"run": k}        runs the work k times         -> {"seconds": [...]}
-  {"memory": true}  runs the work once            -> {"peak_extra_bytes": n or null}
-  {"result": path}  writes the last result there  -> {"written": bytes, "dtype": "f32"}
-  {"quit": true}    ends
-A script gives the work in NumPy, PyTorch, JAX and others to `rival`; `serve` is for anything else.
+When ready, a rival writes one line: {"name", "version", "threads"}. If its library is not
+installed, it writes {"missing": reason} and exits. After that it answers requests, one line each:
+  {"run": k}        runs the work k times             -> {"seconds": [...]}
+  {"memory": true}  runs the work once                -> {"peak_extra_bytes": n or null}
+  {"result": path}  writes the last result to a file  -> {"written": bytes, "dtype": "f32"}
+  {"quit": true}    exits
+A script passes functions for NumPy, PyTorch, JAX and other libraries to `rival`; `serve` is for all
+other programs.
 """
 
 import argparse
@@ -19,15 +20,15 @@ import os
 import sys
 import time
 
-# Those that compute in f64 on one thread.
+# Libraries that compute in f64 on one thread.
 PLAIN = ["scipy", "open_spiel", "nashpy"]
 LIBRARIES = ["numpy", "torch", "torch-compile", "torch-cuda", "torch-compile-cuda", "jax"] + PLAIN
-# Little-endian, as NumPy names them.
+# Names of the little-endian element types in NumPy.
 DTYPES = {"f32": "<f4", "f64": "<f8", "u32": "<u4", "bool": "|b1"}
 
 
 def start():
-    """Takes standard output for answers; whatever a library prints goes to standard error."""
+    """Reserves standard output for answers; output of libraries is redirected to standard error."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -39,14 +40,16 @@ def start():
 
 
 def available_cores():
-    """Cores this process may use, which is what numerical libraries take by default."""
+    """Returns the number of cores that this process may use, the default number of threads of
+    numerical libraries.
+    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def missing(say, error):
-    """Ends because a library is not installed."""
+    """Reports that a library is not installed, and exits."""
     say(missing=str(error))
     sys.exit(0)
 
@@ -54,15 +57,17 @@ def missing(say, error):
 def rival(
     inputs, numpy=None, torch=None, jax=None, dtype="f32", blas=False, sizes=(), prepare=None, steps=None, **plain
 ):
-    """Serves one work in the library that the command line names.
+    """Serves a workload in the library that the command line names.
 
-    `inputs` gives the shape of each array by the names of its sizes; arrays and sizes come from
-    the command line under these names; the `plain` libraries get them in f64. Each function takes its library and the arrays, in order;
-    PyTorch's is also the one that `torch.compile` gets. `steps` names libraries that compile a part
-    in place of the whole: a function, given library and arrays, that is compiled and handed to the
-    work as `step`. `dtype` is that of the result. `blas` says that NumPy hands the work to its BLAS and so to all cores; else it
-    runs on one. `sizes` are further numbers; `prepare` is shown the arrays by name, which it may
-    replace, and all numbers, before anything is compiled or timed.
+    `inputs` maps the name of each array to its shape, a tuple of names of sizes; the command line
+    has the path of each array and the value of each size under these names. Each function is called
+    with its library and the arrays, in order; `torch` is also used for `torch.compile`. The `plain`
+    libraries get the arrays in f64. `steps` maps libraries to a function that is compiled in place
+    of the whole work; it is called with library and arrays and passed to the work as `step`.
+    `dtype` is the type of the result. `blas` states that NumPy calls its BLAS, which uses all
+    cores; otherwise NumPy uses one core. `sizes` are further integers of the command line.
+    `prepare` is called with the arrays by name, which it may replace, and with all integers, before
+    anything is compiled or timed.
     """
     say = start()
     parser = argparse.ArgumentParser()
@@ -121,13 +126,14 @@ def in_torch(torch, work, arrays, compiles, step, on_cuda):
     torch.set_grad_enabled(False)
     arrays = [torch.from_numpy(array) for array in arrays]
     if on_cuda:
-        # Products in f32 as they are said, not in the shorter format of the tensor cores.
+        # Compute products in f32, not in the shorter format of the tensor cores.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         arrays = [array.cuda() for array in arrays]
 
     run = functools.partial(work, torch)
     if compiles:
-        # A cache that outlives the process would hide what the first call compiles.
+        # A compilation cache that outlives the process would hide the compilation time of the first
+        # call.
         folder = os.path.dirname(os.path.abspath(__file__))
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
         if step:
@@ -145,9 +151,10 @@ def finished_on_cuda(torch, result):
 
 
 def in_jax(jax, work, arrays, step):
-    # The peers are compared on the CPU, whatever else is there.
+    # Rivals in JAX are compared on the CPU, even if a GPU is available.
     jax.config.update("jax_platforms", "cpu")
-    # Inputs are arguments: what a compiled function closes over is folded as a constant.
+    # Inputs are passed as arguments, because arrays in the closure of a compiled function would be
+    # folded as constants.
     if step:
         compiled = functools.partial(work, jax, step=jax.jit(functools.partial(step, jax)))
     else:
@@ -157,12 +164,13 @@ def in_jax(jax, work, arrays, step):
 
 
 def peak_extra_bytes(work):
-    """Runs the work and gives its result and the most memory it held beyond inputs and result.
+    """Runs the work and returns its result, and the peak memory in addition to inputs and result in
+    bytes.
 
-    That is the growth of resident memory, as Linux counts it; None where there is no such count.
+    The memory is the growth of resident memory as reported by Linux; None on other systems.
     """
     try:
-        # What the allocator kept of earlier runs would be taken again without showing.
+        # Without this, memory cached by the allocator would be reused without being counted.
         ctypes.CDLL(None).malloc_trim(0)
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -174,7 +182,9 @@ def peak_extra_bytes(work):
 
 
 def peak_extra_bytes_on_cuda(torch, work):
-    """The same of what PyTorch allocates on the GPU."""
+    """Runs the work and returns its result, and the peak memory that PyTorch allocated on the GPU
+    for intermediate values.
+    """
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     result = work()
@@ -188,12 +198,12 @@ def resident_kib(key):
 
 
 def uncounted(work):
-    """The same where nobody counts."""
+    """Runs the work and returns its result, and None because its memory is not measured."""
     return work(), None
 
 
 def by_the_clock(work):
-    """Runs the work and gives its result and the seconds it took."""
+    """Runs the work and returns its result and the seconds it took."""
     begin = time.perf_counter()
     result = work()
     return result, time.perf_counter() - begin
@@ -202,10 +212,11 @@ def by_the_clock(work):
 def serve(
     say, name, version, threads, work, as_bytes, dtype="f32", memory=peak_extra_bytes, timed=by_the_clock
 ):
-    """Answers requests until told to quit or the other end is gone.
+    """Answers requests until a request to quit, or until standard input is closed.
 
-    `work()` gives a finished result, `as_bytes(result)` its raw little-endian elements of `dtype`. `timed(work)` gives a
-    result with its seconds, where they are not those of the whole call.
+    `work()` returns a finished result, `as_bytes(result)` its raw little-endian elements of
+    `dtype`. `timed(work)` returns a result with its seconds, if these are not the seconds of the
+    whole call.
     """
 
     def once():
@@ -220,7 +231,7 @@ def serve(
             for _ in range(request["run"]):
                 result, elapsed = timed(work)
                 seconds.append(elapsed)
-                # Freeing the result before it falls to the next one keeps that out of the time.
+                # The previous result is freed here, outside the measured time.
                 last = result
                 del result
             say(seconds=seconds)

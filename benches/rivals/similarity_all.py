@@ -1,10 +1,10 @@
-"""Whether each pair of columns of x lies closer than 1 in all of its rows."""
+"""For each pair of columns of x, whether their distance is below 1 in all rows."""
 
 import protocol
 
 
 def with_numpy(np, x):
-    # The difference of all pairs in all rows would be 4 GB, so one row of x at a time.
+    # The differences of all pairs in all rows would take 4 GB, so process one row of x at a time.
     similar = np.ones((x.shape[1], x.shape[1]), bool)
     for row in x:
         similar &= np.abs(row[:, None] - row[None, :]) < 1
@@ -12,7 +12,8 @@ def with_numpy(np, x):
 
 
 def with_torch(_, x):
-    # In place: with another 4 GB for the absolute value, peers with less memory could not run it.
+    # In place, because another 4 GB for the absolute value would exceed the memory of smaller
+    # machines.
     return ((x[:, :, None] - x[:, None, :]).abs_() < 1).all(0)
 
 

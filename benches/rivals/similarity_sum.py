@@ -1,10 +1,10 @@
-"""In how many rows of x each pair of its columns lies closer than 1."""
+"""For each pair of columns of x, the number of rows in which their distance is below 1."""
 
 import protocol
 
 
 def with_numpy(np, x):
-    # The difference of all pairs in all rows would be 4 GB, so one row of x at a time.
+    # The differences of all pairs in all rows would take 4 GB, so process one row of x at a time.
     counts = np.zeros((x.shape[1], x.shape[1]), np.uint32)
     for row in x:
         counts += np.abs(row[:, None] - row[None, :]) < 1
@@ -12,7 +12,8 @@ def with_numpy(np, x):
 
 
 def with_torch(torch, x):
-    # In place: with another 4 GB for the absolute value, peers with less memory could not run it.
+    # In place, because another 4 GB for the absolute value would exceed the memory of smaller
+    # machines.
     return ((x[:, :, None] - x[:, None, :]).abs_() < 1).sum(0, dtype=torch.int32)
 
 

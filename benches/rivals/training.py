@@ -1,20 +1,21 @@
 """Training in other libraries: the same steps from the same weights.
 
-A script gives a net as a function of library, parameters and batch. Its arrays are inputs, answers
-(targets, or classes as numbers), stages (rows of epochs, rate, momentum), for a classifier the test
-set, and the parameters w0, b0, w1, ...; the result is the loss of each step and the test accuracy.
+A script defines a net as a function of library, parameters and batch. The arrays are inputs,
+answers (targets, or class numbers), stages (rows of epochs, rate, momentum), the test set of a
+classifier, and the parameters w0, b0, w1, ...; the result is the loss of each step and, for a
+classifier, the test accuracy.
 """
 
 import protocol
 
 
 def relu(library, x):
-    """What each library calls its own."""
+    """Applies relu by the function of the library."""
     return (library.nn if hasattr(library, "lax") else library).relu(x)
 
 
 def shapes(inputs, answers, parameters, classes):
-    """Names the sizes of all arrays, given how many axes they have."""
+    """Returns the names of the sizes of all arrays, from their numbers of axes."""
     ranks = {"inputs": inputs, "answers": answers, "stages": 2}
     if classes:
         ranks.update(test_inputs=inputs, test_answers=answers)
@@ -23,10 +24,11 @@ def shapes(inputs, answers, parameters, classes):
 
 
 def rival(net, inputs, parameters, numpy=None, scans=True):
-    """Serves a training: of a classifier, or, with a `numpy` to fit them, of targets.
+    """Serves the training of a classifier or, if `numpy` is given, of a fit to targets.
 
-    `inputs` is how many axes the inputs have, `parameters` how many each parameter has. JAX `scans`
-    over the steps, or calls a compiled step again and again, whichever is faster.
+    `inputs` is the number of axes of the inputs; `parameters` maps each parameter to its number of
+    axes. With `scans`, JAX runs the steps in one scan; otherwise it calls a compiled step in a
+    loop. Scripts choose the faster way.
     """
     classes = numpy is None
     names = shapes(inputs, 1 if classes else 2, parameters, classes)
@@ -41,7 +43,9 @@ def rival(net, inputs, parameters, numpy=None, scans=True):
         return torch.nn.functional.mse_loss(outputs, answers, reduction="sum")
 
     def torch_step(torch, weights, velocities, inputs, answers, rate, momentum):
-        """Forward, backward and update as one graph; changes weights and velocities in place."""
+        """Computes forward pass, backward pass and update as one graph; changes weights and
+        velocities in place.
+        """
 
         def loss_of(weights):
             return torch_loss(torch, weights, inputs, answers)
@@ -55,7 +59,8 @@ def rival(net, inputs, parameters, numpy=None, scans=True):
 
     def by_steps(torch, step, weights, x, y, stages):
         velocities = [torch.zeros_like(weight) for weight in weights] if STAGES[:, 2].any() else []
-        # A rate that is a tensor is an input: another number would be compiled anew.
+        # The rate is a tensor and so an input of the graph; a number would be a constant, and
+        # another rate would compile again.
         for epochs, rate, momentum in stages:
             for _ in range(int(epochs)):
                 for inputs, answers in zip(x, y):
@@ -140,11 +145,13 @@ def rival(net, inputs, parameters, numpy=None, scans=True):
         return jax.numpy.concatenate([losses, right[None]])
 
     def prepare(arrays, args):
-        """Keeps what decides shapes, which a compiler has to know: the stages and the batch."""
+        """Stores stages and batch size, which determine shapes and must be known when the work is
+        compiled.
+        """
         global BATCH, STAGES
         BATCH, STAGES = args.batch, arrays["stages"]
         if classes:
-            # What PyTorch asks of classes; JAX makes them its own whole numbers when it takes the arrays.
+            # PyTorch requires int64 classes; JAX converts them to its own integer type.
             for name in ("answers", "test_answers"):
                 arrays[name] = arrays[name].astype("int64")
 

@@ -1,4 +1,4 @@
-"""Linear, relu, linear, fitted to targets by plain descent."""
+"""Linear, relu, linear, fitted to targets by plain gradient descent."""
 
 import training
 

@@ -1,10 +1,12 @@
-//! The claims ledger: what the sources say, what this machine finds, and a verdict that is computed, never typed in.
+//! The claims ledger: claims of the source documents, what this machine measures, and a computed
+//! verdict.
 //!
-//! Role: `cargo xtask verify` prints it. A claim is a few numbers as a source printed them; measuring is code beside
-//! it; the verdict follows from both.
-//! Method: a number printed with `d` decimals claims a value within half a unit of the last one; a limit claims any
-//! value below it. Each claim also states the verdict that was found when it was entered: a run in which another
-//! comes out has found a fault, of ours or of the earlier reading, and `verify` fails.
+//! Role: printed by `cargo xtask verify`. A claim consists of numbers as printed in a document
+//! ([`crate::sources`]); the measurement is code next to it; the verdict is computed from both.
+//! Method: a number printed with `d` decimals claims a value within half a unit of the last
+//! decimal; a limit claims any smaller value. Each claim also states its expected verdict, the one
+//! found when it was entered. A run with another verdict indicates an error in our code or in the
+//! earlier evaluation, and `verify` fails.
 
 mod games;
 mod normality;
@@ -14,48 +16,50 @@ mod tensors;
 use anyhow::Result;
 use serde::Serialize;
 
-/// What a comparison of claim and measurement says.
+/// Result of comparing a claim with its measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Every number lies within the claim's own rounding.
+    /// Every number is within the claim's own rounding.
     Holds,
-    /// At least one does not, but the claim as it is corrected holds.
+    /// At least one number is not, but the corrected claim holds.
     HoldsWithCorrection,
-    /// At least one does not, and no correction saves the claim; what stands in its place, if anything, holds.
+    /// At least one number is not, and no correction saves the claim; the replacement statement, if
+    /// any, holds.
     DoesNotHold,
-    /// Neither the claim nor what stands in its place holds: a fault of ours, which no claim expects.
+    /// Neither the claim nor its replacement holds. This is an error of ours, which no claim
+    /// expects.
     Unsettled,
-    /// What it takes is not on this machine.
+    /// The measurement is not possible on this machine.
     NotMeasured,
 }
 
-/// A claim and what became of it.
+/// A claim with its measurement and verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
     /// Stable id: `s3.wichmann-hill`.
     pub id: &'static str,
-    /// What the source says, in our words.
+    /// Statement of the document, in our words.
     pub claim: &'static str,
-    /// What is true in its place, where it does not hold as it stands.
+    /// Statement that is true instead, if the claim does not hold as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<&'static str>,
-    /// The numbers of the claim, or of its correction.
+    /// Numbers of the claim, or of its correction.
     pub claimed: Vec<f64>,
-    /// Ours; empty where they could not be measured.
+    /// Measured numbers; empty if they could not be measured.
     pub measured: Vec<f64>,
-    /// What follows.
+    /// Verdict of this run.
     pub verdict: Verdict,
-    /// What followed when the claim was entered.
+    /// Verdict found when the claim was entered.
     pub expected: Verdict,
 }
 
-/// How the numbers of a claim are to be read.
+/// Interpretation of the numbers of a claim.
 #[derive(Clone, Copy)]
 enum Reading {
-    /// As printed, with so many decimals.
+    /// Numbers as printed, with this many decimals.
     Printed(i32),
-    /// As limits that the measured values stay below.
+    /// Upper limits that the measured values must stay below.
     Below,
 }
 
@@ -70,14 +74,15 @@ struct Claim {
     measure: Measure,
 }
 
-/// Measures the numbers of a claim; `None` where what it takes is not on this machine.
+/// A function that measures the numbers of a claim; `None` if that is not possible on this machine.
 type Measure = fn() -> Result<Option<Vec<f64>>>;
 
-/// What is true in place of a claim, and measured like one.
+/// A statement that is true in place of a claim, measured in the same way.
 #[derive(Clone, Copy)]
 struct Correction {
     claim: &'static str,
-    /// What it leaves of the claim: [`Verdict::HoldsWithCorrection`] or [`Verdict::DoesNotHold`].
+    /// Verdict on the claim if this statement holds: [`Verdict::HoldsWithCorrection`] or
+    /// [`Verdict::DoesNotHold`].
     verdict: Verdict,
     claimed: &'static [f64],
     reading: Reading,
@@ -87,12 +92,12 @@ struct Correction {
 /// Measures every claim.
 ///
 /// # Errors
-/// A measurement that broke: that is a fault of ours, not a verdict on the claim.
+/// A measurement failed. This is an error of ours, not a verdict on the claim.
 pub fn ledger() -> Result<Vec<Entry>> {
     claims().map(Claim::settle).collect()
 }
 
-/// Every claim, source by source.
+/// Returns all claims, grouped by topic.
 fn claims() -> impl Iterator<Item = &'static Claim> {
     let of_sources = [
         normality::CLAIMS,
@@ -126,7 +131,7 @@ impl Claim {
 }
 
 impl Correction {
-    /// Takes the place of a claim that does not hold.
+    /// Replaces an entry of a claim that does not hold by the corrected statement and its verdict.
     fn settle(&self, entry: Entry) -> Result<Entry> {
         let measured = (self.measure)()?.unwrap_or_default();
         Ok(Entry {
@@ -144,7 +149,7 @@ impl Correction {
 
 fn judge(claimed: &[f64], measured: &[f64], reading: Reading) -> Verdict {
     let agrees = |(&claimed, &measured): (&f64, &f64)| match reading {
-        // A hair more than the half: the printed decimal is itself a double.
+        // The factor tolerates the rounding of the printed decimal to a double.
         Reading::Printed(decimals) => {
             (claimed - measured).abs() <= 0.5 * 10_f64.powi(-decimals) * (1.0 + 1e-9)
         }
@@ -189,11 +194,11 @@ mod tests {
     fn a_correction_counts_only_where_the_claim_does_not_hold_and_it_does() {
         let claim = |claimed: &'static [f64], corrected: &'static [f64], verdict| Claim {
             id: "half",
-            claim: "it is so much",
+            claim: "the value is as claimed",
             claimed,
             reading: Reading::Printed(1),
             correction: Some(Correction {
-                claim: "it is another",
+                claim: "the value is another",
                 verdict,
                 claimed: corrected,
                 reading: Reading::Printed(1),

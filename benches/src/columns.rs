@@ -1,22 +1,22 @@
-//! The columns of numbers that every ladder has, in terminal and report alike.
+//! The numeric columns of every ladder, for the terminal table and the HTML report.
 //!
-//! Role: says once what a column is called and how a line fills it.
+//! Role: defines each column's title, meaning and cell in one place.
 
 use crate::ladder::{Ladder, Line};
 use crate::units;
 
-/// One column of numbers.
+/// A numeric column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Heading, short enough for a terminal.
+    /// Title, short enough for a terminal.
     pub title: String,
-    /// What the heading means, as one sentence.
+    /// Explanation of the title, one sentence.
     pub meaning: &'static str,
-    /// Gives the cell of a line, nothing where the line has no such number.
+    /// Returns the cell of a line, or `None` if the line has no such number.
     pub cell: fn(&Line) -> Option<String>,
 }
 
-/// Gives the columns in which at least one line of this ladder has a number.
+/// Returns the columns in which at least one line of this ladder has a number.
 #[must_use]
 pub fn of(ladder: &Ladder) -> Vec<Column> {
     let filled = |column: &Column| {
@@ -28,7 +28,7 @@ pub fn of(ladder: &Ladder) -> Vec<Column> {
     all(&ladder.rate_unit).into_iter().filter(filled).collect()
 }
 
-/// Gives every column; tables of all ladders share their legend.
+/// Returns all columns; the tables of all ladders share their legend.
 #[must_use]
 pub fn all(rate_unit: &str) -> Vec<Column> {
     let rate = if rate_unit.is_empty() {
@@ -52,27 +52,27 @@ pub fn all(rate_unit: &str) -> Vec<Column> {
         column(rate, "Work per second at the median.", |line| {
             line.rate.map(units::digits)
         }),
-        column("× first", "Rate over the rate of the first rung.", |line| {
+        column("× first", "Rate relative to the first rung.", |line| {
             line.speedup_over_first.map(units::times)
         }),
         column(
             "of peak",
-            "Rate over the measured peak of the device that ran it.",
+            "Rate as a share of the measured peak of the device that ran it.",
             |line| line.share_of_peak.map(units::percent),
         ),
         column(
             "GB/s",
-            "Bytes of inputs and outputs, each counted once, per second.",
+            "Bytes of inputs and outputs, each counted once, divided by the median time.",
             |line| line.gb_per_s.map(units::digits),
         ),
         column(
             "first call",
-            "Time of the first call, compilation included.",
+            "Time of the first call, including compilation.",
             |line| line.first_call_s.map(units::seconds),
         ),
         column(
             "memory",
-            "Most memory held beyond inputs and result.",
+            "Peak memory held in addition to inputs and result.",
             |line| {
                 line.peak_extra_bytes
                     .map(|bytes| units::bytes(bytes as f64))

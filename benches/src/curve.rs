@@ -1,29 +1,31 @@
-//! What a training shows besides its time: its losses, step by step, and perhaps the accuracy on test data.
+//! The training curve of a result: losses per step, and the accuracy on test data.
 //!
-//! Role: the one place that knows where they stand in a result and how many of them a record keeps.
-//! Limits: a record keeps [`MOST_LOSSES`] at most. Of a longer curve it keeps the first and then every k-th, with the
-//! smallest k that is enough, and k beside them; the last step may then be missing. A loss that is not finite ends the
-//! curve: JSON has no word for it.
+//! Role: the only place that knows where losses and accuracy are in a result and how many of them a
+//! record stores.
+//! Limits: a record stores at most [`MOST_LOSSES`] losses. Of a longer curve it stores every k-th
+//! loss, beginning with the first, for the smallest sufficient k, together with k; the last step
+//! may then be missing. The curve ends before the first loss that is not finite, because JSON
+//! cannot represent such numbers.
 
 use crate::workload::Output;
 
-/// Losses that a record keeps of one contestant at most; a chart has fewer pixels.
+/// Maximum number of losses that a record stores per contestant; a chart has fewer pixels.
 pub const MOST_LOSSES: usize = 250;
 
-/// The losses of a training as a record keeps them, and its accuracy.
+/// The losses of a training as a record stores them, and its accuracy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Losses of the steps 0, k, 2 k, …, where k is the stride; none for work that is no training.
+    /// Losses of the steps 0, k, 2 k, …, where k is the stride; empty without a training.
     pub losses: Vec<f32>,
-    /// Steps from one loss to the next; absent where every step is there.
+    /// Steps between stored losses; `None` if every step is stored.
     pub stride: Option<usize>,
-    /// Share of the test data that the trained net gets right, if it was asked.
+    /// Fraction of the test data that the trained net classifies correctly, if it was tested.
     pub accuracy: Option<f32>,
 }
 
 impl Curve {
-    /// Takes the curve out of a result whose first `n_losses` elements are losses and whose next, if there is one, is an
-    /// accuracy. Without losses, and for results that are not f32, it is empty.
+    /// Extracts the curve from a result whose first `n_losses` elements are losses, followed by an
+    /// optional accuracy. The curve is empty without losses and for results that are not f32.
     #[must_use]
     pub fn of(result: &Output, n_losses: usize) -> Self {
         let Output::F32(elements) = result else {

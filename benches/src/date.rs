@@ -1,10 +1,10 @@
 //! The current date in UTC, as text.
 //!
-//! Role: stamps records; written here because a date library brings time zones along,
-//! and a record needs none.
-//! Method: days since 1970-01-01 are shifted to start in a March, so that the leap day
-//! ends a year, and then split by the 400-year cycle of the Gregorian calendar.
-//! Source: the calendar rule itself (Inter gravissimas, 1582) and RFC 3339.
+//! Role: time stamps of records. Written here because date libraries include time zones, which a
+//! record does not need.
+//! Method: days since 1970-01-01 are shifted to count from a 1st of March, so that a leap day is
+//! the last day of a year, and then split by the 400-year cycle of the Gregorian calendar.
+//! Source: the calendar rule (Inter gravissimas, 1582) and RFC 3339.
 //! Limits: no leap seconds, as in Unix time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ const DAYS_PER_CYCLE: u64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01 in the proleptic calendar.
 const EPOCH_FROM_MARCH_0000: u64 = 719_468;
 
-/// Gives the present moment as RFC 3339, to the second: `2026-11-21T03:53:00Z`.
+/// Returns the current time as RFC 3339 in UTC, to the second: `2026-11-21T03:53:00Z`.
 ///
 /// A clock set before 1970 counts as 1970.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn now() -> String {
     rfc3339(since_epoch.map_or(0, |elapsed| elapsed.as_secs()))
 }
 
-/// Gives a Unix time in seconds as RFC 3339 in UTC.
+/// Returns a Unix time in seconds as RFC 3339 in UTC.
 #[must_use]
 pub fn rfc3339(unix_seconds: u64) -> String {
     let (year, month, day) = civil(unix_seconds / SECONDS_PER_DAY);
@@ -37,13 +37,14 @@ pub fn rfc3339(unix_seconds: u64) -> String {
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + EPOCH_FROM_MARCH_0000;
     let (cycle, day_of_cycle) = (shifted / DAYS_PER_CYCLE, shifted % DAYS_PER_CYCLE);
-    // Take the leap days out (one per 4 years, none per 100, the last day of the cycle), so
-    // that every year has 365 days.
+    // Remove the leap days (one per 4 years, none per 100, the last day of the cycle), so that
+    // every year has 365 days.
     let leap_days = day_of_cycle / 1460 - day_of_cycle / 36_524 + day_of_cycle / 146_096;
     let year_of_cycle = (day_of_cycle - leap_days) / 365;
     let day_of_year =
         day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    // From March on, months come in runs of five with 153 days; the line 153/5 hits each start.
+    // From March on, the month lengths repeat every five months with 153 days in total, so that
+    // `(153 * m + 2) / 5` is the first day of month `m`.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let (month, next_year) = match month_from_march {

@@ -1,6 +1,6 @@
-//! What this machine has that matters to us, as a list of findings with stable ids.
+//! Findings about this machine that matter to the project, with stable ids.
 //!
-//! Role: the content of `cargo xtask doctor`; scripts match the ids, people read the details.
+//! Role: the content of `cargo xtask doctor`. Scripts match the ids; people read the details.
 
 use crate::{machine, mnist, rivals, units};
 use gpu_wgsl::{Adapter, Feature};
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use telemetry::doctor::{Finding, Places, State};
 
-/// Frameworks that say in their versions for which CUDA they were built.
+/// Frameworks whose version string contains the CUDA version that they were built for.
 const FRAMEWORKS: [&str; 2] = ["torch", "jaxlib"];
 
-/// Looks at everything; never fails, since what is missing is a finding.
+/// Examines this machine. It never fails: a missing part is a finding.
 #[must_use]
 pub fn examine() -> Vec<Finding> {
     let machine = machine::describe();
@@ -23,11 +23,11 @@ pub fn examine() -> Vec<Finding> {
             format!("{}, {} threads", machine.cpu, machine.cores),
         ),
         found("cpu.features", machine.cpu_features.join(" ")),
-        either("memory", memory, "the system does not tell"),
+        either("memory", memory, "not reported by the system"),
     ];
     let adapters = gpu_wgsl::adapters();
     if adapters.is_empty() {
-        let how = "none; on Debian without a GPU: apt-get install mesa-vulkan-drivers libvulkan1";
+        let how = "no GPU adapter; on Debian without a GPU: apt-get install mesa-vulkan-drivers libvulkan1";
         findings.push(missing("adapter", how));
     }
     findings.extend(adapters.iter().flat_map(adapter));
@@ -39,7 +39,7 @@ pub fn examine() -> Vec<Finding> {
     findings.push(either(
         "data.mnist",
         images,
-        "fetch it: cargo xtask data mnist",
+        "not found; to download it: cargo xtask data mnist",
     ));
     findings.push(match rivals::python() {
         Ok(path) => found("rivals.python", path.display().to_string()),
@@ -48,7 +48,8 @@ pub fn examine() -> Vec<Finding> {
     findings
 }
 
-/// Renders findings for a terminal.
+/// Formats findings for a terminal, one line each; the mark is `+` for found, `-` for missing, `!`
+/// for a warning and `x` for a failure.
 #[must_use]
 pub fn table(findings: &[Finding]) -> String {
     let width = findings
@@ -81,7 +82,8 @@ fn either(id: &str, detail: Option<String>, how: &str) -> Finding {
     detail.map_or_else(|| missing(id, how), |detail| found(id, detail))
 }
 
-/// Gives the versions of frameworks in the Python of the rivals, by the folders that pip leaves.
+/// Returns the versions of the frameworks in the rivals' Python, from the `.dist-info` folders that
+/// pip creates.
 fn frameworks() -> Vec<(String, String)> {
     let python = rivals::python().ok();
     let root = python

@@ -1,6 +1,6 @@
-//! A picture that a result shows: panels of named lines, as a record keeps them.
+//! A figure of a workload's result: panels of named lines, as stored in a record.
 //!
-//! Role: what a workload says with its numbers beyond how long they took; `report` draws it.
+//! Role: shows what the computed numbers mean, in addition to their times; `report` draws it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,51 +8,52 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figure {
-    /// One sentence that says what is seen.
+    /// Caption: a sentence that explains the figure.
     pub caption: String,
-    /// From left to right.
+    /// Panels from left to right.
     pub panels: Vec<Panel>,
 }
 
-/// One plot.
+/// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Panel {
-    /// What x is, with its unit.
+    /// Label of the x axis, with its unit.
     pub x: String,
-    /// What y is, with its unit.
+    /// Label of the left y axis, with its unit.
     pub y: String,
-    /// What y is of lines that belong to the axis on the right, with its unit; without such lines none. Linear axes only.
+    /// Label of the right y axis, with its unit; empty if no line uses that axis. Linear axes only.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub right: String,
     /// Whether both axes are logarithmic.
     pub is_log: bool,
-    /// Whether the plane is a map: one scale for both axes, of which none is drawn; what `x` says stands below.
+    /// Whether the plane is a map: both axes have the same scale and are not drawn; `x` is shown as
+    /// a caption below.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_map: bool,
-    /// Places that are marked.
+    /// Marked points.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<Point>,
-    /// The lines; the first stand out.
+    /// The lines; the first ones are drawn most prominently.
     pub lines: Vec<Line>,
 }
 
-/// A place that is marked.
+/// A marked point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Point {
-    /// Its name, maybe none.
+    /// Label; may be empty.
     pub name: String,
-    /// x and y.
+    /// Coordinates `[x, y]`.
     pub at: [f32; 2],
 }
 
 impl Point {
-    /// Marks a place, which must be finite.
+    /// Creates a marked point at finite coordinates.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a picture has fewer digits"
+        reason = "f32 has more digits than a figure can show"
     )]
     pub fn new(name: impl Into<String>, (x, y): (f64, f64)) -> Self {
         Self {
@@ -62,23 +63,23 @@ impl Point {
     }
 }
 
-/// Points that belong together.
+/// A sequence of points joined by a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Line {
-    /// Its name; without one it has no place among the names.
+    /// Name in the legend; a line without a name is not listed there.
     pub name: String,
-    /// Whether it is what the others are held against: a limit, an asymptote.
+    /// Whether the line is a reference for the others, such as a limit or an asymptote.
     pub is_reference: bool,
-    /// Whether its y is that of the axis on the right.
+    /// Whether the line uses the y axis on the right.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_right: bool,
-    /// x and y, in the order in which they are joined.
+    /// Coordinates `[x, y]`, in the order in which they are joined.
     pub points: Vec<[f32; 2]>,
 }
 
 impl Line {
-    /// Gives the line of a function at ascending places, without those at which it is not finite.
+    /// Creates the graph of a function at ascending x; points where it is not finite are left out.
     #[must_use]
     pub fn of(
         name: impl Into<String>,
@@ -88,11 +89,11 @@ impl Line {
         Self::through(name, places.into_iter().map(|x| (x, function(x))))
     }
 
-    /// Gives the line through points in their order, without those that are not finite.
+    /// Creates a line through points in the given order; points that are not finite are left out.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a picture has fewer digits"
+        reason = "f32 has more digits than a figure can show"
     )]
     pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = points.into_iter().map(|(x, y)| [x as f32, y as f32]);
@@ -100,14 +101,14 @@ impl Line {
             name: name.into(),
             is_reference: false,
             is_right: false,
-            // JSON has no word for other numbers.
+            // JSON cannot represent NaN and infinity.
             points: points
                 .filter(|point| point.iter().all(|x| x.is_finite()))
                 .collect(),
         }
     }
 
-    /// Gives its y to the axis on the right.
+    /// Assigns the line to the y axis on the right.
     #[must_use]
     pub fn on_the_right(self) -> Self {
         Self {
@@ -116,7 +117,7 @@ impl Line {
         }
     }
 
-    /// Makes it a reference.
+    /// Marks the line as a reference.
     #[must_use]
     pub fn as_reference(self) -> Self {
         Self {

@@ -1,10 +1,11 @@
-//! The rows of a record as a reader sees them: one ladder per workload and size, rivals in line.
+//! Display form of a record: one ladder per workload and size, with the rivals as lines next to the
+//! rungs.
 //!
-//! Role: table, bars and roofline all draw these lines, so they can't disagree on which rungs
-//! there are, what number a rung has, or how a rival's rate follows from its time.
-//! Method: ladders keep the order of first appearance; within one, our rungs keep theirs, CPU
-//! before adapters, and rivals come last. A rival's rate, bandwidth and shares follow from the
-//! row it was measured against, by the ratio of the times.
+//! Role: table, bars and roofline are all drawn from these lines, so they agree on the set of
+//! rungs, their numbers and the rates of the rivals.
+//! Method: ladders keep the order of first appearance in the record. Within a ladder our rungs keep
+//! their order, CPU before adapters; rivals come last. A rival that was measured against several
+//! rungs is one line with all comparisons.
 
 use crate::figure::Figure;
 use crate::record::{AdapterPeaks, Check, Machine, Record, RivalTiming, Row};
@@ -15,26 +16,26 @@ use crate::units;
 pub struct Ladder {
     /// Name of the workload.
     pub workload: String,
-    /// Size in one word.
+    /// Size as one word.
     pub size: String,
-    /// Source of the workload.
+    /// Id of the document that the workload comes from; [`crate::sources`] has the titles.
     pub source: String,
-    /// Unit of every rate here; empty if no row has a rate.
+    /// Unit of every rate in this ladder; empty if no row has a rate.
     pub rate_unit: String,
-    /// Lines in the order to show.
+    /// Lines in display order.
     pub lines: Vec<Line>,
-    /// What a right result shows.
+    /// Figure of the result, if the workload has one.
     pub figure: Option<Figure>,
 }
 
-/// One rung or one rival.
+/// A rung or a rival.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Number of the rung within its workload, the same at every size; counted from 1.
     pub number: usize,
-    /// Executor, or the rival with its version.
+    /// Name of the executor, or of the rival with its version.
     pub name: String,
-    /// Who ran it.
+    /// Where the line was run.
     pub place: Place,
     /// Outcome of its comparison with the oracle.
     pub check: Check,
@@ -42,47 +43,48 @@ pub struct Line {
     pub time: Option<[f64; 3]>,
     /// Time of the first call in seconds.
     pub first_call_s: Option<f64>,
-    /// Work per second.
+    /// Work per second, in the ladder's `rate_unit`.
     pub rate: Option<f64>,
-    /// Rate over that of the first rung.
+    /// Rate divided by the rate of the first rung.
     pub speedup_over_first: Option<f64>,
     /// Fraction of the device's measured peak.
     pub share_of_peak: Option<f64>,
-    /// 10⁹ bytes per second.
+    /// Bytes of inputs and outputs per second, in 10⁹.
     pub gb_per_s: Option<f64>,
-    /// Most memory held beyond inputs and result, in bytes.
+    /// Peak memory held in addition to inputs and result, in bytes.
     pub peak_extra_bytes: Option<u64>,
-    /// Operations per byte.
+    /// Arithmetic intensity, in operations per byte.
     pub intensity: Option<f64>,
-    /// Losses of a training, `loss_stride` steps from one to the next, all finite; none if its check failed.
+    /// Training losses, `loss_stride` steps apart, all finite; empty without a training or if the
+    /// check failed.
     pub losses: Vec<f32>,
     /// Steps from one loss to the next, at least 1.
     pub loss_stride: usize,
-    /// Share of the test data that the trained net gets right.
+    /// Fraction of the test data that the trained net classifies correctly.
     pub accuracy: Option<f32>,
-    /// What must be said beside the numbers.
+    /// Remark shown next to the numbers.
     pub note: String,
 }
 
-/// Who ran a line.
+/// Where and by whom a line was run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This project on the CPU.
+    /// This project, on the CPU.
     Cpu,
-    /// This project on the adapter of that name.
+    /// This project, on the adapter of that name.
     Adapter(String),
-    /// Somebody else's program on the CPU.
+    /// Another library.
     Rival,
 }
 
 impl Place {
-    /// Gives the heading under which its lines stand.
+    /// Returns the heading above the lines of this place.
     #[must_use]
     pub fn heading(&self) -> &str {
         match self {
             Self::Cpu => "CPU",
             Self::Adapter(name) => name,
-            Self::Rival => "rivals",
+            Self::Rival => "other libraries",
         }
     }
 
@@ -96,7 +98,7 @@ impl Place {
 }
 
 impl Line {
-    /// Gives the reason of a comparison that did not pass.
+    /// Returns the reason of a failed check.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match &self.check {
@@ -105,8 +107,8 @@ impl Line {
         }
     }
 
-    /// Gives everything that must be said beside the numbers: why a check did not pass, how well a
-    /// trained net does, and the note.
+    /// Returns the complete remark: the reason if the check did not pass, the accuracy of a trained
+    /// net, and the note.
     #[must_use]
     pub fn remark(&self) -> String {
         let outcome = match &self.check {
@@ -121,7 +123,7 @@ impl Line {
         joined(joined(outcome, &accuracy), &self.note)
     }
 
-    /// Orders lines by work per second, or by runs per second where no rate is known.
+    /// Returns the sort key for speed: work per second, or runs per second if no rate is known.
     fn speed(&self) -> Option<f64> {
         self.rate
             .or_else(|| self.time.map(|[median, ..]| 1.0 / median))
@@ -129,7 +131,7 @@ impl Line {
 }
 
 impl Ladder {
-    /// Gives the fastest of our lines that passed its check.
+    /// Returns the fastest of our lines that passed its check.
     #[must_use]
     pub fn fastest(&self) -> Option<&Line> {
         let ours = self.lines.iter().filter(|line| line.place != Place::Rival);
@@ -141,7 +143,7 @@ impl Ladder {
     }
 }
 
-/// Sorts the rows of a record into ladders.
+/// Groups the rows of a record into ladders.
 #[must_use]
 pub fn ladders(record: &Record) -> Vec<Ladder> {
     let mut ladders: Vec<(Ladder, Vec<&Row>)> = Vec::new();
@@ -185,7 +187,8 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
     for row in rows {
         for (name, timing) in &row.rivals {
             let line = rival_line(row, name, timing);
-            // A rival that ran against several rungs stands once and says all comparisons.
+            // A rival that was measured against several rungs becomes one line with all
+            // comparisons.
             match lines
                 .iter_mut()
                 .find(|seen| seen.place == Place::Rival && seen.name == line.name)
@@ -248,7 +251,7 @@ fn rival_line(row: &Row, name: &str, timing: &RivalTiming) -> Line {
     }
 }
 
-/// Says how fast ours is against the rival: `gemm runs at 0.97× its speed (0.95–0.99)`.
+/// Describes our speed relative to the rival's: `gemm runs at 0.97× its speed (0.95–0.99)`.
 fn comparison(executor: &str, timing: &RivalTiming) -> String {
     let Some(speedup) = positive(timing.speedup) else {
         return String::new();
@@ -263,7 +266,7 @@ fn comparison(executor: &str, timing: &RivalTiming) -> String {
     )
 }
 
-/// Gives operations per byte from 10⁹ operations and 10⁹ bytes per second.
+/// Returns operations per byte, from 10⁹ operations per second and 10⁹ bytes per second.
 fn intensity_of(rate: Option<f64>, gb_per_s: Option<f64>) -> Option<f64> {
     Some(positive(rate)? / positive(gb_per_s)?)
 }
@@ -272,10 +275,10 @@ fn intensity(row: &Row) -> Option<f64> {
     Some(positive(row.operations)? / positive(row.bytes)?)
 }
 
-/// Says what a run costs beyond the device's own time.
+/// Describes the costs of a run outside the device's own time, and its energy.
 fn around(row: &Row) -> String {
     let parts = [
-        ("from call to end", row.wall_s),
+        ("end to end", row.wall_s),
         ("upload", row.upload_s),
         ("read-back", row.read_back_s),
     ];
@@ -289,7 +292,7 @@ fn around(row: &Row) -> String {
         .join(", ")
 }
 
-/// Says what energy a run took: `1.2 J (1.1–1.3)`.
+/// Describes the energy of a run: `1.2 J (1.1–1.3)`.
 fn energy(joules: Option<f64>, interval: Option<[f64; 2]>) -> Option<String> {
     let joules = units::digits(positive(joules)?);
     let ends = interval.map(|ends| ends.map(units::digits));
@@ -297,7 +300,7 @@ fn energy(joules: Option<f64>, interval: Option<[f64; 2]>) -> Option<String> {
     Some(format!("{joules} J{ends}"))
 }
 
-/// Joins median and quartiles; a missing quartile is the median itself.
+/// Returns median and quartiles; a missing quartile is replaced by the median.
 fn interval(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<[f64; 3]> {
     let median = positive(median)?;
     Some([
@@ -307,7 +310,7 @@ fn interval(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<
     ])
 }
 
-/// Joins two remarks, either of which may be empty.
+/// Joins two remarks with a semicolon; either may be empty.
 pub(crate) fn joined(first: String, second: &str) -> String {
     match (first.is_empty(), second.is_empty()) {
         (_, true) => first,
@@ -316,13 +319,14 @@ pub(crate) fn joined(first: String, second: &str) -> String {
     }
 }
 
-/// Drops what can't be drawn on a logarithmic axis.
+/// Drops values that a logarithmic axis cannot show: zero, negative and non-finite ones.
 fn positive(value: Option<f64>) -> Option<f64> {
     value.filter(|value| *value > 0.0 && value.is_finite())
 }
 
 /// Numbers the distinct rungs of each workload in order of appearance over all its sizes.
 fn number(ladders: &mut [Ladder]) {
+    // For each workload, the rungs seen so far in order; a rung's number is its position plus 1.
     let mut seen: Vec<(String, Vec<(String, Place)>)> = Vec::new();
     for ladder in ladders {
         let position = seen
@@ -347,8 +351,7 @@ fn number(ladders: &mut [Ladder]) {
     }
 }
 
-/// Gives the measured peaks of the CPU and of each adapter, with their names, those that can be
-/// drawn only.
+/// Returns the measured peaks of the CPU and of each adapter, without those that cannot be drawn.
 #[must_use]
 pub fn peaks(machine: &Machine) -> Vec<(Place, AdapterPeaks)> {
     let peaks = &machine.peaks;

@@ -1,8 +1,13 @@
-//! Workloads, the runner behind the bench command, records and the report.
+//! Benchmark workloads, the runner behind `cargo xtask bench`, result records and the HTML report.
 //!
-//! Role: a workload ([`workload`]; most are a [`program`], [`workloads`] lists them) says what is computed and what is
-//! right; [`run`] times it beside its rivals; [`record`] keeps what came out, and table and report show it. [`sampling`] tells
-//! where the time of one goes.
+//! Role: a [`workload`] defines what is computed and how a result is checked; most workloads are a
+//! [`program`] on tensors, and [`workloads`] lists all of them. [`run`] times a workload together
+//! with its rivals, [`record`] stores the results as JSON, and [`table`] and [`report`] display a
+//! record. [`sampling`] shows where a workload spends its time.
+//! Terms: a *rung* is one implementation of a workload in this project, such as plain loops, the
+//! host executor or a GPU; the rungs of a workload, simplest first, are its *ladder*. A *rival* is
+//! another library (NumPy, PyTorch, JAX, …) that does the same work. A *contestant* is either. The
+//! *oracle* is the plain reference computation, usually in f64, that every result is compared with.
 
 pub mod claims;
 pub mod columns;
@@ -30,6 +35,7 @@ pub mod roundings;
 pub mod run;
 pub mod sampling;
 pub mod signals;
+pub mod sources;
 mod staged;
 pub mod table;
 pub mod training;

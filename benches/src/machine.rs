@@ -1,9 +1,9 @@
-//! What this machine is, as far as a reader of the numbers needs it.
+//! Description of this machine for the readers of a record.
 //!
-//! Role: fills the fields of [`Machine`] that need no measurement; peaks, adapters and the
-//! origin of the data are added by whoever finds them out.
-//! Method: asks the system's own files and tools; whatever does not answer stays empty, so
-//! this never fails and never holds up a run.
+//! Role: fills the fields of [`Machine`] that need no measurement; peaks, adapters and the origin
+//! of the data are added by the code that determines them.
+//! Method: reads system files and runs system tools. A field without an answer stays empty, so this
+//! never fails.
 
 use std::env::consts::{ARCH, OS};
 use std::fs;
@@ -17,33 +17,34 @@ use serde::{Deserialize, Serialize};
 use crate::date;
 use crate::record::Machine;
 
-/// What the program was built from.
+/// Commit and compiler that the program was built from.
 ///
-/// Asked of git and rustc in a source tree; a bundle for machines without them carries it as
-/// a file beside the executable.
+/// In a source tree they are queried from git and rustc. A bundle for machines without these tools
+/// contains them as a file next to the executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BuildFacts {
-    /// Commit of the project, `-dirty` if the tree differed.
+    /// Commit of the project, with `-dirty` if the working tree had changes.
     pub commit: Option<String>,
-    /// Compiler, as it names itself.
+    /// Version line of the compiler.
     pub rustc: Option<String>,
 }
 
 impl BuildFacts {
-    /// Name of the file beside the executable of a bundle.
+    /// Name of the file next to the executable of a bundle.
     pub const FILE: &str = "build.json";
 
-    /// Reads the file of a bundle if there is one, else asks the tools.
+    /// Reads the file of a bundle if there is one; otherwise queries git and rustc.
     #[must_use]
     pub fn find() -> Self {
         Self::of_bundle().unwrap_or_else(Self::of_source_tree)
     }
 
-    /// Asks git about the current package's folder, and rustc.
+    /// Queries git in the current package's folder, and rustc.
     #[must_use]
     pub fn of_source_tree() -> Self {
-        // Cargo tells the folder of the package it runs; without cargo the current one must do.
+        // Cargo sets this variable to the folder of the package; without cargo, use the current
+        // folder.
         let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| ".".to_owned());
         Self {
             commit: answer("git", &["-C", &folder, "describe", "--always", "--dirty"]),
@@ -61,7 +62,7 @@ impl BuildFacts {
     }
 }
 
-/// Describes this machine at this moment.
+/// Describes this machine at the time of the call.
 #[must_use]
 pub fn describe() -> Machine {
     let build = BuildFacts::find();
@@ -88,7 +89,8 @@ fn cpu_model() -> Option<String> {
     }
 }
 
-/// Reads the model from the kernel; boards with ARM cores name themselves in the device tree.
+/// Reads the CPU model from `/proc/cpuinfo`; on boards with ARM cores, the board's model is in the
+/// device tree.
 fn linux_cpu_model() -> Option<String> {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let board = || fs::read_to_string("/proc/device-tree/model").ok();
@@ -109,7 +111,7 @@ fn memory_bytes() -> Option<u64> {
     }
 }
 
-/// Finds `key : value` in one of the kernel's text files.
+/// Finds the value of `key : value` in the text of one of the kernel's files.
 fn value_of(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -161,7 +163,7 @@ fn names_of(found: &[(&'static str, bool)]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Gives what a tool prints, or nothing if it is absent, fails or prints nothing.
+/// Returns the output of a tool, or `None` if the tool is absent, fails or prints nothing.
 fn answer(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(tool)
         .args(arguments)
@@ -173,20 +175,20 @@ fn answer(tool: &str, arguments: &[&str]) -> Option<String> {
     (output.status.success() && !text.is_empty()).then(|| text.to_owned())
 }
 
-/// Gives a fresh, empty folder of this process in the system's folder for temporary files.
+/// Creates an empty folder with a unique name in the system's folder for temporary files.
 ///
 /// # Errors
-/// The folder can't be made.
+/// The folder cannot be created.
 pub fn temporary_folder(purpose: &str) -> Result<PathBuf> {
     const ATTEMPTS: u32 = 1000;
     let base = std::env::temp_dir();
     for attempt in 0..ATTEMPTS {
         let path = base.join(format!("{purpose}-{}-{attempt}", std::process::id()));
         match fs::create_dir(&path) {
-            // Only a folder that did not exist is taken, so nobody else can have prepared it.
+            // `create_dir` fails for an existing folder, so nobody else can have prepared this one.
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).context(format!("cannot make {}", path.display())),
+            Err(error) => return Err(error).context(format!("cannot create {}", path.display())),
         }
     }
     anyhow::bail!(

@@ -1,18 +1,18 @@
-//! Times of repeated runs, and the ratio of two programs measured in turns.
+//! Statistics of repeated runs, and the speed ratio of two programs that run in turns.
 //!
 //! Role: the only place that turns samples into numbers of a record.
-//! Method: medians and quartiles, because one interrupted run must not move a result. Two
-//! programs are compared by the ratio inside each round, both of which saw the same state of
-//! the machine.
+//! Method: medians and quartiles, so that one interrupted run does not move a result. Two programs
+//! are compared by their ratio within each round, because both saw the same state of the machine
+//! there.
 
 use std::time::{Duration, Instant};
 
-/// Two-sided risk that the interval of a ratio misses the true median.
+/// Two-sided probability that the interval of a ratio misses the true median.
 const RISK: f64 = 0.05;
 
-/// Pause before a contestant's turn. Thread pools of numerical libraries spin after a call before
-/// they sleep (`PyTorch` for 7 ms on the machine this was written on) and would take the cores from
-/// whoever runs next.
+/// Pause before a contestant's turn. Thread pools of numerical libraries keep spinning for a while
+/// after a call (`PyTorch` for 7 ms on the machine where this was measured) and would occupy the
+/// cores during the next contestant's turn.
 pub const SETTLE: Duration = Duration::from_millis(20);
 
 /// Median and quartiles of a set of times, in seconds.
@@ -28,11 +28,11 @@ pub struct Timing {
     pub n: usize,
 }
 
-/// Median of per-round ratios and an interval that holds the true median.
+/// Median of the per-round ratios, with a confidence interval.
 ///
-/// The interval is that of the order statistics: without any assumption on the distribution it
-/// misses with a probability of at most 5 %. Below six rounds no such interval exists; then it
-/// spans all the rounds.
+/// The interval is based on order statistics: it makes no assumption on the distribution and misses
+/// the true median with a probability of at most 5 %. For fewer than six rounds no such interval
+/// exists, and the interval spans all rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Median of the ratios.
@@ -46,13 +46,13 @@ pub struct Ratio {
 }
 
 impl Timing {
-    /// Gives the quartiles as a spread; nothing for one sample, which has none.
+    /// Returns the first and third quartile, or `None` for a single sample.
     #[must_use]
     pub fn spread(&self) -> Option<[f64; 2]> {
         (self.n > 1).then_some([self.low, self.high])
     }
 
-    /// Summarises samples; nothing if there are none or one is not finite.
+    /// Summarises samples; returns `None` if there are none or one of them is not finite.
     #[must_use]
     pub fn from_samples(samples: &[f64]) -> Option<Self> {
         let sorted = sorted_if_finite(samples)?;
@@ -66,14 +66,14 @@ impl Timing {
 }
 
 impl Ratio {
-    /// Gives the interval; nothing for one round, which knows no other.
+    /// Returns the interval, or `None` for a single round.
     #[must_use]
     pub fn interval(&self) -> Option<[f64; 2]> {
         (self.n > 1).then_some([self.low, self.high])
     }
 
-    /// Summarises `theirs[i] / ours[i]`; nothing if the lengths differ, there are none, or a
-    /// ratio is not finite.
+    /// Summarises the ratios `theirs[i] / ours[i]`; returns `None` if the lengths differ or are
+    /// zero, or if a ratio is not finite.
     #[must_use]
     pub fn from_pairs(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         if ours.len() != theirs.len() {
@@ -95,7 +95,7 @@ impl Ratio {
     }
 }
 
-/// Gives the seconds that one call takes by the clock of the CPU.
+/// Returns the seconds that one call takes by the host's clock.
 pub fn wall<T>(work: impl FnOnce() -> T) -> f64 {
     let start = Instant::now();
     let result = work();
@@ -126,11 +126,14 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[idx] + fraction * (above - sorted[idx])
 }
 
-/// Counts the samples to leave out at each end so that the rest still hold the median with
-/// confidence 1 − [`RISK`]: the most `k` with P(B ≤ k) ≤ RISK / 2 for B binomial(n, ½), as the
-/// median is missed on one side only if at most `k` samples lie on that side of it.
+/// Returns the number of samples to drop at each end of the sorted ratios so that the remaining
+/// range holds the median with confidence 1 − [`RISK`].
+///
+/// That number is the largest `k` with P(B ≤ k) ≤ RISK / 2, where B, the number of samples below
+/// the true median, is binomial(n, ½): the range misses the median on one side only if at most `k`
+/// samples are on that side. It is 0 if no `k` satisfies this.
 fn samples_outside(n: usize) -> usize {
-    // Logarithms keep 2⁻ⁿ from vanishing for many rounds.
+    // The terms are computed as logarithms, because 2⁻ⁿ underflows for many rounds.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let mut at_most_k = 0.0;
     for k in 0..n {
@@ -196,13 +199,13 @@ mod tests {
             assert_eq!(samples_outside(n) + 1, rank, "n = {n}");
         }
         assert_eq!(samples_outside(1), 0);
-        // 1.96 standard deviations of a binomial of 10 000 trials are 98.
+        // For 10 000 trials, 1.96 standard deviations of a binomial(10 000, ½) are 98.
         assert!((4900..=4903).contains(&samples_outside(10_000)));
     }
 
     #[test]
     fn ratios_are_taken_inside_each_round() {
-        // The machine slows down threefold midway; the ratio stays 2 in every round.
+        // The machine becomes three times slower midway; the ratio stays 2 in every round.
         let ours: Vec<f64> = (0..20)
             .map(|round| if round < 10 { 1.0 } else { 3.0 })
             .collect();

@@ -1,12 +1,13 @@
-//! The memory that a piece of work holds while it runs.
+//! Peak memory that a piece of work holds while it runs.
 //!
-//! Role: what a rung on the CPU reports as its extra memory. Rivals count for themselves, by the growth of resident
-//! memory (`rivals/protocol.py`).
-//! Method: the allocator of every program of this crate is the system's, with two counters beside it: bytes that live,
-//! and the most that lived since it was last asked. Resident memory would not do here: an allocator keeps what was
-//! freed and gives it again, so that a second run seems to need nothing.
-//! Limits: one measurement at a time, since the whole process is counted; what Rust allocates, on all threads, as it
-//! was asked for and not rounded up; not what a driver, or code that maps pages itself, takes from the system.
+//! Role: measures the extra memory of rungs on the CPU. Rivals measure their own, by the growth of
+//! resident memory (`rivals/protocol.py`).
+//! Method: the global allocator of every program of this crate is the system's with two counters:
+//! live bytes, and their maximum since the last reset. Resident memory would not do here: an
+//! allocator reuses freed memory, so a second run would seem to need none.
+//! Limits: one measurement at a time, because the counters are global to the process. They count
+//! the sizes that Rust code on any thread requests, without rounding by the allocator. They do not
+//! count memory that a driver or code that maps pages takes from the system.
 
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
@@ -19,7 +20,8 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Gives what `work` gives, and the most bytes that lived during it beyond those that lived before.
+/// Runs `work` and returns its result, and the peak of live bytes during the run minus those live
+/// before it.
 pub fn peak_extra_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -28,7 +30,7 @@ pub fn peak_extra_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, peak.saturating_sub(before))
 }
 
-/// The system's allocator, counted.
+/// The system's allocator with counters.
 struct Counting;
 
 fn taken(bytes: usize) {
@@ -40,7 +42,7 @@ fn given_back(bytes: usize) {
     LIVE.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to `System` as it came; counting touches no memory that is handed out.
+// SAFETY: every call goes to `System` unchanged; counting touches no memory that is handed out.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System` too.

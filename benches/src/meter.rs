@@ -1,11 +1,14 @@
-//! The energy of a run, by what this machine tells.
+//! Energy of a run, from the sensors of this machine.
 //!
-//! Role: fills `energy_j` of rows, where NVIDIA's driver or RAPL tells energy; nowhere is a clock or a limit touched.
-//! Method: after the timed rounds, which nothing samples, a contestant runs for two seconds on end, as a region of a trace
-//! of its own; its energy over the number of runs is that of one. What stands idle beside it is part of it: that is what the
-//! meter of a machine would count. A run that takes several seconds is metered once.
-//! Limits: what runs on a GPU of NVIDIA's is metered by its driver, all GPUs together, whichever ran and without the CPU beside
-//! them; what runs on the CPU, a software adapter's kernels among it, by RAPL; other devices by nothing.
+//! Role: fills `energy_j` of rows if NVIDIA's driver or RAPL reports energy. It changes no clock
+//! and no power limit.
+//! Method: after the timed rounds, which are not sampled, a contestant runs for two seconds as one
+//! region of its own trace. The energy of the region divided by the number of runs is the energy of
+//! one run. It includes the idle power of the device, as a wall meter would. A run that takes
+//! longer than two seconds is metered once.
+//! Limits: a run on an NVIDIA GPU is metered by its driver, summed over all GPUs of the machine and
+//! without the CPU. A run on the CPU, including kernels of a software adapter, is metered by RAPL.
+//! Other devices are not metered.
 
 use crate::workload::Contestant;
 use anyhow::Result;
@@ -16,47 +19,47 @@ use telemetry::nvml::Nvml;
 use telemetry::rapl::Rapl;
 use telemetry::{Device, Sampler, Source, measure_by};
 
-/// How long a contestant runs for its energy: twenty updates of the slowest sensors.
+/// Duration for which a contestant runs for its energy: twenty updates of the slowest sensors.
 const METERED: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Whose power a run draws, as far as anything tells it.
+/// The device whose power a run draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// The CPU's.
+    /// The CPU.
     Cpu,
-    /// That of a GPU of NVIDIA's.
+    /// An NVIDIA GPU.
     NvidiaGpu,
-    /// That of a device that nothing here meters.
+    /// A device without an energy sensor that is supported here.
     Unmetered,
 }
 
-/// PCI's number of NVIDIA.
+/// PCI vendor id of NVIDIA.
 const NVIDIA: u32 = 0x10DE;
 
-/// Gives what samples for one measurement.
+/// A function that opens a sampler for one measurement.
 type Open = dyn Fn() -> telemetry::Result<Sampler>;
 
-/// What tells energy on this machine, if anything does.
+/// The energy sensors of this machine, if any.
 #[derive(Default)]
 pub struct Meter {
-    /// Of GPUs.
+    /// Sensor of the NVIDIA GPUs.
     gpu: Option<Box<Open>>,
-    /// Of CPUs.
+    /// Sensor of the CPUs.
     cpu: Option<Box<Open>>,
 }
 
-/// The energy of one run.
+/// Energy of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunEnergy {
-    /// The estimate, in J.
+    /// Estimate, in joules.
     pub joules: f64,
-    /// Where the truth is, in J, by the errors that are known: of RAPL those of sampling alone.
+    /// Error interval of the estimate, in joules; for RAPL it covers the sampling error only.
     pub interval: [f64; 2],
 }
 
 impl Site {
-    /// Gives that of a rung, which runs on an adapter or, without one, on the CPU.
+    /// Returns the site of a rung that runs on `adapter`, or on the CPU without one.
     #[must_use]
     pub fn of_adapter(adapter: Option<&Adapter>) -> Self {
         match adapter {
@@ -69,7 +72,7 @@ impl Site {
 }
 
 impl Meter {
-    /// Looks for what tells energy; what is missing is no fault.
+    /// Looks for energy sensors; a missing one is not an error.
     #[must_use]
     pub fn open() -> Self {
         let nvml = || Nvml::open().map(Sampler::new);
@@ -83,7 +86,7 @@ impl Meter {
         }
     }
 
-    /// Uses what is opened anew for each measurement, for CPUs and GPUs alike.
+    /// Returns a meter that calls `open` for each measurement, for CPUs and GPUs alike.
     #[must_use]
     pub fn by(open: fn() -> telemetry::Result<Sampler>) -> Self {
         Self {
@@ -92,11 +95,11 @@ impl Meter {
         }
     }
 
-    /// Runs a contestant, and gives the energy of one run; nothing without a meter for where it runs, or where that tells
-    /// none.
+    /// Runs a contestant repeatedly and returns the energy of one run. Returns `None` if no meter
+    /// covers `site` or the meter reports no energy.
     ///
     /// # Errors
-    /// Whatever breaks the contestant.
+    /// An error of the contestant.
     pub(crate) fn measure(
         &self,
         contestant: &mut dyn Contestant,
@@ -107,14 +110,16 @@ impl Meter {
             Site::NvidiaGpu => &self.gpu,
             Site::Unmetered => &None,
         };
-        // A meter that was there and is gone is no fault of the contestant.
+        // A meter that was present at the start and has disappeared is not an error of the
+        // contestant.
         let Some(sampler) = open.as_ref().and_then(|open| open().ok()) else {
             return Ok(None);
         };
         let work = || -> Result<usize> {
             let (start, mut n_runs) = (Instant::now(), 0);
-            // By the host's clock, since a device's own leaves out what is around its work; in growing batches, so that looking
-            // at the clock costs nothing.
+            // The loop uses the host's clock, because a device's own timer does not cover the work
+            // between kernels. Batches grow by a quarter, so that reading the clock costs next to
+            // nothing.
             while start.elapsed() < METERED {
                 let batch = (n_runs / 4).max(1);
                 contestant.run(batch)?;
@@ -149,7 +154,8 @@ mod tests {
     use crate::workload::Output;
     use telemetry::synthetic::{Program, Synthetic};
 
-    /// Works for a tenth of a second or longer, and keeps count of it; a model says at what power.
+    /// A contestant whose run takes at least a tenth of a second, counting its runs; a simulated
+    /// sensor defines its power.
     #[derive(Default)]
     struct Worker {
         took: Duration,

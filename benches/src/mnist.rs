@@ -1,65 +1,71 @@
-//! The images that the ladder multiplies: MNIST where it was fetched, else the digits that ship with the project.
+//! Images for the workloads: MNIST if it was downloaded, otherwise the small set of digits that is
+//! part of the project.
 //!
-//! Role: finds real data and says where it came from; every table and report repeats it. With them come their labels, and
-//! images to test with.
-//! Shapes: `[50 000, 784]`, row-major, pixels divided by 256 as in S3's pickle, so they are exact in f32.
-//! Source: MNIST by LeCun, Cortes and Burges; the fall-back is UCI's "Optical Recognition of Handwritten Digits"
-//! (Alpaydin and Kaynak 1998, CC BY 4.0), `testdata/README.md`.
+//! Role: finds images with their labels and test images, and reports their origin, which every
+//! table and report shows.
+//! Shapes: `[50 000, 784]`, row-major. Pixels are divided by 256, as in the data of the fast.ai
+//! notebook "matmul", so they are exact in f32.
+//! Source: MNIST by LeCun, Cortes and Burges; the fallback is UCI's "Optical Recognition of
+//! Handwritten Digits" (Alpaydin and Kaynak 1998, CC BY 4.0), see `testdata/README.md`.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use tensor_core::data::idx::{self, IdxArray};
 
-/// Pixels of an image, 28 × 28.
+/// Pixels per image, 28 × 28.
 pub const N_PIXELS: usize = SIDE * SIDE;
 const SIDE: usize = 28;
-/// Images of the product: S3 trains on the first 50 000 and keeps the rest for validation.
+/// Number of training images: the notebook trains on the first 50 000 and keeps the rest for
+/// validation.
 pub const N_IMAGES: usize = 50_000;
-/// Levels that pixels are divided by.
+/// Divisor of the pixels.
 const LEVELS: f32 = 256.0;
-/// Names under which files are looked for; each may be compressed, with `.gz` after its name.
+/// File names to look for; each may be compressed, with `.gz` appended.
 const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
 const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
 const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
 const DIGITS: &[u8] = include_bytes!("../testdata/digits-images.idx.gz");
 const DIGITS_LABELS: &[u8] = include_bytes!("../testdata/digits-labels.idx.gz");
-/// Digits of the project to train with; the rest is for tests.
+/// Number of the project's digits to train with; the rest is for tests.
 const N_DIGITS_TO_TRAIN: usize = 1500;
 const DIGITS_SIDE: usize = 8;
-/// Digits have 17 levels, 0 to 16; times 16 they span those of MNIST.
+/// Factor for the project's digits: their 17 levels, 0 to 16, times 16 cover the range of MNIST's
+/// pixels.
 const DIGITS_SCALE: f32 = 16.0;
 
-/// Images and their origin.
+/// Images with their origin.
 #[derive(Debug)]
 pub struct Images {
     /// Pixels, `[50 000, 784]`.
     pub pixels: Vec<f32>,
-    /// Where they came from, in one line.
+    /// Origin, one line.
     pub origin: String,
-    /// What they show, and others to be tested with; `None` where a named folder has no such files.
+    /// Labels and test images; `None` if a folder given by the user does not contain these files.
     pub labelled: Option<Labelled>,
 }
 
-/// What images show.
+/// Labels of the training images, and labelled test images.
 #[derive(Debug)]
 pub struct Labelled {
-    /// Digits of the first images of all: those to train with.
+    /// Digits shown by the training images; for the project's digits, only the first of them have
+    /// labels.
     pub train_labels: Vec<u8>,
-    /// Pixels of the images to test with, `[n, 784]`; none of them is trained with.
+    /// Pixels of the test images, `[n, 784]`; none of them is used for training.
     pub test_pixels: Vec<f32>,
-    /// Their digits.
+    /// Digits shown by the test images.
     pub test_labels: Vec<u8>,
-    /// Whether they are MNIST's.
+    /// Whether the images are MNIST's.
     pub is_mnist: bool,
 }
 
-/// Loads the images from `folder` if it is given; else from the places where `cargo xtask data` and a bundle put
-/// them; else the digits of the project.
+/// Loads the images from `folder` if it is given; otherwise from the folders where `cargo xtask
+/// data` and a bundle store them; otherwise the project's digits.
 ///
 /// # Errors
-/// `folder` was given and holds no readable training images. What lies in the other places and cannot be read is
-/// an error too: a damaged file must not silently become other data.
+/// `folder` was given and contains no readable training images, or a file in one of the other
+/// folders cannot be read. Such a damaged file is an error because falling back to other data would
+/// go unnoticed.
 pub fn load(folder: Option<&Path>) -> Result<Images> {
     if let Some(folder) = folder {
         let path = find(folder, TRAIN_IMAGES).with_context(|| {
@@ -75,7 +81,7 @@ pub fn load(folder: Option<&Path>) -> Result<Images> {
         .iter()
         .find_map(|place| Some((place, find(place, TRAIN_IMAGES)?)))
     {
-        // What lies in these places was checked against MNIST's sha256 when it was fetched.
+        // The files in these folders were checked against MNIST's sha256 when they were downloaded.
         Some((place, path)) => {
             read_all(place, &path, format!("MNIST training images 0..{N_IMAGES}"))
         }
@@ -83,7 +89,8 @@ pub fn load(folder: Option<&Path>) -> Result<Images> {
     }
 }
 
-/// Reads the images at `path`, and what else there is of the set in their folder.
+/// Reads the images at `path`, and the other files of the data set if all of them are in its
+/// folder.
 fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
     let [train, images, labels] =
         [TRAIN_LABELS, TEST_IMAGES, TEST_LABELS].map(|name| find(folder, name));
@@ -93,7 +100,7 @@ fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
             let mut train_labels = read_labels(&train)?;
             ensure!(
                 train_labels.len() >= N_IMAGES && test_labels.len() * N_PIXELS == test_pixels.len(),
-                "{}: {} and {} labels do not belong to the images",
+                "{}: numbers of labels do not match the images ({} training, {} test labels)",
                 folder.display(),
                 train_labels.len(),
                 test_labels.len()
@@ -111,7 +118,7 @@ fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
     let pixels = read(path, N_IMAGES)?;
     ensure!(
         pixels.len() == N_IMAGES * N_PIXELS,
-        "{}: {} images are fewer than {N_IMAGES}",
+        "{}: too few images ({}; expected {N_IMAGES})",
         path.display(),
         pixels.len() / N_PIXELS
     );
@@ -122,13 +129,15 @@ fn read_all(folder: &Path, path: &Path, origin: String) -> Result<Images> {
     })
 }
 
-/// Gives the training images that [`load`] would read, if any.
+/// Returns the path of the training images that [`load`] would read, or `None` if it would use the
+/// project's digits.
 #[must_use]
 pub fn found() -> Option<PathBuf> {
     places().iter().find_map(|place| find(place, TRAIN_IMAGES))
 }
 
-/// Gives the folders to look into: the one that `DATA_DIR` names and no other, or else those that are filled by us.
+/// Returns the folders to search: `mnist` in the folder that `DATA_DIR` names, or else `data` next
+/// to the executable and `target/data/mnist`.
 fn places() -> Vec<PathBuf> {
     if let Some(folder) = std::env::var_os("DATA_DIR") {
         return vec![PathBuf::from(folder).join("mnist")];
@@ -146,7 +155,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The pixels of the first `most` images.
+/// Reads the pixels of the first `most` images.
 fn read(path: &Path, most: usize) -> Result<Vec<f32>> {
     let read = || -> Result<Vec<f32>> {
         let IdxArray::U8(images) = idx::read(path)? else {
@@ -174,16 +183,17 @@ fn labels(array: IdxArray) -> Result<Vec<u8>> {
     };
     ensure!(
         labels.ndim() == 1 && labels.iter().all(|&label| label < 10),
-        "labels of shape {:?} are no digits",
+        "labels must be one axis of digits 0 to 9 (shape {:?})",
         labels.shape()
     );
     Ok(labels.iter().copied().collect())
 }
 
-/// Enlarges the 8 × 8 digits of the project to 28 × 28 by nearest neighbour and repeats them to the number of images.
+/// Enlarges the project's 8 × 8 digits to 28 × 28 pixels by nearest neighbour, and repeats them to
+/// [`N_IMAGES`] images.
 ///
 /// # Errors
-/// The data in the program is damaged.
+/// The embedded data is damaged.
 pub fn digits() -> Result<Images> {
     let IdxArray::U8(digits) = idx::Reader::new(DIGITS)?.read_all()? else {
         bail!("the project's digits are not unsigned bytes")
@@ -203,7 +213,7 @@ pub fn digits() -> Result<Images> {
         }
     }
     let origin = format!(
-        "{n_digits} UCI digits enlarged to {SIDE}x{SIDE} and repeated to {N_IMAGES} rows, since MNIST was not found"
+        "{n_digits} UCI digits enlarged to {SIDE}x{SIDE} and repeated to {N_IMAGES} rows, because MNIST was not found"
     );
     let mut train_labels = labels(idx::Reader::new(DIGITS_LABELS)?.read_all()?)?;
     let test_labels = train_labels.split_off(N_DIGITS_TO_TRAIN);
@@ -227,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_digits_that_ship_are_those_of_the_origin() {
-        // Images per class and the sum of all pixels, as the data's own description counts them.
+        // Images per class and the sum of all pixels, from the description of the data set.
         const PER_CLASS: [usize; 10] = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180];
         let IdxArray::U8(labels) = idx::Reader::new(DIGITS_LABELS).unwrap().read_all().unwrap()
         else {

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use tensor_core::compare::sentinel_filled;
 
-/// A function and the result it fills.
+/// A function and the buffer that it fills.
 #[derive(Debug)]
 pub(crate) struct OnCpu<T, F> {
     work: F,
@@ -40,7 +40,8 @@ impl<T: OutputElement, F: FnMut(&mut Vec<T>) -> Result<()>> Contestant for OnCpu
         let place = self.result.as_ptr();
         let (ran, mut peak) = memory::peak_extra_bytes(|| self.run_once());
         ran?;
-        // Work that allocates its result anew holds it beside the last one; it counts as result, not as extra.
+        // If the work allocates a new result, the previous one is still held meanwhile. The new one
+        // is the result, not extra memory, so its size is subtracted.
         if self.result.as_ptr() != place {
             peak = peak.saturating_sub(size_of_val(&self.result[..]));
         }

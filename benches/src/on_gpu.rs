@@ -1,4 +1,4 @@
-//! A rung of a device: a call whose inputs and result stay there, again and again.
+//! A rung on a GPU: a function that is called repeatedly, with inputs and results in device memory.
 
 use crate::record::{NotRun, Timer};
 use crate::workload::{Contestant, Output, OutputElement};
@@ -8,13 +8,13 @@ use std::marker::PhantomData;
 use std::time::Instant;
 use tensor_core::{Tensor, jit};
 
-/// What a call leaves on a device.
+/// A result in device memory.
 pub(crate) trait Held {
-    /// Brings it to the host.
+    /// Copies the result to the host.
     fn read(&self, gpu: &Gpu) -> Result<Output>;
 }
 
-/// A tensor with elements `T`.
+/// A tensor with elements of type `T`.
 pub(crate) struct Typed<T> {
     tensor: Tensor,
     element: PhantomData<T>,
@@ -32,7 +32,7 @@ impl Held for Buffer<f32> {
     }
 }
 
-/// A call, and what it gave last.
+/// A function to call, with its last result.
 #[derive(Debug)]
 pub(crate) struct OnGpu<'a, R, F> {
     gpu: &'a Gpu,
@@ -40,7 +40,7 @@ pub(crate) struct OnGpu<'a, R, F> {
     last: Option<R>,
 }
 
-/// What measures times on a device.
+/// Returns the kind of clock that measures times on a device.
 pub(crate) fn timer(gpu: &Gpu) -> Timer {
     match gpu.timer() {
         gpu_wgsl::Timer::InPass => Timer::GpuInPass,
@@ -49,12 +49,12 @@ pub(crate) fn timer(gpu: &Gpu) -> Timer {
     }
 }
 
-/// Tells whether a driver computes on the CPU.
+/// Returns whether the adapter is a software driver, which computes on the CPU.
 pub(crate) fn is_software(gpu: &Gpu) -> bool {
     gpu.adapter().device_type == DeviceType::Cpu
 }
 
-/// What is said of a device that would take too long.
+/// Creates the entry that reports a device as too slow for a workload.
 pub(crate) fn too_slow(gpu: &Gpu, why: String) -> NotRun {
     NotRun {
         what: format!("wgsl on {}", gpu.adapter().name),
@@ -63,7 +63,8 @@ pub(crate) fn too_slow(gpu: &Gpu, why: String) -> NotRun {
     }
 }
 
-/// Gives the call of a function of tensors, which its first call compiles; its arguments are brought to the device.
+/// Returns a closure that calls a function of tensors; its first call compiles the function. The
+/// arguments are uploaded to the device now.
 pub(crate) fn compiled<T>(
     gpu: &Gpu,
     arguments: Vec<Tensor>,
@@ -83,9 +84,10 @@ pub(crate) fn compiled<T>(
 }
 
 impl<'a, R: Held, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
-    /// Gives the rung of a call whose inputs are on their way to the device.
+    /// Creates the rung of a function whose inputs are being uploaded to the device.
     pub(crate) fn new(gpu: &'a Gpu, call: F) -> Result<Self> {
-        // Uploads run with the next submission; the time of the start is theirs, so they must end here.
+        // Uploads are executed with the next submission. Waiting here counts their time as upload
+        // time.
         gpu.finish()?;
         Ok(Self {
             gpu,
@@ -94,7 +96,7 @@ impl<'a, R: Held, F: Fn() -> Result<R>> OnGpu<'a, R, F> {
         })
     }
 
-    /// The seconds that the steps of one call took on the device.
+    /// Calls the function once and returns the seconds that its kernels took on the device.
     fn run_once(&mut self) -> Result<f64> {
         let mut result = None;
         let timings = self.gpu.time(|| {
@@ -137,7 +139,10 @@ impl<R: Held, F: Fn() -> Result<R>> Contestant for OnGpu<'_, R, F> {
     }
 
     fn result(&mut self) -> Result<Output> {
-        let result = self.last.as_ref().context("nothing was run yet")?;
+        let result = self
+            .last
+            .as_ref()
+            .context("no result before the first run")?;
         result.read(self.gpu)
     }
 }

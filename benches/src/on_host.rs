@@ -1,4 +1,4 @@
-//! A rung of the host executor: a function of tensors, compiled once and called again and again.
+//! A rung on the host executor: a function of tensors, compiled once and called repeatedly.
 
 use crate::memory;
 use crate::workload::{Contestant, Output, OutputElement};
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::time::Instant;
 use tensor_core::{Compiled, Host, Tensor, jit};
 
-/// A compiled function with its arguments, and what it gave last; elements of that are `T`.
+/// A compiled function with its arguments and its last result, whose elements are `T`.
 #[derive(Debug)]
 pub(crate) struct OnHost<T, F> {
     function: Compiled<F>,
@@ -37,7 +37,7 @@ where
         let start = Instant::now();
         let result = self.function.call(&self.host, &arguments)?.pop();
         let elapsed = start.elapsed().as_secs_f64();
-        // The result before is freed here, out of the time, as it is for rivals.
+        // The previous result is freed here, outside the measured time, as for rivals.
         self.last = result;
         Ok(elapsed)
     }
@@ -53,7 +53,8 @@ where
     }
 
     fn peak_extra_bytes(&mut self) -> Result<Option<u64>> {
-        // Memory that waits to be used again would not show.
+        // Memory in the executor's cache would be reused without being counted, so clear the cache
+        // first.
         self.last = None;
         self.host.release_kept();
         let (ran, peak) = memory::peak_extra_bytes(|| self.run_once());
@@ -64,7 +65,10 @@ where
     }
 
     fn result(&mut self) -> Result<Output> {
-        let result = self.last.as_ref().context("nothing was run yet")?;
+        let result = self
+            .last
+            .as_ref()
+            .context("no result before the first run")?;
         Ok(T::wrap(result.to_host::<T>()?.into_iter().collect()))
     }
 }

@@ -1,9 +1,10 @@
-//! Results on standard output, for programs that other programs read.
+//! Output of results to standard output, for programs whose output other programs read.
 
 use anyhow::{Context, Result};
 use std::io::{ErrorKind, Write};
 
-/// Prints `text`; a reader that has seen enough, such as `head`, is no fault.
+/// Prints `text` to standard output. A closed pipe is ignored, because a reader such as `head` may
+/// stop early.
 ///
 /// # Errors
 /// Any other failure to write.
@@ -11,6 +12,6 @@ pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("standard output"),
+        other => other.context("standard output: cannot write"),
     }
 }

@@ -1,10 +1,12 @@
-//! Limits of this machine, measured: multiply-adds and copies on the CPU and on every device.
+//! Measured limits of this machine: rates of multiply-adds and of copies, on the CPU and on every
+//! GPU.
 //!
-//! Role: the denominators of every share of peak and the roofs of the roofline.
-//! Method: independent chains of fused multiply-adds in registers on all cores at once, and copies of arrays far
-//! larger than any cache; the best of several runs counts, since a limit is what the machine can do undisturbed.
-//! Limits: the CPU's figure uses the widest vectors that `pulp` finds; a copy counts the bytes read and written,
-//! not those that a cache line's first touch moves besides.
+//! Role: the denominators of every share of peak, and the roofs of the roofline.
+//! Method: independent chains of fused multiply-adds in registers on all cores, and copies of
+//! arrays far larger than any cache. The best of several runs counts, because a limit is what the
+//! undisturbed machine can do.
+//! Limits: the CPU's rate uses the widest vectors that `pulp` supports on it. A copy counts the
+//! bytes read and written, but not the extra read of a cache line before its first write.
 
 use crate::measure::wall;
 use crate::record::AdapterPeaks;
@@ -15,21 +17,21 @@ use shaders::layout;
 use shaders::params::{BufferCopyParams, FmaPeakParams};
 use std::hint::black_box;
 
-/// Runs of which the best counts.
+/// Number of runs, of which the best counts.
 const N_RUNS: usize = 5;
-/// Steps of each chain in one run on the CPU, about 10 ms.
+/// Steps of each chain in one run on the CPU; about 10 ms.
 const CPU_STEPS: usize = 4_000_000;
-/// Bytes of one array of the copy on the CPU: several times a large cache.
+/// Bytes of one array of the copy on the CPU: several times the size of a large cache.
 const CPU_COPY_BYTES: usize = 256 << 20;
-/// Bytes of one buffer of the copy on a GPU; on a driver that computes on the CPU a quarter of it.
+/// Bytes of one buffer of the copy on a GPU; a quarter of this on a software driver.
 const GPU_COPY_BYTES: u64 = 256 << 20;
-/// Time that a run on a device must take before it counts.
+/// Minimum duration of a run on a GPU that counts, in seconds.
 const LONG_ENOUGH_S: f64 = 0.02;
-/// Rounds at which a device that still answers too quickly is believed anyway; also below the iterations after which
-/// any driver that we know cuts a loop short.
+/// Maximum number of rounds, for devices that are still faster than [`LONG_ENOUGH_S`]. It is also
+/// below the number of iterations after which any known driver ends a loop.
 const MAX_ROUNDS: u32 = 1 << 15;
 
-/// Measures the CPU: operations per second of all cores, bytes per second of a copy by all cores.
+/// Measures the CPU: operations per second, and bytes copied per second, of `n_threads` threads.
 #[must_use]
 pub fn cpu(n_threads: usize) -> AdapterPeaks {
     AdapterPeaks {
@@ -38,7 +40,7 @@ pub fn cpu(n_threads: usize) -> AdapterPeaks {
     }
 }
 
-/// Gives the better of two measurements of one device: what it can do undisturbed.
+/// Returns the larger value of each limit from two measurements of one device.
 #[must_use]
 pub fn better(one: AdapterPeaks, other: AdapterPeaks) -> AdapterPeaks {
     let max =
@@ -49,10 +51,10 @@ pub fn better(one: AdapterPeaks, other: AdapterPeaks) -> AdapterPeaks {
     }
 }
 
-/// Measures one device.
+/// Measures one GPU.
 ///
 /// # Errors
-/// Whatever the device reports.
+/// An error of the device.
 pub fn gpu(gpu: &Gpu) -> Result<AdapterPeaks> {
     Ok(AdapterPeaks {
         flops: Some(gpu_flops(gpu)?),
@@ -64,7 +66,8 @@ fn best(run: impl Fn() -> f64) -> Option<f64> {
     (0..N_RUNS).map(|_| run()).max_by(f64::total_cmp)
 }
 
-/// Runs `work` on as many threads at once and gives the seconds until the last is done.
+/// Runs `work` on one thread per input, all at the same time, and returns the seconds until the
+/// last one is done.
 fn on_threads<T: Send>(inputs: Vec<T>, work: impl Fn(T) + Sync) -> f64 {
     let work = &work;
     wall(|| {
@@ -87,10 +90,12 @@ fn cpu_flops(n_threads: usize) -> f64 {
     operations / seconds
 }
 
-/// Twelve independent chains `x ← x · m + s` of vectors; gives the operations of one step.
+/// Twelve independent chains `x ← x · m + s` of vectors; the dispatch returns the operations of one
+/// step.
 ///
-/// Enough to hide the latency of two units of four cycles each, and few enough that chains and constants fit the
-/// sixteen registers of AVX2: more would be spilled to memory, which is then what is measured.
+/// Twelve chains are enough to hide the latency of two units of four cycles each. Chains and
+/// constants together still fit the sixteen registers of AVX2; more would be spilled to memory, and
+/// the measurement would be one of memory.
 struct Chains {
     steps: usize,
 }
@@ -112,6 +117,7 @@ impl WithSimd for Chains {
             }
         }
         black_box(chains);
+        // A fused multiply-add counts as two operations.
         (N_CHAINS * S::F32_LANES * 2) as f64
     }
 }
@@ -119,6 +125,7 @@ impl WithSimd for Chains {
 fn cpu_copy(n_threads: usize) -> f64 {
     let from = vec![1_u8; CPU_COPY_BYTES];
     let mut to = vec![2_u8; CPU_COPY_BYTES];
+    // Each thread copies one contiguous chunk.
     let share = CPU_COPY_BYTES.div_ceil(n_threads);
     let pairs: Vec<(&[u8], &mut [u8])> = from.chunks(share).zip(to.chunks_mut(share)).collect();
     let seconds = on_threads(pairs, |(from, to)| to.copy_from_slice(black_box(from)));
@@ -130,6 +137,7 @@ fn gpu_flops(gpu: &Gpu) -> Result<f64> {
     let software = gpu.adapter().device_type == DeviceType::Cpu;
     let n: u32 = if software { 1 << 12 } else { 1 << 20 };
     let y = gpu.alloc::<f32>("fma_peak", &[4 * n as usize])?;
+    // Double the work until a run is long enough for the device's timer.
     let mut rounds = 1;
     loop {
         let params = FmaPeakParams::new(n, rounds);
@@ -149,6 +157,7 @@ fn gpu_copy(gpu: &Gpu) -> Result<f64> {
     } else {
         GPU_COPY_BYTES
     };
+    // The kernel copies vectors of four f32, 16 bytes each.
     let bytes = wanted.min(adapter.limits.max_storage_buffer_binding_size) / 16 * 16;
     let n_vec4 = u32::try_from(bytes / 16)?;
     let x = gpu.upload(
@@ -164,7 +173,7 @@ fn gpu_copy(gpu: &Gpu) -> Result<f64> {
     Ok(2.0 * bytes as f64 / seconds)
 }
 
-/// Gives the shortest device time of several runs, the first of which only warms up.
+/// Returns the shortest device time of several runs; the first run is a warm-up and does not count.
 fn fastest(gpu: &Gpu, run: impl Fn() -> gpu_wgsl::Result<()>) -> Result<f64> {
     let timings = gpu.time(|| (0..=N_RUNS).try_for_each(|_| run()))?;
     let seconds = timings

@@ -1,12 +1,15 @@
-//! A workload as a program on tensors: named inputs, one expression, an oracle.
+//! A workload defined as a program on tensors: named inputs, one expression, an oracle.
 //!
-//! Role: the short way to describe a [`Workload`]: who adds one says how its inputs are drawn, what is right, how plain
-//! loops do the work and how a tensor does. Rungs, bytes, check and the rivals' jobs follow from that.
-//! Method: a [`Program`] is cheap to make and to list; its task draws the inputs and asks the oracle. A rival gets
-//! every input, and the length of every axis, under the names that they have here.
+//! Role: the short way to define a [`Workload`]. It needs the distribution of each input, an
+//! oracle, plain loops and the tensor expression; rungs, bytes, check and the rivals' jobs follow
+//! from these.
+//! Method: a [`Program`] is cheap to create and to list; its task draws the inputs and runs the
+//! oracle. A rival's script receives every input, and the length of every axis, under the same
+//! names as here.
 //! Shapes: inputs and result are row-major and contiguous.
-//! Limits: inputs are random and in f32, and all rungs do the whole of the work; [`crate::workloads::matmul`], which
-//! also takes images, and of which slow rungs do a part, describes itself.
+//! Limits: inputs are random and in f32, and all rungs do the whole work.
+//! [`crate::workloads::matmul`], which also runs on images and whose slow rungs do a part, is
+//! defined without this module.
 
 use crate::rivals::{Job, Script};
 use crate::workload::{Extent, OutputElement, Part, Problem, Rung, Task, Work, Workload};
@@ -19,32 +22,32 @@ use tensor_core::rng::Philox;
 
 /// Seed of all random inputs.
 const SEED: u64 = 457_428_938_475;
-/// Everyone whom a program is compared with.
+/// Libraries that a program is compared with.
 const LIBRARIES: [&str; 4] = ["numpy", "torch", "torch-compile", "jax"];
 
-/// A way to write a program of `N` inputs as a tensor.
+/// A program of `N` inputs, written as a tensor expression.
 pub type Expression<const N: usize> = fn(&[Tensor; N]) -> Tensor;
 
-/// What is computed from `N` inputs, and how one knows that it is right; elements of the result are `T`.
+/// A program of `N` inputs with its oracle; elements of the result are `T`.
 #[derive(Clone, Debug)]
 pub struct Program<T, const N: usize> {
     /// Name of the workload, as in records: `chain`.
     pub name: &'static str,
-    /// Source it comes from: `S2`.
+    /// Id of the document that the program comes from: `S2`; [`crate::sources`] has the titles.
     pub source: &'static str,
-    /// Size in one word.
+    /// Size as one word.
     pub size: String,
-    /// What the rivals run.
+    /// Script of the rivals.
     pub script: Script,
-    /// What it starts from.
+    /// Inputs.
     pub inputs: [Input; N],
     /// The oracle.
     pub truth: fn(&[Array; N]) -> Result<Truth>,
-    /// The rung `loops`, the plainest code: fills the result.
+    /// The rung `loops`, the plainest code, which fills the result.
     pub loops: fn(&[Array; N], &mut [T]) -> Result<()>,
-    /// The program as a user writes it; executors run it under their own names.
+    /// The program as a user writes it; run by the host executor and by each GPU.
     pub expression: Expression<N>,
-    /// Other ways to write it, by the names of their rungs on the host executor.
+    /// Other ways to write the program, by the names of their rungs on the host executor.
     pub variants: &'static [(&'static str, Expression<N>)],
 }
 
@@ -54,43 +57,43 @@ pub struct Input {
     name: &'static str,
     law: Law,
     stream: u64,
-    /// Name and length of each axis; axes of one name have one length.
+    /// Name and length of each axis; axes with the same name have the same length.
     axes: Vec<(&'static str, usize)>,
 }
 
-/// What random numbers follow.
+/// Distribution of random inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// Uniform in [0, 1).
     Uniform,
     /// Uniform in [-1, 1).
     Centred,
-    /// Normal, of mean 0 and variance 1.
+    /// Normal, with mean 0 and variance 1.
     Normal,
 }
 
-/// An input that was drawn.
+/// An input with its numbers.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// Lengths of its axes.
+    /// Length of each axis.
     pub shape: Vec<usize>,
     /// Elements, row-major.
     pub elements: Vec<f32>,
 }
 
-/// What an oracle finds out.
+/// Result of an oracle.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// The result; integers and answers (0 or 1) are exact in f64 too.
+    /// Expected result; integers and truth values (0 or 1) are exact in f64.
     pub expected: Vec<f64>,
-    /// How near to it a result must lie.
+    /// Tolerance for a result.
     pub bound: Bound,
-    /// Arithmetic operations, comparisons and selections that it takes.
+    /// Arithmetic operations of the program, including comparisons and selections.
     pub operations: f64,
 }
 
 impl Law {
-    /// Draws so many numbers from one stream of the seed that all workloads share.
+    /// Draws `len` numbers from one stream of the generator whose seed all workloads share.
     #[must_use]
     pub fn draw(self, len: usize, stream: u64) -> Vec<f32> {
         let random = Philox::new(SEED).stream(stream);
@@ -107,7 +110,8 @@ impl Law {
 }
 
 impl Input {
-    /// Gives an input of these axes, drawn from `stream`; inputs of one program take different streams.
+    /// Creates an input with these axes, drawn from `stream`; inputs of one program need different
+    /// streams.
     #[must_use]
     pub fn new(name: &'static str, law: Law, stream: u64, axes: &[(&'static str, usize)]) -> Self {
         Self {
@@ -118,7 +122,7 @@ impl Input {
         }
     }
 
-    /// A tensor of its shape.
+    /// Returns a tensor of zeros of the input's shape.
     fn zeros(&self) -> Tensor {
         let shape: Vec<usize> = self.axes.iter().map(|&(_, len)| len).collect();
         Tensor::from_vec(&shape, vec![0.0_f32; shape.iter().product()])
@@ -132,29 +136,31 @@ impl Input {
 }
 
 impl Array {
-    /// Gives the lengths of its `D` axes.
+    /// Returns the lengths of the array's `D` axes.
     ///
     /// # Panics
-    /// If it has more or fewer.
+    /// If the array does not have `D` axes.
     #[must_use]
     pub fn sides<const D: usize>(&self) -> [usize; D] {
         let sides = self.shape[..].try_into();
-        sides.expect("an oracle and loops know how many axes their inputs have")
+        sides.expect("number of axes must be the one that oracle and loops were written for")
     }
 
-    /// Walks the first axis: gives the rows of a matrix, the images of a batch.
+    /// Iterates over the items of the first axis: the rows of a matrix, the images of a batch.
     pub fn items(&self) -> impl Iterator<Item = &[f32]> + Clone {
         let len = self.shape.iter().skip(1).product::<usize>();
-        // An item of no elements is none.
+        // With an item length of 0 the array is empty, and the iterator yields no items.
         self.elements.chunks_exact(len.max(1))
     }
 
-    /// Gives a view of a matrix.
+    /// Returns a view of a matrix.
     ///
     /// # Errors
-    /// It has more or fewer than two axes.
+    /// The array does not have two axes.
     pub fn matrix(&self) -> Result<ArrayView2<'_, f32>> {
-        let shape: [usize; 2] = self.shape[..].try_into().context("an array is no matrix")?;
+        let shape: [usize; 2] = self.shape[..]
+            .try_into()
+            .context("matrix: array does not have two axes")?;
         Ok(ArrayView2::from_shape(shape, &self.elements)?)
     }
 
@@ -164,10 +170,10 @@ impl Array {
 }
 
 impl<T: OutputElement, const N: usize> Program<T, N> {
-    /// Draws the inputs and computes the truth about them.
+    /// Draws the inputs and computes the expected result.
     ///
     /// # Errors
-    /// What the oracle says.
+    /// An error of the oracle.
     pub fn problem(self) -> Result<Box<dyn Problem>> {
         let arrays = self.inputs.each_ref().map(Input::draw);
         let truth = (self.truth)(&arrays)?;
@@ -178,7 +184,7 @@ impl<T: OutputElement, const N: usize> Program<T, N> {
         }))
     }
 
-    /// Gives the task to solve it.
+    /// Returns the task of running this program.
     #[must_use]
     pub fn task(self) -> Task {
         Task {
@@ -194,7 +200,7 @@ impl<T: OutputElement, const N: usize> Program<T, N> {
     }
 }
 
-/// A program with its inputs and the truth about them.
+/// A program with its inputs and the expected result.
 struct Drawn<T, const N: usize> {
     program: Program<T, N>,
     arrays: [Array; N],
@@ -249,11 +255,11 @@ impl<T: OutputElement, const N: usize> Drawn<T, N> {
     }
 }
 
-/// An expression as a function of a list.
+/// Converts an expression of an array of tensors to a function of a slice.
 fn called<const N: usize>(expression: Expression<N>) -> impl Fn(&[Tensor]) -> Tensor {
     move |args| {
         let args = args.try_into();
-        expression(args.expect("a program is called with as many tensors as it has inputs"))
+        expression(args.expect("number of tensors must be the number of inputs"))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Integrals for oracles and claims, by a rule that can be read.
+//! Numerical integration for oracles and claims, by Simpson's rule.
 
-/// Pieces of Simpson's rule.
+/// Number of subintervals of Simpson's rule; even.
 const PIECES: u32 = 20_000;
 
-/// Gives the integral of a smooth function by Simpson's rule.
+/// Returns the integral of a smooth function `f` over `[low, high]` by Simpson's rule.
 #[must_use]
 pub fn simpson(low: f64, high: f64, f: impl Fn(f64) -> f64) -> f64 {
     let width = (high - low) / f64::from(PIECES);
@@ -18,7 +18,7 @@ mod tests {
 
     #[test]
     fn integrals_are_those_of_formulas() {
-        // The rule is exact to rounding here, and its sum takes a rounding a piece.
+        // Here the rule is exact up to rounding; its sum adds one rounding per subinterval.
         let bound = || Bound::relative(PIECES as usize);
         assert_close([simpson(0.0, 1.0, f64::exp)], [1_f64.exp_m1()], bound());
         assert_close(

@@ -1,8 +1,9 @@
-//! What one run of the bench command found, as JSON that outlives the program.
+//! Results of one run of the bench command, as JSON.
 //!
-//! Role: the only description of a result; terminal table, report and `--json` are made of it.
-//! Method: unknown keys are ignored and missing ones take their default, so records of older
-//! and newer programs stay readable; `schema` rises only when a key changes its meaning.
+//! Role: the only description of a result; the terminal table, the report and `--json` are produced
+//! from it.
+//! Method: unknown keys are ignored and missing keys take their defaults, so that records of older
+//! and newer programs can be read. `schema` is incremented only if a key changes its meaning.
 //! Limits: numbers that are not finite are written as `null` and read back as absent.
 
 use std::collections::BTreeMap;
@@ -13,56 +14,57 @@ use crate::figure::Figure;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Version of the keys' meaning, written into every record and row.
+/// Schema version, written into every record and row.
 pub const SCHEMA: u32 = 1;
 
-/// One run: the machine, what was measured and what was left out.
+/// Results of one run: the machine, the measurements, and what was left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// Version of the keys' meaning, [`SCHEMA`].
+    /// Schema version, [`SCHEMA`].
     pub schema: u32,
-    /// Where and when the run took place.
+    /// Machine and time of the run.
     pub machine: Machine,
-    /// Results in the order they were measured; the first of a workload and size is its first rung.
+    /// Results in the order of measurement; the first row of a workload and size is its first rung.
     pub rows: Vec<Row>,
-    /// What this run could have measured and did not.
+    /// Parts that this run did not measure.
     pub not_run: Vec<NotRun>,
 }
 
-/// One executor on one workload at one size.
+/// Results of one executor for one workload at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
-    /// Version of the keys' meaning, [`SCHEMA`]; rows are also printed one by one.
+    /// Schema version, [`SCHEMA`]; present here because rows are also printed one by one.
     pub schema: u32,
     /// Name of the workload: `matmul`.
     pub workload: String,
-    /// Source the workload comes from: `S3`.
+    /// Id of the document that the workload comes from: `S3`; [`crate::sources`] has the titles.
     pub source: String,
-    /// Size in one word: `50000x784x10`.
+    /// Size as one word: `50000x784x10`.
     pub size: String,
     /// `host`, `wgsl`, `reference`, or the name of a rung.
     pub executor: String,
-    /// Adapter that ran it; absent on the CPU.
+    /// Adapter that ran the work; absent on the CPU.
     pub adapter: Option<String>,
     /// Outcome of the comparison with the oracle.
     pub check: Check,
     /// Median time of one run in seconds.
     pub median_s: Option<f64>,
-    /// First quartile of the times in seconds; absent, as the third, where it ran once.
+    /// First quartile of the times in seconds; absent, as is the third, if the work was timed once.
     pub low_s: Option<f64>,
     /// Third quartile of the times in seconds.
     pub high_s: Option<f64>,
     /// Time of the first call in seconds, compilation included.
     pub first_call_s: Option<f64>,
-    /// What measured the time.
+    /// Clock that measured the time.
     pub timer: Timer,
-    /// Median time of one run by the host's clock, submission and waiting included, where `timer` is another.
+    /// Median time of one run by the host's clock, in seconds, including submission and waiting;
+    /// absent if `timer` is that clock.
     pub wall_s: Option<f64>,
-    /// Time to bring the inputs to the device, in seconds.
+    /// Time to upload the inputs to the device, in seconds.
     pub upload_s: Option<f64>,
-    /// Time to bring the result back, in seconds.
+    /// Time to read the result back, in seconds.
     pub read_back_s: Option<f64>,
     /// Arithmetic operations of one run.
     pub operations: Option<f64>,
@@ -72,48 +74,49 @@ pub struct Row {
     pub rate: Option<f64>,
     /// Unit of `rate`: `GFLOP/s`.
     pub rate_unit: String,
-    /// `bytes` per second at the median, in 10⁹ bytes.
+    /// Bytes moved per second at the median, in 10⁹ bytes: `bytes` divided by `median_s`.
     pub gb_per_s: Option<f64>,
-    /// Rate over the rate of the first rung.
+    /// Rate divided by the rate of the first rung.
     pub speedup_over_first: Option<f64>,
-    /// Fraction of the measured peak of the device that ran it.
+    /// Rate as a fraction of the measured peak of the device that ran the work.
     pub share_of_peak: Option<f64>,
-    /// Most memory held beyond inputs and outputs, in bytes.
+    /// Peak memory held in addition to inputs and outputs, in bytes.
     pub peak_extra_bytes: Option<u64>,
-    /// Energy of one run in joules, with what idles beside it, as [`crate::meter`] has it.
+    /// Energy of one run in joules, including idle power; see [`crate::meter`].
     pub energy_j: Option<f64>,
-    /// Where the true energy is, in joules.
+    /// Error interval of the energy, in joules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_interval_j: Option<[f64; 2]>,
-    /// Losses of a training, those of the steps 0, k, 2 k, …, where k is `loss_stride`; left out where nothing is trained.
+    /// Training losses of the steps 0, k, 2 k, …, where k is `loss_stride`; omitted if nothing is
+    /// trained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f32>,
-    /// Steps from one of `losses` to the next; absent where every step is there, as it is up to
-    /// [`crate::curve::MOST_LOSSES`] of them.
+    /// Steps between entries of `losses`; absent if every step is stored, as for up to
+    /// [`crate::curve::MOST_LOSSES`] steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_stride: Option<usize>,
-    /// Share of the test data that the trained net gets right.
+    /// Fraction of the test data that the trained net classifies correctly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f32>,
-    /// What its result shows, where that is a picture.
+    /// Figure of the result, if the workload has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// Rivals measured alternately with this row, by name.
+    /// Rivals measured in turns with this row, by name.
     pub rivals: BTreeMap<String, RivalTiming>,
-    /// What a reader must know beside the numbers: `rows 0..500 of 50000`, or what `check` held the result to where that is
-    /// less than the oracle's every number.
+    /// Remark for the reader: `rows 0..500 of 50000`, or the tolerance of `check` if the result was
+    /// not compared with the oracle element by element.
     pub note: String,
 }
 
-/// A rival on the same work, measured in turns with ours.
+/// Results of a rival on the same work, measured in turns with ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RivalTiming {
     /// Version of the rival.
     pub version: String,
-    /// Threads that it uses.
+    /// Number of threads that the rival uses.
     pub threads: usize,
-    /// Outcome of the same comparison that our result had to pass.
+    /// Outcome of the comparison with the oracle, the same as for our result.
     pub check: Check,
     /// Median time of one run in seconds.
     pub median_s: Option<f64>,
@@ -121,9 +124,9 @@ pub struct RivalTiming {
     pub low_s: Option<f64>,
     /// Third quartile in seconds.
     pub high_s: Option<f64>,
-    /// Time of its first call in seconds.
+    /// Time of the first call in seconds.
     pub first_call_s: Option<f64>,
-    /// Most memory held beyond inputs and result, in bytes.
+    /// Peak memory held in addition to inputs and result, in bytes.
     pub peak_extra_bytes: Option<u64>,
     /// Energy of one run in joules.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,89 +135,92 @@ pub struct RivalTiming {
     pub rate: Option<f64>,
     /// Bytes of inputs and outputs per second at the median, in 10⁹ bytes.
     pub gb_per_s: Option<f64>,
-    /// Its rate over that of the first rung.
+    /// Rate divided by the rate of the first rung.
     pub speedup_over_first: Option<f64>,
-    /// Fraction of the CPU's measured peak.
+    /// Rate as a fraction of the CPU's measured peak.
     pub share_of_peak: Option<f64>,
-    /// Rival's time over ours, both by the host's clock: above 1 we are faster.
+    /// Rival's time divided by ours, both by the host's clock; above 1, our executor is faster.
     pub speedup: Option<f64>,
     /// Lower end of the interval of `speedup`, as [`crate::measure::Ratio`] defines it.
     pub low: Option<f64>,
-    /// Upper end of that interval; neither end is there where one of the two ran once.
+    /// Upper end of the interval of `speedup`; both ends are absent if one of the two was timed
+    /// once.
     pub high: Option<f64>,
-    /// Losses of a training, those of the steps 0, k, 2 k, …, where k is `loss_stride`; left out where nothing is trained.
+    /// Training losses of the steps 0, k, 2 k, …, where k is `loss_stride`; omitted if nothing is
+    /// trained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f32>,
-    /// Steps from one of `losses` to the next; absent where every step is there, as it is up to
-    /// [`crate::curve::MOST_LOSSES`] of them.
+    /// Steps between entries of `losses`; absent if every step is stored, as for up to
+    /// [`crate::curve::MOST_LOSSES`] steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_stride: Option<usize>,
-    /// Share of the test data that the trained net gets right.
+    /// Fraction of the test data that the trained net classifies correctly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f32>,
-    /// What a reader must know beside the numbers: `one run`.
+    /// Remark for the reader: `one run`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// Something that this run left out.
+/// A part that this run left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotRun {
-    /// What was not run: `torch`.
+    /// Name of the part: `torch`.
     pub what: String,
-    /// Why: `No module named 'torch'`.
+    /// Reason: `No module named 'torch'`.
     pub why: String,
-    /// How to get it run next time.
+    /// Instructions to include it next time.
     pub how: String,
 }
 
-/// Outcome of a comparison, in JSON `ok`, `skipped: why` or `failed: why`.
+/// Outcome of a comparison with the oracle; in JSON `ok`, `skipped: <reason>` or `failed:
+/// <reason>`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Check {
-    /// The result met its bound.
+    /// The result is within the tolerance.
     Ok,
-    /// There was no comparison, for this reason.
+    /// No comparison was made; holds the reason.
     Skipped(String),
-    /// The result was wrong, or there was none, for this reason.
+    /// The result is wrong or missing; holds the reason.
     Failed(String),
 }
 
 impl Default for Check {
-    /// A row that says nothing of a check was not checked.
+    /// Returns `Skipped`: a row without a check was not checked.
     fn default() -> Self {
         Self::Skipped("not compared".to_owned())
     }
 }
 
-/// What measured a time.
+/// Clock that measured a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timer {
-    /// The clock of the CPU around the call.
+    /// The host's clock around the call.
     #[default]
     #[serde(rename = "wall")]
     Wall,
-    /// Timestamps the GPU writes around the dispatches.
+    /// Timestamps that the GPU writes around each dispatch.
     #[serde(rename = "gpu in-pass timestamps")]
     GpuInPass,
-    /// Timestamps the GPU writes at the ends of a compute pass.
+    /// Timestamps that the GPU writes at the ends of a compute pass.
     #[serde(rename = "gpu pass timestamps")]
     GpuPass,
-    /// A timer that this program does not know.
+    /// A timer that this version of the program does not support.
     #[serde(rename = "unknown", other)]
     Unknown,
 }
 
-/// Where and when a run took place.
+/// Machine and time of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
     /// Model of the CPU.
     pub cpu: String,
-    /// Threads this process may use at once.
+    /// Number of threads that this process may run at once.
     pub cores: usize,
-    /// Instruction sets found, of those that matter to the kernels.
+    /// CPU instruction sets that matter to the kernels and are available.
     pub cpu_features: Vec<String>,
     /// Main memory in bytes.
     pub memory_bytes: Option<u64>,
@@ -222,36 +228,37 @@ pub struct Machine {
     pub os: String,
     /// Architecture.
     pub arch: String,
-    /// Compiler that built the program, as it names itself.
+    /// Version line of the compiler that built the program.
     pub rustc: Option<String>,
-    /// Commit of the project, `-dirty` if the tree differed.
+    /// Commit of the project, with `-dirty` if the working tree had changes.
     pub commit: Option<String>,
     /// Start of the run in UTC, RFC 3339.
     pub date: String,
-    /// Where the data came from: `MNIST`.
+    /// Origin of the image data: `MNIST`.
     pub data_origin: Option<String>,
-    /// Measured limits of the devices.
+    /// Measured peaks of the devices.
     pub peaks: Peaks,
-    /// Says so if the peaks changed during the run: something else was using the machine.
+    /// Warning if the peaks changed during the run, which indicates that another program was using
+    /// the machine.
     pub disturbed: Option<String>,
-    /// Adapters found.
+    /// Adapters of the machine.
     pub adapters: Vec<AdapterFacts>,
 }
 
-/// Measured limits, the denominators of every share of peak.
+/// Measured peaks, the denominators of every share of peak.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Peaks {
     /// Multiply-adds of all CPU threads, in operations per second.
     pub cpu_flops: Option<f64>,
-    /// Copy of a large array on the CPU, bytes read and written per second.
+    /// Copy of a large array on the CPU, in bytes read and written per second.
     pub cpu_copy_bytes_per_s: Option<f64>,
-    /// The same for each adapter, by name.
+    /// Peaks of each adapter, by name.
     pub adapters: BTreeMap<String, AdapterPeaks>,
 }
 
 impl Peaks {
-    /// Gives those of the CPU in the form of an adapter's.
+    /// Returns the peaks of the CPU in the form of an adapter's.
     #[must_use]
     pub fn cpu(&self) -> AdapterPeaks {
         AdapterPeaks {
@@ -261,21 +268,21 @@ impl Peaks {
     }
 }
 
-/// Measured limits of one adapter.
+/// Measured peaks of one adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdapterPeaks {
     /// Multiply-adds, in operations per second.
     pub flops: Option<f64>,
-    /// Copy of a large buffer, bytes read and written per second.
+    /// Copy of a large buffer, in bytes read and written per second.
     pub copy_bytes_per_s: Option<f64>,
 }
 
-/// One adapter as its driver describes it.
+/// An adapter, as described by its driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdapterFacts {
-    /// Name of the adapter; rows and peaks refer to it.
+    /// Name of the adapter, used by rows and peaks to refer to it.
     pub name: String,
     /// `Vulkan`, `Metal` or `Dx12`.
     pub backend: String,
@@ -285,7 +292,7 @@ pub struct AdapterFacts {
     pub device_type: String,
     /// Limits that matter to the kernels, by name.
     pub limits: BTreeMap<String, u64>,
-    /// Features that matter to the kernels and whether they are there.
+    /// Features that matter to the kernels, and whether the adapter has them.
     pub features: BTreeMap<String, bool>,
 }
 
@@ -339,8 +346,8 @@ impl Default for Row {
 }
 
 impl From<String> for Check {
-    /// Reads the text form; text that is none of the three is a failure, so that nothing
-    /// unknown passes as checked.
+    /// Parses the text form. Text in another form counts as a failure, so that an unknown outcome
+    /// never passes as checked.
     fn from(text: String) -> Self {
         if text == "ok" {
             Self::Ok
@@ -364,7 +371,7 @@ impl From<Check> for String {
 }
 
 impl Record {
-    /// Gives an empty record of a run on this machine.
+    /// Creates an empty record of a run on this machine.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
         Self {
@@ -373,7 +380,7 @@ impl Record {
         }
     }
 
-    /// Sets every share of peak from the measured peaks; a rate without a unit of operations has none.
+    /// Sets every share of peak from the measured peaks; only rates in GFLOP/s have one.
     pub fn fill_shares(&mut self) {
         let peaks = &self.machine.peaks;
         let share = |rate: Option<f64>, peak: Option<f64>| Some(rate? * 1e9 / peak?);
@@ -403,22 +410,23 @@ impl Record {
         shares.max_by(f64::total_cmp)
     }
 
-    /// Writes the record, making folders as needed.
+    /// Writes the record to a file, creating folders as needed.
     ///
-    /// The text goes to a neighbouring file that then takes the name, so an interrupted run
-    /// leaves either the old record or the new one, whole.
+    /// The text is written to a temporary file in the same folder that is then renamed, so an
+    /// interrupted run leaves either the complete old record or the complete new one.
     ///
     /// # Errors
-    /// The folder, the neighbour or the renaming failed; the message names the path.
+    /// Creating the folder, writing or renaming failed; the message contains the path.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("record: cannot be told as JSON")?;
+        let text =
+            serde_json::to_string_pretty(self).context("record: cannot serialize as JSON")?;
         replace_file(path, &text)
     }
 
-    /// Reads a record that this or another version wrote.
+    /// Reads a record that this or another version of the program wrote.
     ///
     /// # Errors
-    /// The file can't be read, is not JSON of this form, or has a schema above [`SCHEMA`].
+    /// The file cannot be read, is not JSON of this form, or has a schema above [`SCHEMA`].
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text =
@@ -428,14 +436,15 @@ impl Record {
         let schema = record.schema;
         ensure!(
             schema <= SCHEMA,
-            "record: {shown} has schema {schema}, this program knows {SCHEMA}"
+            "record: {shown}: schema {schema} is not supported (newest supported: {SCHEMA})"
         );
         Ok(record)
     }
 
-    /// Gives the file name under which a record is kept: `2026-11-21t05-00-28z-amd-epyc-2.json`.
+    /// Returns the default file name of the record: `2026-11-21t05-00-28z-amd-epyc-2.json`.
     ///
-    /// The parts are the start of the run, the CPU model and its threads, so no run replaces another.
+    /// Its parts are the start time of the run, the CPU model and the number of threads, so that no
+    /// run replaces the record of another.
     #[must_use]
     pub fn file_name(&self) -> String {
         let words = [
@@ -453,10 +462,10 @@ impl Record {
     }
 }
 
-/// Gives the record in a folder that was written last, or nothing if there is none.
+/// Returns the most recently written record in a folder, or `None` if there is none.
 ///
 /// # Errors
-/// The folder exists and can't be listed.
+/// The folder exists and cannot be listed.
 pub fn newest_in(folder: &Path) -> Result<Option<PathBuf>> {
     if !folder.exists() {
         return Ok(None);
@@ -474,15 +483,16 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(path).and_then(|facts| facts.modified()).ok()
 }
 
-/// Writes a text file so that its name never stands for half of it. A link is followed; what is no file, such as a pipe or
-/// a device, is written to and stays what it is.
+/// Writes a text file atomically, so that no reader sees half of its text. A symbolic link is
+/// followed. A path that is not a regular file, such as a pipe or a device, is written directly.
 ///
 /// # Errors
-/// The folder, the neighbouring file or the renaming failed; the message names the path.
+/// Creating the folder, writing or renaming failed; the message contains the path.
 pub fn replace_file(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder of {shown}"))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create the folder of {shown}"))?;
     }
     if path.exists() && !path.is_file() {
         return fs::write(path, text).with_context(|| format!("cannot write {shown}"));
@@ -493,13 +503,15 @@ pub fn replace_file(path: &Path, text: &str) -> Result<()> {
     let neighbour = PathBuf::from(neighbour);
     let written = fs::write(&neighbour, text).and_then(|()| fs::rename(&neighbour, path));
     if written.is_err() {
-        // What is left of a failed write is of no use; the error that matters is the first.
+        // The partial file is of no use. Errors of its removal are ignored, because the first error
+        // matters.
         let _ = fs::remove_file(&neighbour);
     }
     written.with_context(|| format!("cannot write {shown}"))
 }
 
-/// Keeps letters and digits in lower case and joins what was between them by one hyphen.
+/// Converts text to lower case and replaces each run of other characters than letters and digits by
+/// one hyphen.
 fn slug(text: &str) -> String {
     let lower = text.to_lowercase();
     let words = lower
@@ -528,10 +540,10 @@ mod tests {
         record.write(&path).unwrap();
         assert!(
             Record::read(&path).unwrap() == record,
-            "the record changed on its way"
+            "the record changed when it was written and read"
         );
         let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
-        assert_eq!(left.len(), 1, "the neighbouring file stayed behind");
+        assert_eq!(left.len(), 1, "the temporary file was not removed");
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -615,10 +627,7 @@ mod tests {
         let path = folder.join("later.json");
         fs::write(&path, r#"{"schema":2}"#).unwrap();
         let message = Record::read(&path).unwrap_err().to_string();
-        assert!(
-            message.contains("has schema 2, this program knows 1"),
-            "{message}"
-        );
+        assert!(message.contains("schema 2 is not supported"), "{message}");
         fs::write(&path, "[").unwrap();
         assert!(Record::read(&path).is_err());
         fs::remove_dir_all(folder).unwrap();

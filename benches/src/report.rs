@@ -1,10 +1,12 @@
-//! Records as one HTML page that needs nothing but a browser.
+//! Records as one self-contained HTML page.
 //!
-//! Role: the picture of a run: facts of the machine, an overview, the ladders as bars and tables,
-//! a roofline where there are several sizes, the losses of trainings, and what was left out. Every number comes from the record.
-//! Method: plain strings; whatever a record holds is escaped on its way into the page, and
-//! plots are SVG inside it whose colours the style sheet sets for light and dark.
-//! Limits: about 15 kB per ladder, and as much again for a chart of losses; some thirty of each make a page of 600 kB.
+//! Role: the visual form of a run: facts of the machine, an overview, ladders as bars and tables, a
+//! roofline of workloads with several sizes, loss curves of trainings, and what was left out. Every
+//! number comes from the record.
+//! Method: the page is built from plain strings. All text of a record is escaped. Plots are inline
+//! SVG whose colours are set by the style sheet, for light and dark mode.
+//! Limits: about 15 kB per ladder, and as much again per chart of losses; a page with some thirty
+//! of each has 600 kB.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::path::Path;
 use crate::date;
 use crate::ladder::{self, Ladder};
 use crate::record::{NotRun, Record, replace_file};
-use crate::units;
+use crate::{sources, units};
 
 mod axis;
 mod bars;
@@ -29,31 +31,27 @@ mod traces;
 
 pub use traces::{named, sensors, trace_page, untold, verdict, window};
 
-/// What stands above a chart of losses.
-const LOSSES: &str = "Loss of each step of the training, for all that passed their check; beside each name the last \
-    one drawn and, where it was asked, the share of the test data that the net gets right.";
+/// Caption of a chart of losses.
+const LOSSES: &str = "Loss of each step of the training, for contestants that passed the check. Each name is followed by \
+    the last loss drawn and, if measured, the accuracy on the test data.";
 const STYLE: &str = include_str!("report/style.css");
 
-/// Gives the page for one or more records, in their order.
+/// Returns the page for one or more records, in the given order.
 #[must_use]
 pub fn render(records: &[Record]) -> String {
     let mut body = String::from("<h1>Bench report</h1>\n");
     if records.is_empty() {
-        body.push_str("<p>There is no record to show.</p>\n");
+        body.push_str("<p>There are no records to show.</p>\n");
     }
     for record in records {
         body.push_str(&article(record));
     }
     body.push_str(&tables::legend());
-    let footer = format!(
-        "Page made {} from {} record(s).",
-        date::now(),
-        records.len()
-    );
+    let footer = format!("Created {} from {} record(s).", date::now(), records.len());
     page("Bench report", &body, &footer)
 }
 
-/// Gives a whole page; the body must be escaped already.
+/// Returns a whole page; `body` must already be escaped.
 fn page(title: &str, body: &str, footer: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -64,15 +62,15 @@ fn page(title: &str, body: &str, footer: &str) -> String {
     )
 }
 
-/// Writes the page, making folders as needed.
+/// Writes the page to a file, creating folders as needed.
 ///
 /// # Errors
-/// The file can't be written.
+/// The file cannot be written.
 pub fn write(records: &[Record], path: &Path) -> anyhow::Result<()> {
     replace_file(path, &render(records))
 }
 
-/// Makes text safe between tags and inside quoted attributes.
+/// Escapes text for use between tags and inside quoted attributes.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -112,7 +110,7 @@ fn article(record: &Record) -> String {
     html + &left_out(&record.not_run) + "</article>\n"
 }
 
-/// Names every failed check above everything else.
+/// Lists every failed check, above the rest of the article.
 fn alarm(ladders: &[Ladder]) -> String {
     let mut items = String::new();
     let mut count = 0;
@@ -147,18 +145,19 @@ fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[Strin
     let source = if source.is_empty() {
         String::new()
     } else {
-        format!(" <small>{}</small>", escape(source))
+        format!(" <small>{}</small>", escape(sources::title(source)))
     };
     let workload = escape(workload);
     let mut html = format!("<section id=\"{workload}\">\n<h2>{workload}{source}</h2>\n");
-    // A roofline of one size is one column of points; the bars show the same with its limit.
+    // With a single size, all points of a roofline have nearly the same intensity, and the bars
+    // show the same information with its limit.
     let several = sizes.len() > 1;
     let roofline = several.then(|| roofline::draw(sizes, &record.machine, adapters));
     match roofline.unwrap_or(Ok(None)) {
         Ok(Some(svg)) => {
             html += &figure(
                 &svg,
-                "Roofline: every rung under the measured limits of its device.",
+                "Roofline: rate of each rung against its arithmetic intensity, under the measured limits of its device.",
             );
             html += &tables::numbers(sizes, adapters);
         }
@@ -188,10 +187,10 @@ fn section(workload: &str, sizes: &[&Ladder], record: &Record, adapters: &[Strin
     html + "</section>\n"
 }
 
-/// Says in one sentence which rung is the fastest.
+/// Describes the fastest rung in one sentence.
 fn headline(ladder: &Ladder) -> String {
     let Some(line) = ladder.fastest() else {
-        return "<p>No rung has both a passed check and a time.</p>\n".to_owned();
+        return "<p>No rung passed its check and was timed.</p>\n".to_owned();
     };
     let mut text = format!("Fastest: {} on {}", line.name, line.place.heading());
     if let Some(rate) = line.rate {
@@ -232,7 +231,7 @@ fn left_out(items: &[NotRun]) -> String {
         let how = if how.is_empty() {
             how
         } else {
-            format!(" <span class=\"muted\">To get it: {how}.</span>")
+            format!(" <span class=\"muted\">To include it: {how}.</span>")
         };
         let _ = writeln!(html, "<li><b>{what}</b>: {why}.{how}</li>");
     }

@@ -1,9 +1,10 @@
-//! Other people's programs on the same work: long-lived Python processes.
+//! Rivals: other libraries on the same work, as long-running Python processes.
 //!
-//! Role: starts a rival on a [`Job`], asks it for times and for its result, and turns whatever goes wrong with it into
-//! a reason to show; a rival can neither stop nor hang a run.
-//! Method: requests and answers are those that `rivals/protocol.py` lists; the module `process` carries them.
-//! Limits: what a rival says of its number of threads is believed.
+//! Role: starts a rival on a [`Job`] and requests times and results. Any failure of a rival becomes
+//! a reason to show; a rival can neither stop nor block a run.
+//! Method: requests and answers are defined in `rivals/protocol.py`; the module `process`
+//! transports them.
+//! Limits: the number of threads that a rival reports is not verified.
 
 mod job;
 mod process;
@@ -25,18 +26,18 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time in which a rival must have loaded its library and inputs; a first import from a slow
-/// disk takes tens of seconds.
+/// Longest wait for a rival to load its library and inputs; a first import from a slow disk takes
+/// tens of seconds.
 pub const START_PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running rival; it ends when dropped.
+/// A running rival; its process is ended when dropped.
 #[derive(Debug)]
 pub struct Rival {
-    /// Name that it gave itself.
+    /// Name that the rival reports.
     pub name: String,
-    /// Version of its library.
+    /// Version of the rival's library.
     pub version: String,
-    /// Threads it says it uses.
+    /// Number of threads that the rival reports.
     pub threads: usize,
     process: Process,
     patience: Duration,
@@ -47,7 +48,7 @@ impl Rival {
     /// Starts a rival and waits until it is ready.
     ///
     /// # Errors
-    /// The library is missing, or the start failed in any way; the error says why.
+    /// The library is missing, or the start failed; the error contains the reason.
     pub fn start(python: &Path, job: &Job<'_>) -> Result<Self, NotRun> {
         Self::start_within(python, job, START_PATIENCE)
     }
@@ -56,7 +57,9 @@ impl Rival {
         Self::try_start(python, job, patience).map_err(|error| NotRun {
             what: job.library.to_owned(),
             why: format!("{error:#}"),
-            how: format!("`cargo xtask rivals`, or name a Python that has it in {PYTHON_VARIABLE}"),
+            how: format!(
+                "run `cargo xtask rivals`, or set {PYTHON_VARIABLE} to a Python with this library"
+            ),
         })
     }
 
@@ -66,9 +69,10 @@ impl Rival {
         let mut process = Process::spawn(python::command(python).args(arguments))?;
         let answer = process.answer(patience)?;
         if let Some(why) = answer.get("missing") {
-            bail!("{}", why.as_str().unwrap_or("its library is missing"));
+            bail!("{}", why.as_str().unwrap_or("library not installed"));
         }
-        let ready: Ready = serde_json::from_value(answer).context("said no name and version")?;
+        let ready: Ready =
+            serde_json::from_value(answer).context("first answer has no name and version")?;
         job.remove_arrays(&folder);
         let Ready {
             name,
@@ -85,24 +89,24 @@ impl Rival {
         })
     }
 
-    /// Runs the work `times` times and gives the seconds of each.
+    /// Runs the work `times` times and returns the seconds of each run.
     ///
     /// # Errors
-    /// The rival died, took longer than its patience (it is then ended), or did not answer with
-    /// that many positive times.
+    /// The rival's process ended, it exceeded the time limit (its process is then killed), or it
+    /// did not answer with `times` positive times.
     pub fn run(&mut self, times: usize) -> Result<Vec<f64>> {
         let answer = self.process.ask(&json!({ "run": times }), self.patience)?;
         let seconds: Vec<f64> = field(&answer, "seconds")?;
         ensure!(
             seconds.len() == times && seconds.iter().all(|time| *time > 0.0 && time.is_finite()),
-            "{} was to run {times} times and told the times {seconds:?}",
+            "{}: invalid times (expected {times} positive numbers, got {seconds:?})",
             self.name
         );
         Ok(seconds)
     }
 
-    /// Runs the work once and gives the most memory it held beyond inputs and result, in bytes; `None` where its
-    /// system does not tell.
+    /// Runs the work once and returns the peak memory held in addition to inputs and result, in
+    /// bytes, or `None` if the rival's system does not report memory.
     ///
     /// # Errors
     /// As [`Rival::run`].
@@ -113,21 +117,23 @@ impl Rival {
         field(&answer, "peak_extra_bytes")
     }
 
-    /// Gives the last result, or that of one more run if there was none.
+    /// Returns the last result; runs the work once if there is none.
     ///
     /// # Errors
-    /// As [`Rival::run`], or the file it wrote can't be read as elements of the type that it names.
+    /// As [`Rival::run`], or the file of the result cannot be decoded as the element type that the
+    /// rival reports.
     pub fn result(&mut self) -> Result<Output> {
         let path = self.folder.file("result");
         let answer = self
             .process
             .ask(&json!({ "result": path }), self.patience)?;
         let dtype: String = field(&answer, "dtype")?;
-        let raw = fs::read(&path).with_context(|| format!("{} wrote no result", self.name))?;
+        let raw =
+            fs::read(&path).with_context(|| format!("{}: cannot read the result", self.name))?;
         let _ = fs::remove_file(&path);
         decode(&dtype, &raw).with_context(|| {
             format!(
-                "{} wrote {} bytes, which are no {dtype}",
+                "{}: result of {} bytes is not valid {dtype}",
                 self.name,
                 raw.len()
             )
@@ -135,7 +141,7 @@ impl Rival {
     }
 }
 
-/// Reads raw little-endian elements; `None` where they are not of that type.
+/// Decodes raw little-endian elements; returns `None` if the bytes are not valid for the type.
 fn decode(dtype: &str, raw: &[u8]) -> Option<Output> {
     let words = || {
         let (words, rest) = raw.as_chunks::<4>();
@@ -179,7 +185,7 @@ struct Ready {
 
 fn field<T: serde::de::DeserializeOwned>(answer: &Value, key: &str) -> Result<T> {
     let value = answer.get(key).cloned().unwrap_or(Value::Null);
-    serde_json::from_value(value).with_context(|| format!("answered {answer} in place of {key}"))
+    serde_json::from_value(value).with_context(|| format!("answer has no valid {key} ({answer})"))
 }
 
 #[cfg(test)]
@@ -201,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Starts a rival written for the shell; it sees the protocol as a real one does.
+    /// Starts a fake rival, a shell script that uses the protocol of a real one.
     #[cfg(unix)]
     fn fake(text: &'static str) -> Result<Rival, NotRun> {
         Rival::start_within(Path::new("sh"), &job(text), Duration::from_secs(5))
@@ -213,7 +219,7 @@ mod tests {
     #[test]
     fn an_interpreter_that_is_not_there_is_a_reason() {
         let missing = Rival::start(Path::new("no-such-python"), &job("")).unwrap_err();
-        assert!(missing.why.starts_with("does not start"), "{}", missing.why);
+        assert!(missing.why.starts_with("cannot start"), "{}", missing.why);
         assert_eq!(missing.what, "fake");
         assert!(missing.how.contains("cargo xtask rivals"));
     }
@@ -242,7 +248,7 @@ mod tests {
         let begin = std::time::Instant::now();
         let missing = Rival::start_within(Path::new("sh"), &job("sleep 60"), SHORT).unwrap_err();
         assert!(
-            missing.why.contains("gave no answer in 0.3 s"),
+            missing.why.contains("no answer within 0.3 s"),
             "{}",
             missing.why
         );
@@ -254,7 +260,7 @@ mod tests {
     fn garbage_in_place_of_json_is_a_reason() {
         let missing = fake("echo hello").unwrap_err();
         assert!(
-            missing.why.contains("answered \"hello\""),
+            missing.why.contains("not JSON: \"hello\""),
             "{}",
             missing.why
         );
@@ -265,7 +271,7 @@ mod tests {
             missing.why
         );
         let missing = fake(r"printf '\377\376\n'").unwrap_err();
-        assert!(missing.why.contains("no text"), "{}", missing.why);
+        assert!(missing.why.contains("not UTF-8"), "{}", missing.why);
     }
 
     #[cfg(unix)]
@@ -278,13 +284,7 @@ mod tests {
             (rival.name.as_str(), rival.version.as_str(), rival.threads),
             ("fake", "1", 0)
         );
-        assert!(
-            rival
-                .run(1)
-                .unwrap_err()
-                .to_string()
-                .contains("gave no answer")
-        );
+        assert!(rival.run(1).unwrap_err().to_string().contains("no answer"));
         assert!(rival.run(1).unwrap_err().to_string().contains("has ended"));
         let mut rival = fake(DIES).unwrap();
         assert!(
@@ -360,7 +360,7 @@ mod tests {
         assert!(!protocol.exists());
     }
 
-    /// A rival without any library: doubles the one number of its input.
+    /// A rival without any library: it doubles each element of its input.
     const DOUBLES: Script = Script {
         name: "doubles.py",
         text: "

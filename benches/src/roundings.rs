@@ -1,12 +1,14 @@
-//! How far sums in f32 may lie from the truth.
+//! Rounding error of sums in f32.
 //!
-//! Role: the part of every workload's bound that grows with the number of terms.
+//! Role: the part of every workload's tolerance that grows with the number of terms.
 //! Source: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis".
 
-/// Gives the bound's number of epsilons for sums of `n_terms`: the smaller of the worst case, `n_terms / 2 + 1`, and
-/// six standard deviations of independent roundings, `6 · √n_terms / 2 + 1`.
+/// Returns the tolerance, in units of `f32::EPSILON`, for sums of `n_terms` terms: the smaller of
+/// the worst case, `n_terms / 2 + 1`, and six standard deviations of independent roundings,
+/// `6 · √n_terms / 2 + 1`.
 ///
-/// The worst case alone would not tell f32 from formats with 10 bits of mantissa, which some hardware computes in.
+/// The worst case alone could not distinguish f32 from formats with 10 bits of mantissa, which some
+/// hardware uses for products.
 #[must_use]
 pub fn of_sum(n_terms: usize) -> usize {
     let deviations = (3.0 * (n_terms as f64).sqrt()).ceil();

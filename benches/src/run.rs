@@ -1,12 +1,17 @@
-//! Times workloads: every contestant is checked first, then all take turns.
+//! Runs and times workloads: each contestant is checked first, then all of them take turns.
 //!
 //! Role: turns a [`Workload`] into rows of a record, for the bench command.
-//! Method: a contestant's first run is timed apart, since it pays for compilation; then its result is compared with
-//! the oracle, and a wrong one is never timed; after the last round it is compared again. The others run in rounds, each a few times a turn, so that what
-//! disturbs the machine disturbs all of them; a speed-up is the median over rounds of the ratio within a round.
-//! Rows have their own timer's times; speed-ups are by the host's clock on both sides, submission and waiting
-//! included. Contestants that are slow sit out the later rounds; one whose run takes several seconds is timed once, after
-//! its first run, and its row says so.
+//! Method: the first run of a contestant is timed separately, because it includes compilation. Its
+//! result is compared with the oracle; a contestant with a wrong result is not timed. The remaining
+//! contestants run in nine rounds, several runs per turn, so that a disturbance of the
+//! machine affects all of them. The speed-up over a rival is the median over the rounds of the
+//! ratio within a round. After the last round each result is compared again, and a failure discards
+//! the times.
+//! Timers: the times of a row are measured by the contestant's own timer. Speed-ups use the host's
+//! clock on both sides, which includes submission and waiting.
+//! Slow contestants: one whose run is longer than four turns runs in six rounds only.
+//! If a run takes more than four seconds, it is timed once, after the first run; the
+//! remark of its row is then "one run".
 
 mod entry;
 
@@ -19,37 +24,38 @@ use crate::workload::{Contestant, Extent, Rung, Workload};
 use entry::Entry;
 use std::path::Path;
 
-/// Rounds in which contestants take turns.
+/// Number of rounds in which contestants take turns.
 const N_ROUNDS: usize = 9;
-/// Rounds of a contestant whose single run is much longer than a turn: the fewest with an interval of 95 %.
+/// Number of rounds of a slow contestant, whose single run is longer than four turns: the smallest
+/// number for which a 95 % interval of the median exists.
 const N_SLOW_ROUNDS: usize = 6;
 
-/// What the rows of one workload need to know of the run around them.
+/// Services of the program that a run needs.
 #[allow(
     missing_debug_implementations,
-    reason = "closures have nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Setting<'a> {
-    /// Python of the rivals, if there is one and they are wanted.
+    /// Python interpreter for the rivals; `None` if there is none or rivals are not wanted.
     pub python: Option<&'a Path>,
-    /// Asked before each step; true gives up the workload.
+    /// Called before each step; `true` aborts the workload.
     pub interrupted: &'a dyn Fn() -> bool,
-    /// Told what happens next.
+    /// Progress callback.
     pub progress: &'a dyn Fn(&str),
-    /// What tells energy.
+    /// Energy meter of this machine.
     pub meter: &'a Meter,
 }
 
-/// Rows of a workload, and what of it was not run.
+/// Rows of a workload, and the parts of it that were not run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// One row for each rung, in order; empty where the workload was given up.
+    /// Rows of the rungs, in order; empty if the workload was aborted.
     pub rows: Vec<Row>,
-    /// Rivals that did not start.
+    /// Parts left out by the workload, and rivals that did not start.
     pub not_run: Vec<NotRun>,
 }
 
-/// What a rival says of itself.
+/// Name, version and number of threads, as reported by a rival.
 struct Identity {
     name: String,
     version: String,
@@ -58,8 +64,9 @@ struct Identity {
 
 /// Runs all rungs and rivals of a workload.
 ///
-/// A rung or rival that fails becomes a row that says so; it stops no other. An interrupt gives up this workload.
-/// Shares of peak are left to [`crate::record::Record::fill_shares`].
+/// A rung or rival that fails becomes a row with the error and does not affect the others. An
+/// interrupt aborts the whole workload. Shares of peak are filled in later, by
+/// [`crate::record::Record::fill_shares`].
 pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     let say =
         |what: &str| (setting.progress)(&format!("{}/{}: {what}", workload.name, workload.size));
@@ -81,6 +88,8 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
             &workload,
         ));
     }
+    // `entries` holds our rungs first, then the rivals; `sites` and `identities` follow the same
+    // order.
     let mut identities = Vec::new();
     for (job, python) in workload.rivals.iter().zip(setting.python.iter().cycle()) {
         if (setting.interrupted)() {
@@ -123,6 +132,7 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
         .iter_mut()
         .for_each(|entry| entry.check_again(&workload));
     let (rungs, rivals) = entries.split_at(rows.len());
+    // The first rung may have done a part of the rows; its time is scaled to the whole work.
     let first = rungs
         .first()
         .and_then(|first| Some(first.timing()?.median / first.extent.part.share()));
@@ -144,12 +154,13 @@ pub fn run(mut workload: Workload<'_>, setting: &Setting<'_>) -> Outcome {
     outcome
 }
 
-/// Tells whether an executor stands for what a user gets; rivals are set beside such a one.
+/// Returns whether an executor is one that users of this project run; only such rungs are compared
+/// with rivals.
 pub(crate) fn stands_for_us(executor: &str) -> bool {
     matches!(executor, "host" | "wgsl")
 }
 
-/// Gives the row of a rung before anything is measured.
+/// Returns the row of a rung before any measurement.
 fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
     Row {
         workload: workload.name.to_owned(),
@@ -165,7 +176,8 @@ fn row_of(workload: &Workload<'_>, rung: &Rung<'_>) -> Row {
     }
 }
 
-/// Lets every contestant run its turn of a round; every other round goes backwards, so that a drift cancels.
+/// Lets every contestant run its turn of a round. Odd rounds run in reverse order, so that a steady
+/// drift of the machine's speed cancels.
 fn take_turns(entries: &mut [Entry<'_>], round: usize) {
     let mut order: Vec<&mut Entry<'_>> = entries.iter_mut().collect();
     if round % 2 == 1 {
@@ -177,7 +189,8 @@ fn take_turns(entries: &mut [Entry<'_>], round: usize) {
     }
 }
 
-/// Fills what was measured and what follows from it into a row; `first_s` is what the first rung takes for the whole.
+/// Fills a row with the measurements and the values derived from them. `first_s` is the time of the
+/// first rung for the whole work.
 fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     row.check = entry.check.clone();
     row.upload_s = entry.upload_s;
@@ -202,7 +215,7 @@ fn fill(row: &mut Row, entry: &Entry<'_>, first_s: Option<f64>) {
     row.speedup_over_first = first_s.map(|first| first * entry.extent.part.share() / timing.median);
 }
 
-/// Gives a rival's times, what follows from them, and its ratio to `ours`.
+/// Returns the measurements of a rival, the values derived from them, and its ratio to `ours`.
 fn timing_of(
     rival: &Entry<'_>,
     identity: &Identity,
@@ -240,7 +253,7 @@ fn timing_of(
     }
 }
 
-/// Gives the two ends of an interval that may be unknown.
+/// Returns the two ends of an interval that may be unknown.
 fn ends(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
     interval.map_or([None; 2], |ends| ends.map(Some))
 }
@@ -252,7 +265,7 @@ mod tests {
     use crate::workload::{OutputElement, Part, Work};
     use tensor_core::compare::{Bound, compare};
 
-    /// A training of three steps; its rungs learn, or not.
+    /// A training workload of three steps; one of its rungs learns, the other does not.
     fn training() -> Workload<'static> {
         const TRUE: [f32; 4] = [3.0, 2.0, 1.0, 0.75];
         let whole = Extent {
@@ -304,7 +317,7 @@ mod tests {
         assert!(matches!(rows[1].check, Check::Failed(_)) && rows[1].losses.is_empty());
     }
 
-    /// A rival for the shell: every run takes a hundredth of a second and gives the number 3.
+    /// A fake rival as a shell script: every run takes 0.01 s and the result is the number 3.
     #[cfg(unix)]
     const SHELL: &str = r#"echo '{"name":"shell","version":"1","threads":1}'
         while read -r request; do case "$request" in
@@ -361,7 +374,7 @@ mod tests {
         let (rival, ours) = (&rows[0].rivals["shell"], rows[0].median_s.unwrap());
         assert_eq!((&rival.check, rival.rate), (&Check::Ok, Some(100.0)));
         assert_eq!(rival.note, "rows 0..1 of 10");
-        // A tenth in a hundredth of a second is the whole in a tenth of one.
+        // A tenth of the work in 0.01 s means the whole in 0.1 s.
         let over_first = rival.speedup_over_first.unwrap();
         assert!((over_first / (ours / 0.1) - 1.0).abs() < 1e-9);
     }

@@ -1,14 +1,16 @@
-//! Where a workload spends its time: samples of its stacks while the host executor runs it.
+//! CPU profiles of workloads: sampled stacks while the host executor runs.
 //!
-//! Role: the option `--sample` of the bench command; no other run starts it, and what it measures enters no record.
-//! Method: a timer signal stops the process [`FREQUENCY_HZ`] times in each second of CPU time, on whichever thread runs, and the
-//! stack there is walked. Stacks are folded: one line for each that was seen, its functions from the outermost to the innermost
-//! and how often it was seen, which is what tools for flame graphs read. The same work runs without the sampler in turns,
-//! so what sampling costs is told beside what it found.
-//! Limits: Unix only, and no more samples than the kernel's clock ticks. Functions that the compiler inlined have names where the
-//! build holds line tables, as that of `cargo xtask bench --sample` does; else they count for the function around them.
-//! What happens inside the C library is not seen: walking a stack from there could wait for a lock that the stopped
-//! thread holds.
+//! Role: the option `--sample` of the bench command. No other run is sampled, and no result of
+//! sampling enters a record.
+//! Method: a timer signal interrupts the process [`FREQUENCY_HZ`] times per second of CPU time, on
+//! whichever thread runs, and the stack of that thread is walked. Stacks are stored in folded form,
+//! which flame-graph tools read: one line per distinct stack, with its functions from the outermost
+//! to the innermost and its number of samples. The same work also runs without the sampler, in
+//! turns, to measure the overhead of sampling.
+//! Limits: Unix only, with at most one sample per tick of the kernel's clock. Inlined functions
+//! have names only in builds with line tables, as `cargo xtask bench --sample` makes; otherwise
+//! they count for the enclosing function. Code inside the C library is not sampled, because walking
+//! a stack from there could wait for a lock that the interrupted thread holds.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -19,36 +21,38 @@ use crate::measure::{Ratio, Timing};
 use crate::units;
 use crate::workload::{Contestant, Workload};
 
-/// Samples in a second of CPU time; a prime, so as not to keep step with anything that repeats.
+/// Samples per second of CPU time; a prime, to avoid synchronizing with periodic work.
 pub const FREQUENCY_HZ: i32 = 499;
-/// How long the work runs under the sampler, and as long without, in seconds.
+/// Seconds for which the work runs under the sampler, and about as long without.
 pub const SAMPLED_S: f64 = 5.0;
-/// A turn with or without the sampler, in seconds.
+/// Duration of a turn with or without the sampler, in seconds.
 const TURN_S: f64 = 0.5;
-/// Functions that a summary names.
+/// Number of functions listed in a summary.
 const N_FUNCTIONS: usize = 10;
-/// Letters of a function's name that it shows, which may hold whole types; the folded stacks have them all.
+/// Maximum length of a function name in the summary, in characters; the folded stacks contain the
+/// full names.
 const LONGEST_NAME: usize = 108;
 
-/// How often each stack was seen.
+/// Number of samples of each distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks(BTreeMap<String, usize>);
 
-/// What sampling a workload found, and what it cost.
+/// Profile of a workload, and the overhead of sampling.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// The stacks.
+    /// Sampled stacks.
     pub stacks: Stacks,
     /// Median time of a run without the sampler, in seconds.
     pub median_s: f64,
-    /// Time under the sampler over that without.
+    /// Time under the sampler divided by the time without.
     pub cost: Ratio,
 }
 
 impl Stacks {
-    /// Adds a stack, outermost function first, that was seen so many times.
+    /// Adds `times` samples of a stack, given with the outermost function first.
     fn add(&mut self, functions: &[String], times: usize) {
-        // Separators of the format; a type such as `[f32; 4]` may hold one.
+        // A semicolon separates functions in the folded format; types such as `[f32; 4]` contain
+        // one.
         let names = functions.iter().map(|name| name.replace(';', ","));
         let stack = names.collect::<Vec<_>>().join(";");
         *self.0.entry(stack).or_default() += times;
@@ -60,13 +64,14 @@ impl Stacks {
         }
     }
 
-    /// Gives the number of samples.
+    /// Returns the total number of samples.
     #[must_use]
     pub fn n_samples(&self) -> usize {
         self.0.values().sum()
     }
 
-    /// Gives one line for each stack, `outermost;…;innermost times`, in the order of their text.
+    /// Returns the folded stacks: one line `outermost;…;innermost times` per stack, in alphabetical
+    /// order.
     #[must_use]
     pub fn folded(&self) -> String {
         let lines = self.0.iter();
@@ -75,7 +80,8 @@ impl Stacks {
             .collect()
     }
 
-    /// Gives each function that a sample found at work, with the share of samples that did, largest first.
+    /// Returns each function that was innermost in a sample with its share of all samples, largest
+    /// first.
     #[must_use]
     pub fn by_self_time(&self) -> Vec<(&str, f64)> {
         let mut times: BTreeMap<&str, usize> = BTreeMap::new();
@@ -84,7 +90,7 @@ impl Stacks {
             *times.entry(innermost).or_default() += n;
         }
         let mut times: Vec<(&str, usize)> = times.into_iter().collect();
-        // Functions of one share keep the order of their names.
+        // The sort is stable, so functions with equal shares stay in alphabetical order.
         times.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
         let all = self.n_samples() as f64;
         times
@@ -95,7 +101,8 @@ impl Stacks {
 }
 
 impl Sampled {
-    /// Says in some lines what was found: the functions that took most time themselves, and what the sampler cost.
+    /// Returns a summary of some lines: number of samples, overhead of sampling, and the functions
+    /// with the largest self time.
     #[must_use]
     pub fn summary(&self) -> String {
         let interval = self.cost.interval().map_or(String::new(), |ends| {
@@ -103,7 +110,7 @@ impl Sampled {
             format!(" ({low}–{high})")
         });
         let mut text = format!(
-            "{} samples; median {}, while sampled {} of that{interval}\n",
+            "{} samples; median {}, under the sampler {} of this time{interval}\n",
             self.stacks.n_samples(),
             units::seconds(self.median_s),
             units::times(self.cost.median),
@@ -116,10 +123,11 @@ impl Sampled {
     }
 }
 
-/// Samples the rung `host` of a workload; nothing if it has none.
+/// Profiles the rung `host` of a workload; returns `None` if the workload has no such rung.
 ///
 /// # Errors
-/// The rung fails, its result is wrong before or after, or this system cannot sample.
+/// The rung fails, its result is wrong before or after, or sampling is not supported on this
+/// system.
 pub fn sample_host(mut workload: Workload<'_>) -> Result<Option<Sampled>> {
     let mut rungs = std::mem::take(&mut workload.rungs).into_iter();
     let Some(host) = rungs.find(|rung| rung.executor == "host") else {
@@ -130,20 +138,22 @@ pub fn sample_host(mut workload: Workload<'_>) -> Result<Option<Sampled>> {
     contestant.run(1)?;
     (workload.check)(&contestant.result()?, part)?;
     let sampled = sample(contestant.as_mut(), SAMPLED_S)?;
-    (workload.check)(&contestant.result()?, part).context("after it was sampled")?;
+    (workload.check)(&contestant.result()?, part).context("after sampling")?;
     Ok(Some(sampled))
 }
 
-/// Lets a contestant run without and under the sampler in turns, until it was under it for `seconds`.
+/// Runs a contestant without and under the sampler in turns, until it has run under the sampler for
+/// `seconds`.
 fn sample(contestant: &mut dyn Contestant, seconds: f64) -> Result<Sampled> {
     let median = |times: &[f64]| {
-        let timing = Timing::from_samples(times).context("a run told no time")?;
+        let timing = Timing::from_samples(times).context("a run reported no time")?;
         Ok::<_, anyhow::Error>(timing.median)
     };
     let mut stacks = Stacks::default();
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let mut sampled_s = 0.0;
     while sampled_s < seconds {
+        // Turns alternate, so that a drift of the machine's speed affects both sides.
         without.push(median(&runs_for(contestant, TURN_S)?)?);
         let clock = Instant::now();
         let (times, seen) = signals::sampled(|| {
@@ -156,16 +166,17 @@ fn sample(contestant: &mut dyn Contestant, seconds: f64) -> Result<Sampled> {
     }
     ensure!(
         stacks.n_samples() > 0,
-        "sampling saw no stack in {sampled_s} s"
+        "sampling: no stack was sampled in {sampled_s} s"
     );
     Ok(Sampled {
         stacks,
         median_s: median(&without)?,
-        cost: Ratio::from_pairs(&without, &with).context("a run took no time")?,
+        cost: Ratio::from_pairs(&without, &with)
+            .context("sampling: a run took no measurable time")?,
     })
 }
 
-/// Runs a contestant again and again until so many seconds are over; gives the times.
+/// Runs a contestant repeatedly for at least `seconds` and returns the seconds of each run.
 fn runs_for(contestant: &mut dyn Contestant, seconds: f64) -> Result<Vec<f64>> {
     let clock = Instant::now();
     let mut times = contestant.run(1)?;
@@ -181,19 +192,19 @@ mod signals {
     use anyhow::{Context, Result};
     use pprof::{Frames, ProfilerGuardBuilder};
 
-    /// Libraries in which a stack is not walked, as the sampler's authors advise.
+    /// Libraries whose frames are not walked, as the documentation of the sampler recommends.
     const NOT_WALKED: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 
-    /// Does the work under the sampler; gives what it gave, and the stacks.
+    /// Runs `work` under the sampler; returns its result and the stacks.
     pub(super) fn sampled<T>(work: impl FnOnce() -> T) -> Result<(T, Stacks)> {
         let sampler = ProfilerGuardBuilder::default()
             .frequency(FREQUENCY_HZ)
             .blocklist(&NOT_WALKED)
             .build()
-            .context("sampling could not be started")?;
+            .context("sampling: cannot start the sampler")?;
         let output = work();
         let report = sampler.report().build();
-        let report = report.context("samples could not be read")?;
+        let report = report.context("sampling: cannot read the samples")?;
         let mut stacks = Stacks::default();
         for (frames, times) in &report.data {
             stacks.add(&functions(frames), usize::try_from(*times)?);
@@ -201,8 +212,10 @@ mod signals {
         Ok((output, stacks))
     }
 
-    /// Gives the functions of a stack, outermost first.
+    /// Returns the functions of a stack, outermost first. A frame holds several symbols if
+    /// functions were inlined into it.
     fn functions(frames: &Frames) -> Vec<String> {
+        // The sampler lists the innermost frame first.
         let symbols = frames
             .frames
             .iter()
@@ -218,7 +231,7 @@ mod signals {
     use anyhow::{Result, bail};
 
     pub(super) fn sampled<T>(_work: impl FnOnce() -> T) -> Result<(T, Stacks)> {
-        bail!("sampling needs the signals of a Unix system")
+        bail!("sampling: not supported on this system (requires Unix signals)")
     }
 }
 
@@ -279,7 +292,7 @@ mod tests {
             Ok(())
         });
         let sampled = sample(&mut contestant, 0.4).unwrap();
-        // Tests beside it run on other threads and are sampled too.
+        // Other tests run on other threads at the same time and are sampled, too.
         let folded = sampled.stacks.folded();
         assert!(folded.contains("a_function_that_takes_long"), "{folded}");
         assert!(sampled.median_s > 0.0 && sampled.cost.n == 1);

@@ -1,28 +1,30 @@
-//! Who wants a program to end: Ctrl-C, or somebody who asks for it.
+//! Signals that ask a program to end: Ctrl-C, termination, or a closed terminal.
 //!
-//! Role: the one place that takes signals, for programs that finish their files first.
-//! Method: a thread waits for signals and calls back, so nothing of what a program does is done in a handler. A signal that
-//! was ignored from the start, as `nohup` has it, stays ignored, by the program and by its children.
-//! Limits: where there are no signals but Ctrl-C, all of them are taken for that.
+//! Role: the only place that handles signals, for programs that must finish their files before they
+//! exit.
+//! Method: a thread waits for signals and calls a function, so no work is done inside a signal
+//! handler. A signal that was ignored when the program started, as under `nohup`, stays ignored in
+//! the program and its children.
+//! Limits: on systems other than Unix only Ctrl-C is handled.
 
 use anyhow::{Context, Result};
 
-/// Exit code of a program that was interrupted.
+/// Exit code of an interrupted program.
 pub const INTERRUPTED: u8 = 130;
 
-/// Why a program is to end.
+/// Reason why a program should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Ctrl-C, which the terminal sends to the program's children as well.
+    /// Ctrl-C, which the terminal also sends to the program's children.
     Interrupt,
-    /// Asked for by another process, or the terminal is gone; sent to this program alone.
+    /// A request of another process, or a closed terminal; sent to this program only.
     Terminate,
 }
 
-/// Calls back for every wish to end, until the program does.
+/// Calls `on` for every signal that asks the program to end, until the program exits.
 ///
 /// # Errors
-/// What the system says if signals can't be waited for.
+/// The signal handler cannot be installed.
 pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
     #[cfg(unix)]
     {
@@ -31,7 +33,7 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
         let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
         let wanted = wanted.filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let signals = signal_hook::iterator::Signals::new(wanted);
-        let mut signals = signals.context("signals")?;
+        let mut signals = signals.context("signals: cannot install the handler")?;
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
@@ -43,16 +45,18 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
                     });
                 }
             })
-            .context("a thread for signals")?;
+            .context("signals: cannot start the thread")?;
         Ok(())
     }
     #[cfg(not(unix))]
     {
-        ctrlc::set_handler(move || on(Stop::Interrupt)).context("Ctrl-C handler")
+        ctrlc::set_handler(move || on(Stop::Interrupt))
+            .context("signals: cannot install the Ctrl-C handler")
     }
 }
 
-/// Gives the signals that this program was told to ignore, a bit each from signal 1 on; none where the system does not tell.
+/// Returns the signals that this process ignores, as a mask with signal 1 at bit 0; 0 if the system
+/// does not report them.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

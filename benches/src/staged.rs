@@ -1,7 +1,8 @@
-//! A rung on this machine's CPU in three stages, of which the middle one is timed: get ready, work, judge.
+//! A rung on this machine's CPU in three stages, of which only the second is timed: start, work,
+//! judge.
 //!
-//! Role: for work whose result is judged by what costs more than the work, such as the distance of a strategy from an
-//! equilibrium. Every run starts anew, so that all runs end at the same place.
+//! Role: for work whose result is expensive to evaluate, such as the distance of a strategy from an
+//! equilibrium. Every run starts from scratch, so all runs end in the same state.
 
 use crate::workload::{Contestant, Output, OutputElement};
 use anyhow::{Context, Result};
@@ -9,7 +10,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::time::Instant;
 
-/// The three stages, and what the last run came to.
+/// The three stages, and the final state of the last run.
 #[derive(Debug)]
 pub(crate) struct Staged<S, T, A, W, J> {
     start: A,
@@ -56,7 +57,10 @@ where
     }
 
     fn result(&mut self) -> Result<Output> {
-        let last = self.last.as_ref().context("nothing was run yet")?;
+        let last = self
+            .last
+            .as_ref()
+            .context("no result before the first run")?;
         Ok(T::wrap((self.judge)(last)?))
     }
 }

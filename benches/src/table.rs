@@ -1,23 +1,23 @@
-//! A record as a table for the terminal.
+//! The terminal table of a record.
 //!
-//! Role: what the bench command prints when it is done.
-//! Method: one block per ladder, columns padded to their widest cell; written by hand because
-//! alignment is ten lines and a table library would bring its own idea of borders.
-//! Limits: plain text without colours; remarks are wrapped at 120 columns, rows of numbers
-//! take what they need (about 125).
+//! Role: printed by the bench command at its end.
+//! Method: one block per ladder, columns padded to their widest cell. Written by hand, because the
+//! alignment takes ten lines and a table library would add borders.
+//! Limits: plain text without colours. Remarks are wrapped at 120 columns; rows of numbers are as
+//! wide as needed (about 125 columns).
 
 use std::fmt::Write;
 
 use crate::columns::{self, Column};
 use crate::ladder::{self, Ladder, Line, Place};
 use crate::record::{Check, Machine, NotRun, Record};
-use crate::units;
+use crate::{sources, units};
 
 const WIDTH: usize = 120;
 const GAP: &str = "  ";
 const REMARK_INDENT: usize = 8;
 
-/// Gives the whole table: machine, ladders, what was not run.
+/// Returns the whole table: the machine, the ladders, and what was not run.
 #[must_use]
 pub fn render(record: &Record) -> String {
     let mut text = machine(&record.machine);
@@ -34,7 +34,7 @@ pub fn render(record: &Record) -> String {
     text
 }
 
-/// Gives one line per thing left out: what, why, and how to get it.
+/// Returns the line for a part that was left out: its name, the reason, and how to run it.
 #[must_use]
 pub fn not_run(item: &NotRun) -> String {
     let how = if item.how.is_empty() {
@@ -91,7 +91,7 @@ fn block(ladder: &Ladder) -> String {
 
     let mut text = format!("{} {}", ladder.workload, ladder.size);
     if !ladder.source.is_empty() {
-        let _ = write!(text, " ({})", ladder.source);
+        let _ = write!(text, " ({})", sources::title(&ladder.source));
     }
     text.push('\n');
     let titles = columns.iter().map(|column| column.title.clone());
@@ -112,7 +112,8 @@ fn block(ladder: &Ladder) -> String {
     text
 }
 
-/// Gives one line of numbers, its remark behind it where there is room, else below.
+/// Returns the line of numbers of a rung or rival. Its remark follows on the same line if it fits,
+/// else on lines below.
 fn row(line: &Line, name_width: usize, columns: &[Column], widths: &[usize]) -> String {
     let check = match line.check {
         Check::Ok => "ok    ",
@@ -149,7 +150,7 @@ fn width(column: &Column, ladder: &Ladder) -> usize {
         .max(length(&column.title))
 }
 
-/// Sets cells flush right in their columns.
+/// Aligns cells to the right edges of their columns.
 fn aligned(cells: impl Iterator<Item = String>, widths: &[usize]) -> String {
     let padded = cells
         .zip(widths)
@@ -161,7 +162,7 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text:<width$}")
 }
 
-/// Breaks text between words at [`WIDTH`]; ends with a line break.
+/// Breaks text between words at [`WIDTH`] columns; the result ends with a line break.
 fn wrapped(text: &str, first_indent: usize, indent: usize) -> String {
     let mut out = " ".repeat(first_indent);
     let mut column = first_indent;
@@ -253,14 +254,14 @@ mod tests {
         let expected = "\
 Some CPU, 2 threads, linux x86_64
 
-matmul 5x784x10 (S3)
+matmul 5x784x10 (fast.ai notebook “matmul”)
   executor        check   median         spread  GFLOP/s  × first
   CPU
     three loops   ok     1.00 ms  0.900–1.20 ms    0.100    1.00×  rows 0..2 of 5
     gemm          ok     10.0 µs   9.00–12.0 µs     10.0     100×
   some GPU
     tiles         FAILED  element [3, 4] is off by 0.5
-  rivals
+  other libraries
     torch 2.15.0  ok     20.0 µs        20.0 µs     5.00    50.0×  gemm runs at 2.00× its speed (1.90–2.10)
 
 not run: numpy: no Python was found (install Python 3)

@@ -1,13 +1,16 @@
-//! Training as a workload: a net, its data, and how it is trained.
+//! A workload that trains a neural net.
 //!
-//! Role: the short way to describe such a [`Workload`]: who adds one names layers, data and stages. First weights, the program,
-//! the oracle, the check and the rivals' jobs follow from that.
-//! Method: one function of parameters, velocities and a batch gives the loss and the next parameters and velocities; it is
-//! compiled once a stage and called once a step. Batches come in the order of the data, and every contestant starts from the
-//! same weights: so all curves are one curve, up to rounding. The oracle computes its first steps in f64 by plain loops.
-//! Shapes: the result is the loss of each step and, for a classifier, the share of test images that it names right.
-//! Accuracy: of the first losses as [`Recipe::first_losses`] says; later ones drift apart with roundings, as they do in
-//! any library, so of them it is only asked that the end be as good as it should: the accuracy of a classifier, the last loss of a fit.
+//! Role: the short way to define such a [`Workload`] by layers, data and stages. Initial weights,
+//! the program, the oracle, the check and the rivals' jobs follow from these.
+//! Method: one function of parameters, velocities and a batch returns the loss and the next
+//! parameters and velocities; it is compiled once per stage and called once per step. Batches come
+//! in the order of the data, and every contestant starts with the same weights, so all loss curves
+//! agree up to rounding. The oracle computes the first losses in f64 by plain loops.
+//! Shapes: the result is the loss of each step and, for a classifier, its accuracy on the test
+//! images.
+//! Accuracy: the first losses must be within the tolerance of [`Recipe::first_losses`]. Later
+//! losses drift apart by rounding, as in any library, so they are not compared. Instead the final
+//! quality is checked: the accuracy of a classifier, or the last loss of a fit.
 
 pub mod layer;
 pub mod oracle;
@@ -25,96 +28,99 @@ use tensor_core::compare::{Bound, compare};
 use tensor_core::optim::{Optimizer, Sgd};
 use tensor_core::{Executor, Host, Profiler, Tensor, grad, jit, loss};
 
-/// What rivals call weights and biases.
+/// Names of weights and biases in the rivals' scripts.
 const NAMES: [&str; 8] = ["w0", "b0", "w1", "b1", "w2", "b2", "w3", "b3"];
-/// Images of the test that are judged at once.
+/// Number of test images evaluated at once.
 const TEST_BATCH: usize = 1000;
 
-/// Steps after which losses are read.
+/// Number of steps between reads of the losses from the device.
 const READ_EVERY: usize = 50;
-/// The most operations of a training on a driver that computes on the CPU, which does some billions in a second.
+/// Maximum number of operations of a training on a software driver, which does some 10⁹ per second.
 const SOFTWARE_OPERATIONS: f64 = 5e10;
 
-/// What a net is trained to do.
+/// Objective of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Small squared differences from targets, summed.
+    /// Sum of squared differences from targets.
     Targets,
-    /// Large shares of the right classes in a softmax.
+    /// Mean cross-entropy of a softmax over classes.
     Classes,
 }
 
-/// Some epochs at one learning rate.
+/// A number of epochs at one learning rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stage {
-    /// Times that all batches are seen.
+    /// Number of passes over all batches.
     pub epochs: usize,
     /// Learning rate.
     pub rate: f32,
 }
 
-/// How a net is trained.
+/// Definition of a training.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Name of the workload, as in records: `train-mnist`.
     pub name: &'static str,
-    /// Source it comes from: `S2`.
+    /// Id of the document that the training comes from: `S2`; [`crate::sources`] has the titles.
     pub source: &'static str,
-    /// Size in one word.
+    /// Size as one word.
     pub size: String,
-    /// What the rivals run, and who they are.
+    /// Script of the rivals.
     pub script: Script,
-    /// The rivals.
+    /// Libraries of the rivals.
     pub libraries: &'static [&'static str],
-    /// The net.
+    /// Layers of the net, from input to output.
     pub layers: Vec<Layer>,
-    /// What it learns.
+    /// Objective.
     pub goal: Goal,
-    /// Samples of one step.
+    /// Number of samples per step.
     pub batch: usize,
-    /// Learning rates, in order.
+    /// Stages with their learning rates, in order.
     pub stages: Vec<Stage>,
-    /// Share of the velocity that stays; 0 for plain descent.
+    /// Momentum: the fraction of the velocity that is kept at each step; 0 for plain gradient
+    /// descent.
     pub momentum: f32,
-    /// How many losses the oracle computes, and how near to them a result must lie.
+    /// Number of losses that the oracle computes, and their tolerance.
     pub first_losses: (usize, Bound),
-    /// The least share of test images that must be named right, of a classifier.
+    /// Minimum accuracy on the test images, for a classifier.
     pub least_accuracy: f32,
-    /// The last loss of a fit to targets, if it is known, and how near to it a result must lie.
+    /// Expected last loss of a fit to targets with its tolerance, if known.
     pub last_loss: Option<(f64, Bound)>,
-    /// Whether it is also run under a profiler, beside the run without one, so that both show what that costs.
+    /// Whether the training is also run under a profiler, which shows the profiler's overhead.
     pub is_profiled: bool,
 }
 
-/// Samples, one after the other, with what they are to give.
+/// Samples, one after the other, with the expected answers.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// The inputs, each as long as the first layer asks.
+    /// Inputs; each sample has the length that the first layer expects.
     pub inputs: Vec<f32>,
-    /// For [`Goal::Targets`] the outputs; for [`Goal::Classes`] the number of the class.
+    /// Expected outputs for [`Goal::Targets`]; class numbers for [`Goal::Classes`].
     pub answers: Vec<f32>,
 }
 
-/// A training with its data and the truth about its beginning.
+/// A training with its data and the reference losses of its first steps.
 #[derive(Debug)]
 pub struct Session {
     recipe: Recipe,
-    /// First values of weights and biases, in the order of the layers.
+    /// Initial weights and biases, in the order of the layers.
     parameters: Vec<Vec<f32>>,
     train: Samples,
     test: Samples,
     first_losses: Vec<f64>,
-    /// For the rivals: epochs, rate and momentum of each stage.
+    /// Epochs, rate and momentum of each stage, for the rivals.
     stages: Vec<f32>,
-    /// For the rivals: the length of each axis of each array, under the array's name and the axis's number.
+    /// Length of each axis of each array as `<array>_<axis number>`, for the rivals.
     sizes: Vec<(String, usize)>,
 }
 
 impl Recipe {
-    /// Draws the first weights and computes the first losses. Samples that fill no whole batch are left out.
+    /// Draws the initial weights and computes the reference losses. Samples that do not fill a
+    /// whole batch are left out.
     ///
     /// # Errors
-    /// The samples do not fill a batch, or are not as long as the net asks.
+    /// There are fewer samples than one batch, their lengths do not match the net, or the net has
+    /// no layers, an empty layer or too many parameter arrays.
     pub fn session(self, train: Samples, test: Samples) -> Result<Session> {
         let [inputs, outputs] = self.sides()?;
         let is_whole = |layer: &Layer| layer.inputs() > 0 && layer.outputs() > 0;
@@ -132,7 +138,7 @@ impl Recipe {
             };
             ensure!(
                 samples.inputs.len() == n * inputs && samples.answers.len() == answers,
-                "{}: {} inputs and {} answers are no samples of {inputs} inputs and {outputs} outputs",
+                "{}: lengths do not match the net ({} inputs, {} answers; a sample has {inputs} inputs and the net {outputs} outputs)",
                 self.name,
                 samples.inputs.len(),
                 samples.answers.len()
@@ -145,17 +151,19 @@ impl Recipe {
             .sum();
         ensure!(
             n_parameters <= NAMES.len(),
-            "{}: {n_parameters} weights and biases; scripts of rivals name {} at most",
+            "{}: too many weights and biases for the rivals' scripts ({n_parameters}; at most {})",
             self.name,
             NAMES.len()
         );
         ensure!(
             self.batch > 0 && train.inputs.len() >= self.batch * inputs,
-            "{}: fewer samples than one batch of {}",
+            "{}: not enough samples for a batch of {}",
             self.name,
             self.batch
         );
         let drawn = self.layers.iter().flat_map(Layer::parameters);
+        // Each parameter array has its own stream of the generator, so its values do not depend on
+        // the other layers.
         let parameters: Vec<Vec<f32>> = (1..)
             .zip(drawn)
             .map(|(stream, (shape, scale))| {
@@ -180,10 +188,10 @@ impl Recipe {
         Ok(session)
     }
 
-    /// How long inputs and outputs of the net are.
+    /// Returns the lengths of the net's inputs and outputs.
     fn sides(&self) -> Result<[usize; 2]> {
         let (first, last) = (self.layers.first(), self.layers.last());
-        let (first, last) = first.zip(last).context("a net has layers")?;
+        let (first, last) = first.zip(last).context("the net has no layers")?;
         Ok([first.inputs(), last.outputs()])
     }
 
@@ -192,13 +200,15 @@ impl Recipe {
         epochs * batches
     }
 
-    /// One step: parameters, velocities and a batch in; loss, parameters and velocities out.
+    /// Computes one step: takes parameters, velocities and a batch, and returns the loss and the
+    /// next parameters and velocities.
     fn step(&self, sgd: Sgd, args: &[Tensor]) -> tensor_core::Result<Vec<Tensor>> {
         let n: usize = self
             .layers
             .iter()
             .map(|layer| layer.parameters().len())
             .sum();
+        // Arguments: `n` parameters, the velocities (none without momentum), inputs and answers.
         let (parameters, rest) = args.split_at(n);
         let (velocities, batch) = rest.split_at(rest.len() - 2);
         let outputs = layer::outputs(&self.layers, parameters, &batch[0]);
@@ -222,10 +232,12 @@ impl Session {
         self.recipe.n_steps(self.batches())
     }
 
-    /// Operations are those of the layers, forward and backward: neither updates nor the judging of the test count.
+    /// Returns the extent of the work. Operations are those of the layers, forward and backward;
+    /// updates and the evaluation of the test data are not counted.
     fn whole(&self) -> Extent {
         let forward: f64 = self.recipe.layers.iter().map(Layer::operations).sum();
-        // Backward, each weight meets every sample twice more; but nobody asks for the gradient by the inputs.
+        // Backward, each weight is used in two more products per sample: for the gradient by the
+        // weight and for the one by its input. The gradient by the net's input is not computed.
         let first = self.recipe.layers.first().map_or(0.0, Layer::operations);
         let a_sample = 3.0 * forward - first;
         let numbers = self.train.inputs.len() + self.train.answers.len();
@@ -237,7 +249,8 @@ impl Session {
         }
     }
 
-    /// The batches as tensors: inputs, and targets or classes. The last one may be smaller.
+    /// Splits samples into batches of tensors: inputs, and targets or classes. The last batch may
+    /// be smaller.
     fn tensors(&self, samples: &Samples, batch: usize) -> Vec<[Tensor; 2]> {
         let layer = &self.recipe.layers[0];
         let inputs = samples.inputs.chunks(batch * layer.inputs());
@@ -260,12 +273,13 @@ impl Session {
         inputs.zip(answers).map(pair).collect()
     }
 
-    /// What a user of the host executor runs, under a profiler or without.
+    /// Returns the training on the host executor, with or without a profiler.
     fn host(&self, is_profiled: bool) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + '_> {
         let host = Host::new();
         let mut train = self.training(&host)?;
         Ok(move |result: &mut Vec<f32>| {
-            // Each training finds memory as a first one does; what waits from the last would not show in its peak.
+            // Clear the executor's memory cache, so that each training allocates like the first
+            // one; reused memory would not count in the peak.
             host.release_kept();
             if is_profiled {
                 train(&Profiler::new(&host), result)
@@ -275,15 +289,17 @@ impl Session {
         })
     }
 
-    /// The same on a device: data and parameters stay there, and losses come back some steps at a time.
+    /// Returns the training on a device. Data and parameters stay there, and losses are read every
+    /// [`READ_EVERY`] steps.
     fn device<'a>(&'a self, gpu: &'a Gpu) -> Result<impl FnMut(&mut Vec<f32>) -> Result<()> + 'a> {
         let mut train = self.training(gpu)?;
         gpu.finish()?;
         Ok(move |result: &mut Vec<f32>| train(gpu, result))
     }
 
-    /// A training from the first weights to the last judgement, with the data where an executor has it; it is run on that one, or one
-    /// that stands before it.
+    /// Returns a function that trains from the initial weights and evaluates the test data. The
+    /// data is stored on executor `home`; the function is called with this executor or one that
+    /// wraps it.
     fn training<'s>(
         &'s self,
         home: &dyn Executor,
@@ -294,12 +310,14 @@ impl Session {
             .zip(&self.parameters)
             .map(|((shape, _), numbers)| Tensor::from_vec(&shape, numbers.clone()))
             .collect();
+        // One compiled step per stage, because the learning rate is a constant of the step.
         let mut stages = Vec::new();
         for stage in &recipe.stages {
             let sgd = Sgd::new(stage.rate.into())?.with_momentum(recipe.momentum.into())?;
             let step = jit(move |args: &[Tensor]| recipe.step(sgd, args));
             stages.push((stage.epochs, sgd, step));
         }
+        // Evaluates one batch of test data with the parameters.
         let judge = jit(|args: &[Tensor]| {
             let (parameters, batch) = args.split_at(args.len() - 2);
             let outputs = layer::outputs(&recipe.layers, parameters, &batch[0]);
@@ -309,6 +327,7 @@ impl Session {
         batches.truncate(self.batches());
         let n_test = self.test.inputs.len() / recipe.layers[0].inputs();
         let tests = self.tensors(&self.test, TEST_BATCH);
+        // Copies the data to the executor once, before the measured time.
         let at_home = |batches: Vec<[Tensor; 2]>| -> Result<Vec<[Tensor; 2]>> {
             let realized = batches
                 .iter()
@@ -316,17 +335,21 @@ impl Session {
             Ok(realized.collect::<tensor_core::Result<_>>()?)
         };
         let (batches, tests) = (at_home(batches)?, at_home(tests)?);
+        // Stacks losses into one array, so that the losses of many steps need a single read.
         let together = jit(|losses: &[Tensor]| {
             let losses: Vec<&Tensor> = losses.iter().collect();
             Ok(vec![Tensor::stack(&losses, 0)])
         });
         Ok(move |executor: &dyn Executor, result: &mut Vec<f32>| {
+            // `at` is the state: parameters, followed by velocities.
             let mut at = first.clone();
             if let Some((_, sgd, _)) = stages.first() {
                 at.extend(sgd.start(&first.iter().collect::<Vec<_>>())?);
             }
             result.clear();
             let mut losses = Vec::with_capacity(READ_EVERY);
+            // Moves the collected losses to the result. Reading after every step would wait for the
+            // device each time.
             let read = |losses: &mut Vec<Tensor>, result: &mut Vec<f32>| -> Result<()> {
                 let losses = std::mem::take(losses);
                 let losses: Vec<&Tensor> = losses.iter().collect();
@@ -352,6 +375,7 @@ impl Session {
             for batch in &tests {
                 let args: Vec<&Tensor> = at[..first.len()].iter().chain(batch).collect();
                 let share = judge.call(executor, &args)?.remove(0).to_host::<f32>()?[[]];
+                // The last batch may be smaller, so weight each batch by its number of images.
                 right += share * batch[1].shape()?[0] as f32 / n_test as f32;
             }
             result.extend((recipe.goal == Goal::Classes).then_some(right));
@@ -364,7 +388,7 @@ impl Session {
         let accuracy = usize::from(self.recipe.goal == Goal::Classes);
         ensure!(
             result.len() == n + accuracy,
-            "{} numbers are not {n} losses and {accuracy} accuracy",
+            "result has {} elements (expected {n} losses and {accuracy} accuracy)",
             result.len()
         );
         let first = self.first_losses.len();
@@ -387,7 +411,7 @@ impl Session {
         Ok(())
     }
 
-    /// The arrays that rivals get, by name, with the lengths of their axes.
+    /// Returns the arrays for the rivals: name, elements and shape.
     fn arrays(&self) -> Vec<(&'static str, &[f32], Vec<usize>)> {
         let layers = &self.recipe.layers;
         let sample = layers[0].input_shape();
@@ -402,12 +426,13 @@ impl Session {
         };
         let mut arrays = Vec::new();
         for &(inputs, answers, samples) in sets {
-            // Samples that fill no whole batch are left out of the training.
+            // Samples that do not fill a whole batch are not used for training.
             let n = if inputs == "inputs" {
                 self.batches() * self.recipe.batch
             } else {
                 samples.inputs.len() / layers[0].inputs()
             };
+            // Number of answers per sample: the outputs of a fit, 1 for a classifier.
             let width = samples.answers.len() * layers[0].inputs() / samples.inputs.len().max(1);
             let shape = [vec![n], sample.clone()].concat();
             let of_answers = if is_classifier {
@@ -478,7 +503,7 @@ impl Problem for Session {
             |gpu: &&Gpu| !on_gpu::is_software(gpu) || whole.work.amount() <= SOFTWARE_OPERATIONS;
         let too_slow = |gpu: &Gpu| {
             let why = format!(
-                "a training of more than {SOFTWARE_OPERATIONS:.0e} operations takes a driver that computes on the CPU minutes"
+                "a training of more than {SOFTWARE_OPERATIONS:.0e} operations would take minutes on a software driver"
             );
             on_gpu::too_slow(gpu, why)
         };

@@ -1,12 +1,12 @@
-//! Numbers as people read them: three significant digits and a unit that fits.
+//! Formatting of numbers for people: three significant digits and a suitable unit.
 //!
-//! Role: the one place where terminal table and report turn numbers into text.
+//! Role: the only place where the terminal table and the report turn numbers into text.
 //! Limits: a number that is not finite is shown as an en dash.
 
-/// Stands where there is no number.
+/// Text shown in place of a missing number.
 pub const ABSENT: &str = "–";
 
-/// Prefixes of decimal units with their powers of ten, largest first.
+/// Units of time with their sizes in seconds, largest first.
 const TIMES: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
 const BYTES: [(f64, &str); 4] = [
     ((1_u64 << 30) as f64, "GiB"),
@@ -15,13 +15,13 @@ const BYTES: [(f64, &str); 4] = [
     (1.0, "B"),
 ];
 
-/// Gives a time with its unit: `12.3 ms`.
+/// Formats a time with its unit: `12.3 ms`.
 #[must_use]
 pub fn seconds(value: f64) -> String {
     with_unit(value, &TIMES)
 }
 
-/// Gives an interval of times in one unit: `12.1–13.4 ms`; equal ends stand once.
+/// Formats an interval of times in one unit: `12.1–13.4 ms`; if both ends look equal, one is shown.
 #[must_use]
 pub fn seconds_range(low: f64, high: f64) -> String {
     if !(low.is_finite() && high.is_finite()) {
@@ -36,13 +36,13 @@ pub fn seconds_range(low: f64, high: f64) -> String {
     }
 }
 
-/// Gives a size in memory: `5.86 GiB`.
+/// Formats a memory size: `5.86 GiB`.
 #[must_use]
 pub fn bytes(value: f64) -> String {
     with_unit(value, &BYTES)
 }
 
-/// Gives a fraction in percent: `12.3 %`.
+/// Formats a fraction as a percentage: `12.3 %`.
 #[must_use]
 pub fn percent(fraction: f64) -> String {
     if fraction.is_finite() {
@@ -52,7 +52,7 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
-/// Gives a ratio: `12.3×`.
+/// Formats a ratio: `12.3×`.
 #[must_use]
 pub fn times(ratio: f64) -> String {
     if ratio.is_finite() {
@@ -62,7 +62,7 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Gives a number with three significant digits, in plain notation between 0.001 and 10⁶.
+/// Formats a number with three significant digits, in plain notation between 0.001 and 10⁶.
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();
@@ -95,7 +95,7 @@ fn with_unit(value: f64, units: &[(f64, &str)]) -> String {
     format!("{} {unit}", digits(value / scale))
 }
 
-/// Picks the largest unit that the value, once rounded, fills at least once.
+/// Returns the largest unit in which the rounded value is at least 1, or the smallest unit.
 fn fitting<'a>(value: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = units
         .iter()

@@ -1,10 +1,11 @@
-//! A workload: one piece of work, the rungs that do it, and how a result of it is judged.
+//! A workload: one piece of work, the rungs (implementations) that do it, and the check of a
+//! result.
 //!
-//! Role: the one way to describe work to the runner, to criterion and to the report. A workload knows no clock of
-//! its own choosing and no table; `run` times it and `record` keeps the numbers.
-//! Method: a [`Task`] is a name and a size, cheap to list; it makes a [`Problem`], which owns inputs and truth, and of
-//! which a [`Workload`] borrows. Rungs and rivals are [`Contestant`]s alike, so they take turns under the same rules
-//! and pass the same check.
+//! Role: the only description of work for the runner, criterion and the report. A workload does no
+//! timing and no formatting: `run` times it and `record` stores the numbers.
+//! Method: a [`Task`] is a name and a size, cheap to list. It creates a [`Problem`], which owns the
+//! inputs and the expected result, and from which a [`Workload`] borrows. Rungs and rivals are both
+//! [`Contestant`]s, so they take turns under the same rules and pass the same check.
 
 use crate::figure::Figure;
 use crate::mnist::Images;
@@ -18,16 +19,16 @@ use anyhow::{Result, bail};
 use gpu_wgsl::{Adapter, Gpu};
 use tensor_core::{Element, Executor, Tensor, compare};
 
-/// A result, row-major, in the type that the workload asks for.
+/// A result, row-major, in the element type of the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Floats.
+    /// Single-precision floats.
     F32(Vec<f32>),
-    /// Floats of twice the width.
+    /// Double-precision floats.
     F64(Vec<f64>),
-    /// Counts.
+    /// Unsigned integers, such as counts.
     U32(Vec<u32>),
-    /// Answers.
+    /// Truth values.
     Bool(Vec<bool>),
 }
 
@@ -42,15 +43,15 @@ impl Output {
     }
 }
 
-/// A type of which results are.
+/// An element type of results.
 pub trait OutputElement: compare::Element + Element {
-    /// Wraps a result.
+    /// Wraps the elements of a result.
     fn wrap(elements: Vec<Self>) -> Output;
 
-    /// Gives the elements of a result of this type.
+    /// Returns the elements of a result of this type.
     ///
     /// # Errors
-    /// The result is of another type.
+    /// The result has another element type.
     fn of(output: &Output) -> Result<&[Self]>;
 }
 
@@ -65,7 +66,7 @@ macro_rules! output_element {
                 match output {
                     Output::$variant(elements) => Ok(elements),
                     other => bail!(
-                        "the result is {}, not {}",
+                        "result has element type {} (expected {})",
                         other.type_name(),
                         <Self as compare::Element>::NAME
                     ),
@@ -80,16 +81,18 @@ output_element!(f64, F64);
 output_element!(u32, U32);
 output_element!(bool, Bool);
 
-/// Something that does the work of a workload again and again, and shows its result.
+/// Something that does the work of a workload repeatedly and returns its result.
 pub trait Contestant {
-    /// Does the work `times` times and gives the seconds of each, by its own [`Timer`].
+    /// Does the work `times` times and returns the seconds of each run, measured by its own
+    /// [`Timer`].
     ///
     /// # Errors
-    /// Whatever keeps it from finishing.
+    /// Any failure during the work.
     fn run(&mut self, times: usize) -> Result<Vec<f64>>;
 
-    /// Does the work `times` times and gives the seconds of each by the host's clock, from the call until the result
-    /// is finished where it lies; `None` where that is what [`Contestant::run`] measures anyway.
+    /// Does the work `times` times and returns the seconds of each run by the host's clock, from
+    /// the call until the result is complete in its memory (for a GPU, device memory). Returns
+    /// `None` if [`Contestant::run`] measures the same.
     ///
     /// # Errors
     /// As [`Contestant::run`].
@@ -97,8 +100,8 @@ pub trait Contestant {
         Ok(None)
     }
 
-    /// Does the work once and gives the most memory it held beyond inputs and result, in bytes; `None` where nothing
-    /// counts it.
+    /// Does the work once and returns the peak memory held in addition to inputs and result, in
+    /// bytes, or `None` if no counter is available.
     ///
     /// # Errors
     /// As [`Contestant::run`].
@@ -106,10 +109,10 @@ pub trait Contestant {
         Ok(None)
     }
 
-    /// Gives the result of the last run, row-major.
+    /// Returns the result of the last run, row-major.
     ///
     /// # Errors
-    /// Whatever keeps it from being read.
+    /// The result cannot be read.
     fn result(&mut self) -> Result<Output>;
 }
 
@@ -127,23 +130,23 @@ impl Contestant for Rival {
     }
 }
 
-/// The leading rows that a slow rung does instead of the whole.
+/// The leading rows of the work, for a slow rung that does not do all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Rows done.
+    /// Number of rows done.
     pub rows: usize,
-    /// Rows there are.
+    /// Total number of rows.
     pub of: usize,
 }
 
 impl Part {
-    /// Gives the whole of so many rows.
+    /// Returns the part that consists of all `rows` rows.
     #[must_use]
     pub fn whole(rows: usize) -> Self {
         Self { rows, of: rows }
     }
 
-    /// Gives the share of the whole work, 1 where there is none.
+    /// Returns the fraction of the whole work, from 0 to 1; 1 if there are no rows.
     #[must_use]
     pub fn share(self) -> f64 {
         if self.of == 0 {
@@ -153,7 +156,7 @@ impl Part {
         }
     }
 
-    /// Gives the note that stands beside a partial row; empty for the whole.
+    /// Returns the remark shown next to the numbers of a partial result; empty for the whole.
     #[must_use]
     pub fn note(self) -> String {
         if self.rows == self.of {
@@ -164,21 +167,21 @@ impl Part {
     }
 }
 
-/// An amount of work in a unit that users of the workload count in.
+/// An amount of work, in the unit in which users of the workload count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Arithmetic operations, comparisons and selections included.
+    /// Arithmetic operations, including comparisons and selections.
     Operations(f64),
-    /// Values of a function, whatever each takes.
+    /// Function values, regardless of the cost of each.
     Values(f64),
-    /// Games that are solved or judged.
+    /// Games that are solved or evaluated.
     Games(f64),
-    /// Iterations of learning.
+    /// Iterations of a learning algorithm.
     Iterations(f64),
 }
 
 impl Work {
-    /// Gives the number, in its unit.
+    /// Returns the amount as a plain number.
     #[must_use]
     pub fn amount(self) -> f64 {
         match self {
@@ -189,7 +192,7 @@ impl Work {
         }
     }
 
-    /// Gives this share of it.
+    /// Returns the amount multiplied by `share`, in the same unit.
     #[must_use]
     pub fn share(self, share: f64) -> Self {
         match self {
@@ -200,7 +203,7 @@ impl Work {
         }
     }
 
-    /// Gives the arithmetic operations, if those were counted.
+    /// Returns the number of arithmetic operations, or `None` if another unit is counted.
     #[must_use]
     pub fn operations(self) -> Option<f64> {
         match self {
@@ -209,7 +212,7 @@ impl Work {
         }
     }
 
-    /// Gives work per second in [`Work::rate_unit`].
+    /// Returns the work per second, in [`Work::rate_unit`].
     #[must_use]
     pub fn rate(self, seconds: f64) -> f64 {
         let unit = match self {
@@ -220,7 +223,8 @@ impl Work {
         self.amount() / seconds / unit
     }
 
-    /// Gives the unit of rates: 10⁹ operations or 10⁶ values per second, or plainly games or iterations.
+    /// Returns the unit of [`Work::rate`]: 10⁹ operations, 10⁶ values, single games or single
+    /// iterations per second.
     #[must_use]
     pub fn rate_unit(self) -> &'static str {
         match self {
@@ -232,19 +236,19 @@ impl Work {
     }
 }
 
-/// How much of the work is done, and what that takes.
+/// Amount of work done, and its memory traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
-    /// Rows of the result.
+    /// Rows of the result that are computed.
     pub part: Part,
-    /// How much that is, in the unit of its rate.
+    /// Amount of work, in the unit of its rate.
     pub work: Work,
     /// Bytes of inputs and outputs, each counted once.
     pub bytes: f64,
 }
 
 impl Extent {
-    /// Gives what a part of this is, where every row takes as much.
+    /// Returns the extent of a part, assuming that every row costs the same.
     #[must_use]
     pub fn of_part(self, part: Part) -> Self {
         let share = part.share();
@@ -256,39 +260,39 @@ impl Extent {
     }
 }
 
-/// One way to do the work.
+/// An implementation of a workload.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Rung<'a> {
-    /// `host`, `wgsl`, or the name of the rung.
+    /// Executor: `host`, `wgsl`, or the name of the rung.
     pub executor: &'static str,
-    /// The adapter; `None` on the CPU.
+    /// Adapter that runs it; `None` on the CPU.
     pub adapter: Option<&'a Adapter>,
-    /// What measures its time.
+    /// Clock that measures its time.
     pub timer: Timer,
-    /// What it does.
+    /// Amount of work that it does.
     pub extent: Extent,
-    /// What a reader must know beside its numbers, such as what it is held to where that is less than the oracle's every
-    /// number; else empty.
+    /// Remark shown next to its numbers; empty if none. For example the tolerance of its check, if
+    /// the result is not compared with the oracle element by element.
     pub note: String,
-    /// Makes it ready: memory and inputs, not compilation, which the first run pays.
+    /// Prepares memory and inputs. Compilation is not included: the first run pays for it.
     #[allow(
         clippy::type_complexity,
-        reason = "a constructor in a box; an alias would hide it"
+        reason = "a boxed constructor is clearer here than a type alias"
     )]
     pub start: Box<dyn FnOnce() -> Result<Box<dyn Contestant + 'a>> + 'a>,
 }
 
 impl<'a> Rung<'a> {
-    /// Gives this rung with a note beside its numbers.
+    /// Returns this rung with a remark shown next to its numbers.
     #[must_use]
     pub fn noted(self, note: String) -> Self {
         Self { note, ..self }
     }
 
-    /// Gives a rung on this machine's CPU: `work` fills, or replaces, a result of `len` elements.
+    /// Creates a rung on this machine's CPU; `work` fills or replaces a result of `len` elements.
     pub fn on_cpu<T: OutputElement + 'a>(
         executor: &'static str,
         extent: Extent,
@@ -305,8 +309,9 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Gives a rung on this machine's CPU whose result is not what it computes but how good that is: `start` makes it ready
-    /// and `judge` looks at it, both out of the time of `work`.
+    /// Creates a rung on this machine's CPU whose result is a measure of quality, computed from
+    /// what `work` produced. `start` prepares the state and `judge` evaluates it; only `work` is
+    /// timed.
     pub fn judged<S: 'a, T: OutputElement + 'a>(
         executor: &'static str,
         extent: Extent,
@@ -324,15 +329,16 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Gives the rung of an executor of tensors on the CPU that nobody would compile for: each run builds the expression
-    /// and evaluates it; the tensors it is built from are made before.
+    /// Creates a rung that evaluates an expression on a CPU executor without compiling it in
+    /// advance: each run builds the expression and evaluates it. Its leaf tensors exist before the
+    /// run.
     pub fn evaluated<T: OutputElement>(
         name: &'static str,
         executor: impl Executor + 'a,
         extent: Extent,
         expression: impl Fn() -> Tensor + 'a,
     ) -> Self {
-        // No length: the executor brings the result, and it is taken without a copy.
+        // The length is 0 because the executor returns the result, which is moved and not copied.
         Self::on_cpu(name, extent, 0, move |result: &mut Vec<T>| {
             let array = expression().eval::<T>(&executor)?;
             (*result, _) = array.into_raw_vec_and_offset();
@@ -340,8 +346,8 @@ impl<'a> Rung<'a> {
         })
     }
 
-    /// Gives a rung of the host executor as users run it: the expression is compiled by the first call, as `torch.compile` and
-    /// JAX do with theirs, and the result stays where the executor has it.
+    /// Creates a rung that runs an expression on the host executor as users do: the first call
+    /// compiles it, as with `torch.compile` and JAX, and the result stays in the executor's memory.
     pub fn compiled<T: OutputElement + 'a>(
         name: &'static str,
         extent: Extent,
@@ -359,7 +365,8 @@ impl<'a> Rung<'a> {
         }
     }
 
-    /// Gives the rung of a device as users run it: as [`Rung::compiled`], with inputs and result on the device.
+    /// Creates a rung that runs an expression on a GPU as users do: as [`Rung::compiled`], with
+    /// inputs and result in device memory.
     pub fn on_gpu<T: OutputElement + 'a>(
         gpu: &'a Gpu,
         extent: Extent,
@@ -372,7 +379,8 @@ impl<'a> Rung<'a> {
         })
     }
 
-    /// Gives the rung of a device whose calls leave their result there; `start` brings the inputs and gives the call.
+    /// Creates a rung whose calls leave their result on a GPU; `start` uploads the inputs and
+    /// returns the function to call.
     pub(crate) fn called_on_gpu<R: Held + 'a, F: Fn() -> Result<R> + 'a>(
         gpu: &'a Gpu,
         extent: Extent,
@@ -389,73 +397,73 @@ impl<'a> Rung<'a> {
     }
 }
 
-/// One piece of work at one size.
+/// A piece of work at one size.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Workload<'a> {
     /// Name, as in records: `matmul`.
     pub name: &'static str,
-    /// Source it comes from: `S3`.
+    /// Id of the document that the workload comes from: `S3`; [`crate::sources`] has the titles.
     pub source: &'static str,
-    /// Size in one word.
+    /// Size as one word, such as `512x512x512`.
     pub size: String,
-    /// All of the work.
+    /// Extent of the complete work.
     pub whole: Extent,
-    /// So many leading elements of an f32 result are the losses of a training, step by step; at most one more follows,
-    /// the accuracy on test data. 0 where nothing is trained.
+    /// Number of leading elements of an f32 result that are training losses, one per step; one more
+    /// element may follow, the accuracy on test data. 0 if nothing is trained.
     pub n_losses: usize,
-    /// The rungs, slowest idea first.
+    /// The rungs, simplest first.
     pub rungs: Vec<Rung<'a>>,
-    /// What the rivals do, from the same inputs.
+    /// Jobs of the rivals, with the same inputs.
     pub rivals: Vec<Job<'a>>,
-    /// What was left out here, and why.
+    /// Parts that are left out on this machine, with the reasons.
     pub left_out: Vec<NotRun>,
-    /// What a right result shows.
+    /// Draws the figure of a correct result, if the workload has one.
     #[allow(
         clippy::type_complexity,
-        reason = "a closure in a box; an alias would hide it"
+        reason = "a boxed closure is clearer here than a type alias"
     )]
     pub figure: Option<Box<dyn Fn(&Output) -> Result<Figure> + 'a>>,
-    /// Compares a result, of which only `part` was done, with the oracle.
+    /// Compares a result, of which only `part` was computed, with the oracle.
     #[allow(
         clippy::type_complexity,
-        reason = "a closure in a box; an alias would hide it"
+        reason = "a boxed closure is clearer here than a type alias"
     )]
     pub check: Box<dyn Fn(&Output, Part) -> Result<()> + 'a>,
 }
 
-/// Inputs of a piece of work, with the truth about it.
+/// Inputs of a piece of work, with the expected result.
 pub trait Problem {
-    /// Describes the work: the CPU's rungs, then those of each device.
+    /// Describes the work: the rungs on the CPU, then those of each GPU.
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a>;
 }
 
-/// A workload at one size, before its inputs are made.
+/// A workload at one size, before its inputs are created.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement Debug"
 )]
 pub struct Task {
     /// Name of the workload.
     pub name: &'static str,
-    /// Size in one word.
+    /// Size as one word.
     pub size: String,
-    /// Whether it is left out where images have no labels.
+    /// Whether the task is skipped if the images have no labels.
     pub needs_labels: bool,
-    /// The program on tensors of zeros, where it is a single one.
+    /// The program on tensors of zeros, if the workload is a single program.
     pub program: Option<Box<dyn Fn() -> Tensor>>,
-    /// Makes the inputs, from real images or at random, and computes the truth about them.
+    /// Creates the inputs, from real images or at random, and computes the expected result.
     #[allow(
         clippy::type_complexity,
-        reason = "a constructor in a box; an alias would hide it"
+        reason = "a boxed constructor is clearer here than a type alias"
     )]
     pub prepare: Box<dyn Fn(&Images) -> Result<Box<dyn Problem>>>,
 }
 
 impl Task {
-    /// Gives what the command line calls it: `matmul/512x512x512`.
+    /// Returns the task's id on the command line: `matmul/512x512x512`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}", self.name, self.size)

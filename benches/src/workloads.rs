@@ -1,7 +1,8 @@
-//! The workloads of the bench command, one module a family.
+//! The workloads of the bench command, one module per family.
 //!
-//! Role: the list that the bench command walks. Most are a [`crate::program::Program`], some a [`crate::training::Recipe`]; to add one, write its module
-//! beside these, the rival's script in `rivals/`, and name it in [`all`].
+//! Role: the list that the bench command runs. Most workloads are a [`crate::program::Program`],
+//! some a [`crate::training::Recipe`]. To add one, write a module in this folder and the rivals'
+//! script in `rivals/`, and add the workload to [`all`].
 
 use crate::workload::Task;
 
@@ -23,7 +24,8 @@ pub mod softmax;
 pub mod train_mnist;
 pub mod two_layer_net;
 
-/// Gives every task in order, at the sizes that are measured; the largest only where a real GPU is.
+/// Returns every task in order, at the sizes that are measured; the largest sizes only if there is
+/// a hardware GPU.
 #[must_use]
 pub fn all(real_gpu: bool) -> Vec<Task> {
     let mut tasks: Vec<Task> = matmul::tasks(real_gpu).collect();

@@ -1,12 +1,13 @@
-//! The count of extra memory; the only test of its process, since all threads of a process count together.
+//! Test of the count of extra memory. It is the only test in its process, because the counters
+//! include all threads of a process.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use anyhow::Result;
 use benches::workload::{Extent, Part, Rung, Work};
 use std::hint::black_box;
 
-/// Bytes of a result; what the test harness allocates meanwhile is far below.
+/// Bytes of a result; allocations of the test harness are far smaller.
 const LEN: usize = 64 << 20;
 
 fn extra_bytes(work: impl FnMut(&mut Vec<bool>) -> Result<()>) -> u64 {
@@ -36,7 +37,7 @@ fn scratch_counts_every_time_and_a_result_never() {
         });
         let scratch = (n_scratch * LEN) as u64;
         assert!((scratch..scratch + 4096).contains(&filling), "{filling}");
-        // The new result may lie where the scratch lay before.
+        // The new result may reuse the memory of the freed scratch.
         let replaced = scratch.saturating_sub(LEN as u64);
         assert!(
             (replaced..scratch + 4096).contains(&replacing),

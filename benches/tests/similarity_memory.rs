@@ -1,14 +1,15 @@
-//! What the similarity of columns holds beside its input and result; the only test of its process, since all threads of
-//! a process count together.
+//! Test of the extra memory of the column similarity. It is the only test in its process, because
+//! the counters include all threads of a process.
 
 use benches::workloads::similarity::{self, SHAPE};
 
-/// Bytes at the most. One row of `(n, d, d)` takes 16 MB in f32 at the real size, all of them 4.1 GB.
+/// Maximum extra memory in bytes. One row of `(n, d, d)` takes 16 MB in f32 at the real size, all
+/// rows 4.1 GB.
 const LIMIT: u64 = 4_000_000;
 
 #[test]
 fn the_intermediate_of_the_similarity_is_never_in_memory() {
-    // In the small ones, too, `(n, d, d)` takes more than the limit.
+    // Also at the small sizes, `(n, d, d)` takes more than the limit.
     for shape in [[64, 257], [1, 1500], [3000, 31], SHAPE] {
         let [n, d] = shape;
         assert!((n * d * d * size_of::<f32>()) as u64 > LIMIT);
@@ -21,7 +22,7 @@ fn the_intermediate_of_the_similarity_is_never_in_memory() {
             let mut rungs = workload.rungs.drain(..);
             let host = rungs.find(|rung| rung.executor == "host").unwrap();
             let mut contestant = (host.start)().unwrap();
-            // The first run pays for what stays: threads and their stacks.
+            // The first run also allocates what stays allocated: threads and their stacks.
             contestant.run(1).unwrap();
             let extra = contestant.peak_extra_bytes().unwrap().unwrap();
             assert!(

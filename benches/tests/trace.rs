@@ -1,4 +1,4 @@
-//! The trace program on a GPU that does not exist: what it leaves behind, and how it ends.
+//! Tests of the trace program on a simulated GPU: the files it writes, and its exit.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use telemetry::format;
 
-/// A folder that is gone when the test ends.
+/// A temporary folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Drop for Folder {
     }
 }
 
-/// Gives the program, which samples the demonstration into a file.
+/// Returns the command of the program, which samples the demo source into a file.
 fn trace(out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trace"));
     command.args([
@@ -78,7 +78,7 @@ fn the_energy_of_a_command_is_that_of_its_time_and_its_exit_code_is_passed_on() 
         (region.as_secs_f64() - took_s).abs() < 1e-6 && took_s > 0.7,
         "{took_s}"
     );
-    // Sampling went on after the command, so that its end is known.
+    // Sampling continues after the command, so that the energy up to its end is known.
     assert!(written.duration() > written.marks[0].end + Duration::from_millis(150));
     assert!(energy["joules"].as_f64().unwrap() > 0.0);
     let page = fs::read_to_string(folder.file("trace.html")).unwrap();
@@ -91,7 +91,7 @@ fn who_ends_the_trace_ends_the_command_and_all_files_get_their_ends() {
     let folder = Folder::new("term");
     let (out, ready) = (folder.file("log.csv"), folder.file("ready"));
     let said = folder.file("said");
-    // A command that takes its leave when it is asked to end, and would else go on for a minute.
+    // A command that exits on SIGTERM and would otherwise run for a minute.
     let command = format!(
         "trap 'echo asked > {}; exit 3' TERM; touch {}; for i in $(seq 600); do sleep 0.1; done",
         said.display(),
@@ -133,7 +133,7 @@ fn an_interrupt_ends_a_trace_without_a_command_and_all_is_well() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert!(json(&output)["devices"][0]["energy"]["joules"].is_number());
-    // The last line of a whole file says what sampling cost.
+    // The last line of a complete file contains the cost of sampling.
     assert!(
         format::read(&fs::read(&out).unwrap())
             .unwrap()
@@ -187,7 +187,7 @@ fn a_command_that_ignores_who_wants_it_to_end_is_killed_the_second_time() {
     let pid = rustix::process::Pid::from_child(&child);
     for _ in 0..2 {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        // Two that come at once may be taken for one.
+        // Two signals that arrive at the same time may be delivered as one.
         let sent = Instant::now();
         wait_for(|| sent.elapsed() > Duration::from_millis(500));
     }
@@ -299,7 +299,8 @@ fn a_command_that_cannot_start_leaves_an_old_recording_alone_and_no_new_one() {
     let folder = Folder::new("unstartable");
     let out = folder.file("log.csv");
     fs::write(&out, "of yesterday").unwrap();
-    // Whether a file can be run is known when it is tried: permissions, then the format.
+    // Whether a file can be executed is only known by trying: first its permissions, then its
+    // format are checked.
     for (name, mode) in [("not-executable", 0o644), ("no-program", 0o755)] {
         let file = folder.file(name);
         fs::write(&file, b"\x7fELF no program").unwrap();
@@ -324,7 +325,7 @@ fn a_command_has_its_terminal_line_to_itself_and_numbers_are_in_json() {
         .output()
         .unwrap();
     let place = folder.0.canonicalize().unwrap();
-    // Nothing but what COMMAND prints: no live line, no control characters.
+    // Standard error only has the output of COMMAND: no status line, no control characters.
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(Path::new(said.trim_end()), place);
     assert!(folder.file("log.csv").exists());

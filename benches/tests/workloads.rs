@@ -1,6 +1,7 @@
-//! Every workload at a small size: its rungs and rivals are right, and its check refuses what is not.
+//! Tests of every workload at a small size: rungs and rivals pass the check, and wrong results fail
+//! it.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use benches::mnist;
 use benches::program::Law;
@@ -16,9 +17,9 @@ use benches::workloads::{
 };
 use gpu_wgsl::check::skip;
 
-/// One problem of every workload; sizes are no multiples of what a vector or a block holds.
+/// Returns one problem of every workload; sizes are not multiples of vector or block sizes.
 fn problems() -> Vec<Box<dyn Problem>> {
-    // Few rows, so that some pairs are alike in all of them.
+    // Few rows, so that some pairs are similar in all rows.
     let pairs = [3, 37];
     let programs = [
         matmul_scale::program(19).problem(),
@@ -40,7 +41,7 @@ fn problems() -> Vec<Box<dyn Problem>> {
     problems
 }
 
-/// A small net of every layer, with nothing to learn.
+/// Returns a training of a small net with every kind of layer, on random data.
 fn classifier() -> anyhow::Result<Session> {
     let conv = |inputs, outputs, side| Layer::Conv {
         inputs,
@@ -75,7 +76,7 @@ fn classifier() -> anyhow::Result<Session> {
         least_accuracy: 0.0,
         ..recipe
     };
-    // The last of 14 fill no batch.
+    // The last two of 14 samples do not fill a batch.
     let samples = |n: usize| Samples {
         inputs: Law::Uniform.draw(n * 81, 3),
         answers: (0..n).map(|at| (at * 7 % 10) as f32).collect(),
@@ -83,7 +84,7 @@ fn classifier() -> anyhow::Result<Session> {
     recipe.session(samples(14), samples(3))
 }
 
-/// Changes one element by a hundredth, or by the least there is.
+/// Changes one element by about one percent, or by the smallest possible change.
 fn spoil(result: &mut Output) {
     match result {
         Output::F32(elements) => elements[0] = elements[0] * 1.01 + 0.01,
@@ -148,7 +149,7 @@ fn operations_and_bytes_are_positive_and_rates_of_parts_stay_comparable() {
     }
 }
 
-/// Starts the rivals in one library and checks them, or says what is missing.
+/// Starts the rivals in one library and checks them, or skips the test with the reason.
 fn check_rivals(library: &str, problems: &[Box<dyn Problem>]) {
     let Ok(python) = python() else {
         return skip("no Python on this machine");
@@ -173,8 +174,9 @@ fn rivals_in_numpy_meet_every_oracle() {
     check_rivals("numpy", &problems());
 }
 
-/// One problem of each type of result, and one training of each goal: a process that loads PyTorch or JAX takes seconds to start, and `bench` checks
-/// every rival of every workload before it times it.
+/// Returns one problem of each element type and one training of each goal. Not all problems,
+/// because a process that loads PyTorch or JAX takes seconds to start, and `bench` checks every
+/// rival of every workload before it times it.
 fn one_of_each_type() -> [Box<dyn Problem>; 5] {
     [
         similarity::sum([3, 37]).problem().unwrap(),

@@ -1,6 +1,7 @@
-//! The bench command: every workload on every executor of this machine, checked, timed, recorded, reported.
+//! The bench command: checks and times every workload on every executor of this machine, and writes
+//! a record and a report.
 //!
-//! Role: `cargo xtask bench` builds and runs this program; a bundle carries it to machines without cargo.
+//! Role: built and run by `cargo xtask bench`; a bundle contains it for machines without cargo.
 
 use anyhow::{Context, Result};
 use benches::machine;
@@ -23,30 +24,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const HELP: &str = "\
-bench: run every workload on every executor found, check it, time it, report it
+bench: check and time every workload on every executor of this machine, and write a report
 
 usage: cargo xtask bench [options]        (in a bundle: ./bench [options])
 
-  --only PATTERN  only workloads whose `name/size` contains PATTERN
-  --list          print `name/size` of the workloads and stop
-  --data DIR      read the images from DIR: at least 50000 of 28 x 28 bytes, IDX, in a file named
+  --only PATTERN  run only workloads whose `name/size` contains PATTERN
+  --list          print `name/size` of the workloads and exit
+  --data DIR      read the images from DIR: at least 50000 images of 28 x 28 bytes in IDX format, in a file
                   train-images-idx3-ubyte or train-images-idx3-ubyte.gz
-  --no-rivals     do not start NumPy, PyTorch and other people's programs
-  --record        also add the record to benches/record/
-  --out DIR       put bench/<date>.json and report/index.html under DIR (default: target)
+  --no-rivals     do not measure other libraries (NumPy, PyTorch, ...)
+  --record        also write the record to benches/record/
+  --out DIR       write bench/<date>.json and report/index.html under DIR (default: target)
   --json          print one JSON object per row instead of the table
-  --sample DIR    measure nothing; run each workload on the host executor for ten seconds, every other half second
-                  under a sampler of stacks (Unix), write DIR/<name>-<size>.folded, one line `a;b;c count` a stack, as
-                  tools for flame graphs read it, and print the ten functions that took most time
-  --help          print this
+  --sample DIR    profile instead of measuring: run each workload on the host executor for ten seconds, every other
+                  half second under a stack sampler (Unix), write DIR/<name>-<size>.folded with one line `a;b;c count`
+                  per stack, as read by flame-graph tools, and print the ten functions with the largest self time
+  --help          print this help
 
-Environment: RIVALS_PYTHON names the Python of the rivals, DATA_DIR the folder that holds mnist/. Exit: 0, 1 where a check failed, 2 for wrong usage, 130 when interrupted;
-what is finished by then is on disk.
+Environment: RIVALS_PYTHON is the Python interpreter of the rivals, DATA_DIR the folder that contains mnist/.
+Exit code: 0; 1 if a check failed; 2 for wrong usage; 130 if interrupted, with the finished workloads on disk.
 ";
 
-/// Exit code of wrong usage.
+/// Exit code for wrong usage.
 const USAGE: u8 = 2;
-/// Ratio of two measurements of one peak beyond which the machine counts as disturbed.
+/// Ratio of two measurements of the same peak above which the machine counts as disturbed.
 const DISTURBED: f64 = 1.15;
 /// Share of a measured peak above which the peak is reported as wrong: no result can exceed it.
 const ABOVE_PEAK: f64 = 1.15;
@@ -123,7 +124,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if tasks.is_empty() {
-        eprintln!("bench: no workload contains {pattern:?}; --list prints them");
+        eprintln!("bench: no workload matches {pattern:?}; --list prints all of them");
         return Ok(ExitCode::from(USAGE));
     }
     let images = mnist::load(options.data.as_deref())?;
@@ -140,7 +141,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
         }
         return sample(&tasks, &images, folder, &interrupted, &progress);
     }
-    progress.say("measuring the limits of this machine");
+    progress.say("measuring the peaks of this machine");
     let mut campaign = Campaign::start(options, &images, adapters)?;
     for task in &unlabelled {
         campaign.leave_out(without_labels(task));
@@ -157,7 +158,7 @@ fn bench(options: &Options) -> Result<ExitCode> {
         }
     }
     if !interrupted.load(Ordering::Relaxed) {
-        progress.say("measuring the limits of this machine again");
+        progress.say("measuring the peaks of this machine again");
         campaign.measure_peaks();
     }
     progress.done();
@@ -174,7 +175,8 @@ fn bench(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Samples the stacks of each workload on the host executor and writes them into the folder; measures nothing else.
+/// Profiles each workload on the host executor and writes the folded stacks into `folder`; nothing
+/// else is measured.
 fn sample(
     tasks: &[Task],
     images: &Images,
@@ -190,7 +192,7 @@ fn sample(
         let problem = (task.prepare)(images).with_context(|| task.id())?;
         let sampled = sampling::sample_host(problem.workload(&[])).with_context(|| task.id())?;
         let Some(sampled) = sampled else {
-            eprintln!("{}: no rung is called host", task.id());
+            eprintln!("{}: not sampled (no rung for the host executor)", task.id());
             continue;
         };
         let path = folder.join(format!("{}-{}.folded", task.name, task.size));
@@ -206,7 +208,7 @@ fn sample(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A run of the bench: a record that grows and is on disk after every workload.
+/// A run of the bench command: its record is written to disk after every workload.
 struct Campaign {
     record: Record,
     path: PathBuf,
@@ -216,7 +218,8 @@ struct Campaign {
 }
 
 impl Campaign {
-    /// Measures the machine and writes the record for the first time: a place that cannot be written is found now.
+    /// Measures the machine and writes the record for the first time, so that a path that cannot be
+    /// written is reported at once.
     fn start(options: &Options, images: &Images, adapters: Vec<Adapter>) -> Result<Self> {
         let mut record = Record::new(Machine {
             data_origin: Some(images.origin.clone()),
@@ -227,7 +230,7 @@ impl Campaign {
             record.not_run.push(no_adapter());
         }
         let python = if options.no_rivals {
-            Err(no_rivals("--no-rivals", "leave --no-rivals out"))
+            Err(no_rivals("--no-rivals", "omit --no-rivals"))
         } else {
             rivals::python().map_err(|absent| no_rivals(&absent.why, &absent.how))
         };
@@ -246,13 +249,15 @@ impl Campaign {
             campaign.leave_out(NotRun {
                 what: "other workloads".to_owned(),
                 why: format!("--only {only}"),
-                how: "leave --only out".to_owned(),
+                how: "omit --only".to_owned(),
             });
         }
         Ok(campaign)
     }
 
-    /// Measures the peaks, keeps the best seen, and notes when the CPU's changed: then times of this run are less sure.
+    /// Measures the peaks and keeps the best values seen. If the CPU's peaks changed by more than
+    /// [`DISTURBED`], the machine is marked as disturbed, because the times of this run are less
+    /// reliable.
     fn measure_peaks(&mut self) {
         let machine = &mut self.record.machine;
         let cpu = peak::cpu(machine.cores);
@@ -270,7 +275,7 @@ impl Campaign {
             .map(|(what, ratio)| {
                 format!(
                     "the CPU's {what} peak changed by a factor of {ratio:.2} during the run: the \
-                     machine was not steady"
+                     times of this run are less reliable"
                 )
             })
             .collect();
@@ -290,7 +295,7 @@ impl Campaign {
                         .or_default();
                     *known = peak::better(*known, peaks);
                 }
-                Err(error) => self.leave_out(not_opened(name, &format!("its peak: {error:#}"))),
+                Err(error) => self.leave_out(not_opened(name, &format!("peaks: {error:#}"))),
             }
         }
         self.record.fill_shares();
@@ -307,7 +312,7 @@ impl Campaign {
         machine.disturbed = (!disturbed.is_empty()).then(|| disturbed.join("; "));
     }
 
-    /// Opens a fresh device on every adapter; one that does not open is left out by name.
+    /// Opens a new device on every adapter; an adapter that cannot be opened is listed as not run.
     fn open(&mut self) -> Vec<Gpu> {
         let mut gpus = Vec::new();
         for place in 0..self.adapters.len() {
@@ -320,21 +325,22 @@ impl Campaign {
         gpus
     }
 
-    /// Adds what was not run, once.
+    /// Adds an entry to the list of parts not run, unless it is already listed.
     fn leave_out(&mut self, absent: NotRun) {
         if !self.record.not_run.contains(&absent) {
             self.record.not_run.push(absent);
         }
     }
 
-    /// Runs one workload and writes the record; false where it was given up.
+    /// Runs one workload and writes the record; returns false if the workload was aborted.
     fn run(
         &mut self,
         problem: &dyn Problem,
         interrupted: &AtomicBool,
         progress: &Progress,
     ) -> Result<bool> {
-        // A fresh device for each workload: what it compiled before would make the next first call look cheap.
+        // Each workload uses new devices: kernels compiled for an earlier workload would make a
+        // first call look cheap.
         let gpus = self.open();
         let setting = Setting {
             python: self.python.as_deref(),
@@ -354,7 +360,8 @@ impl Campaign {
         Ok(finished)
     }
 
-    /// Prints first, so that a disk that is full by now does not cost the results too.
+    /// Prints the results, then writes the files, so that a full disk does not lose the printed
+    /// results.
     fn finish(&self, options: &Options) -> Result<()> {
         if options.json {
             let lines = self
@@ -377,7 +384,7 @@ impl Campaign {
         if options.record {
             let kept = Path::new("benches/record").join(self.record.file_name());
             self.record.write(&kept)?;
-            eprintln!("kept:   {}", kept.display());
+            eprintln!("copy:   {}", kept.display());
         }
         let page = options.out().join("report").join("index.html");
         report::write(std::slice::from_ref(&self.record), &page)?;
@@ -397,8 +404,8 @@ fn given_up(task: &Task) -> NotRun {
 fn without_labels(task: &Task) -> NotRun {
     NotRun {
         what: task.id(),
-        why: "the images have no labels, or no test images beside them".to_owned(),
-        how: "give --data a folder with all four files of MNIST".to_owned(),
+        why: "labels or test images are missing".to_owned(),
+        how: "pass --data a folder with all four files of MNIST".to_owned(),
     }
 }
 
@@ -426,7 +433,7 @@ impl Options {
 
 fn no_adapter() -> NotRun {
     NotRun {
-        what: "WGSL rungs".to_owned(),
+        what: "GPU executor (wgsl)".to_owned(),
         why: "no Vulkan, Metal or DX12 adapter was found".to_owned(),
         how: "install a driver; on Debian without a GPU: apt-get install mesa-vulkan-drivers libvulkan1".to_owned(),
     }
@@ -449,7 +456,7 @@ fn facts(adapter: &Adapter) -> AdapterFacts {
     }
 }
 
-/// Marks an interrupt; a second one ends the program at once.
+/// Installs the handler that sets a flag on an interrupt; a second interrupt exits at once.
 fn on_interrupt() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&interrupted);
@@ -457,12 +464,12 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
         if mark.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        eprintln!("interrupted: finishing what runs; again to stop at once");
+        eprintln!("interrupted: finishing the current step; interrupt again to exit at once");
     })?;
     Ok(interrupted)
 }
 
-/// Says what happens now: a spinner on a terminal, a line each elsewhere.
+/// Progress display: a spinner on a terminal, otherwise one line per step.
 struct Progress {
     bar: Option<ProgressBar>,
 }

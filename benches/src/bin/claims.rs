@@ -1,6 +1,6 @@
-//! Prints the claims ledger.
+//! Prints the claims ledger, one JSON object per line.
 //!
-//! Role: `cargo xtask verify` runs this program as its check `claims`.
+//! Role: run by `cargo xtask verify` as its check `claims`.
 
 use anyhow::Result;
 use benches::{claims, output};

@@ -1,6 +1,6 @@
-//! The doctor command: what this machine has, check by check, under stable ids.
+//! The doctor command: reports hardware, drivers and data of this machine, with stable ids.
 //!
-//! Role: `cargo xtask doctor` builds and runs this program; a bundle carries it along.
+//! Role: built and run by `cargo xtask doctor`; also part of a bundle.
 
 use benches::{doctor, output, record::replace_file};
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::process::ExitCode;
 use telemetry::doctor::State;
 
 const HELP: &str = "\
-doctor: tell what this machine has
+doctor: report hardware, drivers and data of this machine, and incompatibilities
 
 usage: cargo xtask doctor [--json] [--out FILE]
 
   --json      print one JSON object per finding: id, state (found, missing, warning, failed), detail
   --out FILE  also write those objects to FILE
-  --help      print this
+  --help      print this help
 
-Exit: 0; 1 where something found makes numbers or speed suffer (`!`); 2 where something found does not work or does not
-fit (`x`), and for wrong use. A machine without a GPU is no fault.
+Exit code: 0; 1 if a finding affects the accuracy of numbers or the speed (`!`); 2 if something does not work or is
+incompatible (`x`), and for wrong usage. A machine without a GPU is not an error.
 ";
 
 fn main() -> ExitCode {

@@ -1,6 +1,7 @@
-//! The explain command: a workload's program at each level, from the plan down to what a driver is given.
+//! The explain command: shows a workload's program at each level, from the plan to the code for the
+//! driver.
 //!
-//! Role: `cargo xtask explain` builds and runs this program.
+//! Role: built and run by `cargo xtask explain`.
 
 use std::process::ExitCode;
 
@@ -17,13 +18,13 @@ explain: show a workload's program at each level
 
 usage: cargo xtask explain [WORKLOAD] [--emit LEVEL] [--adapter NAME] [--json]
 
-  WORKLOAD        a part of `name/size`, as `bench --list` prints it; the first that fits is shown
+  WORKLOAD        part of a `name/size` as printed by `bench --list`; the first match is shown
                   (default: similarity-all)
-  --emit LEVEL    plan: its steps as loops; wgsl: the kernels of each step; spirv: those for a Vulkan driver
-                  (default: plan)
-  --adapter NAME  the adapter whose name contains NAME; else the best one
-  --json          print one JSON object per kernel, or plan: step, name, text
-  --help          print this
+  --emit LEVEL    plan: the steps as loops; wgsl: the kernels of each step; spirv: the kernels as
+                  passed to a Vulkan driver (default: plan)
+  --adapter NAME  use the adapter whose name contains NAME (default: the best one)
+  --json          print one JSON object per kernel, or one for the plan: step, name, text
+  --help          print this help
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,10 +41,10 @@ struct Arguments {
     json: bool,
 }
 
-/// What one step, or the plan, looks like.
+/// Text of one step, or of the plan.
 #[derive(Serialize)]
 struct Shown {
-    /// The number of the step; `None` for the plan.
+    /// Number of the step; `None` for the plan.
     step: Option<usize>,
     name: String,
     text: String,
@@ -99,7 +100,7 @@ fn arguments() -> Result<Option<Arguments>> {
                     "plan" => Level::Plan,
                     "wgsl" => Level::Wgsl,
                     "spirv" => Level::Spirv,
-                    other => bail!("there is no level {other:?}"),
+                    other => bail!("--emit: unknown level {other:?}"),
                 }
             }
             Long("json") => arguments.json = true,
@@ -114,13 +115,13 @@ fn arguments() -> Result<Option<Arguments>> {
     Ok(Some(arguments))
 }
 
-/// The first program whose workload fits.
+/// Returns the first program whose workload matches the pattern.
 fn program(pattern: &str) -> Result<Tensor> {
     let tasks = workloads::all(true).into_iter();
     let mut fitting = tasks.filter(|task| task.id().contains(pattern));
     let found = fitting.find_map(|task| task.program);
-    let program =
-        found.with_context(|| format!("no workload that is one program fits {pattern:?}"))?;
+    let program = found
+        .with_context(|| format!("no workload that is a single program matches {pattern:?}"))?;
     Ok(program())
 }
 
@@ -137,7 +138,9 @@ fn explained(program: &Tensor, level: Level, gpu: &Gpu) -> Result<Vec<Shown>> {
         let text = match level {
             Level::Spirv => {
                 let module = rspirv::dr::load_words(gpu_wgsl::spirv(&kernel.wgsl)?);
-                module.context("naga wrote no valid SPIR-V")?.disassemble()
+                module
+                    .context("naga produced invalid SPIR-V")?
+                    .disassemble()
             }
             Level::Plan | Level::Wgsl => kernel.wgsl,
         };

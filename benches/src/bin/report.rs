@@ -1,4 +1,4 @@
-//! Rebuilds the HTML report from recorded runs.
+//! The report command: rebuilds the HTML report from recorded runs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ Rebuilds the HTML report from recorded runs.
 
 Usage: report [--out FILE] [--json] [RECORD.json]...
 
-  RECORD.json  records to show, in this order; without any, the newest in target/bench
-  --out FILE   where the page goes (target/report/index.html)
-  --json       tell the result as one JSON object
-  --help       print this
+  RECORD.json  records to show, in this order (default: the newest in target/bench)
+  --out FILE   file to write (default: target/report/index.html)
+  --json       print the result as one JSON object
+  --help       print this help
 ";
 
 struct Options {
@@ -27,7 +27,7 @@ struct Options {
 
 #[expect(
     clippy::print_stdout,
-    reason = "a program tells its result on standard output"
+    reason = "a program prints its result on standard output"
 )]
 fn main() -> Result<()> {
     let Some(options) = options()? else {
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Reads the command line; nothing if help was asked for.
+/// Parses the command line; returns `None` if help was requested.
 fn options() -> Result<Option<Options>> {
     use lexopt::prelude::{Long, Short, Value};
     let mut options = Options {

@@ -1,7 +1,8 @@
-//! The tune command: finds the sizes of blocks that serve an adapter best.
+//! The tune command: finds the fastest tile sizes for matrix products on an adapter.
 //!
-//! Role: `cargo xtask tune` builds and runs this program; a bundle carries it along.
-//! Method: each candidate's result is checked before it is timed (`gpu_wgsl::tuning`); the one with the smallest median wins.
+//! Role: built and run by `cargo xtask tune`; also part of a bundle.
+//! Method: the result of each candidate is checked before the candidate is timed
+//! (`gpu_wgsl::tuning`); the one with the smallest median time is chosen.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,24 +15,24 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 const HELP: &str = "\
-tune: find the sizes of blocks that serve a GPU best
+tune: find the fastest tile sizes for matrix products on a GPU
 
 usage: cargo xtask tune [--adapter NAME] [--only CLASS] [--table FILE] [--dry-run] [--json]
 
-  --adapter NAME  the adapter whose name contains NAME; else the best one
-  --only CLASS    only shapes of this class: large, square, tall, wide, small
-  --table FILE    the table that the winners are written into
+  --adapter NAME  use the adapter whose name contains NAME (default: the best one)
+  --only CLASS    only tune for shapes of this class: large, square, tall, wide, small
+  --table FILE    write the best tiles into this table
                   (default: crates/gpu-wgsl/src/tiles.txt)
-  --dry-run       only print
-  --json          print one JSON object per candidate: class, tile, median_s, gflops, or what is wrong with it
-  --help          print this
+  --dry-run       print only; do not write the table
+  --json          print one JSON object per candidate: class, tile, median_s, gflops, and wrong (the error, if any)
+  --help          print this help
 
-A driver that computes on the CPU is not tuned for. Exit: 0 if every class has a winner.
+Software drivers, which compute on the CPU, are rejected. Exit code: 0 if a tile was found for every class.
 ";
 
-/// Where the table lies in the workspace.
+/// Path of the table in the workspace.
 const TABLE: &str = "crates/gpu-wgsl/src/tiles.txt";
-/// Timed runs of each candidate.
+/// Number of timed runs of each candidate.
 const N_RUNS: usize = 11;
 
 struct Arguments {
@@ -42,7 +43,7 @@ struct Arguments {
     json: bool,
 }
 
-/// How a candidate did.
+/// Result of a candidate.
 #[derive(Serialize)]
 struct Candidate {
     class: &'static str,
@@ -88,7 +89,9 @@ fn arguments() -> Result<Option<Arguments>> {
                 let name = parser.value()?.string()?;
                 arguments.classes.retain(|class| class.name() == name);
                 if arguments.classes.is_empty() {
-                    bail!("there is no class {name:?}");
+                    bail!(
+                        "--only: unknown class {name:?} (expected large, square, tall, wide or small)"
+                    );
                 }
             }
             Long("table") => arguments.table = parser.value()?.into(),
@@ -109,14 +112,14 @@ fn run(arguments: &Arguments) -> Result<()> {
     let adapter = gpu.adapter();
     if adapter.device_type == DeviceType::Cpu {
         bail!(
-            "{} computes on the CPU, so sizes that serve it say nothing of a GPU",
+            "{} is a software driver, whose best tiles are not those of a GPU",
             adapter.name
         );
     }
     let path = &arguments.table;
     let read = || std::fs::read_to_string(path).with_context(|| path.display().to_string());
     if arguments.writes {
-        // Told now, and not after minutes of work.
+        // Checked now, so that an unreadable table is reported before minutes of work.
         read()?;
     }
     let mut without = Vec::new();
@@ -142,12 +145,12 @@ fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     if !without.is_empty() {
-        bail!("no sizes ran for shapes of class {}", without.join(", "));
+        bail!("no tile ran for shapes of class {}", without.join(", "));
     }
     Ok(())
 }
 
-/// The best sizes of a class, if any ran, and how each candidate did.
+/// Returns the fastest tile of a class, if any ran, and the results of all candidates.
 fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, Vec<Candidate>)> {
     let product = Product::of(class);
     let mut tuner = Tuner::new(gpu, class, product)?;
@@ -179,7 +182,7 @@ fn winner(gpu: &Gpu, class: ShapeClass) -> Result<(Option<Tile>, Vec<Candidate>)
                     best = Some((median, tile));
                 }
             }
-            // A wrong result or a refusal rules a candidate out, and is told.
+            // A wrong result or an error excludes a candidate; the output contains the reason.
             Err(error) => candidate.wrong = Some(error.to_string()),
         }
         candidates.push(candidate);

@@ -1,8 +1,9 @@
-//! Claims of S0's note on regret matching, and of the snippet in it.
+//! Claims of the blog note "Approximate Nash Equilibrium by Regret Matching" and of its code.
 //!
-//! Method: the note's own loop is run as it stands ([`SourceOrder`]): it makes the next strategy before it adds the last regrets, and
-//! averages strategies two to N + 1. The textbook's order is that of the workload `batch-games`. The note's `eps` is twice the largest
-//! sum of regrets over N.
+//! Method: the note's own loop runs unchanged ([`SourceOrder`]). It computes the next strategy
+//! before it adds the latest regrets, and averages strategies 2 to N + 1. The textbook's order,
+//! with regrets added first and strategies 1 to N averaged, is that of the workload `batch-games`.
+//! The note's `eps` is twice the largest sum of regrets divided by N.
 
 use super::{Claim, Correction, Reading, Verdict};
 use crate::program::Law;
@@ -14,14 +15,14 @@ use games::{nash_conv, solve};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// Iterations of the note's call, and what it says of its `eps`.
+/// Number of iterations in the note's example, and its upper limit for `eps`.
 const STEPS: u64 = 500;
 const EPS: f64 = 0.03;
-/// Iterations among which those with an `eps` below that are looked for.
+/// Number of iterations that are searched for the first ones with `eps` below the limit.
 const LONG: u64 = 40_000;
-/// Seeds of the stochastic variant.
+/// Number of seeds of the stochastic variant.
 const SEEDS: u64 = 200;
-/// Random games, of so many rows and columns at the most.
+/// Number of random games, and the maximum number of rows and columns.
 const GAMES: usize = 400;
 const MOST_ACTIONS: usize = 8;
 
@@ -29,7 +30,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         id: "s0.games.equilibrium",
         claim: "the equilibrium of rock-paper-scissors with crash is 25 %, 50 %, 25 %: number of extreme equilibria, both \
-            players' strategies, and the game's value",
+            players' strategies, and the value of the game",
         claimed: &[1.0, 0.25, 0.5, 0.25, 0.25, 0.5, 0.25, 0.0],
         reading: Reading::Printed(15),
         correction: None,
@@ -54,8 +55,9 @@ pub(super) const CLAIMS: &[Claim] = &[
         claimed: &[EPS],
         reading: Reading::Below,
         correction: Some(Correction {
-            claim: "eps after 500 iterations in the note's order and in the textbook's; first iteration with eps below 0.03 in \
-                either; and the first from which on, up to 40 000, it stays there",
+            claim: "above 0.03 in either order: eps after 500 iterations in the note's order and in the textbook's; first \
+                iteration with eps below 0.03, in each order; first iteration from which eps stays below 0.03 up to \
+                iteration 40 000, in each order",
             verdict: Verdict::DoesNotHold,
             claimed: &[0.107_107_85, 0.067_650_05, 4219.0, 1388.0, 8158.0, 2750.0],
             reading: Reading::Printed(8),
@@ -85,12 +87,13 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.games.upper-bound",
-        claim: "eps is an upper bound of the error: NashConv over eps at N = 100 and 1000",
+        claim: "eps is an upper bound of the error: NashConv divided by eps at N = 100 and 1000",
         claimed: &[1.0, 1.0],
         reading: Reading::Below,
         correction: Some(Correction {
-            claim: "with regrets of the iterations that are averaged, both players learning at once and a uniform average, the sum of \
-                both players' largest regrets over N is NashConv: largest difference over 400 random games of up to 8 by 8 actions",
+            claim: "if regrets and averages cover the same iterations, both players update simultaneously and the average is \
+                uniform, the sum of both players' largest regrets divided by N is NashConv: largest difference over 400 random \
+                games of up to 8 by 8 actions",
             verdict: Verdict::DoesNotHold,
             claimed: &[1e-12],
             reading: Reading::Below,
@@ -111,7 +114,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.games.converges",
-        claim: "averaged strategies converge to the equilibrium: NashConv at N = 10³, 10⁴ and 10⁵ over that at a tenth of N",
+        claim: "averaged strategies converge to the equilibrium: NashConv at N = 10³, 10⁴ and 10⁵ divided by NashConv at N / 10",
         claimed: &[0.5, 0.5, 0.5],
         reading: Reading::Below,
         correction: None,
@@ -125,11 +128,11 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.games.stochastic",
-        claim: "eps is below 0.03 after 500 iterations of the variant that draws actions: the mean over 200 seeds",
+        claim: "eps is below 0.03 after 500 iterations of the stochastic variant, which samples actions: mean over 200 seeds",
         claimed: &[EPS],
         reading: Reading::Below,
         correction: Some(Correction {
-            claim: "it is far above, and for no seed below: mean, and number of seeds below",
+            claim: "eps is far above 0.03 for every seed: mean, and number of seeds with eps below 0.03",
             verdict: Verdict::DoesNotHold,
             claimed: &[0.2, 0.0],
             reading: Reading::Printed(1),
@@ -144,12 +147,12 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.games.estimate",
-        claim: "regrets can be used to estimate the accuracy: eps over NashConv at N = 100, 500 and 1000",
+        claim: "regrets can be used to estimate the accuracy: eps divided by NashConv at N = 100, 500 and 1000",
         claimed: &[1.0, 1.0, 1.0],
         reading: Reading::Printed(2),
         correction: Some(Correction {
-            claim: "regrets and averages must be of the same iterations: the sum of both players' largest regrets over N, over NashConv, \
-                in the textbook's order",
+            claim: "only if regrets and averages cover the same iterations: sum of both players' largest regrets divided by N \
+                and by NashConv, in the textbook's order",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[1.0, 1.0, 1.0],
             reading: Reading::Printed(10),
@@ -185,12 +188,12 @@ fn crash() -> Result<MatrixGame> {
     Ok(MatrixGame::zero_sum(arr2(&CRASH))?)
 }
 
-/// Regret matching in the textbook's order.
+/// Returns the configuration of regret matching in the textbook's order.
 fn textbook() -> Dynamics {
     Dynamics::regret_matching().updates(Updates::Simultaneous)
 }
 
-/// Gives `eps` of the note's loop after so many iterations, and NashConv of its averages.
+/// Returns `eps` of the note's loop after `iterations`, and NashConv of its average strategies.
 fn in_note_order(iterations: u64) -> Result<(f64, f64)> {
     let game = crash()?;
     let mut note = SourceOrder::new(&game);
@@ -198,7 +201,8 @@ fn in_note_order(iterations: u64) -> Result<(f64, f64)> {
     Ok((note.estimate(), nash_conv(&game, &note.average())?))
 }
 
-/// Gives `eps` after the note's iterations, and the first iterations at and from which on it is below the note's figure.
+/// Calls `next` for the `eps` of each iteration. Returns `eps` after [`STEPS`] iterations, the
+/// first iteration with `eps` below [`EPS`], and the first one from which `eps` stays below.
 fn below(mut next: impl FnMut() -> f64) -> [f64; 3] {
     let (mut at, mut first, mut last) = (f64::NAN, f64::NAN, 1.0);
     for iteration in 1..=LONG {
@@ -215,7 +219,8 @@ fn below(mut next: impl FnMut() -> f64) -> [f64; 3] {
     [at, first, last]
 }
 
-/// Gives the largest difference of NashConv from what regrets say of it, in random games.
+/// Returns the largest difference between NashConv and its value computed from regrets, over random
+/// games.
 fn difference_by_regrets() -> Result<f64> {
     let mut worst = 0.0_f64;
     for game in 0..GAMES {
@@ -228,13 +233,13 @@ fn difference_by_regrets() -> Result<f64> {
         let game = MatrixGame::zero_sum(gains)?;
         let solution = solve(&game, &textbook().iterations(STEPS))?;
         let by_regrets = solution.regret_nash_conv.unwrap_or(f64::NAN);
-        // A comparison with NaN would pass it by.
+        // `f64::max` ignores NaN, but `min(1.0)` turns a NaN difference into 1.
         worst = worst.max((by_regrets - solution.nash_conv).abs().min(1.0));
     }
     Ok(worst)
 }
 
-/// Gives `eps` of the stochastic variant for each seed.
+/// Returns `eps` of the stochastic variant for each seed.
 fn stochastic() -> Result<Vec<f64>> {
     let game = crash()?;
     let eps = |seed| {

@@ -1,7 +1,10 @@
-//! Claims of S0's note on the normality of the inverse Gaussian, step by step.
+//! Claims of the blog note "Normality of Inverse Gaussian", step by step.
 //!
-//! Method: with `k = sqrt(λ/μ)` and `h(x) = 1 - sqrt(1 - 2ix) - ix + x²/2`, computed as `-i x³ / (…)` without cancellation.
-//! A claim `O(k^p)` or `Θ(k^p)` claims the exponent `p`; what is measured is the slope between two values of `k` on logarithmic scales.
+//! Method: with `k = sqrt(λ/μ)` and `h(x) = 1 - sqrt(1 - 2ix) - ix + x²/2`, computed without
+//! cancellation. `X` is the inverse Gaussian variable and `Y` the standardised one, with
+//! characteristic functions `φ_X` and `φ_Y`; `φ` is that of the standard normal distribution. A
+//! claim `O(k^p)` or `Θ(k^p)` claims the exponent `p`; measured is the slope between two values of
+//! `k` on logarithmic scales.
 
 use super::{Claim, Correction, Reading, Verdict};
 use crate::quadrature::simpson;
@@ -13,7 +16,7 @@ use statrs::distribution::{Continuous, Normal};
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         id: "s0.ig.density",
-        claim: "the density of Y is that which the note prints: largest relative difference at k = 0.5, 3 and 50",
+        claim: "the printed formula for the density of Y: largest relative error at k = 0.5, 3 and 50",
         claimed: &[1e-13],
         reading: Reading::Below,
         correction: None,
@@ -33,7 +36,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.characteristic-function",
-        claim: "the characteristic function of X is that which the note prints: largest difference",
+        claim: "the printed formula for the characteristic function of X: largest error",
         claimed: &[1e-13],
         reading: Reading::Below,
         correction: None,
@@ -51,7 +54,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.kolmogorov",
-        claim: "Kolmogorov's distance to the normal law is O(1/k): exponent",
+        claim: "the Kolmogorov distance to the normal distribution is O(1/k): exponent",
         claimed: &[-1.0],
         reading: Reading::Printed(3),
         correction: None,
@@ -60,7 +63,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.total-variation",
-        claim: "the total variation distance is Θ(1/k): exponent, and our constant of it",
+        claim: "the total variation distance is Θ(1/k): exponent, and the constant computed here",
         claimed: &[-1.0, 0.3775],
         reading: Reading::Printed(4),
         correction: None,
@@ -75,7 +78,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.moments",
-        claim: "mean and variance of X are μ and μ³/λ: at 0.7 and 2, by the derivatives of the logarithm of the characteristic function",
+        claim: "mean and variance of X are μ and μ³/λ: for μ = 0.7 and λ = 2, from the derivatives of the logarithm of the characteristic function",
         claimed: &[0.7, 0.1715],
         reading: Reading::Printed(6),
         correction: None,
@@ -88,7 +91,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.standardised-characteristic-function",
-        claim: "the characteristic function of Y is that which the note prints: largest difference from that of X, moved and scaled, at k = 3",
+        claim: "the printed formula for the characteristic function of Y: largest error compared with that of X, shifted and scaled, at k = 3",
         claimed: &[1e-13],
         reading: Reading::Below,
         correction: None,
@@ -114,12 +117,12 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.k",
-        claim: "the density of Y converges as k = λ/μ grows, k being that of the density: density at y = 1 for λ/μ = 9 as printed, \
-            less that of the law",
+        claim: "the density of Y converges as k = λ/μ grows, with the k of the printed density: difference between the printed \
+            density at y = 1 for λ/μ = 9 and the true one",
         claimed: &[0.0],
         reading: Reading::Printed(3),
         correction: Some(Correction {
-            claim: "k is the square root of λ/μ, as the note says elsewhere",
+            claim: "k is the square root of λ/μ, as defined elsewhere in the note: the same difference",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.0],
             reading: Reading::Printed(12),
@@ -130,12 +133,12 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.passage",
-        claim: "the law arises as passage times of random walks: Kolmogorov's distance of a walk of steps ±1, up with probability 0.6, to \
-            level 10, from the law of the same mean and variance",
+        claim: "the distribution arises as passage times of random walks: Kolmogorov distance between the passage time to level \
+            10 of a walk with steps ±1, up with probability 0.6, and the distribution with the same mean and variance",
         claimed: &[0.0],
         reading: Reading::Printed(3),
         correction: Some(Correction {
-            claim: "in the limit of many steps, as the distance from the level to the power -1/2: exponent between levels 100 and 400",
+            claim: "only in the limit of many steps, with the distance falling as the level to the power -1/2: exponent between levels 100 and 400",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[-0.5],
             reading: Reading::Printed(1),
@@ -146,13 +149,14 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.series",
-        claim: "h(x) is a convergent power series for |x| < 1/2: its first 60 terms less h, at x = 0.4",
+        claim: "h(x) is a convergent power series for |x| < 1/2: difference between its first 60 terms and h, at x = 0.4",
         claimed: &[1e-6],
         reading: Reading::Below,
         correction: None,
         expected: Verdict::Holds,
         measure: || {
-            // -sqrt(1 - z) = Σ C(2n, n)/((2n - 1) 4^n) z^n, z = 2ix, from the third power on.
+            // -sqrt(1 - z) = Σ C(2n, n)/((2n - 1) 4^n) z^n with z = 2ix; the terms up to n = 2
+            // cancel in h.
             let z = Complex64::new(0.0, 0.8);
             let (mut power, mut coefficient) = (z * z, 0.125);
             let mut sum = Complex64::new(0.0, 0.0);
@@ -182,7 +186,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         claimed: &[0.0],
         reading: Reading::Printed(2),
         correction: Some(Correction {
-            claim: "for |t| up to the cube root of k",
+            claim: "for |t| up to the cube root of k: exponent",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.0],
             reading: Reading::Printed(2),
@@ -236,7 +240,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         claimed: &[0.0],
         reading: Reading::Printed(2),
         correction: Some(Correction {
-            claim: "what counts is |φ_Y| = exp(-t² g), and g is at least 0.3947 there",
+            claim: "|φ_Y| = exp(-t² g) with g of at least 0.3947 there, which is sufficient: least g",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.3947],
             reading: Reading::Printed(4),
@@ -253,7 +257,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.middle-integral",
-        claim: "the integral of |φ_Y - φ|/|t| over sqrt(k) < |t| <= k/2 is o(1/k): k times it at k = 64, beside k = 16",
+        claim: "the integral of |φ_Y - φ|/|t| over sqrt(k) < |t| <= k/2 is o(1/k): the integral times k at k = 64, divided by the same at k = 16",
         claimed: &[0.05],
         reading: Reading::Below,
         correction: None,
@@ -272,7 +276,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         claimed: &[1.0, 1.0],
         reading: Reading::Printed(0),
         correction: Some(Correction {
-            claim: "it is 1 + (y³ - 3y)/(2k) + O(1/k²): exponent of what is left, at y = 0.5",
+            claim: "the ratio is 1 + (y³ - 3y)/(2k) + O(1/k²): exponent of the remainder at y = 0.5",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[-2.0],
             reading: Reading::Printed(1),
@@ -292,8 +296,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.derivatives",
-        claim: "the derivatives of the ratio by y and by k are those which the note prints: largest relative differences from central \
-            ones, over k = 8, 27 and 100 and y from -5 to 5",
+        claim: "the printed formulas for the derivatives of the ratio by y and by k: largest relative differences from central \
+            differences, for k = 8, 27 and 100 and y from -5 to 5",
         claimed: &[1e-5, 1e-5],
         reading: Reading::Below,
         correction: None,
@@ -312,7 +316,8 @@ pub(super) const CLAIMS: &[Claim] = &[
                 let by_k = -k.sqrt() * y * (k * y * y - 3.0 * k - 3.0 * y) * factor;
                 let central_y = (ratio(k, y + STEP) - ratio(k, y - STEP)) / (2.0 * STEP);
                 let central_k = (ratio(k + STEP, y) - ratio(k - STEP, y)) / (2.0 * STEP);
-                // The derivatives pass through 0; the ratio over k is their size elsewhere.
+                // The derivatives have zeros, so differences are relative to the larger of the
+                // derivative and its typical size.
                 let size = ratio(k, y) / k;
                 worst[0] = worst[0].max((by_y - central_y).abs() / size.max(by_y.abs()));
                 worst[1] = worst[1].max((by_k - central_k).abs() / (size / k).max(by_k.abs()));
@@ -322,7 +327,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.increasing",
-        claim: "beyond the cube root of k the ratio increases in y, on both sides: least slope of its logarithm, for k = 8, 27 and 1000, times -1",
+        claim: "beyond the cube root of k the ratio increases in y, on both sides: minus the least slope of its logarithm, for k = 8, 27 and 1000",
         claimed: &[0.0],
         reading: Reading::Below,
         correction: None,
@@ -349,7 +354,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         claimed: &[-1.0, -1.0],
         reading: Reading::Printed(0),
         correction: Some(Correction {
-            claim: "on the right; on the left it increases in k",
+            claim: "only on the right; on the left it increases in k: the same signs",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[1.0, -1.0],
             reading: Reading::Printed(0),
@@ -360,7 +365,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.sides",
-        claim: "from the cube root of k on the ratio is above 1, to the left of minus that below 1, for k >= 8: largest ratio on the left, and inverse on the right",
+        claim: "for k >= 8 the ratio is above 1 right of the cube root of k, and below 1 left of its negative: largest ratio on the left, and largest inverse ratio on the right",
         claimed: &[1.0, 1.0],
         reading: Reading::Below,
         correction: None,
@@ -374,8 +379,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.bound",
-        claim: "the total variation distance is at most O(1/k) ∫ |y| φ over |y| < k^(1/3) plus 2 Φ(-k^(1/3)): distance over the bound with \
-            constant 1 and 1/k, at k = 8, 64 and 1000",
+        claim: "the total variation distance is at most O(1/k) ∫ |y| φ over |y| < k^(1/3) plus 2 Φ(-k^(1/3)): distance divided \
+            by this limit with constant 1/k, at k = 8, 64 and 1000",
         claimed: &[1.0, 1.0, 1.0],
         reading: Reading::Below,
         correction: None,
@@ -396,7 +401,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.grid",
-        claim: "the plot shows a rate over λ/μ from 2 to 10⁵: of its 100 points so many have λ/μ below 10, and so many above 100",
+        claim: "the plot shows a rate over λ/μ from 2 to 10⁵: number of its 100 points with λ/μ below 10, and above 100",
         claimed: &[80.0, 2.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -411,11 +416,11 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.ig.script",
-        claim: "the script's number is the total variation distance: its ratio to that at μ = 0.5, 0.25 and 0.005",
+        claim: "the script computes the total variation distance: its result divided by the distance at μ = 0.5, 0.25 and 0.005",
         claimed: &[1.0, 1.0, 1.0],
         reading: Reading::Printed(2),
         correction: Some(Correction {
-            claim: "it is the integral, twice the distance, and its grid takes a thousandth off: ratio to twice the distance",
+            claim: "it computes the integral, which is twice the distance, and its grid loses one thousandth: its result divided by twice the distance",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.999, 0.999, 0.999],
             reading: Reading::Printed(3),
@@ -429,7 +434,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 /// Values of `k` between which exponents are measured.
 const FAR: [f64; 2] = [1e4, 1e5];
 
-/// Gives the slope of `f` between two places, both scales logarithmic.
+/// Returns the slope of `f` between two arguments, on logarithmic scales.
 fn slope([low, high]: [f64; 2], f: impl Fn(f64) -> Result<f64>) -> Result<f64> {
     Ok((f(high)? / f(low)?).ln() / (high / low).ln())
 }
@@ -443,41 +448,42 @@ fn slope_in_ratio() -> Result<Option<Vec<f64>>> {
     Ok(Some(vec![slope([1e8, 1e10], in_ratio)?]))
 }
 
-/// `h(x)`; to leading order `-i x³/2 + 5x⁴/8`.
+/// Returns `h(x)` without cancellation; its leading terms are `-i x³/2 + 5x⁴/8`.
 fn h(x: f64) -> Complex64 {
     let ix = Complex64::new(0.0, x);
-    // 1 - sqrt(1 - 2ix) = 2ix/q with q = 1 + sqrt(1 - 2ix), and 2 - q = 2ix/q: so h = x²/2 - 2x²/q² = x² (q² - 4)/(2q²).
+    // With q = 1 + sqrt(1 - 2ix): 1 - sqrt(1 - 2ix) = 2ix/q and 2 - q = 2ix/q, so h = x²/2 - 2x²/q²
+    // = x² (q² - 4)/(2q²).
     let q = 1.0 + (1.0 - 2.0 * ix).sqrt();
     x * x * (-2.0 * ix / q) * (q + 2.0) / (2.0 * q * q)
 }
 
-/// Exponent in k of `|k² h(t/k)|` at `t = k^power`.
+/// Returns the exponent in k of `|k² h(t/k)|` at `t = k^power`.
 fn at_power(power: f64) -> Result<Option<Vec<f64>>> {
     let size = |k: f64| Ok((k * k * h(k.powf(power) / k)).norm());
     Ok(Some(vec![slope([1e6, 1e8], size)?]))
 }
 
-/// `|exp(k² h(t/k)) - 1| / (t³/k)`.
+/// Returns `|exp(k² h(t/k)) - 1| / (t³/k)`.
 fn modulus(k: f64, t: f64) -> f64 {
     if t == 0.0 {
-        // The limit.
+        // The limit for t → 0.
         return 0.5;
     }
     let z = k * k * h(t / k);
-    // exp(z) - 1 without cancellation.
+    // exp(z) - 1 without cancellation: its real part is expm1(re) + exp(re) (cos(im) - 1).
     let (sin, cos_less_1) = (z.im.sin(), -2.0 * (0.5 * z.im).sin().powi(2));
     let growth = z.re.exp();
     let difference = Complex64::new(z.re.exp_m1() + growth * cos_less_1, growth * sin);
     difference.norm() / (t.powi(3) / k)
 }
 
-/// `-ln |φ_Y(t)| / t²` at `x = t/k`.
+/// Returns `-ln |φ_Y(t)| / t²` at `x = t/k`.
 fn decay(x: f64) -> f64 {
     let q = 1.0 + Complex64::new(1.0, -2.0 * x).sqrt();
     (2.0 / (q * q)).re
 }
 
-/// Logarithm of the ratio of the densities.
+/// Returns the logarithm of the ratio of the densities at `y`.
 fn ln_ratio(k: f64, y: f64) -> f64 {
     y.powi(3) / (2.0 * (k + y)) - 1.5 * (y / k).ln_1p()
 }
@@ -488,7 +494,8 @@ fn signs_in_k() -> Result<Option<Vec<f64>>> {
     Ok(Some(vec![sign(-4.0), sign(4.0)]))
 }
 
-/// The script's average over a grid of 1000 points from -10 to 10, times 20, over so many distances.
+/// Returns the result of the note's script, the average over a grid of 1000 points from -10 to 10
+/// times 20, divided by `factor` times the total variation distance.
 fn script(factor: f64) -> Result<Option<Vec<f64>>> {
     const POINTS: u32 = 1000;
     let ratio = |mu: f64| {
@@ -515,7 +522,8 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// What the note prints for the density at y = 1, with some k, less that of the law of λ/μ = 9.
+/// Returns the difference between the printed density at y = 1 with this k and the true density for
+/// λ/μ = 9.
 fn printed_density(k: f64) -> Result<Option<Vec<f64>>> {
     let printed = (k / (k + 1.0)).powf(1.5) * (-k / (2.0 * (k + 1.0))).exp();
     let law = InverseGaussian::new(1.0, 9.0)?.standardized();
@@ -524,13 +532,15 @@ fn printed_density(k: f64) -> Result<Option<Vec<f64>>> {
     ]))
 }
 
-/// Kolmogorov's distance of the time at which a walk first reaches a level from the law of its mean and variance.
+/// Returns the Kolmogorov distance between the time at which a random walk first reaches a level
+/// and the inverse Gaussian distribution with the same mean and variance.
 fn walk(level: f64) -> Result<f64> {
     const UP: f64 = 0.6;
     let drift = 2.0 * UP - 1.0;
     let volatility = (4.0 * UP * (1.0 - UP)).sqrt();
     let law = FirstPassage::new(level, drift, volatility)?;
-    // P(T = level + 2n) = level/(level + 2n) C(level + 2n, n) up^(level + n) down^n, by the ballot theorem; each from the last.
+    // P(T = level + 2n) = level/(level + 2n) C(level + 2n, n) up^(level + n) down^n, by the ballot
+    // theorem; each term is computed from the previous one.
     let (mut n, mut sum, mut worst) = (0.0, 0.0, 0.0_f64);
     let mut term = (level * UP.ln()).exp();
     while sum < 1.0 - 1e-9 {

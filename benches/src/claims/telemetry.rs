@@ -1,10 +1,13 @@
-//! Claims of S0's notes on tracing GPUs and on CUDA's tools: energy, utilisation, a P100's curve, versions that fit.
+//! Claims of the blog notes "Tracing GPU Resources" and "Setting up CUDA tools properly": energy,
+//! utilisation, the DVFS curve of a P100, and compatibility of CUDA versions.
 //!
-//! Method: the note's own table goes through [`telemetry::analysis::dvfs`], what its terminal printed through
-//! [`toolkit`]. What it says of power and of utilisation is held against a recording of a real load, on for half of
-//! each 0.1 s, that an external meter measured; the sensors and counters that look at that power are models.
-//! Source: of the recording, `crates/telemetry/testdata/power-traces/README.md`.
-//! Limits: of the ETL process and of the similarity job the note shows plots and prints no number, so neither is here.
+//! Method: the notes' own table is passed to [`telemetry::analysis::dvfs`], and their terminal
+//! output to [`toolkit`]. Claims about power and utilisation are compared with a recording of a
+//! real load, which ran for half of each 0.1 s and was measured by an external meter; simulated
+//! sensors and counters measure this recorded power.
+//! Source of the recording: `crates/telemetry/testdata/power-traces/README.md`.
+//! Limits: for the ETL process and the similarity job the notes show plots without numbers, so no
+//! claims about these are checked.
 
 use super::{Claim, Correction, Reading, Verdict};
 use anyhow::{Context, Result};
@@ -16,22 +19,25 @@ use telemetry::synthetic::{
     Board, Driver, Gpu, Limits, Model, Piece, PowerField, Program, Scenario,
 };
 
-/// The note's table of a P100: clocks in MHz, power in W, images per second.
+/// The notes' table of a P100: clocks in MHz, power in W, images per second.
 const CLOCKS_MHZ: [f64; 7] = [544.0, 683.0, 810.0, 936.0, 1063.0, 1202.0, 1328.0];
 const WATTS: [f64; 7] = [57.0, 62.0, 65.0, 70.0, 78.0, 88.0, 115.0];
 const RATES: [f64; 7] = [60.0, 75.0, 85.0, 95.0, 105.0, 115.0, 120.0];
-/// What was rounded off at most: it was read from a figure to a watt, and to five images per second.
+/// Rounding error of the table: its values were read from a figure, power to 1 W and rates to five
+/// images per second.
 const WATTS_ROUNDING: f64 = 0.5;
 const RATES_ROUNDING: f64 = 2.5;
 
-/// What `nvcc --version` said in the two images of the note, and what its frameworks were built for.
+/// Output of `nvcc --version` in the two images of the notes, and the CUDA version of the notes'
+/// frameworks.
 const NVCC_NEW: &str = "Cuda compilation tools, release 12.1, V12.1.105";
 const NVCC_OLD: &str = "Cuda compilation tools, release 11.8, V11.8.89";
 const FRAMEWORK: &str = "11.8";
-/// The note's driver, as `nvidia-smi` printed it.
+/// The notes' driver version, as printed by `nvidia-smi`.
 const DRIVER: &str = "510.47.03";
 
-/// The recording: what the meter measured in bins of 5 ms, what the GPU told, and when the load began and ended.
+/// The recording: power of the meter in bins of 5 ms, values reported by the GPU, and start and end
+/// times of the load.
 const METER: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.meter.csv");
 const TOLD: &str =
@@ -40,31 +46,33 @@ const LOAD: &str =
     include_str!("../../../crates/telemetry/testdata/power-traces/rtx3090-square-104ms.load.csv");
 const BIN_S: f64 = 0.005;
 const MS_PER_S: f64 = 1e3;
-/// Column of utilisation in what the GPU told.
+/// Column of the utilisation in the values reported by the GPU.
 const BUSY_COLUMN: usize = 3;
-/// Within the load, by more than an update of any sensor, in s.
+/// Evaluated interval in s; its distance from start and end of the load is longer than the update
+/// interval of any sensor.
 const WINDOW_S: (f64, f64) = (2.5, 8.5);
-/// What the script sleeps between two rows, in s.
+/// Interval between two rows of the notes' script, in s.
 const INTERVAL_S: f64 = 0.1;
-/// Its rows within the window.
+/// Number of rows of the script within the evaluated interval.
 const N_ROWS: u32 = 60;
-/// Of every kind of sensor one: two that do not see all of the time, and two that do.
+/// Boards of each kind of sensor: two with partial coverage of time (V100, A100) and two with
+/// full coverage.
 const BOARDS: [Board; 4] = [Board::V100, Board::A100, Board::T4, Board::Rtx3090];
-/// Ways for an update of a sensor, and for a row, to fall within that.
+/// Number of phases of a sensor's updates, and of the rows, within the row interval.
 const PHASES: u32 = 10;
-/// More than the load draws, in W.
+/// Power limit above the power of the load, in W.
 const NO_LIMIT_W: f64 = 1e3;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         id: "s0.trace.energy",
-        claim: "energy is hard to find from samples of power, which varies, and a counter is better: its largest \
-            error over that of power read every 0.1 s, by the sensors of a V100, an A100, a T4 and an RTX 3090",
+        claim: "energy is hard to determine from samples of power, which varies, and a counter is better: largest error of \
+            the counter divided by that of power sampled every 0.1 s, by the sensors of a V100, an A100, a T4 and an RTX 3090",
         claimed: &[1.0; 4],
         reading: Reading::Below,
         correction: Some(Correction {
-            claim: "so it is by sensors that do not see all of the time, as the former two; by those of the latter \
-                two, which do, power is within 1 %",
+            claim: "true for sensors with partial coverage of time (V100, A100); with full coverage (T4, RTX 3090) power is \
+                within 1 %: ratios of the former two, errors of power of the latter two",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[1.0, 1.0, 0.01, 0.01],
             reading: Reading::Below,
@@ -88,8 +96,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.trace.utilisation",
-        claim: "utilisation is the share of time with a kernel running: what an RTX 3090 told under a load that came \
-            and went, less the share of time that it was there, in points",
+        claim: "utilisation is the share of time in which a kernel runs: difference, in percentage points, between the \
+            utilisation reported by an RTX 3090 under an intermittent load and the share of time in which the load ran",
         claimed: &[1.0],
         reading: Reading::Below,
         correction: None,
@@ -101,8 +109,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.dvfs.optimum",
-        claim: "the clock can be set so that an image takes the least energy: that clock in MHz, the energy in J, \
-            and what it saves against the highest, all three ours",
+        claim: "a clock exists at which the energy per image is smallest: this clock in MHz, its energy in J, and the saving \
+            compared with the highest clock, all three computed here from the table",
         claimed: &[936.0, 0.7368, 0.2311],
         reading: Reading::Printed(4),
         correction: None,
@@ -114,8 +122,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.dvfs.paper",
-        claim: "Tang et al., from whom the table is, save up to 23.1 % in training: share saved at the best of the \
-            table's clocks against the highest",
+        claim: "Tang et al., the source of the table, save up to 23.1 % in training: saving at the best clock of the table \
+            compared with the highest clock",
         claimed: &[0.231],
         reading: Reading::Printed(3),
         correction: None,
@@ -124,20 +132,19 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.dvfs.price",
-        claim: "higher performance comes at a price in energy: number of steps of the table to a higher rate that \
-            save energy",
+        claim: "higher performance costs energy: number of steps of the table to a higher rate that save energy",
         claimed: &[0.0],
         reading: Reading::Printed(0),
         correction: Some(Correction {
-            claim: "above the clock of the least energy, the slowest that no other beats; clocks of the least \
-                product of energy and time, and of energy and time squared; and what the former costs in rate \
-                and saves in energy, against the highest",
+            claim: "true above the clock of least energy: slowest Pareto-optimal clock; clocks with the least product of \
+                energy and time, and of energy and time squared; slowdown and saving of the former compared with the \
+                highest clock",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[936.0, 1202.0, 1202.0, 0.0417, 0.2015],
             reading: Reading::Printed(4),
             measure: || {
                 let curve = curve()?;
-                let slowest = curve.pareto.last().context("no clock is best")?;
+                let slowest = curve.pareto.last().context("no Pareto-optimal clock")?;
                 let edp = curve.least_edp;
                 Ok(Some(vec![
                     curve.points[*slowest].clock_mhz,
@@ -160,14 +167,14 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.dvfs.parabola",
-        claim: "energy over the clock is a parabola: how far the nearest one misses the table, over what the table \
-            was rounded by",
+        claim: "energy as a function of the clock is a parabola: smallest possible error of a parabola divided by the \
+            rounding error of the table",
         claimed: &[1.0],
         reading: Reading::Below,
         correction: Some(Correction {
-            claim: "it is convex, and no parabola: number of turns the other way; lowest point in MHz of the \
-                parabola by least squares, and the share of the variance that it explains; the same of time as a \
-                + b/f and power as p + c f⁴, the share being of power",
+            claim: "it is convex but no parabola: number of decreases of the slope; minimum in MHz and coefficient of \
+                determination of the least-squares parabola; the same two numbers for the model with time a + b/f and \
+                power p + c f⁴ (coefficient of determination of power)",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[0.0, 949.48, 0.93, 934.75, 0.98],
             reading: Reading::Printed(2),
@@ -180,8 +187,8 @@ pub(super) const CLAIMS: &[Claim] = &[
                     .filter(|&i| slope(i - 1) < slope(i - 2))
                     .count();
                 let parabola = curve.parabola.context("no parabola")?;
-                let (vertex_mhz, _) = parabola.minimum.context("no lowest point")?;
-                let physical = curve.best_physical().context("no model of power")?;
+                let (vertex_mhz, _) = parabola.minimum.context("the parabola has no minimum")?;
+                let physical = curve.best_physical().context("no power model fits")?;
                 Ok(Some(vec![
                     n_turns as f64,
                     vertex_mhz,
@@ -196,8 +203,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.query.t4",
-        claim: "a Tesla T4 has a peak bandwidth of 320.064 GB/s and 40 multiprocessors, by clock and width of its \
-            memory and by its cores",
+        claim: "a Tesla T4 has a peak bandwidth of 320.064 GB/s and 40 multiprocessors: computed from memory clock and bus \
+            width, and from the number of cores",
         claimed: &[320.064, 40.0],
         reading: Reading::Printed(6),
         correction: None,
@@ -215,7 +222,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.cuda.of-driver",
-        claim: "driver 510.47.03 is of CUDA 11.6",
+        claim: "driver 510.47.03 supports CUDA up to 11.6",
         claimed: &[11.0, 6.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -227,8 +234,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.cuda.framework",
-        claim: "extensions of PyTorch for CUDA 11.8 are not built by the toolkit of the first image, and are by that \
-            of the second (1 if so), whose nvcc says 12.1 and 11.8",
+        claim: "PyTorch extensions for CUDA 11.8 cannot be built with the toolkit of the first image, but with that of the \
+            second: 1 if they can be built and the version reported by nvcc, for each image",
         claimed: &[0.0, 12.1, 1.0, 11.8],
         reading: Reading::Printed(1),
         correction: None,
@@ -236,7 +243,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || {
             let mut found = vec![];
             for said in [NVCC_NEW, NVCC_OLD] {
-                let toolkit = toolkit::of_nvcc(said).context("nvcc says no release")?;
+                let toolkit = toolkit::of_nvcc(said).context("no release in `nvcc --version`")?;
                 let builds = toolkit::toolkit_builds(toolkit, FRAMEWORK.parse()?).is_ok();
                 found.extend([f64::from(builds), toolkit.to_string().parse()?]);
             }
@@ -245,12 +252,12 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.cuda.same-version",
-        claim: "the toolkit has to be of the same version as PyTorch's, 11.8: how many of 11.0 to 11.7 and of 12.0 \
-            to 12.7 build",
+        claim: "the toolkit must have the same version as PyTorch's CUDA, 11.8: number of versions among 11.0 to 11.7, and \
+            among 12.0 to 12.7, that can build extensions",
         claimed: &[0.0, 0.0],
         reading: Reading::Printed(0),
         correction: Some(Correction {
-            claim: "of the same major version",
+            claim: "the toolkit must have the same major version: the same two numbers",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[8.0, 0.0],
             reading: Reading::Printed(0),
@@ -261,8 +268,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.cuda.image",
-        claim: "on driver 510.47.03 a program runs in the image of CUDA 11.6.2, and that of 12.2, which asks for as \
-            much, does not start (1 if so): by the table of drivers, and by what the images ask for",
+        claim: "with driver 510.47.03 a program runs in the image of CUDA 11.6.2, but not in that of CUDA 12.2, which requires \
+            a newer driver: 1 if it runs, by the table of driver versions and then by the requirements of the images",
         claimed: &[1.0, 0.0, 1.0, 0.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -285,12 +292,12 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s0.cuda.only-major",
-        claim: "on driver 510.47.03 a program runs only in an image of the driver's major version: of CUDA 10.2, \
-            11.6, 11.8 and 12.2 (1 if so)",
+        claim: "with driver 510.47.03 a program only runs in images of the driver's major CUDA version: 1 if it runs, for \
+            CUDA 10.2, 11.6, 11.8 and 12.2",
         claimed: &[0.0, 1.0, 1.0, 0.0],
         reading: Reading::Printed(0),
         correction: Some(Correction {
-            claim: "of that or of an earlier one",
+            claim: "in images of the driver's major CUDA version or of an earlier one: the same four numbers",
             verdict: Verdict::HoldsWithCorrection,
             claimed: &[1.0, 1.0, 1.0, 0.0],
             reading: Reading::Printed(0),
@@ -312,10 +319,12 @@ fn curve() -> Result<Curve> {
     Ok(dvfs(&rows.map(point).collect::<Vec<_>>())?)
 }
 
-/// Gives the least that a parabola misses the table's energies by, over what rounding makes of each.
+/// Returns the smallest possible maximum error of a parabola, with each error divided by the
+/// rounding error of the table's energy at that clock.
 ///
-/// Of four points, the nearest parabola misses all by the same multiple of their weights, and third divided differences
-/// say which; of more points it misses those four by most for which that multiple is greatest (de la Vallée-Poussin).
+/// For four points the best parabola misses all of them by the same multiple of their weights,
+/// which follows from third divided differences. For more points, the four points with the largest
+/// such multiple determine the error (de la Vallée-Poussin).
 fn from_any_parabola(joules: &[f64]) -> f64 {
     let rounding = |i: usize| joules[i] * (WATTS_ROUNDING / WATTS[i] + RATES_ROUNDING / RATES[i]);
     let missed = |four: [usize; 4]| {
@@ -338,7 +347,7 @@ fn from_any_parabola(joules: &[f64]) -> f64 {
     most
 }
 
-/// Gives the version of CUDA that the note's driver runs.
+/// Returns the CUDA version of the notes' driver.
 fn cuda_of_driver() -> Version {
     const MAJOR: u32 = 1000;
     const MINOR: u32 = 10;
@@ -353,7 +362,7 @@ fn cuda_of_driver() -> Version {
     }
 }
 
-/// Whether the note's driver runs what a toolkit builds.
+/// Returns whether programs built by a toolkit run on the notes' driver.
 fn runs(toolkit: &str) -> Result<bool> {
     let driver = toolkit::Driver {
         version: DRIVER.parse()?,
@@ -377,13 +386,15 @@ fn other_versions_that_build() -> Result<Option<Vec<f64>>> {
     Ok(Some(vec![of_major(11), of_major(12)]))
 }
 
-/// Gives the utilisation that the recording's GPU told, and the share of time that its load was there, in per cent.
+/// Returns the utilisation reported by the GPU of the recording, and the share of time in which its
+/// load ran, both in percent.
 fn utilisation() -> Result<(f64, f64)> {
     let (from_ms, to_ms) = (WINDOW_S.0 * MS_PER_S, WINDOW_S.1 * MS_PER_S);
     let rows = columns(TOLD)?;
     let within = rows.iter().filter(|row| (from_ms..to_ms).contains(&row[0]));
     let told: Vec<f64> = within.map(|row| row[BUSY_COLUMN]).collect();
-    // Each stamp stands there twice; the load begins at the first, ends at the next, and so on.
+    // Each time stamp occurs twice in the file. Without duplicates, starts and ends of the load
+    // alternate.
     let mut stamps: Vec<f64> = columns(LOAD)?.concat();
     stamps.dedup();
     let on_ms: f64 = stamps
@@ -394,8 +405,9 @@ fn utilisation() -> Result<(f64, f64)> {
     Ok((told_pct, 100.0 * on_ms / (to_ms - from_ms)))
 }
 
-/// Gives the largest error of the energy counter, and of the sum over power that is read as the script does, as shares
-/// of what the meter measured.
+/// Returns the largest relative errors, over all phases, of the energy counter and of the sum over
+/// power samples taken as the notes' script does. The reference is the energy of the recorded
+/// power.
 fn errors(board: Board) -> Result<[f64; 2]> {
     let rows = columns(METER)?;
     let phases = || (0..PHASES).map(|i| INTERVAL_S * f64::from(i) / f64::from(PHASES));
@@ -436,7 +448,7 @@ fn errors(board: Board) -> Result<[f64; 2]> {
     Ok(worst)
 }
 
-/// Gives the rows of a table with a header.
+/// Parses the rows of a semicolon-separated table with a header.
 fn columns(text: &str) -> Result<Vec<Vec<f64>>> {
     let row = |line: &str| {
         let numbers = line.split(';').map(str::parse);

@@ -1,4 +1,5 @@
-//! Claims about tensors: fusion, memory, generators, and what the matmul notebook prints.
+//! Claims about tensors: fusion, memory use, random generators, and numbers printed in the fast.ai
+//! notebook "matmul".
 
 use super::{Claim, Reading, Verdict};
 use crate::workloads::{matmul_pair, matmul_scale, similarity};
@@ -11,20 +12,21 @@ use tensor_core::plan::{Plan, Step};
 use tensor_core::rng::{Philox, WichmannHill};
 use tensor_core::{Executor, Host, Tensor, View, array as arrays, einsum, gemm};
 
-/// Decimals of a number that a source prints in full f64 precision.
+/// Number of decimals of numbers that are printed in full f64 precision.
 const ALL_DECIMALS: i32 = 15;
-/// Seed that S3 shows.
+/// Seed used in the fast.ai notebook.
 const S3_SEED: u64 = 457_428_938_475;
 
-/// Bytes that count as none beside the 4.1 GB of an intermediate `(256, 2000, 2000)` in f32.
+/// Upper limit in bytes that counts as no intermediate, compared with 4.1 GB for
+/// `(256, 2000, 2000)` in f32.
 const NO_INTERMEDIATE: f64 = 4e6;
-/// Side of the matrices in S2's programs.
+/// Side of the matrices in the programs of the lecture on Python performance.
 const S2_SIDE: usize = 1000;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         id: "s0.similarity.memory",
-        claim: "fused, the similarity of 2000 columns over 256 rows holds no intermediate (n, d, d): bytes beyond the result",
+        claim: "the fused similarity of 2000 columns over 256 rows holds no intermediate (n, d, d): peak bytes in addition to the result",
         claimed: &[NO_INTERMEDIATE],
         reading: Reading::Below,
         correction: None,
@@ -40,7 +42,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s2.fusion",
-        claim: "(x y) 100 + 10 needs one step and no array between the product and its scale and shift",
+        claim: "(x y) 100 + 10 runs as one step without an array between the product and its scale and shift: number of steps, and bytes of intermediate arrays",
         claimed: &[1.0, 0.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -56,7 +58,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s2.out-of-order",
-        claim: "of (x y + 100) + (x z + 1000), both products may run at once: so many products in each wave",
+        claim: "the two products of (x y + 100) + (x z + 1000) can run in parallel: number of products in each wave of the plan",
         claimed: &[2.0, 0.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -70,7 +72,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.wichmann-hill.state",
-        claim: "Wichmann-Hill seeded with 457428938475 stands at (4976, 20238, 499)",
+        claim: "the state of the Wichmann-Hill generator with seed 457428938475 is (4976, 20238, 499)",
         claimed: &[4976.0, 20238.0, 499.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -82,7 +84,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.wichmann-hill.stream",
-        claim: "and gives these numbers first",
+        claim: "the first three numbers of the Wichmann-Hill generator with seed 457428938475",
         claimed: &[0.7645251082582081, 0.7920889799553945, 0.06912886811267205],
         reading: Reading::Printed(ALL_DECIMALS),
         correction: None,
@@ -91,7 +93,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.fork",
-        claim: "two forks of one generator print the same next number",
+        claim: "two copies of one generator return the same next number",
         claimed: &[0.9559050644103264, 0.9559050644103264],
         reading: Reading::Printed(ALL_DECIMALS),
         correction: None,
@@ -105,7 +107,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.mnist.pixels",
-        claim: "pixels 200 to 205 of the first training image, and row 20, column 15",
+        claim: "first training image of MNIST: pixels 200 to 205, and the pixel in row 20, column 15",
         claimed: &[0.0, 0.0, 0.0, 0.19140625, 0.9296875, 0.98828125, 0.98828125],
         reading: Reading::Printed(8),
         correction: None,
@@ -121,7 +123,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.elementwise",
-        claim: "(10, 6, -4) + (2, 8, 7), and the mean of its being less",
+        claim: "(10, 6, -4) + (2, 8, 7), and the mean of the comparison (10, 6, -4) < (2, 8, 7)",
         claimed: &[12.0, 14.0, 3.0, 0.67],
         reading: Reading::Printed(2),
         correction: None,
@@ -136,7 +138,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.frobenius",
-        claim: "the Frobenius norm of the 3 x 3 matrix 1 to 9",
+        claim: "the Frobenius norm of the 3 x 3 matrix with the elements 1 to 9",
         claimed: &[16.88],
         reading: Reading::Printed(2),
         correction: None,
@@ -153,7 +155,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.expand.strides",
-        claim: "three numbers expanded to 3 x 3 have strides (0, 1)",
+        claim: "a vector of three elements, broadcast to 3 x 3, has strides (0, 1)",
         claimed: &[0.0, 1.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -167,7 +169,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.grid",
-        claim: "16 x 16 threads cover 50000 x 10 elements in 3125 x 1 blocks, 3125 in all",
+        claim: "blocks of 16 x 16 threads cover 50000 x 10 elements: number of blocks, 3125 x 1",
         claimed: &[3125.0],
         reading: Reading::Printed(0),
         correction: None,
@@ -179,7 +181,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         id: "s3.einsum",
-        claim: "einsum and the library's product of the images differ by less than 1e-3",
+        claim: "einsum and the library's product of the images differ by less than 1e-3: largest difference",
         claimed: &[1e-3],
         reading: Reading::Below,
         correction: None,
@@ -202,14 +204,14 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// Normal numbers, as a tensor.
+/// Returns a tensor of normal numbers.
 fn normal(shape: &[usize]) -> Tensor {
     let mut x = vec![0.0; shape.iter().product()];
     Philox::new(S3_SEED).fill_normal_f32(0, &mut x);
     Tensor::from_vec(shape, x)
 }
 
-/// Matrices to plan with; a plan does not depend on their elements.
+/// Returns matrices for planning; a plan does not depend on their elements.
 fn s2_matrices() -> [Tensor; 3] {
     [(); 3].map(|()| Tensor::from_vec(&[S2_SIDE; 2], vec![0.0_f32; S2_SIDE * S2_SIDE]))
 }

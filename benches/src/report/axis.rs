@@ -1,21 +1,21 @@
-//! Ranges and marks of logarithmic axes.
+//! Ranges and tick marks of logarithmic axes.
 
 use std::ops::Range;
 
 use plotters::coord::combinators::WithKeyPoints;
 use plotters::prelude::{BindKeyPoints, IntoLogRange, LogCoord};
 
-/// Decades that get a mark at most; more would run into each other.
+/// Maximum number of decades that are all marked; more labels would overlap.
 const MOST_MARKS: i32 = 10;
 
-/// A logarithmic axis with a mark at every decade.
+/// A logarithmic axis with tick marks at decades.
 pub(super) type LogAxis = WithKeyPoints<LogCoord<f64>>;
 
-/// Gives the axis over whole decades that holds all values; they must be positive and finite.
-/// Without values it is one decade from 1.
+/// Returns the axis over whole decades that covers all values, which must be positive and finite.
+/// Without values it covers the decade from 1 to 10.
 pub(super) fn log_axis(values: impl Iterator<Item = f64>) -> LogAxis {
     let exponents = decades(values);
-    // Steps of several decades where there are very many.
+    // With very many decades, mark every `step`-th one.
     let step = (exponents.end - exponents.start) / MOST_MARKS + 1;
     let marks = (exponents.start..=exponents.end)
         .filter(|exponent| exponent % step == 0)
@@ -24,9 +24,9 @@ pub(super) fn log_axis(values: impl Iterator<Item = f64>) -> LogAxis {
     range.log_scale().with_key_points(marks.collect())
 }
 
-/// Gives exponents of ten below and above all values, at least one apart.
+/// Returns the range of exponents of ten that covers all values, at least one decade long.
 fn decades(values: impl Iterator<Item = f64>) -> Range<i32> {
-    // Powers of ten outside these are not finite or lose their digits.
+    // Powers of ten outside these limits overflow or lose precision.
     const LOWEST: f64 = -300.0;
     const HIGHEST: f64 = 300.0;
     let exponents = values.map(|value| value.log10().clamp(LOWEST, HIGHEST));
@@ -42,7 +42,7 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<i32> {
     low..high.max(low + 1)
 }
 
-/// Writes a decade without trailing zeros: `0.01`, `1`, `100`, `1e6`.
+/// Formats the label of a decade without trailing zeros: `0.01`, `1`, `100`, `1e6`.
 pub(super) fn mark(value: &f64) -> String {
     const PLAIN: Range<f64> = 0.000_99..99_999.0;
     if PLAIN.contains(value) {

@@ -1,9 +1,10 @@
-//! A ladder as bars on a logarithmic scale.
+//! A ladder as horizontal bars on a logarithmic scale.
 //!
-//! Role: shows at one look how far each rung climbs and how far the measured limit still is.
-//! Method: one bar per line, by its rate; where no line has a rate, by its time. A thin line
-//! spans first to third quartile; a vertical line per device marks its measured limit, the roof of
-//! the roofline at this work. A line without a number shows its reason in the place of the bar.
+//! Role: shows the rate of each rung and its distance to the measured limit of the device.
+//! Method: one bar per line, by its rate, or by its time if no line has a rate. A thin line spans
+//! the first to the third quartile. A vertical line per device marks its measured limit: the value
+//! of the roofline's roof at the arithmetic intensity of this work. A line without a number shows
+//! the reason in place of the bar.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -22,32 +23,33 @@ const FOOT: u32 = 46;
 const NAMES: u32 = 250;
 const VALUES: u32 = 190;
 const GAP: i32 = 10;
-/// Where rates end, counted from the right; times end at the edge.
+/// Distance of the right end of rates from the right edge, in pixels; times end at the edge.
 const RATE_FROM_RIGHT: i32 = 76;
-/// Where names end, counted from the bars; between them stand their numbers.
+/// Distance of the right end of names from the bars, in pixels; the numbers of the rungs are
+/// between them.
 const NAME_FROM_BARS: i32 = 34;
 const TEXT: u32 = 13;
 const SMALL: u32 = 11;
-/// Letters of a name or a reason that fit into their places.
+/// Maximum length of a name and of a reason, in characters.
 const LONGEST_NAME: usize = 32;
 const LONGEST_REASON: usize = 64;
 
-/// One row of the chart: a heading or a bar.
+/// A row of the chart: a heading or a bar.
 enum Entry<'a> {
     Heading(&'a Place),
     Bar(&'a Line),
 }
 
-/// What a device could reach.
+/// Highest rate that a device could reach.
 #[derive(Debug, PartialEq)]
 struct Limit {
     place: Place,
     rate: f64,
-    /// Whether its memory sets it, not its arithmetic.
+    /// Whether the limit is the memory bandwidth and not the arithmetic peak.
     by_memory: bool,
 }
 
-/// Draws the ladder as SVG.
+/// Draws a ladder as SVG.
 pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> Result<String> {
     let entries = entries(ladder);
     let by_rate = ladder.lines.iter().any(|line| line.rate.is_some());
@@ -57,6 +59,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
         "seconds"
     };
     let limits = limits(ladder, machine);
+    // Height: one lane per label of a limit, one row per entry, and the axis.
     let rows = u32::try_from(entries.len()).unwrap_or(u32::MAX / ROW / 2);
     let head = LIMIT_ROW * u32::try_from(limits.len()).unwrap_or(0);
     let size = (WIDTH, head + rows * ROW + FOOT);
@@ -67,6 +70,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
             .iter()
             .filter_map(|line| span(line, by_rate))
             .flatten();
+        // The axis covers bars, whiskers and limits, so that none of them leaves the plot.
         let axis = log_axis(spans.chain(limits.iter().map(|limit| limit.rate)));
         let left = axis.bold_points().first().copied().unwrap_or(1.0);
         let mut chart = ChartBuilder::on(canvas)
@@ -111,6 +115,7 @@ pub(super) fn draw(ladder: &Ladder, machine: &Machine, adapters: &[String]) -> R
             let line = PathElement::new(ends, ink.line(1));
             chart.draw_series([line]).map_err(drawing)?;
             let (x, bottom) = chart.backend_coord(&ends[0]);
+            // Labels of limits are in lanes above the plot, one lane per limit.
             let y = bottom - px(LIMIT_ROW) * (px_of(limits.len()) - px_of(idx));
             limit_label(canvas, limit, (x, y), bottom, ink)?;
         }
@@ -138,7 +143,8 @@ fn entries(ladder: &Ladder) -> Vec<Entry<'_>> {
     entries
 }
 
-/// Gives quartile, median and quartile of what the bar shows.
+/// Returns first quartile, median and third quartile of the value that the bar shows. A high time
+/// is a low rate, so the quartiles change places.
 fn span(line: &Line, by_rate: bool) -> Option<[f64; 3]> {
     match (by_rate, line.rate, line.time) {
         (true, Some(rate), Some([median, low, high])) => {
@@ -150,14 +156,15 @@ fn span(line: &Line, by_rate: bool) -> Option<[f64; 3]> {
     }
 }
 
-/// Gives the limits of the devices in this ladder, in the unit of its rates if that is GFLOP/s: the measured peak or,
-/// where that is less, what the measured copy bandwidth allows.
+/// Returns the limits of the devices in this ladder, for rates in GFLOP/s: the measured arithmetic
+/// peak or, if it is lower, the rate that the measured copy bandwidth allows.
 fn limits(ladder: &Ladder, machine: &Machine) -> Vec<Limit> {
     if ladder.rate_unit != "GFLOP/s" {
         return Vec::new();
     }
     let here = |place: &Place| ladder.lines.iter().any(|line| line.place == *place);
-    // Rungs that did a part read shared inputs for it; the whole work does most for a byte.
+    // Rungs that do a part of the work read all shared inputs for it, so the whole work has the
+    // highest intensity.
     let intensities = ladder.lines.iter().filter_map(|line| line.intensity);
     let intensity = intensities.fold(0.0, f64::max);
     let mut limits: Vec<Limit> = peaks(machine)
@@ -175,8 +182,8 @@ fn limits(ladder: &Ladder, machine: &Machine) -> Vec<Limit> {
             })
         })
         .collect();
-    // The highest limit gets the upper lane: its label, to the left of its line, then passes
-    // above the lines of all others.
+    // The highest limit has the top lane. Its label, to the left of its line, then passes above the
+    // lines of the other limits.
     limits.sort_by(|one, other| other.rate.total_cmp(&one.rate));
     limits
 }
@@ -188,7 +195,7 @@ fn bar_ink(line: &Line, adapters: &[String]) -> Ink {
     }
 }
 
-/// Writes whose limit a line is, to the side of it that has room.
+/// Writes the label of a limit, to the left of its line.
 fn limit_label(
     canvas: &Canvas<'_>,
     limit: &Limit,
@@ -198,7 +205,7 @@ fn limit_label(
 ) -> Result<()> {
     let whose = shortened(limit.place.heading(), LONGEST_NAME);
     let text = if limit.by_memory {
-        format!("what measured copying allows, {whose}")
+        format!("limit by measured copy bandwidth, {whose}")
     } else {
         format!("measured peak, {whose}")
     };
@@ -219,7 +226,8 @@ fn heading(canvas: &Canvas<'_>, place: &Place, y: i32, adapters: &[String]) -> R
         .map_err(drawing)
 }
 
-/// Writes number and name before the bar and the numbers behind it, or why there are none.
+/// Writes number and name to the left of a bar, and rate and time to the right; or the reason if
+/// there are none.
 fn caption(canvas: &Canvas<'_>, line: &Line, y: i32, rate_unit: &str) -> Result<()> {
     let put = |text: String, x: i32, ink: Ink, across: HPos| {
         canvas
@@ -246,7 +254,7 @@ fn caption(canvas: &Canvas<'_>, line: &Line, y: i32, rate_unit: &str) -> Result<
     if let Some([median, ..]) = line.time {
         put(units::seconds(median), right, Ink::Muted, HPos::Right)?;
     }
-    // The rate of a wrong result says nothing, so the word takes its place.
+    // The rate of a wrong result is meaningless and is replaced by the word FAILED.
     let failed = line.failure().is_some();
     if failed {
         put(

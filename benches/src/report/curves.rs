@@ -1,9 +1,10 @@
-//! The losses of a training, step by step, one line for each contestant.
+//! Loss curves of a training, one line for each contestant.
 //!
-//! Role: shows that everyone learns the same, or who does not, and where.
-//! Method: loss over step, logarithmic if every loss is positive. Lines mostly lie on one another: so each place (CPU,
-//! adapters, rivals) has a width of its own, the widest below; each line carries its rung's number once, every one at another
-//! step; and a line leads from its end to its name. Results that failed their check are not drawn.
+//! Role: shows whether all contestants learn the same, and otherwise which differ and where.
+//! Method: loss over step, logarithmic if every loss is positive. Most lines coincide. To keep all
+//! of them visible, each place (CPU, adapters, rivals) has its own line width, with the widest at
+//! the bottom; each line has its rung's number at another step; and a thin line connects the end of
+//! a curve with its name. Results that failed the check are not drawn.
 
 use anyhow::Result;
 use plotters::coord::ranged1d::ValueFormatter;
@@ -18,28 +19,28 @@ use crate::record::Check;
 use crate::units;
 
 const SIZE: (u32, u32) = (960, 380);
-/// Room for names beside the plot.
+/// Width reserved for the names to the right of the plot.
 const NAMES: u32 = 270;
 const SMALL: u32 = 11;
-/// Widths of the lines of the first place and what each further one adds, in pixels.
+/// Line width of the first place, in pixels, and the additional width per further place.
 const THINNEST: u32 = 2;
 const WIDER: u32 = 2;
-/// Disc that holds a number.
+/// Radius of the disc behind a number.
 const RADIUS: i32 = 8;
-/// From the end of a line to its name.
+/// Horizontal distance from the plot to the names.
 const TIE: i32 = 36;
 const LONGEST_NAME: usize = 20;
 
-/// A contestant's losses as they are drawn.
+/// Losses of a contestant, prepared for drawing.
 struct Curve<'a> {
     line: &'a Line,
     ink: Ink,
     width_px: u32,
-    /// Step and loss.
+    /// Pairs of step and loss.
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the losses of a ladder as SVG; nothing if no line has any.
+/// Draws the losses of a ladder as SVG; returns `None` if no line has losses.
 pub(super) fn draw(ladder: &Ladder, adapters: &[String]) -> Result<Option<String>> {
     let curves = curves(ladder, adapters);
     let losses = || curves.iter().flat_map(|curve| &curve.points);
@@ -55,7 +56,7 @@ pub(super) fn draw(ladder: &Ladder, adapters: &[String]) -> Result<Option<String
         } else {
             let lowest = losses().map(|&(_, loss)| loss).fold(0.0, f64::min);
             let highest = losses().map(|&(_, loss)| loss).fold(0.0, f64::max);
-            // A range needs a length, and only losses that are all zero have none.
+            // If all losses are zero, the range would be empty.
             let highest = if highest > lowest {
                 highest
             } else {
@@ -91,7 +92,7 @@ fn curves<'a>(ladder: &'a Ladder, adapters: &[String]) -> Vec<Curve<'a>> {
         .collect()
 }
 
-/// The losses over their steps, up to the first that cannot be drawn.
+/// Returns pairs of step and loss, up to the first loss that is not finite.
 fn points(line: &Line) -> Vec<(f64, f64)> {
     let finite = line.losses.iter().take_while(|loss| loss.is_finite());
     let losses = finite.enumerate();
@@ -131,12 +132,14 @@ where
         .axis_desc_style(Ink::Muted.text(SMALL, HPos::Center, VPos::Center))
         .draw()
         .map_err(drawing)?;
-    // The last stand below: they are the widest.
+    // In reverse order, because the widest lines belong to the last places and must be at the
+    // bottom.
     for curve in curves.iter().rev() {
         let style = curve.ink.line(curve.width_px);
         let line = PathElement::new(curve.points.clone(), style);
         chart.draw_series([line]).map_err(drawing)?;
     }
+    // The numbers are spread evenly along the steps, so that they do not cover each other.
     for (idx, curve) in curves.iter().enumerate() {
         let at = (idx + 1) * curve.points.len() / (curves.len() + 1);
         disc(canvas, curve, chart.backend_coord(&curve.points[at]))?;
@@ -144,7 +147,8 @@ where
     names(canvas, curves, |point| chart.backend_coord(point))
 }
 
-/// Writes a rung's number onto its line; as in the roofline, ours are filled and rivals hollow.
+/// Draws a rung's number on its line. As in the roofline, discs of rungs are filled and those of
+/// rivals are hollow.
 fn disc(canvas: &Canvas<'_>, curve: &Curve<'_>, at: (i32, i32)) -> Result<()> {
     let (inside, number) = match curve.line.place {
         Place::Rival => (Ink::Paper, Ink::Text),
@@ -159,7 +163,8 @@ fn disc(canvas: &Canvas<'_>, curve: &Curve<'_>, at: (i32, i32)) -> Result<()> {
     canvas.draw(&text).map_err(drawing)
 }
 
-/// Names every line beside its end, with the last loss that was kept and its accuracy; names stand apart where ends do not.
+/// Writes the name of each line next to its end, with its last loss and accuracy. Names are moved
+/// apart if the ends are close together.
 fn names(
     canvas: &Canvas<'_>,
     curves: &[Curve<'_>],
@@ -169,12 +174,12 @@ fn names(
         .iter()
         .filter_map(|curve| Some((curve, curve.points.last()?)));
     let mut ends: Vec<_> = ended.map(|(curve, end)| (pixel(end), curve)).collect();
-    // Those that end at one height keep their order.
+    // The sort is stable: lines that end at the same height keep their order.
     ends.sort_by_key(|((_, y), _)| *y);
     let heights: Vec<i32> = ends.iter().map(|((_, y), _)| *y).collect();
     let bottom = i32::try_from(SIZE.1).unwrap_or(i32::MAX) - RADIUS;
     let spread = spread(&heights);
-    // Many names at the foot of the plot would leave the picture.
+    // If names would extend beyond the bottom of the picture, move all of them up.
     let lift = spread.last().map_or(0, |lowest| (lowest - bottom).max(0));
     let right = i32::try_from(SIZE.0 - NAMES).unwrap_or(i32::MAX);
     for (((x, y), curve), height) in ends.into_iter().zip(spread) {
@@ -188,7 +193,7 @@ fn names(
     Ok(())
 }
 
-/// Gives `3 host: 0.0251, 97.3 %`.
+/// Returns the label of a line: `3 host: 0.0251, 97.3 %`.
 fn name(line: &Line) -> String {
     let name: String = line.name.chars().take(LONGEST_NAME).collect();
     let last = line.losses.last().map_or(f64::NAN, |&loss| loss.into());

@@ -1,4 +1,4 @@
-//! Machine and adapters, as the record knows them.
+//! Facts about the machine and its adapters, from the record.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use crate::ladder::Place;
 use crate::record::{AdapterFacts, AdapterPeaks, Record};
 use crate::units;
 
-/// Gives the names of all adapters of a record, those it describes first; their position picks
-/// their colour.
+/// Returns the names of all adapters of a record, in the order of first mention. The position of a
+/// name determines its colour.
 pub(super) fn adapter_names(record: &Record) -> Vec<String> {
     let described = record.machine.adapters.iter().map(|adapter| &adapter.name);
     let measured = record.machine.peaks.adapters.keys();
@@ -23,7 +23,7 @@ pub(super) fn adapter_names(record: &Record) -> Vec<String> {
     names
 }
 
-/// Gives the line under the title: when, from what, on which data.
+/// Returns the line below the title: date, commit, data, and a warning if the run was disturbed.
 pub(super) fn summary(record: &Record) -> String {
     let machine = &record.machine;
     let mut parts = vec![machine.date.replace('T', " ").replace('Z', " UTC")];
@@ -49,7 +49,7 @@ pub(super) fn summary(record: &Record) -> String {
     format!("<p class=\"lead\">{}</p>\n", escape(&parts.join(" · ")))
 }
 
-/// Gives the table of devices with their measured peaks, and the facts of the machine.
+/// Returns the table of devices with their measured peaks, and the facts of the machine.
 pub(super) fn machine(record: &Record, adapters: &[String]) -> String {
     let machine = &record.machine;
     let peaks = &machine.peaks;
@@ -109,7 +109,7 @@ fn device(ink: Ink, name: &str, about: &str, peaks: &AdapterPeaks) -> String {
     )
 }
 
-/// Gives what a reader looks up rarely, folded.
+/// Returns rarely needed facts, in a collapsed element.
 fn details(record: &Record) -> String {
     let machine = &record.machine;
     let mut list = String::new();
@@ -128,7 +128,7 @@ fn details(record: &Record) -> String {
             .map(|(name, value)| format!("{name} {value}"));
         let limits: Vec<String> = limits.collect();
         fact(&format!("limits of {}", adapter.name), &limits.join(", "));
-        for (there, word) in [(true, "features"), (false, "features absent")] {
+        for (there, word) in [(true, "features"), (false, "missing features")] {
             let with = adapter
                 .features
                 .iter()

@@ -1,10 +1,12 @@
-//! What a result shows: panels of lines side by side.
+//! Figures of workload results: panels of lines side by side.
 //!
-//! Role: draws a [`Figure`] of a record, whatever workload it came from.
-//! Method: a hue a line, references dashed in grey; names stand in the corner that is freest, in the colour of their line.
-//! Logarithmic axes leave out what is not positive. A map has no axes, one scale, and names at its places. A panel with an
-//! axis on the right shows what went on over a time: its lines fill it, so names stand above, and points are not marked;
-//! lines of the right axis are drawn dashed, in the scale of the left one.
+//! Role: draws a [`Figure`] of a record, independent of the workload.
+//! Method: each line has its own hue; references are dashed and grey. The legend is in the corner
+//! with the fewest points, with names in the colours of their lines. Logarithmic axes omit values
+//! that are not positive. A map has no axes, the same scale in both directions, and labelled
+//! points. A panel with an axis on the right shows values over time; its lines fill the panel, so
+//! the legend is above it and points are not marked. Lines of the right axis are dashed and
+//! converted to the scale of the left axis.
 
 use std::ops::Range;
 
@@ -21,27 +23,27 @@ use crate::units;
 
 const SIZE: (u32, u32) = (960, 380);
 const SMALL: u32 = 11;
-/// Around a plot, below it for the axis, and beside it for one on the right.
+/// Margin around a plot, height of the x axis, and width of the right axis, in pixels.
 const MARGIN: u32 = 16;
 const ACROSS: u32 = 46;
 const RIGHT: u32 = 66;
 const WIDTH: u32 = 2;
-/// Dash and gap of a reference, in pixels.
+/// Dash and gap of a dashed line, in pixels.
 const DASH: (i32, i32) = (6, 4);
-/// Lines of no more points show them, as discs of this radius.
+/// Maximum number of points of a line whose points are drawn as discs, and the radius of a disc.
 const MOST_DOTS: usize = 40;
 const DOT: i32 = 3;
-/// From one name to the next, and from the edge to the first.
+/// Distance between names, and from the edge to the first name, in pixels.
 const NAME_HEIGHT: i32 = 15;
 const GAP: i32 = 8;
-/// Width of a letter of a name, about.
+/// Approximate width of a character of a name, in pixels.
 const LETTER: i32 = 6;
-/// Room for names above a plot.
+/// Additional height for names above a plot, in pixels.
 const ABOVE: u32 = 18;
-/// Around a map, where the names of its places stand; and for what stands below it.
+/// Margin around a map, for the names of its points, and height of the caption below it, in pixels.
 const MAP_MARGIN: u32 = 34;
 const MAP_TITLE: u32 = 20;
-/// From a place to the middle of its name.
+/// Distance from a point to the middle of its name, in pixels.
 const LIFT: i32 = 14;
 
 /// The drawing area of a panel, with its axes.
@@ -58,9 +60,12 @@ pub(super) fn draw(figure: &Figure) -> Result<String> {
     })
 }
 
-/// Gives round numbers within a range, six at most: multiples of 1, 2 or 5 times a power of ten.
+/// Returns at most seven round numbers within a range: multiples of 1, 2 or 5 times a power
+/// of ten.
 fn marks(range: &Range<f64>) -> Vec<f64> {
     const MOST: f64 = 6.0;
+    // Smallest step that gives at most `MOST` intervals, rounded up to 1, 2, 5 or 10 times a power
+    // of ten.
     let least = (range.end - range.start) / MOST;
     let decade = 10_f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
@@ -89,7 +94,7 @@ fn draw_panel(canvas: &Canvas<'_>, panel: &Panel) -> Result<()> {
     }
 }
 
-/// Draws a panel with linear axes, of which there may be one on the right.
+/// Draws a panel with linear axes, with or without an axis on the right.
 fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -> Result<()> {
     let of_side = |is_right: bool| {
         let sides = panel.lines.iter().zip(&lines);
@@ -100,6 +105,8 @@ fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -
     let across = range(lines.iter().flatten().map(|point| point.0));
     let length = |range: &Range<f64>| range.end - range.start;
     let per_right = length(&up) / length(&right);
+    // Map the lines of the right axis linearly from the range of that axis to the range of the left
+    // one, because the chart has one vertical scale.
     for (line, points) in panel.lines.iter().zip(&mut lines) {
         for point in points.iter_mut().filter(|_| line.is_right) {
             point.1 = up.start + (point.1 - right.start) * per_right;
@@ -115,7 +122,7 @@ fn linear(canvas: &Canvas<'_>, panel: &Panel, mut lines: Vec<Vec<(f64, f64)>>) -
     right_axis(&side, panel, &right)
 }
 
-/// Gives the room above a plot.
+/// Returns the margin above a plot, with space for names if there is an axis on the right.
 fn margin_above(panel: &Panel) -> u32 {
     if panel.right.is_empty() {
         MARGIN
@@ -124,7 +131,7 @@ fn margin_above(panel: &Panel) -> u32 {
     }
 }
 
-/// Draws marks of an axis at the edge of the plot left of it, and what it is.
+/// Draws the tick labels of the right axis next to the plot, and the label of the axis.
 fn right_axis(canvas: &Canvas<'_>, panel: &Panel, range: &Range<f64>) -> Result<()> {
     let (width, height) = canvas.dim_in_pixel();
     let [width, height, above, below] = [width, height, margin_above(panel), MARGIN + ACROSS]
@@ -132,7 +139,10 @@ fn right_axis(canvas: &Canvas<'_>, panel: &Panel, range: &Range<f64>) -> Result<
     let plot = f64::from((height - above - below).max(1));
     for value in marks(range) {
         let share = (value - range.start) / (range.end - range.start);
-        #[expect(clippy::cast_possible_truncation, reason = "a place in the picture")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a pixel coordinate of the picture"
+        )]
         let y = above + ((1.0 - share) * plot) as i32;
         let style = Ink::Muted.text(SMALL, HPos::Left, VPos::Center);
         let text = Text::new(units::digits(value), (0, y), style);
@@ -144,7 +154,7 @@ fn right_axis(canvas: &Canvas<'_>, panel: &Panel, range: &Range<f64>) -> Result<
     canvas.draw(&text).map_err(drawing)
 }
 
-/// The points of a line that can be drawn.
+/// Returns the points of a line that can be drawn on the axes.
 fn points(line: &Line, is_log: bool) -> Vec<(f64, f64)> {
     let points = line
         .points
@@ -155,7 +165,7 @@ fn points(line: &Line, is_log: bool) -> Vec<(f64, f64)> {
     points.filter(is_shown).collect()
 }
 
-/// Gives a range that holds all values and has a length.
+/// Returns a non-empty range that covers all values, with 5 % of free space above them.
 fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
@@ -205,7 +215,7 @@ where
     draw_lines(canvas, &mut chart, panel, lines)
 }
 
-/// Draws a map: the plane without axes, as large as it fits.
+/// Draws a map: the plane without axes, as large as fits.
 fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<()> {
     let places = panel.points.iter().map(|point| {
         let [x, y] = point.at.map(f64::from);
@@ -222,6 +232,8 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
         room(width, 2 * MAP_MARGIN),
         room(height, 2 * MAP_MARGIN + MAP_TITLE),
     ];
+    // The larger of the two ratios is used for both directions, so both axes have the same scale;
+    // the other direction is widened symmetrically.
     let per_pixel = ((across.end - across.start) / room[0]).max((up.end - up.start) / room[1]);
     let widened = |range: Range<f64>, pixels: f64| {
         let (middle, half) = (0.5 * (range.start + range.end), 0.5 * pixels * per_pixel);
@@ -233,11 +245,14 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
         .build_cartesian_2d(widened(across, room[0]), widened(up, room[1]))
         .map_err(drawing)?;
     draw_lines(canvas, &mut chart, panel, lines)?;
+    // `backend_coord` returns coordinates of the whole picture, but drawing on `canvas` uses
+    // coordinates of the panel.
     let corner = canvas.get_base_pixel();
     let middle = chart.plotting_area().get_pixel_range().1;
     let middle = (middle.start + middle.end) / 2;
     for point in &panel.points {
         let at = chart.backend_coord(&(point.at[0].into(), point.at[1].into()));
+        // Labels are placed on the outer side of their points: above in the upper half, else below.
         let lift = if at.1 < middle { -LIFT } else { LIFT };
         let at = (at.0 - corner.0, at.1 - corner.1);
         let dot = Circle::new(at, DOT, Ink::Text.marker().filled());
@@ -253,7 +268,7 @@ fn map(canvas: &Canvas<'_>, panel: &Panel, lines: &[Vec<(f64, f64)>]) -> Result<
     canvas.draw(&title).map_err(drawing)
 }
 
-/// Draws the lines of a panel and names them.
+/// Draws the lines of a panel and their names.
 fn draw_lines<X, Y>(
     canvas: &Canvas<'_>,
     chart: &mut Chart<'_, '_, X, Y>,
@@ -298,8 +313,8 @@ fn ink_of(idx: usize, line: &Line) -> Ink {
     }
 }
 
-/// Names the lines: above a panel that they fill, else in the corner in which fewest of their points lie, the upper right one
-/// if several are as good.
+/// Writes the names of the lines: above a panel with a right axis, otherwise in the corner that
+/// covers the fewest points. If several corners are equally good, the upper right one is preferred.
 fn names(
     canvas: &Canvas<'_>,
     panel: &Panel,
@@ -322,6 +337,7 @@ fn names(
     let extent = |number: usize, each: i32| i32::try_from(number).unwrap_or(0) * each + GAP;
     let width = extent(named.iter().map(length).max().unwrap_or(0), LETTER);
     let height = extent(named.len(), NAME_HEIGHT);
+    // Counts the points that the box of names would cover in a corner.
     let hidden = |&(is_right, is_top): &(bool, bool)| {
         let covers = |&&(x, y): &&(i32, i32)| {
             let beside = if is_right { right - x } else { x - left };
@@ -414,7 +430,7 @@ mod tests {
         assert!(draw(&Figure::default()).is_ok());
     }
 
-    /// The numbers of an attribute, in the order of the SVG.
+    /// Returns the numbers of an attribute, in the order of the SVG.
     fn numbers(svg: &str, attribute: &str) -> Vec<f64> {
         let start = format!(" {attribute}=\"");
         let rests = svg.split(&start).skip(1);

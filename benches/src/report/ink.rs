@@ -1,8 +1,9 @@
-//! Colours of the plots by meaning, so that the style sheet can set them for light and dark.
+//! Colours of the plots by meaning, so that the style sheet can set them for light and dark mode.
 //!
-//! Role: plotters draws with fixed colours; each meaning gets a marker colour that occurs
-//! nowhere else, and [`themed`] turns the markers into classes of `style.css`.
-//! Limits: an element must have one colour, which holds for all that the SVG backend draws.
+//! Role: plotters draws with fixed colours. Each meaning has a marker colour that is used for
+//! nothing else, and [`themed`] replaces the markers by classes of `style.css`.
+//! Limits: an SVG element must have a single colour, which is true for all elements that the SVG
+//! backend draws.
 
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
@@ -11,7 +12,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::ladder::Place;
 
-/// What a colour says.
+/// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Text,
@@ -21,20 +22,21 @@ pub(super) enum Ink {
     Alarm,
     Cpu,
     Rival,
-    /// One of [`ADAPTERS`] hues.
+    /// Adapter with this hue, from 0 to [`ADAPTERS`] − 1.
     Adapter(u8),
 }
 
-/// Number of hues for adapters; further adapters start over.
+/// Number of hues for adapters; further adapters reuse them from the first.
 const ADAPTERS: u8 = 5;
-/// Plotters sizes text by line height and divides by this to get the size of the font.
+/// Ratio of line height to font size in plotters, which takes the line height as the size of a
+/// text.
 const LINE_HEIGHT: f64 = 1.24;
 
-/// The area of a whole plot.
+/// The drawing area of a whole plot.
 pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Ink {
-    /// Gives the colour of a place; adapters are told apart by their position in the record.
+    /// Returns the colour of a place. The hue of an adapter depends on its position in `adapters`.
     pub(super) fn of(place: &Place, adapters: &[String]) -> Self {
         match place {
             Place::Cpu => Self::Cpu,
@@ -50,7 +52,8 @@ impl Ink {
         }
     }
 
-    /// Gives a colour for the line of this number in a picture; they repeat after all hues.
+    /// Returns a colour for the line with this index in a figure; colours repeat once the hues of
+    /// the CPU and of all adapters are used.
     pub(super) fn hue(idx: usize) -> Self {
         let hues = usize::from(ADAPTERS) + 1;
         match u8::try_from(idx % hues) {
@@ -59,7 +62,7 @@ impl Ink {
         }
     }
 
-    /// Gives the class name after `fill-`, `line-` and `swatch-`.
+    /// Returns the suffix of the class names `fill-…`, `line-…` and `swatch-…`.
     pub(super) fn name(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
@@ -73,7 +76,7 @@ impl Ink {
         }
     }
 
-    /// Gives the marker that stands for this meaning until [`themed`] runs.
+    /// Returns the marker colour that is used until [`themed`] replaces it.
     pub(super) fn marker(self) -> RGBColor {
         RGBColor(1, 2, self.code())
     }
@@ -98,25 +101,26 @@ impl Ink {
             .chain((0..ADAPTERS).map(Self::Adapter))
     }
 
-    /// Gives a line of this colour.
+    /// Returns the style of a line in this colour.
     pub(super) fn line(self, width_px: u32) -> ShapeStyle {
         self.marker().stroke_width(width_px)
     }
 
-    /// Gives text of this colour, set from a point by its anchor.
+    /// Returns the style of a text in this colour, with its anchor relative to the text's position.
     pub(super) fn text(self, size_px: u32, across: HPos, down: VPos) -> TextStyle<'static> {
         let font = ("sans-serif", f64::from(size_px) * LINE_HEIGHT).into_font();
-        // A style built from a colour by reference keeps the reference, so the colour is set.
+        // `TextStyle` would borrow a colour passed to its constructor, so the colour is set
+        // afterwards.
         let mut style = TextStyle::from(font).pos(Pos::new(across, down));
         style.color = self.marker().to_backend_color();
         style
     }
 }
 
-/// Draws on a fresh canvas and gives the SVG with classes in place of colours.
+/// Draws on a new canvas and returns the SVG with classes in place of colours.
 ///
 /// # Errors
-/// Whatever the drawing refuses, in words.
+/// An error of the drawing backend, as text.
 pub(super) fn picture(
     size: (u32, u32),
     label: &str,
@@ -131,7 +135,7 @@ pub(super) fn picture(
     Ok(themed(&svg, label))
 }
 
-/// Puts an error of plotters, which borrows its backend, into words.
+/// Converts an error of plotters to text, because the error type borrows the backend.
 pub(super) fn drawing(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::anyhow!("plot: {error}")
 }
@@ -145,7 +149,7 @@ fn themed(svg: &str, label: &str) -> String {
     for ink in Ink::all() {
         let RGBColor(red, green, blue) = ink.marker();
         let (marker, name) = (format!("#{red:02X}{green:02X}{blue:02X}"), ink.name());
-        // Quotes in drawn text are escaped, so only attributes can match.
+        // Quotes in drawn text are escaped, so only attributes match.
         themed = themed
             .replace(
                 &format!("fill=\"{marker}\""),
@@ -156,7 +160,8 @@ fn themed(svg: &str, label: &str) -> String {
                 &format!("class=\"line-{name}\""),
             );
     }
-    // What SVG takes for granted, or the style sheet says of all text, would be a tenth of a page.
+    // These attributes are defaults of SVG or set by the style sheet; they would be a tenth of the
+    // page.
     for granted in [" opacity=\"1\"", " font-family=\"sans-serif\""] {
         themed = themed.replace(granted, "");
     }

@@ -1,6 +1,6 @@
-//! All workloads at one look: what a user gets from each, and how rivals compare.
+//! Overview of all workloads: the executors that a user runs, compared with the rivals.
 //!
-//! Role: the table that a reader of many workloads starts from; each line leads to its section.
+//! Role: the first table of the report; each row links to the section of its workload.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,7 +12,8 @@ use crate::record::{Check, Record, RivalTiming, Row};
 use crate::run::stands_for_us;
 use crate::units;
 
-/// Gives the table, a line for each executor that a user gets; nothing where there are no such lines.
+/// Returns the table, with a row for each result of an executor that users run; empty if there are
+/// none.
 pub(super) fn table(record: &Record, adapters: &[String]) -> String {
     let ours = || {
         record
@@ -42,10 +43,10 @@ pub(super) fn table(record: &Record, adapters: &[String]) -> String {
     let about = if rivals.is_empty() {
         ""
     } else {
-        " Under a rival: its time over ours, above 1 where we are faster; hover for the interval."
+        " Columns of rivals: the rival's time divided by ours, so above 1 we are faster; hover for the interval."
     };
     format!(
-        "<section>\n<h2>Overview</h2>\n<p class=\"muted\">What a user gets.{about}</p>\n\
+        "<section>\n<h2>Overview</h2>\n<p class=\"muted\">The executors that users run: <code>host</code> and <code>wgsl</code>.{about}</p>\n\
          <div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n\
          </section>\n"
     )
@@ -81,7 +82,7 @@ fn line(row: &Row, rivals: &BTreeSet<&str>, adapters: &[String]) -> String {
     html + "</tr>\n"
 }
 
-/// Gives the cell of a rival: its time over ours.
+/// Returns the cell of a rival: its time divided by ours, or FAILED.
 fn ratio(timing: Option<&RivalTiming>) -> String {
     let Some(timing) = timing else {
         return format!("<td class=\"number\">{}</td>", units::ABSENT);

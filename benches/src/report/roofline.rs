@@ -1,13 +1,12 @@
-//! All rungs of a workload under the roofs of the devices.
+//! Roofline of a workload: all rungs under the measured limits of their devices.
 //!
-//! Role: shows whether a rung is bound by arithmetic or by memory, and how far below its roof
-//! it runs.
-//! Method: operations per byte against GFLOP/s, both logarithmic. Each device has a roof from
-//! its measured peaks: a slope, the copy bandwidth, up to the flat of its arithmetic. Points
-//! carry the number of their rung; numbers that would touch are moved apart and tied to their
-//! points by a line. Results that failed their check are not drawn.
-//! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance
-//! model for multicore architectures".
+//! Role: shows whether a rung is limited by arithmetic or by memory, and its distance to the limit.
+//! Method: GFLOP/s over operations per byte, both logarithmic. Each device has a roof from its
+//! measured peaks: a slope, the copy bandwidth, and a flat part, the arithmetic peak. Points have
+//! the number of their rung; numbers that would overlap are moved apart and connected with their
+//! points by a line. Results that failed the check are not drawn.
+//! Source: Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model
+//! for multicore architectures".
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -21,16 +20,17 @@ use crate::record::{AdapterPeaks, Check, Machine};
 const SIZE: (u32, u32) = (960, 520);
 const SMALL: u32 = 11;
 const RADIUS: i32 = 5;
-/// Pixels between two numbers, and from a point to its number.
+/// Vertical distance between two numbers, and horizontal distance from a point to its number, in
+/// pixels.
 const LINE_STEP: i32 = 13;
 const LABEL_SHIFT: i32 = 13;
-/// Points closer than this share one column of numbers.
+/// Horizontal distance in pixels below which points share one column of numbers.
 const COLUMN_WIDTH: i32 = 34;
-/// Width of a letter of a size, and height of a lane of sizes, in pixels.
+/// Width of a character of a size label, and height of a lane of size labels, in pixels.
 const LETTER: i32 = 7;
 const LANE: i32 = 14;
 
-/// One rung at one size.
+/// A rung at one size.
 struct Point<'a> {
     intensity: f64,
     rate: f64,
@@ -39,8 +39,8 @@ struct Point<'a> {
     ink: Ink,
 }
 
-/// Draws the ladders of one workload as SVG; nothing if no line has both a rate in GFLOP/s and
-/// operations per byte.
+/// Draws the ladders of one workload as SVG; returns `None` if no line has both a rate in GFLOP/s
+/// and an arithmetic intensity.
 pub(super) fn draw(
     ladders: &[&Ladder],
     machine: &Machine,
@@ -62,7 +62,7 @@ pub(super) fn draw(
         .iter()
         .filter_map(|(_, peaks)| peaks.flops)
         .map(|flops| flops / 1e9);
-    // A decade is kept free on the right so that numbers do not leave the plot.
+    // The factor of 1.5 leaves space on the right for the numbers of the last points.
     let across = log_axis(
         points
             .iter()
@@ -94,6 +94,7 @@ pub(super) fn draw(
             .draw()
             .map_err(drawing)?;
         for (place, peaks) in &roofs {
+            // Roofs are drawn first, below all points.
             let corners = roof(peaks, low, high);
             let line = PathElement::new(corners, Ink::of(place, adapters).line(2));
             chart.draw_series([line]).map_err(drawing)?;
@@ -106,7 +107,7 @@ pub(super) fn draw(
             .map(|point| pixel(point.intensity, point.rate))
             .collect();
         let labels = spread_labels(&places);
-        // Rings first, so that ours stand inside them.
+        // Rivals first, so that the points of our rungs are drawn inside their rings.
         for rivals in [true, false] {
             for ((point, at), label) in points.iter().zip(&places).zip(&labels) {
                 if (*point.place == Place::Rival) == rivals {
@@ -145,14 +146,15 @@ fn ends(marks: &[f64]) -> (f64, f64) {
     )
 }
 
-/// Gives the corners of a roof inside the plot: up the slope, then flat.
+/// Returns the corners of a roof inside the plot: start of the slope, ridge, end of the flat part.
 fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f64)> {
     let flat = peaks.flops.map_or(f64::INFINITY, |flops| flops / 1e9);
     let Some(slope) = peaks.copy_bytes_per_s.map(|bytes| bytes / 1e9) else {
         return vec![(across.0, flat), (across.1, flat)];
     };
     let height = |intensity: f64| (slope * intensity).min(flat);
-    // The slope enters the plot at its left or its lower edge and bends at the ridge.
+    // The slope enters the plot at the left or the lower edge. It ends at the ridge, where slope
+    // and flat part meet.
     let enters = across.0.max(up.0 / slope);
     let bends = (flat.min(up.1) / slope).clamp(enters.min(across.1), across.1);
     [enters, bends, across.1]
@@ -160,7 +162,8 @@ fn roof(peaks: &AdapterPeaks, across: (f64, f64), up: (f64, f64)) -> Vec<(f64, f
         .to_vec()
 }
 
-/// Writes each size above the points of those that did the whole of it, in as many lanes as it takes to keep them apart.
+/// Writes each size above the points of those rungs that do the whole work. Up to three lanes keep
+/// labels from overlapping.
 fn sizes(
     canvas: &Canvas<'_>,
     ladders: &[&Ladder],
@@ -175,7 +178,8 @@ fn sizes(
                 .lines
                 .iter()
                 .filter_map(|line| line.rate.and(line.intensity));
-            // A rung that did a part of the rows read all of B for them; the whole work stands furthest right.
+            // A rung that does a part of the rows reads all of the shared inputs for it, so its
+            // intensity is lower; the whole work has the highest one.
             let intensity = drawn.max_by(f64::total_cmp)?;
             Some((column(intensity), ladder.size.as_str()))
         })
@@ -200,8 +204,8 @@ fn sizes(
     Ok(())
 }
 
-/// Draws a point and its number. A rival's point is a ring wide enough to show around one of
-/// ours at the same place.
+/// Draws a point and its number. A rival's point is a ring that is wide enough to be visible around
+/// one of our points at the same position.
 fn dot(canvas: &Canvas<'_>, point: &Point<'_>, at: (i32, i32), label: (i32, i32)) -> Result<()> {
     let disc = |radius: i32, ink: Ink| Circle::new(at, radius, ink.marker().filled());
     let (outer, inner) = match point.place {
@@ -223,12 +227,13 @@ fn dot(canvas: &Canvas<'_>, point: &Point<'_>, at: (i32, i32), label: (i32, i32)
         .map_err(drawing)
 }
 
-/// Finds where each point's number goes: to the right of its column, in the order of the
-/// points, at least [`LINE_STEP`] apart, as near to the points as that allows.
+/// Returns the positions of the points' numbers: to the right of each column of points, in the
+/// points' vertical order, at least [`LINE_STEP`] apart and as close to the points as possible.
 fn spread_labels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut labels = vec![(0, 0); points.len()];
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|&idx| points[idx].0);
+    // Points whose neighbours are close in x form a column; its labels share one x.
     let columns = order.chunk_by(|&one, &next| points[next].0 - points[one].0 < COLUMN_WIDTH);
     for column in columns {
         let mut column = column.to_vec();
@@ -242,18 +247,19 @@ fn spread_labels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     labels
 }
 
-/// Moves ascending heights apart until they are [`LINE_STEP`] apart, each run of touching ones
-/// centred on what it wanted.
+/// Moves ascending heights apart until neighbours are at least [`LINE_STEP`] apart. Each run of
+/// touching labels is centred on the mean of its wanted heights.
 pub(super) fn spread(wanted: &[i32]) -> Vec<i32> {
     let step = f64::from(LINE_STEP);
-    // A run is its number of members and the height its first one would like.
+    // A run is its number of members and the height of its first member.
     let mut runs: Vec<(usize, f64)> = Vec::new();
     for &height in wanted {
         let mut run = (1, f64::from(height));
         while let Some(&(above, first)) = runs.last()
             && first + above as f64 * step > run.1
         {
-            // Joined, the first member sits at the mean of what all members would like for it.
+            // The first member of the joined run is at the mean of the positions that all members
+            // want for it.
             let (n, m) = (above as f64, run.0 as f64);
             run = (
                 above + run.0,

@@ -1,4 +1,4 @@
-//! Records with made-up numbers, for tests and for looking at the page.
+//! Records with invented numbers, for tests and for viewing the page.
 
 use crate::record::{
     AdapterFacts, AdapterPeaks, Check, Machine, NotRun, Peaks, Record, RivalTiming, Row,
@@ -7,7 +7,7 @@ use crate::record::{
 const GPU: &str = "Sample GPU 9000";
 const SOFTWARE: &str = "samplepipe (SIMD, 256 bits)";
 
-/// GFLOP/s of each CPU rung, chosen so that every picture has rungs over four decades.
+/// GFLOP/s of each CPU rung, chosen so that every plot has rungs over four decades.
 const CPU_RUNGS: [(&str, f64); 6] = [
     ("three loops", 0.4),
     ("two loops and a dot product", 1.6),
@@ -22,7 +22,7 @@ const GPU_RUNGS: [(&str, f64); 3] = [
     ("wgsl registers", 0.5),
 ];
 
-/// A run with every kind of outcome.
+/// Returns a run with every kind of outcome.
 pub(crate) fn record() -> Record {
     let sizes = [
         (50_000, 784, 10),
@@ -37,7 +37,7 @@ pub(crate) fn record() -> Record {
         let (m, k, n) = (f64::from(m), f64::from(k), f64::from(n));
         let size = format!("{m}x{k}x{n}");
         let (operations, bytes) = (2.0 * m * k * n, 4.0 * (m * k + k * n + m * n));
-        // Small work does not reach the peak of anything.
+        // Small work does not reach the peak of any device.
         let fill = (operations / 1e9).clamp(1e-3, 1.0).powf(0.3) * (bytes / operations).powf(0.1);
         let first = CPU_RUNGS[0].1 * fill;
         let row = |executor: &str, rate: f64, peak: f64| Row {
@@ -135,7 +135,8 @@ fn rival(version: &str, speedup: f64, ours: &Row) -> RivalTiming {
     }
 }
 
-/// A training: all agree but one, which sits in a worse minimum, and one that ran once.
+/// Returns a training in which all losses agree except for one rival, which converges to a worse
+/// minimum; one of the rungs was timed once.
 fn training() -> [Row; 3] {
     let losses = |floor: f32| -> Vec<f32> {
         let noise = |step: u16| (f32::from(step % 97 * 62 % 97) / 97.0 - 0.5).mul_add(0.3, 1.0);
@@ -217,7 +218,7 @@ fn machine() -> Machine {
     }
 }
 
-/// A record in which every text tries to be markup.
+/// Returns a record in which every text contains markup.
 pub(crate) fn hostile() -> Record {
     const TEXT: &str = "\"><script>alert('x')</script><svg onload=\"y\">&";
     let text = || TEXT.to_owned();

@@ -1,4 +1,4 @@
-//! The numbers behind the plots.
+//! The tables of the report, and the legend.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use super::ink::Ink;
 use crate::columns;
 use crate::ladder::{Ladder, Line, Place};
 use crate::record::Check;
-use crate::units;
+use crate::{sources, units};
 
-/// Gives one ladder as a table, in the order and with the numbers of the plots.
+/// Returns the table of a ladder, with the order and the numbers of the plots.
 pub(super) fn ladder(ladder: &Ladder, adapters: &[String]) -> String {
     let columns = columns::of(ladder);
     let mut head = String::from(
@@ -70,7 +70,7 @@ fn named(line: &Line, adapters: &[String]) -> String {
     format!("<i class=\"swatch swatch-{ink}\"></i>{name}")
 }
 
-/// Gives the key of the roofline: which number is which rung.
+/// Returns the key of the roofline: the rung of each number.
 pub(super) fn numbers(sizes: &[&Ladder], adapters: &[String]) -> String {
     let mut lines: Vec<&Line> = sizes.iter().flat_map(|ladder| &ladder.lines).collect();
     lines.sort_by_key(|line| line.number);
@@ -87,9 +87,9 @@ pub(super) fn numbers(sizes: &[&Ladder], adapters: &[String]) -> String {
     html + "</ul>\n"
 }
 
-/// Says what the columns mean.
+/// Returns the explanations of columns and terms, and the list of source documents.
 pub(super) fn legend() -> String {
-    let mut html = String::from("<section>\n<h2>How to read this</h2>\n<dl>\n");
+    let mut html = String::from("<section>\n<h2>How to read this report</h2>\n<dl>\n");
     for column in columns::all("") {
         let _ = writeln!(
             html,
@@ -99,12 +99,20 @@ pub(super) fn legend() -> String {
         );
     }
     html.push_str(
-        "<dt>rivals</dt><dd>Other libraries on the same inputs, run in turns with ours. The \
-         interval of a comparison holds the true median ratio with 95 % confidence, \
-         both by the host's clock, submission and waiting included.</dd>\n\
-         <dt>roofline</dt><dd>The slope of a roof is the measured copy bandwidth, its flat the \
-         measured arithmetic of that device. A point on the slope is bound by memory, one on \
-         the flat by arithmetic. Filled points are ours, hollow ones are rivals.</dd>\n</dl>\n</section>\n",
+        "<dt>rung</dt><dd>One implementation of a workload in this project: plain loops, the host \
+         executor, a GPU. Rungs are numbered from the simplest on.</dd>\n\
+         <dt>rivals</dt><dd>Other libraries on the same inputs, run in turns with ours. A \
+         comparison is the median ratio of the times, with its 95 % confidence interval. Both \
+         times are by the host's clock, including submission and waiting.</dd>\n\
+         <dt>roofline</dt><dd>The sloped part of a roof is the measured copy bandwidth of a device, \
+         the flat part its measured arithmetic peak. A point below the slope is limited by memory, \
+         one below the flat part by arithmetic. Filled points are rungs, hollow ones are \
+         rivals.</dd>\n</dl>\n</section>\n",
     );
-    html
+    html += "<section>\n<h2>Sources of the workloads</h2>\n<dl>\n";
+    for source in sources::ALL {
+        let (title, about) = (escape(source.title), escape(source.about));
+        let _ = writeln!(html, "<dt>{title}</dt><dd>{about}</dd>");
+    }
+    html + "</dl>\n</section>\n"
 }

@@ -1,7 +1,8 @@
-//! The work that is handed to a rival: a script, a library, sizes and arrays.
+//! The job of a rival: a script, a library, sizes and arrays.
 //!
-//! Role: the only place that knows how they reach a process. Scripts are part of the executable, so that it needs no
-//! files beside it; they are written, as inputs are, to a temporary folder that goes with the rival.
+//! Role: the only place that passes these to a process. Scripts are embedded in the executable, so
+//! it needs no other files; scripts and inputs are written to a temporary folder that is removed
+//! with the rival.
 
 use crate::machine::temporary_folder;
 use crate::meter::Site;
@@ -17,16 +18,16 @@ use std::time::Duration;
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A script that speaks the protocol.
+/// A Python script that implements the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Its file name.
+    /// File name.
     pub name: &'static str,
-    /// Its text.
+    /// Text.
     pub text: &'static str,
 }
 
-/// Gives the [`Script`] of a file in `rivals/`.
+/// Creates the [`Script`] of a file in `rivals/`.
 macro_rules! script {
     ($file:literal) => {
         $crate::rivals::Script {
@@ -37,28 +38,30 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// What scripts import.
+/// Modules that scripts import.
 const SHARED: [Script; 2] = [script!("protocol.py"), script!("training.py")];
 
-/// What a rival is started with.
+/// Arguments of a rival.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// Library to measure, or a way to use it, passed as `--library`; also the rival's name until it tells its own.
+    /// Library to measure, or a way to use it, passed as `--library`; also the rival's name until
+    /// its first answer.
     pub library: &'a str,
     /// Script to run.
     pub script: Script,
-    /// Whole numbers, passed as `--name value`.
+    /// Integers, passed as `--name value`.
     pub sizes: Vec<(&'a str, usize)>,
     /// Arrays, written as raw little-endian f32 and passed as `--name path`.
     pub arrays: Vec<(&'a str, &'a [f32])>,
     /// Longest wait for one answer after the start.
     pub patience: Duration,
-    /// The leading rows that it does, if not all: a slow rival would take minutes a run.
+    /// Leading rows that the rival does, if not all of them, because the whole would take minutes
+    /// per run.
     pub part: Option<Part>,
 }
 
 impl<'a> Job<'a> {
-    /// Gives whose power it draws.
+    /// Returns the device whose power the rival draws.
     #[must_use]
     pub fn site(&self) -> Site {
         if self.library.ends_with("-cuda") {
@@ -68,8 +71,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Gives the jobs of one script, one for each library; where there is an NVIDIA GPU, one more for each way to use PyTorch, on
-    /// that.
+    /// Returns the jobs of one script, one for each library. On a machine with an NVIDIA GPU, each
+    /// way to use PyTorch has a second job that runs on the GPU.
     #[must_use]
     pub fn each(
         libraries: &[&'a str],
@@ -94,7 +97,7 @@ impl<'a> Job<'a> {
         libraries.iter().chain(on_cuda).map(job).collect()
     }
 
-    /// Writes scripts and arrays, and gives the command line.
+    /// Writes scripts and arrays to `folder`, and returns the command line.
     pub(super) fn write(&self, folder: &Folder) -> Result<Vec<OsString>> {
         for script in SHARED.into_iter().chain([self.script]) {
             let path = folder.file(script.name);
@@ -115,7 +118,7 @@ impl<'a> Job<'a> {
         Ok(arguments)
     }
 
-    /// Removes the arrays again: large ones should not lie on the disk for the whole run.
+    /// Removes the arrays, because large ones should not occupy the disk for the whole run.
     pub(super) fn remove_arrays(&self, folder: &Folder) {
         for (name, _) in &self.arrays {
             let _ = fs::remove_file(array_path(folder, name));
@@ -123,7 +126,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Whether an adapter is a card of NVIDIA's.
+/// Returns whether one of the adapters is an NVIDIA card.
 fn has_nvidia() -> bool {
     const NVIDIA: u32 = 0x10de;
     static FOUND: LazyLock<bool> = LazyLock::new(|| {
@@ -146,7 +149,7 @@ fn write_array(path: &Path, array: &[f32]) -> std::io::Result<()> {
     file.flush()
 }
 
-/// A temporary folder that goes with its owner.
+/// A temporary folder that is removed when dropped.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -162,7 +165,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays behind in the system's temporary files harms nobody.
+        // Errors are ignored: a leftover folder among the system's temporary files does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

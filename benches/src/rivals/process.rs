@@ -1,8 +1,9 @@
-//! A child process that is asked and answers in lines of JSON.
+//! A child process with requests and answers as lines of JSON.
 //!
-//! Role: sends a request, waits for its answer no longer than allowed, and says how the child ended where there is
-//! none. Of what requests mean it knows the one to quit.
-//! Method: one thread reads answers, one keeps the end of standard error for reasons.
+//! Role: sends a request, waits for the answer up to a time limit, and reports how the child ended
+//! if there is no answer. Requests are opaque here, except the request to quit.
+//! Method: one thread reads the answers; another stores the last lines of standard error, for error
+//! messages.
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
@@ -13,10 +14,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Lines of standard error that are kept for a reason.
+/// Number of lines of standard error that are stored for error messages.
 const KEPT_LINES: usize = 20;
 
-/// A child that is asked and answers in lines; it is ended when dropped.
+/// A child process with requests and answers in lines; it is ended when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -31,7 +32,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().context("does not start")?;
+        let mut child = command.spawn().context("cannot start")?;
         let stdout = child.stdout.take().context("has no standard output")?;
         let stderr = child.stderr.take().context("has no standard error")?;
         let (sender, answers) = channel();
@@ -66,31 +67,32 @@ impl Process {
             Ok(Ok(line)) => line,
             Ok(Err(error)) => {
                 self.end();
-                return Err(anyhow!(error).context("answered what is no text"));
+                return Err(anyhow!(error).context("answer is not UTF-8"));
             }
             Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
             Err(RecvTimeoutError::Timeout) => {
                 self.end();
-                bail!("gave no answer in {} s", patience.as_secs_f64());
+                bail!("no answer within {} s", patience.as_secs_f64());
             }
         };
         serde_json::from_str(&line).map_err(|_| {
-            // After one wrong line, later answers can't be matched to their requests.
+            // After an invalid line, later answers cannot be matched to their requests.
             self.end();
-            anyhow!("answered {:?}, which is no JSON", shortened(&line))
+            anyhow!("answer is not JSON: {:?}", shortened(&line))
         })
     }
 
-    /// Ends the process and says how it ended, with the last thing it complained of.
+    /// Ends the process and returns an error with its exit status and its last line of standard
+    /// error.
     fn ended(&mut self) -> anyhow::Error {
         self.requests = None;
         let patience = Duration::from_millis(500);
         let status = wait(&mut self.child, patience)
-            .map_or("closed its output".to_owned(), |status| {
-                format!("ended with {status}")
+            .map_or("process closed its output".to_owned(), |status| {
+                format!("process ended with {status}")
             });
         let _ = self.child.kill();
-        // A grandchild could hold the pipe open; then there is no complaint to show.
+        // A grandchild could hold the pipe open; the error then contains no line of standard error.
         let complaints = self
             .complaints
             .take()
@@ -117,7 +119,7 @@ impl Drop for Process {
         if let Some(mut pipe) = self.requests.take() {
             let _ = writeln!(pipe, "{}", json!({ "quit": true }));
         }
-        // The pipe is closed now; a rival that neither reads nor quits is ended.
+        // The pipe is closed now; a rival that does not exit is killed.
         if wait(&mut self.child, Duration::from_millis(300)).is_none() {
             self.end();
         }
@@ -126,7 +128,8 @@ impl Drop for Process {
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// Waits for a child to end; the standard library has no wait with a limit.
+/// Waits for a child to exit, at most for `patience`, because the standard library has no wait with
+/// a time limit. Returns `None` when the time is over.
 fn wait(child: &mut Child, patience: Duration) -> Option<std::process::ExitStatus> {
     let mut waited = Duration::ZERO;
     loop {
@@ -150,7 +153,8 @@ fn finishes<T>(thread: &JoinHandle<T>, patience: Duration) -> bool {
     thread.is_finished()
 }
 
-/// Reads to the end and keeps the last lines, so that a talkative child never blocks.
+/// Reads a stream to its end and returns the last lines, so that a child with much output never
+/// blocks.
 fn last_lines(stream: impl Read) -> VecDeque<String> {
     let mut kept = VecDeque::new();
     let mut stream = BufReader::new(stream);

@@ -1,18 +1,21 @@
-//! The Python that runs the rivals.
+//! The Python interpreter that runs the rivals.
 //!
-//! Role: finds it, or says what to do where there is none; sets it up so that it disturbs no measurement.
+//! Role: finds the interpreter, or returns what to do if there is none, and sets environment
+//! variables so that a rival does not disturb other measurements.
 
 use crate::record::NotRun;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the Python to use before any on the search path.
+/// Name of the environment variable with the path of the Python interpreter; it takes precedence
+/// over the search path.
 pub const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
 
-/// Finds a Python: the one that [`PYTHON_VARIABLE`] names, else `python3`, else `python`.
+/// Finds a Python interpreter: the one that [`PYTHON_VARIABLE`] names, otherwise `python3`,
+/// otherwise `python`.
 ///
 /// # Errors
-/// None of them runs; the error says what to do.
+/// None of these runs; the error describes what to do.
 pub fn python() -> Result<PathBuf, NotRun> {
     let named = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
     let candidates = match &named {
@@ -25,23 +28,20 @@ pub fn python() -> Result<PathBuf, NotRun> {
         .ok_or_else(|| NotRun {
             what: "rivals in Python".to_owned(),
             why: named.map_or("no Python was found".to_owned(), |path| {
-                format!(
-                    "{PYTHON_VARIABLE} names {}, which does not run",
-                    path.display()
-                )
+                format!("{} does not run (set by {PYTHON_VARIABLE})", path.display())
             }),
-            how: format!("install Python 3, or name one in {PYTHON_VARIABLE}"),
+            how: format!("install Python 3, or set {PYTHON_VARIABLE} to its path"),
         })
 }
 
-/// Gives a command that is this Python with its settings, and still lacks a script.
+/// Returns a command that runs this interpreter with our settings; the caller adds the script.
 pub(super) fn command(python: &Path) -> Command {
     let mut command = Command::new(python);
-    // OpenBLAS under NumPy keeps a core busy for 100 ms after a call, so that whoever runs next is measured on one core
-    // less. With 2²⁴ ticks of the clock, a few milliseconds, its threads still bridge the gap between two runs of one
-    // turn.
+    // OpenBLAS, used by NumPy, keeps a core busy for 100 ms after a call, so the next contestant
+    // would have one core less. The timeout is 2²⁴ clock ticks, a few milliseconds, which still
+    // bridges the gap between two runs of one turn.
     command.env("OPENBLAS_THREAD_TIMEOUT", "24");
-    // No compiled copies of the scripts, and no lines held back.
+    // No compiled copies of the scripts, and no buffering of lines.
     command
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PYTHONUNBUFFERED", "1");

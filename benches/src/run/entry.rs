@@ -1,4 +1,4 @@
-//! One contestant in the rounds of a workload: its check, its turns, its times.
+//! A contestant in the rounds of a workload: its check, its turns and its times.
 
 use super::{N_ROUNDS, N_SLOW_ROUNDS};
 use crate::curve::Curve;
@@ -10,45 +10,48 @@ use crate::workload::{Contestant, Extent, Output, Workload};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
-/// What a turn should take.
+/// Target duration of a turn, in seconds.
 const TURN_S: f64 = 0.05;
-/// Runs of a turn at the most.
+/// Maximum number of runs in a turn.
 const MAX_RUNS_PER_TURN: usize = 200;
-/// A single run beyond this many turns makes a contestant slow.
+/// Number of turns that a single run must exceed for a contestant to count as slow.
 const SLOW_TURNS: f64 = 4.0;
-/// A single run beyond this is the only one that is timed: rounds of it would take minutes.
+/// Longest run that is repeated, in seconds; a longer one is timed once, because rounds of it would
+/// take minutes.
 const LONGEST_REPEATED_S: f64 = 4.0;
 
-/// A contestant, ready to take turns.
+/// A contestant that is ready to take turns.
 pub(super) struct Entry<'a> {
     pub(super) extent: Extent,
     pub(super) check: Check,
-    /// Time of the start: what it takes to bring inputs to where they are used.
+    /// Seconds that the start took: allocation and upload of the inputs. Only set if the
+    /// contestant's timer is not the host's clock.
     pub(super) upload_s: Option<f64>,
     pub(super) first_call_s: Option<f64>,
-    /// Time to bring the result back.
+    /// Seconds to read the result back, under the same condition.
     pub(super) read_back_s: Option<f64>,
     pub(super) peak_extra_bytes: Option<u64>,
-    /// Energy of a run.
+    /// Energy of one run.
     pub(super) energy: Option<RunEnergy>,
-    /// What its last checked result shows.
+    /// Figure drawn from the last checked result.
     pub(super) figure: Option<Figure>,
-    /// What it says of a training.
+    /// Losses and accuracy of a training; empty otherwise.
     pub(super) curve: Curve,
-    /// Whether rivals are set beside it, which takes its time by the host's clock.
+    /// Whether rivals are compared with this contestant, for which its time by the host's clock is
+    /// needed.
     compared: bool,
     contestant: Option<Box<dyn Contestant + 'a>>,
     runs_per_turn: usize,
     n_rounds: usize,
-    /// Times of each round by its own timer.
+    /// Times of each round by the contestant's own timer.
     rounds: Vec<Vec<f64>>,
-    /// The same by the host's clock, where that is another.
+    /// Times of each round by the host's clock, if that is not its own timer.
     wall_rounds: Vec<Vec<f64>>,
 }
 
 impl<'a> Entry<'a> {
-    /// Starts a contestant, runs it for the first time and checks its result; a fault of any of these becomes the
-    /// entry's check.
+    /// Starts a contestant, runs it for the first time and checks its result. An error in any of
+    /// these steps becomes the entry's check.
     pub(super) fn new(
         extent: Extent,
         compared: bool,
@@ -85,8 +88,7 @@ impl<'a> Entry<'a> {
     ) -> Result<()> {
         let mut contestant = None;
         let upload_s = wall(|| contestant = Some(start()));
-        let mut contestant =
-            contestant.context("a start that ran gave a contestant or an error")??;
+        let mut contestant = contestant.context("start: no contestant was created")??;
         let clock = Instant::now();
         contestant.run(1)?;
         self.first_call_s = Some(clock.elapsed().as_secs_f64());
@@ -94,9 +96,13 @@ impl<'a> Entry<'a> {
         let result = contestant.result()?;
         let read_back_s = clock.elapsed().as_secs_f64();
         self.judge(&result, workload)?;
-        // The first run does not tell how long a run takes: it may be compilation for the most part.
+        // The duration of the first run is no estimate of later ones, because it may be mostly
+        // compilation.
         let second = contestant.run(1)?;
-        let seconds = second.first().copied().context("it told no time")?;
+        let seconds = second
+            .first()
+            .copied()
+            .context("the run reported no time")?;
         let by_host = contestant.wall(1)?;
         if by_host.is_some() {
             self.upload_s = Some(upload_s);
@@ -118,7 +124,7 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
-    /// Compares a result with the oracle, and keeps its curve if it is right.
+    /// Compares a result with the oracle, and stores its curve and figure if it is correct.
     fn judge(&mut self, result: &Output, workload: &Workload<'_>) -> Result<()> {
         (workload.check)(result, self.extent.part)?;
         self.curve = Curve::of(result, workload.n_losses);
@@ -129,7 +135,7 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
-    /// Takes the turn of a round, or sits it out.
+    /// Takes the contestant's turn in a round, unless it has fewer rounds.
     pub(super) fn take_turn(&mut self, round: usize) {
         if round < self.n_rounds
             && let Err(error) = self.try_turn()
@@ -142,8 +148,9 @@ impl<'a> Entry<'a> {
         let Some(contestant) = &mut self.contestant else {
             return Ok(());
         };
-        // The first runs of a turn wake threads that another's turn put to sleep and spread them over the cores; what
-        // is longer than a turn is not moved by that.
+        // The first runs of a turn wake threads that slept during other turns and spread them over
+        // the cores, so they are not counted. Runs longer than a turn are hardly affected and need
+        // no warm-up.
         let warm_up = self.runs_per_turn / 2;
         let times = warm_up + self.runs_per_turn;
         let without_warm_up = |seconds: Vec<f64>| seconds.into_iter().skip(warm_up).collect();
@@ -156,7 +163,7 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
-    /// Runs once more under a meter, beside the rounds.
+    /// Runs the contestant under the energy meter, after the rounds.
     pub(super) fn meter(&mut self, meter: &Meter, site: Site) {
         if self.timing().is_none() {
             return;
@@ -170,7 +177,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Compares the result of the last round with the oracle: a race that the first run won may be lost later.
+    /// Compares the result of the last round with the oracle, because a data race may corrupt a
+    /// later run only.
     pub(super) fn check_again(&mut self, workload: &Workload<'_>) {
         let Some(contestant) = &mut self.contestant else {
             return;
@@ -182,7 +190,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Ends a contestant's part; what it measured so far goes with it.
+    /// Marks the contestant as failed and discards all its measurements.
     fn fail(&mut self, error: &anyhow::Error) {
         self.check = Check::Failed(format!("{error:#}"));
         self.contestant = None;
@@ -193,7 +201,7 @@ impl<'a> Entry<'a> {
         self.wall_rounds.clear();
     }
 
-    /// Gives what must be said of its times; empty for one that took turns, or failed.
+    /// Returns a remark on its times: "one run" if it was timed once, else empty.
     pub(super) fn note(&self) -> &'static str {
         if self.n_rounds == 0 && !self.rounds.is_empty() {
             "one run"
@@ -202,17 +210,19 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Gives median and quartiles over all runs by its own timer; nothing for a contestant that failed.
+    /// Returns median and quartiles of all runs by the contestant's own timer, or `None` if it
+    /// failed.
     pub(super) fn timing(&self) -> Option<Timing> {
         Timing::from_samples(&self.rounds.concat())
     }
 
-    /// Gives the median by the host's clock, where that is another than its own timer.
+    /// Returns the median by the host's clock, or `None` if that is its own timer.
     pub(super) fn wall_s(&self) -> Option<f64> {
         Timing::from_samples(&self.wall_rounds.concat()).map(|timing| timing.median)
     }
 
-    /// Gives the ratio of this rival's time to `ours`, both by the host's clock and for the whole work.
+    /// Returns the ratio of this rival's time to that of `ours`, both by the host's clock and
+    /// scaled to the whole work.
     pub(super) fn over(&self, ours: &Self) -> Option<Ratio> {
         self.timing().and(ours.timing())?;
         let (ours, theirs) = (ours.wall_medians(), self.wall_medians());
@@ -220,7 +230,7 @@ impl<'a> Entry<'a> {
         Ratio::from_pairs(&ours[..n], &theirs[..n])
     }
 
-    /// Gives the median of each round by the host's clock, for work that was done whole.
+    /// Returns the median of each round by the host's clock, scaled to the whole work.
     fn wall_medians(&self) -> Vec<f64> {
         let rounds = if self.wall_rounds.is_empty() {
             &self.rounds
@@ -255,7 +265,8 @@ mod tests {
     use anyhow::bail;
     use tensor_core::compare::{Bound, compare};
 
-    /// Tells given times and a given result; breaks after `lasts` runs, goes wrong when `spoils` are left.
+    /// A contestant that returns given times and a given result. It fails after `lasts` runs, and
+    /// its result is wrong once fewer than `spoils` runs are left.
     struct Fake {
         seconds: f64,
         result: f32,
@@ -356,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_takes_several_seconds_is_timed_once_and_has_no_interval() {
-        // It lasts for the first run and one more; any further one would fail it.
+        // The contestant allows two runs only; a third one would fail the check.
         let (long, fast) = (enter(5.0, 4.0, [2, 0], 10), enter(0.5, 4.0, [1000, 0], 10));
         assert_eq!((&long.check, long.note()), (&Check::Ok, "one run"));
         let timing = long.timing().unwrap();
@@ -384,7 +395,7 @@ mod tests {
             (slow.rounds.len(), fast.rounds.len()),
             (N_SLOW_ROUNDS, N_ROUNDS)
         );
-        // A tenth in 0.01 s is the whole in 0.1 s.
+        // A tenth of the work in 0.01 s means the whole in 0.1 s.
         let ratio = slow.over(&fast).unwrap();
         assert!(
             (ratio.median - 10.0).abs() < 1e-9 && ratio.n == N_SLOW_ROUNDS,

@@ -1,48 +1,51 @@
-//! The layers of nets: what a program, an oracle and a count of operations are made from.
+//! The layers of nets, from which the tensor program, the oracle and the count of operations are
+//! derived.
 
 use tensor_core::{Tensor, einsum};
 
-/// A layer; each sample goes through by itself.
+/// A layer, applied to each sample independently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// `x · w + b`: weights `[inputs, outputs]`. Images become rows on the way.
+    /// `x · w + b` with weights `[inputs, outputs]`. Samples of any shape are flattened to rows
+    /// first.
     Dense {
-        /// Length of a sample.
+        /// Length of an input sample.
         inputs: usize,
-        /// Length of a result.
+        /// Length of an output sample.
         outputs: usize,
     },
-    /// Windows of an image, each multiplied with every filter, and a bias for each: weights `[outputs, inputs, taps, taps]`.
+    /// Convolution without padding: each window of a square image times each filter, plus a bias
+    /// per filter. Weights are `[outputs, inputs, taps, taps]`.
     Conv {
-        /// Channels of the image.
+        /// Number of channels of the image.
         inputs: usize,
-        /// Filters.
+        /// Number of filters.
         outputs: usize,
-        /// Sides of a square image.
+        /// Side of the image, in pixels.
         side: usize,
-        /// Sides of a window.
+        /// Side of a window, in pixels.
         taps: usize,
-        /// Steps from one window to the next.
+        /// Distance from one window to the next, in pixels (the stride).
         step: usize,
     },
-    /// `max(x, 0)` of so many elements.
+    /// `max(x, 0)` of each of this many elements.
     Relu(usize),
 }
 
 impl Layer {
-    /// The sides of what a convolution makes.
+    /// Returns the side of a convolution's output.
     #[must_use]
     pub fn side_after(side: usize, taps: usize, step: usize) -> usize {
         (side - taps) / step + 1
     }
 
-    /// Length of a sample.
+    /// Returns the length of an input sample.
     #[must_use]
     pub fn inputs(&self) -> usize {
         self.input_shape().iter().product()
     }
 
-    /// Shape of a sample.
+    /// Returns the shape of an input sample.
     #[must_use]
     pub fn input_shape(&self) -> Vec<usize> {
         match *self {
@@ -51,7 +54,7 @@ impl Layer {
         }
     }
 
-    /// Length of a result.
+    /// Returns the length of an output sample.
     #[must_use]
     pub fn outputs(&self) -> usize {
         match *self {
@@ -66,8 +69,9 @@ impl Layer {
         }
     }
 
-    /// Shapes of weights and biases, and the size that first values are below: one over the root of the inputs of one output,
-    /// as PyTorch's layers have it.
+    /// Returns the shapes of weights and biases, each with the bound of the absolute initial
+    /// values: one over the root of the number of inputs of one output, the default of PyTorch's
+    /// layers.
     #[must_use]
     pub fn parameters(&self) -> Vec<(Vec<usize>, f32)> {
         let (weights, outputs, fan_in) = match *self {
@@ -88,7 +92,7 @@ impl Layer {
         vec![(weights, scale), (vec![outputs], scale)]
     }
 
-    /// Additions and multiplications of one sample, forward.
+    /// Returns the number of additions and multiplications for one sample, forward.
     #[must_use]
     pub fn operations(&self) -> f64 {
         let fan_in = match *self {
@@ -112,6 +116,8 @@ impl Layer {
                 step,
                 ..
             } => {
+                // `window` adds an axis: `[batch, channels, h, w]` becomes `[batch, channels, rows,
+                // cols, u, v]`, with `[u, v]` inside the window.
                 let windows = x.window(2, taps, step).window(3, taps, step);
                 let sums = einsum("bchwuv,ocuv->bohw", &[&windows, &parameters[0]]);
                 sums + parameters[1].reshape(&[outputs, 1, 1])
@@ -121,7 +127,8 @@ impl Layer {
     }
 }
 
-/// What a net makes of a batch.
+/// Returns the output of a net for a batch. `parameters` holds weights and biases in the order of
+/// the layers.
 #[must_use]
 pub fn outputs(layers: &[Layer], parameters: &[Tensor], batch: &Tensor) -> Tensor {
     let (mut x, mut rest) = (batch.clone(), parameters);

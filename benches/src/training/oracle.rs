@@ -1,18 +1,19 @@
-//! The first losses of a training in f64, by plain loops.
+//! Reference losses of the first steps of a training, in f64, by plain loops.
 //!
-//! Method: forward layer by layer, with every result kept; backward by the rules of each layer, written out. Nothing here
-//! is shared with the tensors whose training it judges.
+//! Method: the forward pass stores the result of every layer; the backward pass applies the
+//! derivative rules of each layer, written out. No code is shared with the tensors whose training
+//! is checked.
 
 use super::layer::Layer;
 use super::{Goal, Recipe, Samples};
 use anyhow::{Context, Result};
 
-/// Gives the losses of the first steps, of the first stage alone.
+/// Returns the losses of the first steps, all within the first stage.
 ///
 /// # Errors
 /// The recipe has no stage.
 pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Result<Vec<f64>> {
-    let stage = recipe.stages.first().context("a training has a stage")?;
+    let stage = recipe.stages.first().context("the recipe has no stage")?;
     let wide = |numbers: &[f32]| -> Vec<f64> { numbers.iter().copied().map(f64::from).collect() };
     let mut parameters: Vec<Vec<f64>> = first.iter().map(|own| wide(own)).collect();
     let mut velocities: Vec<Vec<f64>> = first.iter().map(|own| vec![0.0; own.len()]).collect();
@@ -28,6 +29,8 @@ pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Re
     let n_steps = recipe.first_losses.0.min(stage.epochs * batches.len());
     let mut losses = Vec::with_capacity(n_steps);
     for (inputs, answers) in batches.into_iter().cycle().take(n_steps) {
+        // `results[i]` is the input of layer `i`; the last entry is the output of the net. `at` is
+        // the position of a layer's first parameter array.
         let mut results = vec![wide(inputs)];
         let mut at = 0;
         for layer in &recipe.layers {
@@ -38,6 +41,8 @@ pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Re
         let (loss, mut cotangent) =
             judged(recipe.goal, &results[recipe.layers.len()], answers, outputs);
         losses.push(loss);
+        // Backward, from the last layer to the first. `cotangent` is the derivative of the loss by
+        // the output of the current layer.
         for (number, layer) in recipe.layers.iter().enumerate().rev() {
             let n_own = layer.parameters().len();
             at -= n_own;
@@ -57,7 +62,7 @@ pub(super) fn losses(recipe: &Recipe, first: &[Vec<f32>], train: &Samples) -> Re
     Ok(losses)
 }
 
-/// The loss of a batch, and its derivative by the outputs.
+/// Returns the loss of a batch, and its derivative by the outputs.
 fn judged(goal: Goal, results: &[f64], answers: &[f32], outputs: usize) -> (f64, Vec<f64>) {
     if goal == Goal::Targets {
         let differences: Vec<f64> = results
@@ -71,6 +76,8 @@ fn judged(goal: Goal, results: &[f64], answers: &[f32], outputs: usize) -> (f64,
     let n = answers.len() as f64;
     let (mut loss, mut cotangent) = (0.0, Vec::with_capacity(results.len()));
     for (row, &answer) in results.chunks_exact(outputs).zip(answers) {
+        // Subtracting the largest element keeps `exp` from overflowing and does not change the
+        // softmax.
         let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
         for (class, x) in row.iter().enumerate() {
@@ -84,7 +91,7 @@ fn judged(goal: Goal, results: &[f64], answers: &[f32], outputs: usize) -> (f64,
     (loss, cotangent)
 }
 
-/// What a layer makes of a batch.
+/// Returns the output of a layer for a batch. `own` holds the layer's weights and biases.
 fn forward(layer: &Layer, x: &[f64], own: &[Vec<f64>]) -> Vec<f64> {
     match layer {
         Layer::Relu(_) => return x.iter().map(|x| x.max(0.0)).collect(),
@@ -100,6 +107,8 @@ fn forward(layer: &Layer, x: &[f64], own: &[Vec<f64>]) -> Vec<f64> {
         products(layer, |input, output, weight| {
             y[output] += x[input] * own[0][weight]
         });
+        // A bias is shared by all pixels of a filter's output; a dense layer has one output per
+        // bias.
         let per_bias = layer.outputs() / own[1].len();
         for (output, y) in y[..layer.outputs()].iter_mut().enumerate() {
             *y += own[1][output / per_bias];
@@ -108,7 +117,8 @@ fn forward(layer: &Layer, x: &[f64], own: &[Vec<f64>]) -> Vec<f64> {
     y
 }
 
-/// The derivatives by a layer's batch, and by its weights and biases, given those by its results.
+/// Returns the derivatives by a layer's batch `x`, and those by its weights and biases, given the
+/// derivatives `by_y` by its outputs.
 fn backward(layer: &Layer, x: &[f64], own: &[Vec<f64>], by_y: &[f64]) -> (Vec<f64>, Vec<Vec<f64>>) {
     match layer {
         Layer::Relu(_) => {
@@ -136,7 +146,8 @@ fn backward(layer: &Layer, x: &[f64], own: &[Vec<f64>], by_y: &[f64]) -> (Vec<f6
     (by_x, vec![by_weight, by_bias])
 }
 
-/// Calls `term` for each product that one sample's results are sums of: the places of input, output and weight.
+/// Calls `term` for each product in the sums of one sample's outputs, with the indices of input,
+/// output and weight.
 fn products(layer: &Layer, mut term: impl FnMut(usize, usize, usize)) {
     match *layer {
         Layer::Relu(_) => {}
@@ -152,6 +163,8 @@ fn products(layer: &Layer, mut term: impl FnMut(usize, usize, usize)) {
             taps,
             step,
         } => {
+            // Row-major layouts: image `[inputs, side, side]`, output `[outputs, after, after]`,
+            // weights `[outputs, inputs, taps, taps]`.
             let after = Layer::side_after(side, taps, step);
             for (output, row, col) in indices([outputs, after, after]) {
                 for (input, down, right) in indices([inputs, taps, taps]) {
@@ -172,7 +185,7 @@ fn indices([a, b, c]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)>
 mod tests {
     use super::*;
 
-    /// Small nets of every layer: the derivatives are those that differences of the loss tell.
+    /// Compares the derivatives of small nets of every layer with difference quotients.
     #[test]
     fn derivatives_are_what_differences_tell() {
         let conv = Layer::Conv {

@@ -1,15 +1,18 @@
-//! Regret matching in many small games, S0's own among them.
+//! Regret matching in many small games, one of which is the blog note's example.
 //!
-//! Role: the workload `batch-games`. Rungs: `loops`, the textbook's; `host`, a batch on one thread; `threads`, on all;
-//! `wgsl`, in f32 on a device. The rival is OpenSpiel, which learns in Python one game at a time, and so does a few of the
-//! games.
-//! Method: both players learn at once from mixed strategies, and the average counts every iteration alike.
-//! Shapes: gains are `[games, 3, 3]`, f32 numbers computed with in f64; the result is the rows' and then the columns'
-//! average strategy of each game.
-//! Accuracy: in f64 every probability lies within 1e-5 of the oracle's. In f32 some paths leave the oracle's: where all
-//! regrets of a player vanish at once the next strategy hangs by a rounding. There nine games in ten must lie that near,
-//! S0's among them, and no game may end more than `WORSE` further from equilibrium than the oracle's.
-//! Source: S0, "Approximate Nash Equilibrium by Regret Matching"; Hart and Mas-Colell 2000.
+//! Role: the workload `batch-games`. Rungs: `loops`, the textbook algorithm; `host`, a batch on one
+//! thread; `threads`, on all threads; `wgsl`, in f32 on a GPU. The rival is OpenSpiel, which learns
+//! in Python one game at a time and therefore only does a few of the games.
+//! Method: both players update simultaneously from mixed strategies, and the average weights all
+//! iterations equally.
+//! Shapes: payoffs (`gains`) are `[games, 3, 3]`, f32 numbers converted to f64 for the computation;
+//! the result is the average strategies of the row and the column player of each game.
+//! Accuracy: in f64 every probability is within 1e-5 of the oracle's. In f32 some paths diverge
+//! from the oracle's: if all regrets of a player are nearly zero at the same time, the next
+//! strategy depends on a rounding. In f32, 90 % of the games, and the note's example, must be
+//! within this tolerance, and NashConv of no game may exceed the oracle's by more than `WORSE`.
+//! Source: the blog note "Approximate Nash Equilibrium by Regret Matching"; Hart and Mas-Colell
+//! 2000.
 
 use super::matrix_game::nash_conv;
 use crate::figure::{Figure, Line, Panel, Point};
@@ -24,26 +27,27 @@ use gpu_wgsl::{Buffer, Gpu};
 use rayon::ThreadPoolBuilder;
 use tensor_core::compare::{Bound, compare};
 
-/// Actions of each player.
+/// Number of actions of each player.
 const N: usize = 3;
-/// Games, and how many of them the slow rival does.
+/// Number of games, and of those that the slow rival does.
 const N_GAMES: usize = 100_000;
 const N_FEW: usize = 5;
-/// Iterations in each game, as in S0.
+/// Iterations in each game, as in the note.
 const STEPS: usize = 500;
-/// How near probabilities must lie.
+/// Tolerance of probabilities.
 const BOUND: f64 = 1e-5;
-/// The share of games that must lie that near in f32.
+/// Minimum share of games within the tolerance in f32.
 const LEAST_NEAR: f64 = 0.9;
-/// How far the sum of a strategy in f32 may lie from 1, since an average adds up [`STEPS`] roundings: in a million random
-/// games at most 6.2e-6.
+/// Tolerance of the sum of a strategy in f32, because an average accumulates [`STEPS`] roundings:
+/// at most 6.2e-6 in a million random games.
 const ROUNDING: f64 = 1e-5;
-/// How much larger NashConv in f32 may be than the oracle's: in a million random games at most 0.0098.
+/// Maximum excess of NashConv in f32 over the oracle's: at most 0.0098 in a million random games.
 const WORSE: f64 = 0.02;
-/// S0's game, which is the first; random ones follow.
+/// The note's example, rock-paper-scissors with crash; it is the first game, followed by random
+/// ones.
 pub(crate) const CRASH: [[f64; N]; N] = [[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]];
 
-/// Gives the task.
+/// Returns the task.
 #[must_use]
 pub fn task() -> Task {
     Task {
@@ -59,7 +63,7 @@ fn size(n_games: usize) -> String {
     format!("{N}x{N}x{n_games}")
 }
 
-/// The games, and what learning in them comes to.
+/// The games with the expected average strategies.
 #[derive(Debug)]
 pub struct Games {
     gains: Vec<f32>,
@@ -67,7 +71,8 @@ pub struct Games {
     truth: Vec<f64>,
 }
 
-/// Regret matching in one game, as textbooks have it; both players' arrays, the rows' first.
+/// Regret matching in one game, as in textbooks; arrays of both players, with the row player's
+/// first.
 #[derive(Clone, Debug)]
 pub(crate) struct Textbook {
     gains: [[f64; N]; N],
@@ -96,6 +101,8 @@ impl Textbook {
 
     fn iterate(&mut self) {
         self.iteration += 1;
+        // `values[player][action]` is the payoff of an action against the opponent's current
+        // strategy.
         let mut values = [[0.0; N]; 2];
         for row in 0..N {
             for col in 0..N {
@@ -108,6 +115,8 @@ impl Textbook {
             let worth: f64 = (0..N).map(|action| values[action] * strategy[action]).sum();
             let mut total = 0.0;
             for action in 0..N {
+                // The textbook's order: the strategy just played enters the average, and its regret
+                // is added before the next strategy is computed.
                 self.sums[player][action] += strategy[action];
                 self.regrets[player][action] += values[action] - worth;
                 total += self.regrets[player][action].max(0.0);
@@ -122,13 +131,14 @@ impl Textbook {
         }
     }
 
-    /// Gives the average strategies; there must have been an iteration.
+    /// Returns the average strategies; at least one iteration must have been done.
     pub(crate) fn average(&self) -> [[f64; N]; 2] {
         self.sums
             .map(|sums| sums.map(|sum| sum / f64::from(self.iteration)))
     }
 
-    /// Gives S0's estimate of the error, twice the largest sum of regrets over the iterations.
+    /// Returns the note's estimate of the error: twice the largest sum of regrets divided by the
+    /// iterations.
     pub(crate) fn estimate(&self) -> f64 {
         let largest = self
             .regrets
@@ -140,7 +150,8 @@ impl Textbook {
     }
 }
 
-/// Average strategies on a device, part by part: those of all games for each action in turn.
+/// Average strategies on a device, split into buffers; each buffer has the probabilities of all its
+/// games for one action after the other.
 struct Averages(Vec<Buffer<f32>>);
 
 impl Held for Averages {
@@ -149,6 +160,7 @@ impl Held for Averages {
         for part in &self.0 {
             let by_action = gpu.read(part)?;
             let n_games = by_action.len() / (2 * N);
+            // Transpose from `[action, game]` to `[game, action]`.
             let places = (0..n_games).flat_map(|game| (0..2 * N).map(move |item| (item, game)));
             averages.extend(places.map(|(item, game)| by_action[item * n_games + game]));
         }
@@ -157,17 +169,18 @@ impl Held for Averages {
 }
 
 impl Games {
-    /// Draws so many games, and learns in each.
+    /// Draws games and computes the expected result by learning in each.
     ///
     /// # Errors
-    /// None but the batch's own, of which these games have no cause.
+    /// The batch is invalid, which does not occur for these games.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "small integers are f32 numbers"
+        reason = "small integers are exact in f32"
     )]
     pub fn new(n_games: usize) -> Result<Self> {
         let mut gains = Law::Centred.draw(N * N * n_games, 0);
         for (gain, crash) in gains.iter_mut().zip(CRASH.as_flattened()) {
+            // Replaces the first game by the note's example.
             *gain = *crash as f32;
         }
         let shaped = Array3::from_shape_vec((n_games, N, N), gains.clone())?;
@@ -221,10 +234,10 @@ impl Games {
         Ok(())
     }
 
-    /// The rung of a device, in f32.
+    /// Returns the rung of a device, in f32.
     fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
         let whole = self.extent();
-        // In f32 numbers are half as long.
+        // Numbers in f32 are half as long as in f64.
         let extent = Extent {
             bytes: 0.5 * whole.bytes,
             ..whole
@@ -234,8 +247,8 @@ impl Games {
             Ok(move || Ok(Averages(games.learn(&textbook())?)))
         });
         rung.noted(format!(
-            "in f32, checked that at least {:.0} % of games, S0's among them, are within {BOUND:e} of f64, and none has a NashConv \
-             more than {WORSE} above f64's",
+            "in f32: at least {:.0} % of games, including the first one, are within {BOUND:e} of f64, and NashConv of none is \
+             more than {WORSE} above that of f64",
             100.0 * LEAST_NEAR
         ))
     }
@@ -250,7 +263,8 @@ impl Games {
         Ok(())
     }
 
-    /// Checks a result whose paths may leave the oracle's, but not lead to worse places.
+    /// Checks a result whose paths may diverge from the oracle's, if the strategies are about as
+    /// good.
     fn check_f32(&self, result: &[f32], part: Part) -> Result<()> {
         ensure_len(result.len(), part)?;
         let truths = self.truth.chunks_exact(2 * N);
@@ -258,7 +272,7 @@ impl Games {
         for (game, (found, truth)) in result.chunks_exact(2 * N).zip(truths).enumerate() {
             match compare(found, truth, &bound()) {
                 Ok(_) => n_near += 1,
-                Err(mismatch) if game == 0 => return Err(mismatch).context("S0's game"),
+                Err(mismatch) if game == 0 => return Err(mismatch).context("game 0"),
                 Err(_) => (),
             }
             self.ensure_as_good(game, found, truth)
@@ -266,20 +280,20 @@ impl Games {
         }
         ensure!(
             n_near as f64 >= LEAST_NEAR * part.rows as f64,
-            "{n_near} of {} games are within {BOUND:e} of the oracle's, {LEAST_NEAR} of them must be",
+            "{n_near} of {} games are within {BOUND:e} of the oracle (at least {LEAST_NEAR} of them must be)",
             part.rows
         );
         Ok(())
     }
 
-    /// Holds the strategies found in a game to NashConv of the true ones.
+    /// Compares NashConv of the strategies found in a game with that of the expected ones.
     fn ensure_as_good(&self, game: usize, found: &[f32], truth: &[f64]) -> Result<()> {
         let mut strategies: Vec<f64> = found.iter().copied().map(f64::from).collect();
         for strategy in strategies.chunks_exact_mut(N) {
             let sum: f64 = strategy.iter().sum();
             ensure!(
                 strategy.iter().all(|&p| p >= 0.0) && (sum - 1.0).abs() <= ROUNDING,
-                "{strategy:?} is no distribution"
+                "{strategy:?} is not a probability distribution"
             );
             strategy.iter_mut().for_each(|p| *p /= sum);
         }
@@ -290,7 +304,7 @@ impl Games {
         });
         ensure!(
             found <= truth + WORSE,
-            "NashConv is {found}, the oracle's is {truth}"
+            "NashConv is {found} (oracle: {truth}; at most {WORSE} more)"
         );
         Ok(())
     }
@@ -303,25 +317,25 @@ fn bound() -> Bound {
 fn ensure_len(len: usize, part: Part) -> Result<()> {
     ensure!(
         len == 2 * N * part.rows,
-        "{len} probabilities of {} games",
+        "result has {len} probabilities (expected those of {} games)",
         part.rows
     );
     Ok(())
 }
 
-/// What is learnt by: S0's rule in the textbook's order.
+/// Returns the configuration of the note's rule in the textbook's order.
 fn textbook() -> Dynamics {
     let dynamics = Dynamics::regret_matching().updates(Updates::Simultaneous);
     dynamics.iterations(STEPS as u64)
 }
 
-/// Shows S0's game, and what learning in it came to.
+/// Draws the learning paths in the note's example, and its average strategies.
 fn figure(result: &Output) -> Result<Figure> {
     let average = match result {
         Output::F32(result) => result.first_chunk::<N>().map(|rows| rows.map(f64::from)),
         result => f64::of(result)?.first_chunk::<N>().copied(),
     };
-    let average = average.context("there is no game")?;
+    let average = average.context("the result is empty")?;
     let mut learning = Textbook::new(CRASH);
     let game = MatrixGame::zero_sum(arr2(&CRASH))?;
     let dynamics = Dynamics::default();
@@ -335,7 +349,7 @@ fn figure(result: &Output) -> Result<Figure> {
         run.advance(1);
         let average = &run.average()[0];
         averaged[1].push(on_simplex(average));
-        // What was played is what the weighted sum grew by.
+        // The strategy played is the increase of the weighted sum, divided by its weight.
         let weight = (step as f64).powf(dynamics.average);
         let pairs = average.iter().zip(&last);
         let strategy = pairs.map(|(now, last)| now + total * (now - last) / weight);
@@ -356,16 +370,19 @@ fn figure(result: &Output) -> Result<Figure> {
     };
     Ok(Figure {
         caption: format!(
-            "Rock-paper-scissors with crash, {STEPS} iterations: the rows' strategies as points of a triangle whose corners are \
-             the actions, and the equilibrium as the dot inside. Left what is played, right the averages; that of regret \
-             matching ends at {:.3}, {:.3}, {:.3}.",
+            "Rock-paper-scissors with crash, {STEPS} iterations: strategies of the row player as points of a triangle whose \
+             corners are the actions; the dot inside is the equilibrium. Left: the strategies played; right: their averages. \
+             The average of regret matching ends at {:.3}, {:.3}, {:.3}.",
             average[0], average[1], average[2]
         ),
-        panels: vec![panel("played", played), panel("average", averaged)],
+        panels: vec![
+            panel("strategies played", played),
+            panel("average strategies", averaged),
+        ],
     })
 }
 
-/// Gives the place of a strategy in a triangle of sides 1.
+/// Returns the position of a strategy in a triangle with sides of length 1.
 fn on_simplex(strategy: &[f64]) -> (f64, f64) {
     let height = 0.75_f64.sqrt();
     (strategy[2] + 0.5 * strategy[1], height * strategy[1])
@@ -420,7 +437,7 @@ impl Problem for Games {
             }),
             self.rung("host", move |out| match &one_thread {
                 Ok(pool) => pool.install(|| self.solve(out)),
-                Err(error) => anyhow::bail!("no thread: {error}"),
+                Err(error) => anyhow::bail!("cannot start a thread: {error}"),
             }),
             self.rung("threads", |out| self.solve(out)),
         ];
@@ -489,10 +506,11 @@ mod tests {
         assert!(check(&out, Part::whole(40)).is_err());
     }
 
-    /// Games of the tests in f32.
+    /// Number of games of the tests in f32.
     const N_TESTED: usize = 200;
 
-    /// Gives the strategies of a batch by other dynamics, as a device would.
+    /// Returns the strategies of a batch learnt by another configuration, in the form of a device's
+    /// result.
     fn learnt(games: &Games, dynamics: &Dynamics) -> Vec<f32> {
         let solution = games.batch.solve(dynamics).unwrap();
         let strategies = solution.rows.outer_iter().zip(solution.cols.outer_iter());
@@ -502,13 +520,13 @@ mod tests {
 
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "what a device gives is rounded to f32"
+        reason = "results of a device are rounded to f32"
     )]
     fn rounded(numbers: impl IntoIterator<Item = f64>) -> Vec<f32> {
         numbers.into_iter().map(|number| number as f32).collect()
     }
 
-    /// Moves more than the bound from the likeliest action of the rows to the next one.
+    /// Moves more than the tolerance from the row player's most likely action to the next one.
     fn push(strategies: &mut [f32]) {
         let rows = &mut strategies[..N];
         let likeliest = (0..N).max_by(|&a, &b| rows[a].total_cmp(&rows[b])).unwrap();
@@ -516,7 +534,7 @@ mod tests {
         rows[(likeliest + 1) % N] += 3e-5;
     }
 
-    /// What a check in f32 says of a result, in words; empty where it passes.
+    /// Returns the error text of the check in f32; empty if it passes.
     fn verdict(games: &Games, result: Vec<f32>) -> String {
         let checked = games.check(&Output::F32(result), Part::whole(N_TESTED));
         checked.map_or_else(|error| format!("{error:#}"), |()| String::new())
@@ -531,7 +549,7 @@ mod tests {
             let (rows, cols) = game.split_at(N);
             [cols, rows].concat()
         });
-        // S0's game is symmetric, and must not be what tells these apart.
+        // The first game is symmetric, so the others must distinguish these results, too.
         for (other, result) in [
             (
                 "an iteration less",
@@ -568,13 +586,13 @@ mod tests {
         assert_eq!(pushed(1..1 + n_tenth), "");
         assert!(pushed(1..2 + n_tenth).contains("games are within"));
         assert!(pushed(1..1 + n_tenth * 3 / 2).contains("games are within"));
-        assert!(pushed(0..1).contains("S0's game"));
+        assert!(pushed(0..1).contains("game 0"));
         let last = |strategies: [f32; 2 * N]| {
             let mut result = right.clone();
             result[2 * N * (N_TESTED - 1)..].copy_from_slice(&strategies);
             verdict(&games, result)
         };
-        // One pure profile of each game at most is as good as the oracle's.
+        // At most one pure profile per game is as good as the oracle's.
         let pure = |action: usize| std::array::from_fn(|at| f32::from(u8::from(at % N == action)));
         let n_refused = (0..N).filter(|&action| last(pure(action)).contains("NashConv"));
         assert!(n_refused.count() >= 2);
@@ -582,9 +600,12 @@ mod tests {
         for (at, wrong) in [(0, f32::NAN), (1, -1.0 / 3.0), (2, 0.0), (5, 0.3334)] {
             let mut strategies = thirds;
             strategies[at] = wrong;
-            assert!(last(strategies).contains("no distribution"), "{wrong}");
+            assert!(
+                last(strategies).contains("not a probability distribution"),
+                "{wrong}"
+            );
         }
-        assert!(verdict(&games, right[1..].to_vec()).contains("probabilities of"));
+        assert!(verdict(&games, right[1..].to_vec()).contains("expected those of"));
     }
 
     #[test]

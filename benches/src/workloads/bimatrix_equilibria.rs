@@ -1,11 +1,13 @@
 //! All equilibria of a bimatrix game.
 //!
-//! Role: the workload `bimatrix-equilibria`. Rungs: `supports`, the oracle; `host`, vertices of the best-response polytopes,
-//! proved in fractions. The rival is Nashpy's enumeration of vertices, in floats and on the smaller game.
-//! Method: the truth is found by trying all pairs of supports of one size, in floats: equal payoffs, by which there may be other
-//! equilibria, are drawn anew.
-//! Shapes: payoffs are `[n, n]`, integers from -99 to 99; the result is a row for each equilibrium, the rows' strategy and
-//! then the columns', the first action's share falling.
+//! Role: the workload `bimatrix-equilibria`. Rungs: `supports`, the oracle; `host`, enumeration of
+//! the vertices of the best-response polytopes in exact fractions. The rival is Nashpy's
+//! enumeration of vertices in floats, for the smaller game only.
+//! Method: the oracle tries all pairs of supports of equal size, in floats. Games with equal
+//! payoffs, which may have other equilibria, are drawn again.
+//! Shapes: payoffs are `[n, n]`, integers from -99 to 99. The result has a row for each
+//! equilibrium: the strategy of the row player, then that of the column player, sorted by
+//! descending probability of the first action.
 //! Source: von Stengel 2002, "Computing equilibria for two-person games".
 
 use crate::program::Law;
@@ -17,18 +19,19 @@ use games::{Bimatrix, exact};
 use gpu_wgsl::Gpu;
 use tensor_core::compare::{Bound, compare};
 
-/// Numbers of actions of each player.
+/// Number of actions of each player.
 const SIDES: [usize; 2] = [6, 12];
-/// The larger game would take the rival an hour.
+/// Largest game for the rival, which would take an hour for the larger one.
 const RIVALS_SIDE: usize = 6;
-/// Payoffs lie between this and its negative.
+/// Largest absolute payoff.
 const LARGEST: f32 = 99.0;
-/// How near probabilities must lie.
+/// Tolerance of probabilities.
 const BOUND: f64 = 1e-9;
-/// What of a probability decides the order of equilibria; floats of equal ones may differ beyond.
+/// Factor for rounding probabilities before they are sorted, so that rounding errors of equal ones
+/// do not affect the order.
 const DIGITS: f64 = 1e6;
 
-/// Gives the tasks.
+/// Returns the tasks.
 #[must_use]
 pub fn tasks() -> Vec<Task> {
     let task = |side: usize| Task {
@@ -51,10 +54,10 @@ pub struct Equilibria {
 }
 
 impl Equilibria {
-    /// Draws a game and finds its equilibria.
+    /// Draws a game and computes its equilibria.
     ///
     /// # Errors
-    /// It has no actions.
+    /// The game has no actions.
     pub fn new(side: usize) -> Result<Self> {
         let payoffs = [0, 1].map(|player| drawn(side, player));
         let [a, b] = payoffs
@@ -70,7 +73,7 @@ impl Equilibria {
         Ok(equilibria)
     }
 
-    /// Tries all pairs of equally large supports.
+    /// Returns all equilibria, found by trying all pairs of supports of equal size.
     fn by_supports(&self) -> Vec<f64> {
         let supports: Vec<u32> = (1..1_u32 << self.side).collect();
         let mut found = vec![];
@@ -89,13 +92,15 @@ impl Equilibria {
         sorted(found)
     }
 
-    /// Gives the opponent's strategy on `support` against which the player's best actions are `best`.
+    /// Returns the opponent's strategy on `support` that makes exactly the actions `best` the
+    /// player's best ones, or `None` if there is no such strategy.
     fn mixture(&self, player: usize, best: u32, support: u32) -> Option<Vec<f64>> {
         let [best, support] = [best, support].map(|set| members(set, self.side));
         let payoff = |own: usize, other: usize| {
             f64::from(self.payoffs[player][place(player, own, other, self.side)])
         };
-        // Unknown are the probabilities and, at the end, what the best actions are worth.
+        // The unknowns are the probabilities and, last, the value of the best actions. There is one
+        // equation per best action, `Σ payoff · p - value = 0`, and one for `Σ p = 1`.
         let n = support.len();
         let mut equations = Vec::with_capacity((n + 1) * (n + 2));
         for &own in &best {
@@ -112,6 +117,8 @@ impl Equilibria {
         };
         let is_mixture = probabilities.iter().all(|&p| p > 0.0);
         let mut others = (0..self.side).filter(|own| !best.contains(own));
+        // An equilibrium requires positive probabilities on the support, and no better action
+        // outside `best`.
         if !is_mixture || others.any(|own| worth(own) >= *value) {
             return None;
         }
@@ -130,6 +137,7 @@ impl Equilibria {
         }
     }
 
+    /// Returns all equilibria, found by the solver.
     fn host(&self) -> Result<Vec<f64>> {
         let equilibria = exact::all_equilibria(&self.game)?;
         let profiles = equilibria.iter().map(|equilibrium| {
@@ -143,7 +151,7 @@ impl Equilibria {
         let n_actions = 2 * self.side;
         ensure!(
             result.len() == self.truth.len(),
-            "{} numbers, where {} equilibria of {n_actions} actions are",
+            "result has {} numbers (expected {} equilibria of {n_actions} probabilities)",
             result.len(),
             self.truth.len() / n_actions
         );
@@ -152,7 +160,8 @@ impl Equilibria {
     }
 }
 
-/// Draws a player's payoffs, again until none are equal against the same action of the opponent.
+/// Draws a player's payoffs, repeatedly until no two of them against the same action of the
+/// opponent are equal.
 fn drawn(side: usize, player: usize) -> Vec<f32> {
     let draw = |stream: u64| -> Vec<f32> {
         let numbers = Law::Uniform.draw(side * side, 2 * stream + player as u64);
@@ -175,7 +184,8 @@ fn drawn(side: usize, player: usize) -> Vec<f32> {
     }
 }
 
-/// Gives where the payoff of a player's own action against another's stands.
+/// Returns the index of a player's payoff for its own action `own` against `other`; payoffs are
+/// stored by rows for both players.
 fn place(player: usize, own: usize, other: usize, side: usize) -> usize {
     let [row, col] = if player == 0 {
         [own, other]
@@ -185,28 +195,31 @@ fn place(player: usize, own: usize, other: usize, side: usize) -> usize {
     row * side + col
 }
 
-/// Gives the actions of a set.
+/// Returns the actions of a set, given as a bit mask.
 fn members(set: u32, side: usize) -> Vec<usize> {
     (0..side).filter(|action| set >> action & 1 == 1).collect()
 }
 
-/// Sorts profiles and gives them one after the other.
+/// Sorts profiles and concatenates them.
 fn sorted(mut profiles: Vec<Vec<f64>>) -> Vec<f64> {
     let order = |profile: &Vec<f64>, at: usize| (profile[at] * DIGITS).round();
     profiles.sort_by(|one, other| {
+        // Lexicographic order, with larger probabilities first.
         let pairs = (0..one.len()).map(|at| order(other, at).total_cmp(&order(one, at)));
         pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
     });
     profiles.concat()
 }
 
-/// Solves `n` linear equations, each its coefficients and then its right side; nothing if they have no one solution.
+/// Solves `n` linear equations, each given as coefficients followed by the right side. Returns
+/// `None` if the solution is not unique.
 fn solved(mut equations: Vec<f64>, n: usize) -> Option<Vec<f64>> {
-    /// Pivots below this are rounding errors of payoffs that are whole numbers.
+    /// Smallest pivot; payoffs are integers, so smaller values are rounding errors.
     const SMALLEST: f64 = 1e-9;
     let width = n + 1;
     for col in 0..n {
         let size = |row: usize| equations[row * width + col].abs();
+        // Gaussian elimination with partial pivoting.
         let pivot = (col..n).max_by(|&one, &other| size(one).total_cmp(&size(other)))?;
         if size(pivot) < SMALLEST {
             return None;
@@ -226,6 +239,7 @@ fn solved(mut equations: Vec<f64>, n: usize) -> Option<Vec<f64>> {
     let mut solution = vec![0.0; n];
     for (at, row) in equations.chunks_exact(width).enumerate().rev() {
         let known: f64 = (at + 1..n).map(|other| row[other] * solution[other]).sum();
+        // Back substitution, from the last unknown to the first.
         solution[at] = (row[n] - known) / row[at];
     }
     Some(solution)
@@ -280,7 +294,7 @@ mod tests {
             assert_eq!(
                 n_found % 2,
                 1,
-                "a game that is not degenerate has an odd number"
+                "a nondegenerate game has an odd number of equilibria"
             );
             let found = equilibria.host().unwrap();
             equilibria.check(&found).unwrap();

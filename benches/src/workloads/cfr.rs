@@ -1,13 +1,17 @@
 //! Counterfactual regret minimisation in Leduc poker and Liar's dice.
 //!
-//! Role: the workloads `leduc-cfr` (a hundred iterations of CFR; and DCFR until NashConv is 10⁻³), `liars-dice-cfr` (ten
-//! iterations of CFR+) and `liars-dice-nash-conv` (the judgement of one profile). Rungs: `loops`, a walk over the tree;
-//! `host`, the compiled game; `isomorphic`, the same with Leduc's suits merged, which loses nothing. Rivals: OpenSpiel's
-//! solvers in C++, and the Rust program `cfr`, net of the time in which it reads the game.
-//! Method: what is learnt is judged by the oracle's best responses, out of the time, and must lie where the oracle's own
-//! learning leads. `cfr` lets both players learn at once, so that it may follow that path instead.
+//! Role: the workloads `leduc-cfr` (a hundred iterations of CFR; and DCFR until NashConv is 10⁻³),
+//! `liars-dice-cfr` (ten iterations of CFR+) and `liars-dice-nash-conv` (evaluation of one
+//! profile). Rungs: `loops`, a walk over the tree; `host`, the compiled game; `isomorphic`, the
+//! compiled game with the suits of Leduc poker merged, which does not change the result. Rivals:
+//! OpenSpiel's solvers in C++, and the Rust program `cfr`, without the time in which it reads the
+//! game.
+//! Method: strategies are evaluated by the oracle's best responses, outside the measured time.
+//! NashConv must be that of the oracle's own learning. The program `cfr` updates both players
+//! simultaneously, so a result may match that variant of the oracle instead.
 //! Shapes: the result is NashConv, one number.
-//! Source: S0 names poker and larger card games as what regrets are for; Southey et al. 2005 (Leduc poker).
+//! Source: the blog note "Approximate Nash Equilibrium by Regret Matching" mentions poker and
+//! larger card games as applications; Southey et al. 2005 (Leduc poker).
 
 mod plain;
 
@@ -22,32 +26,33 @@ use gpu_wgsl::Gpu;
 use plain::{Learning, Plain};
 use tensor_core::compare::{Bound, compare};
 
-/// How near to the oracle's NashConv a solver's must lie after the same iterations.
+/// Tolerance of a solver's NashConv after the same number of iterations as the oracle.
 const NEAR: f64 = 1e-9;
-/// How near it must lie, relative to it, where ties at zero regret may be decided in another way.
+/// Relative tolerance if ties at zero regret may be resolved in another way.
 const ROUGHLY: f64 = 1e-4;
-/// NashConv to be reached, and how the rivals get there: iterations of OpenSpiel's CFR+, and of the other's DCFR. Neither
-/// stops there by itself; the check holds them to it.
+/// Target of NashConv, and the numbers of iterations with which the rivals reach it: OpenSpiel's
+/// CFR+ and the DCFR of `cfr`. Neither stops at the target by itself; the check verifies that they
+/// reach it.
 const TARGET: f64 = 1e-3;
 const OPEN_SPIEL_STEPS: usize = 750;
 const CFR_STEPS: usize = 32_000;
-/// Iterations that are enough for ours.
+/// Maximum number of iterations of our solver, far above the number needed.
 const MANY: u64 = 1_000_000;
-/// Iterations that the picture shows.
+/// Number of iterations in the figure.
 const SHOWN: u64 = 2000;
 
-/// What is done in a game.
+/// The work to do in a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
-    /// So many iterations of CFR, or CFR+.
+    /// A number of iterations of CFR, or of CFR+.
     Learn { iterations: usize, plus: bool },
-    /// Learning by DCFR until NashConv is [`TARGET`].
+    /// DCFR until NashConv is at most [`TARGET`].
     Reach,
     /// NashConv of the uniform profile.
     Judge,
 }
 
-/// Gives the tasks.
+/// Returns the tasks.
 #[must_use]
 pub fn tasks() -> Vec<Task> {
     const ASKS: [(&str, &str, usize, Ask); 4] = [
@@ -85,7 +90,7 @@ pub fn tasks() -> Vec<Task> {
     ASKS.map(task).into()
 }
 
-/// A game in all forms that it is needed in.
+/// A game in all representations that are needed.
 #[derive(Debug)]
 struct Board {
     executor: &'static str,
@@ -105,11 +110,12 @@ impl Board {
         })
     }
 
-    /// Judges a profile by the oracle's best responses.
+    /// Returns NashConv of a profile, by the oracle's best responses.
     fn judged(&self, profile: &Profile) -> Result<Vec<f64>> {
         Ok(vec![self.plain.nash_conv_of(&self.tree, profile)?])
     }
 
+    /// Returns the profile in which all actions of an information set are equally likely.
     fn uniform(&self) -> Profile {
         let of_player = |player| {
             let choices = self.arena.choices(player).into_iter();
@@ -119,16 +125,17 @@ impl Board {
     }
 }
 
-/// A piece of work on a game, with the truth about it.
+/// Work on a game, with the expected result.
 #[derive(Debug)]
 pub struct Cfr {
     name: &'static str,
     size: String,
     faces: usize,
     ask: Ask,
-    /// The first is the game itself, others its equals.
+    /// The game itself, followed by equivalent games.
     boards: Vec<Board>,
-    /// NashConv that the oracle finds; of learning, with alternating and with simultaneous updates.
+    /// NashConv computed by the oracle. For learning there are two values, with alternating and
+    /// with simultaneous updates.
     truth: Vec<f64>,
 }
 
@@ -144,7 +151,10 @@ impl Cfr {
         };
         let plain = &boards[0].plain;
         let sets = plain.n_sets().to_string();
-        ensure!(size.starts_with(&sets), "{name}/{size} has {sets} sets");
+        ensure!(
+            size.starts_with(&sets),
+            "{name}/{size}: the game has {sets} information sets"
+        );
         let truth = match ask {
             Ask::Learn { iterations, plus } => [Updates::Alternating, Updates::Simultaneous]
                 .map(|updates| {
@@ -168,6 +178,7 @@ impl Cfr {
 
     fn extent(&self) -> Extent {
         let Board { plain, arena, .. } = &self.boards[0];
+        // A profile has one probability per action of each information set, for both players.
         let n_actions: usize = [0, 1]
             .map(|player| arena.choices(player).iter().sum())
             .iter()
@@ -178,12 +189,13 @@ impl Cfr {
                 Ask::Learn { iterations, .. } => Work::Iterations(iterations as f64),
                 Ask::Reach | Ask::Judge => Work::Games(1.0),
             },
-            // What ends pay, and a profile.
+            // Payoffs of the terminal nodes, and a profile.
             bytes: ((plain.n_ends() + n_actions) * size_of::<f64>()) as f64,
         }
     }
 
-    /// The rung of the oracle, where it has the work.
+    /// Returns the rung of the oracle, or `None` for learning to a target, which the oracle does
+    /// not do.
     fn loops(&self) -> Option<Rung<'_>> {
         let plain = &self.boards[0].plain;
         match self.ask {
@@ -256,7 +268,7 @@ impl Cfr {
             Job::each(&[library], script!("cfr.py"), &sizes, &[])
         };
         match self.ask {
-            // The other program has no CFR+ of the same weights.
+            // The CFR+ of `cfr` uses other weights, so it is not comparable.
             Ask::Learn { iterations, plus } if plus => job("open_spiel", iterations, true),
             Ask::Learn { iterations, .. } => ["open_spiel", "cfr"]
                 .map(|library| job(library, iterations, false))
@@ -272,7 +284,7 @@ impl Cfr {
 
     fn check(&self, result: &[f64]) -> Result<()> {
         let [found] = result else {
-            bail!("NashConv is one number, not {}", result.len());
+            bail!("result has {} numbers (expected 1, NashConv)", result.len());
         };
         let near = |truth: f64, by: f64| -> Result<()> {
             compare([*found], [truth], &Bound::exact().or_absolute(by))?;
@@ -281,17 +293,19 @@ impl Cfr {
         match self.truth[..] {
             [target] if self.ask == Ask::Reach => ensure!(
                 (0.0..=target).contains(found),
-                "NashConv is {found}, it must be {target} at most"
+                "NashConv is {found} (at most {target})"
             ),
             [truth] => near(truth, NEAR)?,
+            // Alternating updates are expected; the looser tolerance applies to simultaneous ones
+            // only.
             [alternating, simultaneous] => near(alternating, NEAR)
                 .or_else(|error| near(simultaneous, ROUGHLY * simultaneous).or(Err(error)))?,
-            _ => bail!("there is no truth"),
+            _ => bail!("no expected result"),
         }
         Ok(())
     }
 
-    /// Shows how the variants of CFR converge.
+    /// Draws the figure that compares the convergence of variants of CFR.
     fn figure(&self) -> Result<Figure> {
         let variants = [
             ("CFR", Dynamics::regret_matching()),
@@ -300,8 +314,8 @@ impl Cfr {
             ("DCFR(1.5, 0, 2)", dcfr()),
             ("PCFR+", Dynamics::predictive_regret_matching_plus()),
         ];
-        let caption = "NashConv of the average profile in Leduc poker, by best responses; left by iterations, right by the \
-            time that they took.";
+        let caption = "NashConv of the average strategies in Leduc poker, computed by best responses, over iterations (left) \
+            and over time (right).";
         convergence::figure(&self.boards[0].arena, caption, SHOWN, &variants)
     }
 }
@@ -338,7 +352,7 @@ impl Problem for Cfr {
 mod tests {
     use super::*;
 
-    /// Runs every rung of a piece of work once and checks what it gives.
+    /// Runs every rung of a workload once and checks its result.
     fn check_rungs(ask: Ask, faces: usize, sets: &str) {
         let cfr = Cfr::new("test", sets, faces, ask).unwrap();
         let workload = cfr.workload(&[]);
@@ -368,7 +382,7 @@ mod tests {
         };
         let cfr = Cfr::new("test", "192", 3, ask).unwrap();
         let [alternating, simultaneous] = cfr.truth[..] else {
-            panic!("two paths of learning")
+            panic!("expected two values of NashConv")
         };
         for (found, is_right) in [
             (alternating, true),

@@ -1,11 +1,15 @@
-//! A chain of elementwise steps that ends in one number: the sum of `sigmoid(relu(2 e + 1) · e - 3)`.
+//! A chain of elementwise operations that ends in one number: the sum of
+//! `sigmoid(relu(2 e + 1) · e - 3)`.
 //!
-//! Role: the workload `chain`: what is left of the time when nothing between the steps goes through memory.
+//! Role: the workload `chain`: measures the effect of fusion, with which no intermediate array goes
+//! through memory.
 //! Shapes: `e` `[rows, cols]`; the result is one number.
-//! Accuracy: against sums in f64. All terms are positive, so errors are relative to the sum: `TERM_EPSILONS` for a
-//! term and those of a sum over rows of the sums over columns. One running sum in f32 would lose digits once it is
-//! 2²⁴ times a term; the bound does not allow for that.
-//! Source: S2, on what a chain of whole-array steps costs unless it is fused.
+//! Accuracy: compared with sums in f64. All terms are positive, so errors are relative to the sum:
+//! `TERM_EPSILONS` for a term, plus those of a sum over rows of the sums over columns. A single
+//! running sum in f32 would lose digits once it is 2²⁴ times a term; the tolerance does not allow
+//! this.
+//! Source: the lecture on Python performance, on the cost of a chain of whole-array operations
+//! without fusion.
 
 use crate::program::{Array, Input, Law, Program, Truth};
 use crate::rivals::script;
@@ -13,13 +17,14 @@ use crate::roundings;
 use anyhow::Result;
 use tensor_core::compare::Bound;
 
-/// Two for `2 e + 1`, one for relu, two for `· e - 3`, four for the sigmoid (its exponential counts as one), one for
-/// the sum.
+/// Two for `2 e + 1`, one for relu, two for `· e - 3`, four for the sigmoid (with its exponential
+/// counted as one), and one for the sum.
 const OPERATIONS_PER_ELEMENT: f64 = 10.0;
-/// Epsilons of one term: half of one for each step on `z`, of size 3 at most, and a few for a fast exponential.
+/// Epsilons of one term: half an epsilon for each operation on `z`, of magnitude 3 at most, and a
+/// few for a fast exponential.
 const TERM_EPSILONS: usize = 16;
 
-/// Gives the chain over uniform numbers in [0, 1).
+/// Returns the program for uniform numbers in [0, 1).
 #[must_use]
 pub fn program([rows, cols]: [usize; 2]) -> Program<f32, 1> {
     let axes = [("rows", rows), ("cols", cols)];
@@ -49,7 +54,7 @@ fn truth([e]: &[Array; 1]) -> Result<Truth> {
     })
 }
 
-/// Sums each row for itself and then the rows, so that the running sum stays small.
+/// Sums each row separately and then the row sums, so that no running sum becomes large.
 fn loops([e]: &[Array; 1], sum: &mut [f32]) -> Result<()> {
     let term = |&e: &f32| {
         let z = (2.0 * e + 1.0).max(0.0) * e - 3.0;

@@ -1,10 +1,14 @@
-//! Convolution of a batch of images with kernels: stride 1, no padding, as neural nets mean it (no flip).
+//! Convolution of a batch of images with kernels: stride 1, no padding, without flipping the
+//! kernels, as usual in neural nets.
 //!
-//! Role: the workload `conv`: a sum over windows, `bchwuv,ocuv->bohw`, which needs no copy of the windows.
-//! Shapes: `x` `[batch, channels, height, width]`, `kernels` `[outputs, channels, taps, taps]`, the result
-//! `[batch, outputs, height - taps + 1, width - taps + 1]`, row-major.
-//! Accuracy: against sums in f64, as many epsilons of `Σ|x·kernel|` as a sum of `channels · taps²` terms allows.
-//! Source: S1, whose nets are made of it; a layer of 16 channels as in its first block.
+//! Role: the workload `conv`: a sum over windows, `bchwuv,ocuv->bohw`, which needs no copy of the
+//! windows.
+//! Shapes: `x` `[batch, channels, height, width]`, `kernels` `[outputs, channels, taps, taps]`,
+//! result `[batch, outputs, height - taps + 1, width - taps + 1]`, row-major.
+//! Accuracy: compared with sums in f64; the tolerance in epsilons of `Σ|x·kernel|` is that of a sum
+//! of `channels · taps²` terms.
+//! Source: the class-project notes on low-bit nets, whose nets consist of convolutions; the size is
+//! that of a layer with 16 channels, as in their first block.
 
 use crate::program::{Array, Input, Law, Program, Truth};
 use crate::rivals::script;
@@ -13,8 +17,9 @@ use anyhow::Result;
 use tensor_core::compare::Bound;
 use tensor_core::{Tensor, einsum};
 
-/// Gives the convolution of images `x` `[batch, channels, height, width]` with `[outputs, taps]` kernels, all of them
-/// normal numbers; kernels have `taps` rows and columns, at most as many as an image.
+/// Returns the convolution of images `x` `[batch, channels, height, width]` with `outputs` kernels
+/// of `taps` × `taps` elements, all of them normal numbers; `taps` must not exceed the height or
+/// width.
 #[must_use]
 pub fn program(x: [usize; 4], [outputs, taps]: [usize; 2]) -> Program<f32, 2> {
     let [batch, channels, height, width] = x;
@@ -42,14 +47,14 @@ pub fn program(x: [usize; 4], [outputs, taps]: [usize; 2]) -> Program<f32, 2> {
     }
 }
 
-/// Gives the windows `[batch, channels, row, column, tap, tap]` of the images, views of them.
+/// Returns the windows `[batch, channels, row, column, tap, tap]` of the images, as views.
 fn windows(x: &Tensor, kernels: &Tensor) -> Tensor {
     let taps = kernels.shape().expect("an input has a shape")[3];
     x.window(2, taps, 1).window(3, taps, 1)
 }
 
-/// What the convolution is, written down: a sum over the last three of the axes (batch, output, row, column, channel,
-/// tap, tap).
+/// The definition of the convolution, written out: a sum of products over the last three of the
+/// axes (batch, output, row, column, channel, tap, tap).
 fn sum_of_products([x, kernels]: &[Tensor; 2]) -> Tensor {
     let windows = windows(x, kernels)
         .permute(&[0, 2, 3, 1, 4, 5])
@@ -68,7 +73,7 @@ fn truth([x, kernels]: &[Array; 2]) -> Result<Truth> {
     })
 }
 
-/// Gives every element of the result as the sum of its terms, and the sum of their sizes.
+/// Returns every element of the result, and the sum of the absolute values of its terms.
 fn sums(x: &Array, kernels: &Array) -> (Vec<f64>, Vec<f64>) {
     let [_, _, height, width] = x.sides();
     let [_, _, taps, _] = kernels.sides();
@@ -92,7 +97,7 @@ fn sums(x: &Array, kernels: &Array) -> (Vec<f64>, Vec<f64>) {
     (sums, magnitudes)
 }
 
-/// For every tap, adds a whole row of the image, shifted and weighted, to a row of the result.
+/// For each tap, adds a whole row of the image, shifted and weighted, to a row of the result.
 fn loops([x, kernels]: &[Array; 2], out: &mut [f32]) -> Result<()> {
     let [_, _, height, width] = x.sides();
     let [_, _, taps, _] = kernels.sides();
@@ -112,13 +117,14 @@ fn loops([x, kernels]: &[Array; 2], out: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// Walks image and kernel of each plane of the result, in its order.
+/// Iterates over image and kernel of each plane of the result, in the result's order.
 fn planes<'a>(x: &'a Array, kernels: &'a Array) -> impl Iterator<Item = (&'a [f32], &'a [f32])> {
     let with_each = |image| kernels.items().map(move |kernel| (image, kernel));
     x.items().flat_map(with_each)
 }
 
-/// Gives where in an image the element lies that a tap of a kernel meets, from where the window begins.
+/// Returns the offset of a tap's image element from the first element of the window.
+// `tap` numbers the elements of a kernel `[channels, taps, taps]`.
 fn offset(tap: usize, taps: usize, [height, width]: [usize; 2]) -> usize {
     let (channel, u, v) = (tap / (taps * taps), tap / taps % taps, tap % taps);
     (channel * height + u) * width + v

@@ -1,16 +1,16 @@
-//! Pictures of learning: how NashConv falls, by iterations and by time.
+//! Convergence figures: NashConv by iterations and by time.
 
 use crate::figure::{Figure, Line, Panel};
 use anyhow::Result;
 use games::{Checkpoint, Dynamics, Game, Solution, solve};
 
-/// From one point of a line to the next the iterations grow by so much at least.
+/// Minimum ratio of the iterations of adjacent points of a line.
 const GROWTH: f64 = 1.1;
 
-/// Learns by each of the dynamics for so many iterations, and draws NashConv of the averages.
+/// Runs each solver configuration for `iterations`, and draws NashConv of the average strategies.
 ///
 /// # Errors
-/// The dynamics are not for this game.
+/// A configuration is not valid for this game.
 pub(super) fn figure<G: Game>(
     game: &G,
     caption: impl Into<String>,
@@ -44,7 +44,7 @@ pub(super) fn figure<G: Game>(
     })
 }
 
-/// Leaves out what would lie on its neighbour in a picture.
+/// Drops checkpoints that would coincide with the previous one in a logarithmic plot.
 fn thinned(trace: &[Checkpoint]) -> impl Iterator<Item = &Checkpoint> {
     let mut next = 0.0;
     trace.iter().filter(move |look| {

@@ -1,13 +1,16 @@
-//! Functions of the inverse Gaussian law at a million points, and as many draws from it.
+//! Functions of the inverse Gaussian distribution at a million points, and a million draws.
 //!
-//! Role: the workloads `ig-pdf`, `ig-cdf`, `ig-quantile` and `ig-sample`. Rungs: `loops`, the textbook formula with a library's
-//! `erfcx`; `scalar`, a call for each number; `host`, a slice on one thread; `threads`, a slice on all; `wgsl`, in f32
-//! on a device. The rival is
-//! SciPy, on one thread as well.
-//! Method: the truth is the textbook formula, which is right for this law; a quantile is right if the textbook's
-//! distribution function leads back. Draws are judged by Kolmogorov's distance from the law.
-//! Shapes: input and result are vectors; inputs are f32 numbers, computed with in f64.
-//! Source: S0, whose script evaluates this law by SciPy.
+//! Role: the workloads `ig-pdf`, `ig-cdf`, `ig-quantile` and `ig-sample`. Rungs: `loops`, the
+//! textbook formula with a library's `erfcx`; `scalar`, one call per number; `host`, a slice on one
+//! thread; `threads`, a slice on all threads; `wgsl`, in f32 on a GPU. The rival is SciPy, on one
+//! thread.
+//! Method: the expected result is the textbook formula, which is accurate for the parameters used
+//! here. A quantile is correct if the textbook's distribution function maps it back to its
+//! probability. Draws are checked by the Kolmogorov distance from the distribution.
+//! Shapes: inputs and result are vectors; inputs are f32 numbers, converted to f64 for the
+//! computation.
+//! Source: the blog note "Normality of Inverse Gaussian", whose script evaluates this distribution
+//! with SciPy.
 
 use crate::program::Law;
 use crate::rivals::{Job, script};
@@ -22,37 +25,38 @@ use rand::rngs::Xoshiro256PlusPlus;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use tensor_core::compare::{Bound, compare};
 
-/// The law of all four, that of the gates: S0's `mu = 0.5`.
+/// Mean and shape of the distribution in all four workloads; the mean is that of the note.
 const MEAN: f64 = 0.5;
 const SHAPE: f64 = 1.0;
-/// Numbers are drawn from here on, over this width: both tails.
+/// Lowest value and width of the range of inputs, which covers both tails.
 const LOW: f32 = 0.01;
 const WIDTH: f32 = 3.0;
 /// Seed of the draws.
 const SEED: u64 = 1;
-/// The textbook formula multiplies the error of an exponent below 50, and a library's `erfcx` adds a few roundings.
+/// Tolerance in epsilons: the textbook formula multiplies the rounding error of an exponent below
+/// 50, and the library's `erfcx` adds a few roundings.
 const BOUND: usize = 200;
-/// Kolmogorov's statistic `sqrt(n) D` exceeds this once in 10⁸ samples.
+/// Limit of Kolmogorov's statistic `sqrt(n) D`, which is exceeded once in 10⁸ samples.
 const WORST_STATISTIC: f64 = 3.1;
 
-/// What is computed of the law.
+/// The function to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// The density.
+    /// Probability density.
     Pdf,
-    /// The distribution function.
+    /// Cumulative distribution function.
     Cdf,
-    /// Its inverse.
+    /// Quantile, the inverse of the distribution function.
     Quantile,
-    /// Draws.
+    /// Random draws.
     Sample,
 }
 
 impl Function {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 4] = [Self::Pdf, Self::Cdf, Self::Quantile, Self::Sample];
 
-    /// Gives the name of its workload.
+    /// Returns the name of the workload.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +67,8 @@ impl Function {
         }
     }
 
-    /// Gives its task at the size that is measured; quantiles are fewer, or the rival would take seconds a run.
+    /// Returns the task at the size that is measured. The number of quantiles is smaller, because
+    /// the rival would take seconds per run.
     #[must_use]
     pub fn task(self) -> Task {
         let len = match self {
@@ -79,17 +84,18 @@ impl Function {
         }
     }
 
-    /// Draws the inputs and computes the truth about them.
+    /// Draws the inputs and computes the expected result.
     ///
     /// # Errors
-    /// None but that of a law whose parameters are wrong.
+    /// The distribution's parameters are invalid, which does not occur for those used here.
     pub fn problem(self, len: usize) -> Result<Values> {
         let mut inputs = Law::Uniform.draw(len, 0);
         if matches!(self, Self::Pdf | Self::Cdf) {
             inputs.iter_mut().for_each(|x| *x = LOW + WIDTH * *x);
         }
         if self == Self::Quantile {
-            // Uniform numbers may be 0, whose quantile is.
+            // Uniform numbers may be 0, whose quantile is 0, the end of the support. Such inputs are
+            // replaced by a small positive probability.
             inputs.iter_mut().for_each(|p| *p = p.max(f32::EPSILON));
         }
         let law = InverseGaussian::new(MEAN, SHAPE)?;
@@ -110,13 +116,13 @@ impl Function {
     }
 }
 
-/// The density, as textbooks write it.
+/// Returns the density by the textbook formula.
 fn textbook_pdf(x: f64) -> f64 {
     let exponent = SHAPE * (x - MEAN) * (x - MEAN) / (2.0 * MEAN * MEAN * x);
     (SHAPE / (2.0 * PI * x * x * x)).sqrt() * (-exponent).exp()
 }
 
-/// The distribution function by `Φ(w) + exp(2λ/μ) Φ(-v)`, both terms by `erfcx`.
+/// Returns the distribution function as `Φ(w) + exp(2λ/μ) Φ(-v)`, both terms by `erfcx`.
 fn textbook_cdf(x: f64) -> f64 {
     let s = (SHAPE / x).sqrt();
     let (w, v) = (s * (x - MEAN) / MEAN, s * (x + MEAN) / MEAN);
@@ -130,13 +136,13 @@ fn textbook_cdf(x: f64) -> f64 {
     }
 }
 
-/// One function of the law with inputs and truth.
+/// A function of the distribution with inputs and expected result.
 #[derive(Clone, Debug)]
 pub struct Values {
     function: Function,
     law: InverseGaussian,
     inputs: Vec<f32>,
-    /// The inputs in f64.
+    /// Inputs in f64.
     xs: Vec<f64>,
     truth: Vec<f64>,
 }
@@ -165,7 +171,7 @@ impl Values {
         Rung::on_cpu(name, self.extent(), self.inputs.len(), work)
     }
 
-    /// A rung that computes one number after the other.
+    /// Returns a rung that computes one number after the other.
     fn singly<'a>(&'a self, name: &'static str, function: impl Fn(f64) -> f64 + 'a) -> Rung<'a> {
         self.rung(name, move |out: &mut Vec<f64>| {
             for (out, &x) in out.iter_mut().zip(&self.xs) {
@@ -175,7 +181,7 @@ impl Values {
         })
     }
 
-    /// The rung of a device, in f32, where it has the function.
+    /// Returns the rung of a device, in f32, or `None` if the device does not support the function.
     fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Option<Rung<'a>> {
         let call = match self.function {
             Function::Pdf => Batch::pdf_buffer,
@@ -185,7 +191,7 @@ impl Values {
                 batch.sample_buffer(SEED, 0, 0..u32::try_from(xs.len()).unwrap_or(u32::MAX))
             },
         };
-        // In f32 numbers are half as long.
+        // Numbers in f32 are half as long as in f64.
         let whole = self.extent();
         let extent = Extent {
             bytes: 0.5 * whole.bytes,
@@ -231,7 +237,8 @@ impl Values {
         }
     }
 
-    /// How near results in f32 must lie: the promise of the device's functions.
+    /// Returns the tolerance of results in f32, which is the documented accuracy of the device's
+    /// functions.
     fn f32_bound(&self) -> Bound {
         let function = match self.function {
             Function::Pdf => gpu::Function::Pdf,
@@ -248,15 +255,15 @@ impl Values {
     }
 
     fn check(&self, result: &Output) -> Result<()> {
-        // What a device gives has f32's digits.
+        // Results of a device are in f32.
         let (result, bound): (Vec<f64>, _) = match result {
             Output::F64(values) => (values.clone(), Bound::relative(BOUND)),
             Output::F32(values) => (values.iter().map(|&x| x.into()).collect(), self.f32_bound()),
-            other => bail!("values of a function are floats, not {other:?}"),
+            other => bail!("result must be floats (got {other:?})"),
         };
         ensure!(
             result.len() == self.inputs.len(),
-            "{} values for {} inputs",
+            "result has {} values (expected {})",
             result.len(),
             self.inputs.len()
         );
@@ -270,7 +277,7 @@ impl Values {
     }
 }
 
-/// Checks that numbers are draws from the law.
+/// Checks that numbers are draws from the distribution.
 fn goodness(mut sample: Vec<f64>) -> Result<()> {
     ensure!(
         sample.iter().all(|x| *x > 0.0 && x.is_finite()),
@@ -278,6 +285,8 @@ fn goodness(mut sample: Vec<f64>) -> Result<()> {
     );
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
+    // The largest distance between the distribution function and the empirical one, which jumps
+    // from rank / n to (rank + 1) / n at each draw.
     let steps = sample.iter().zip(0_u32..).map(|(&x, rank)| {
         let (cdf, rank) = (textbook_cdf(x), f64::from(rank));
         (cdf - rank / n).max((rank + 1.0) / n - cdf)

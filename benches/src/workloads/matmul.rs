@@ -1,12 +1,13 @@
-//! S3's ladder: one matrix product, from three loops to register tiles on a GPU.
+//! A matrix product in many versions, from three loops to register tiles on a GPU.
 //!
-//! Role: the workload `matmul`: its cases, its rungs in order, its oracle and bound.
-//! Method: rungs up to `host` are in [`cpu`], the WGSL ones in [`wgsl`]; each is one readable function. A rung that
-//! would take more than about a second does only the leading rows and says so.
+//! Role: the workload `matmul`: its sizes, its rungs in order, its oracle and tolerance.
+//! Method: the rungs up to `host` are in [`cpu`], those in WGSL in [`wgsl`]; each is one readable
+//! function. A rung that would take more than about a second only computes the leading rows,
+//! which are stated in the remark of its row.
 //! Shapes: `a` `[rows, inner]`, `b` `[inner, cols]`, `c` `[rows, cols]`, row-major, contiguous.
-//! Accuracy: every result is compared, element by element, with a product in f64, within
-//! `min(inner / 2, 3 · √inner) + 1` epsilons of `Σ|a·b|`: tight enough to tell f32 from TF32 (a test does).
-//! Source: fast.ai "matmul" notebook (S3).
+//! Accuracy: every element is compared with a product in f64, with a tolerance of `min(inner / 2, 3
+//! · √inner) + 1` epsilons of `Σ|a·b|`: small enough to distinguish f32 from TF32 (tested below).
+//! Source: the fast.ai notebook "matmul".
 
 pub mod cpu;
 pub mod wgsl;
@@ -21,19 +22,19 @@ use tensor_core::compare::{Bound, compare};
 use tensor_core::gemm;
 
 const NAME: &str = "matmul";
-/// What its rivals run.
+/// Script of the rivals.
 pub const SCRIPT: Script = script!("matmul.py");
 /// Sides of the square products.
 const SIDES: [usize; 4] = [512, 1024, 2048, 4096];
-/// The largest side where no GPU is but a driver that computes on the CPU: twice that would take it minutes.
+/// Largest side without a hardware GPU: a software driver would take minutes for twice this side.
 const SOFTWARE_SIDE: usize = 2048;
-/// Classes of MNIST: the columns of the skinny product.
+/// Number of classes of MNIST, the columns of the narrow product.
 const N_CLASSES: usize = 10;
 
-/// Inputs of one product, with the truth about it.
+/// Inputs of one product, with the expected result.
 #[derive(Debug)]
 pub struct Product {
-    /// `[rows, inner, cols]`.
+    /// Sizes `[rows, inner, cols]`.
     pub shape: [usize; 3],
     /// Left operand.
     pub a: Vec<f32>,
@@ -43,10 +44,10 @@ pub struct Product {
 }
 
 impl Product {
-    /// Gives the product of these operands; its truth is computed here, in f64.
+    /// Creates a product of these operands and computes the expected result in f64.
     ///
     /// # Errors
-    /// Whatever [`gemm::oracle`] finds wrong with the shapes.
+    /// The shapes do not match; see [`gemm::oracle`].
     pub fn new(shape: [usize; 3], a: Vec<f32>, b: Vec<f32>) -> anyhow::Result<Self> {
         let oracle = gemm::oracle(&a, &b, shape)?;
         Ok(Self {
@@ -57,7 +58,7 @@ impl Product {
         })
     }
 
-    /// Gives `rows` images of 28 × 28 pixels times weights for ten classes.
+    /// Returns the product of `rows` images of 28 × 28 pixels with random weights for ten classes.
     ///
     /// # Errors
     /// As [`Product::new`].
@@ -68,7 +69,7 @@ impl Product {
         Self::new([rows, inner, N_CLASSES], a, b)
     }
 
-    /// Gives a square product of uniform numbers in [-1, 1).
+    /// Returns a square product of uniform numbers in [-1, 1).
     ///
     /// # Errors
     /// As [`Product::new`].
@@ -77,27 +78,28 @@ impl Product {
         Self::new([side; 3], a, b)
     }
 
-    /// Gives the bytes of both operands and the result, where `part` of the rows is done; B is read whole.
+    /// Returns the bytes of both operands and the result for a part of the rows; B is always read
+    /// completely.
     #[must_use]
     pub fn bytes(&self, part: Part) -> f64 {
         let [_, inner, cols] = self.shape;
         ((part.rows * inner + inner * cols + part.rows * cols) * size_of::<f32>()) as f64
     }
 
-    /// Gives the floating-point operations of `part`: one product and one sum a term.
+    /// Returns the floating-point operations of a part: one product and one sum per term.
     #[must_use]
     pub fn operations(&self, part: Part) -> f64 {
         let [_, inner, cols] = self.shape;
         2.0 * part.rows as f64 * inner as f64 * cols as f64
     }
 
-    /// Gives the leading rows that take about `operations`, at least one, never more than there are.
+    /// Returns the part with about this number of operations: at least one row, at most all.
     #[must_use]
     pub fn part(&self, operations: f64) -> Part {
         let rows = self.shape[0];
         let share = operations / self.operations(self.whole());
         let done = (rows as f64 * share).ceil().max(1.0);
-        // A float that large saturates, and `min` brings it back.
+        // A float above the range saturates in the conversion, and `min` limits it to `rows`.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -113,13 +115,13 @@ impl Product {
         }
     }
 
-    /// Gives all of its rows.
+    /// Returns the part that consists of all rows.
     #[must_use]
     pub fn whole(&self) -> Part {
         Part::whole(self.shape[0])
     }
 
-    /// Gives what `part` takes.
+    /// Returns the extent of a part.
     #[must_use]
     pub fn extent(&self, part: Part) -> Extent {
         Extent {
@@ -129,10 +131,10 @@ impl Product {
         }
     }
 
-    /// Compares a result of the leading rows with the oracle.
+    /// Compares a result for the leading rows with the oracle.
     ///
     /// # Errors
-    /// What the comparator found.
+    /// An element is outside the tolerance, or the length is wrong.
     pub fn check(&self, result: &[f32], part: Part) -> Result<(), tensor_core::compare::Mismatch> {
         let [_, inner, cols] = self.shape;
         let len = part.rows * cols;
@@ -142,17 +144,18 @@ impl Product {
     }
 }
 
-/// One size of the workload, before its inputs are made.
+/// A size of the workload, before its inputs are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// So many images times the weights of ten classes.
+    /// Product of this number of images with the weights of ten classes.
     Images(usize),
     /// A square product of this side.
     Square(usize),
 }
 
 impl Case {
-    /// Gives the sizes to run: S3's small and full case on images, then squares; the largest where a real GPU is.
+    /// Returns the sizes to run: the small and the full number of images of the notebook, then
+    /// squares; the largest square only with a hardware GPU.
     pub fn all(real_gpu: bool) -> impl Iterator<Item = Self> {
         let images = [5, mnist::N_IMAGES].map(Self::Images);
         let squares = SIDES
@@ -161,13 +164,13 @@ impl Case {
         images.into_iter().chain(squares.map(Self::Square))
     }
 
-    /// Gives the size in one word: `50000x784x10`.
+    /// Returns the size as one word: `50000x784x10`.
     #[must_use]
     pub fn size(self) -> String {
         size(self.shape())
     }
 
-    /// Gives rows, terms and columns.
+    /// Returns `[rows, inner, cols]`.
     #[must_use]
     pub fn shape(self) -> [usize; 3] {
         match self {
@@ -176,7 +179,7 @@ impl Case {
         }
     }
 
-    /// Makes the inputs and computes the truth about them.
+    /// Creates the inputs and computes the expected result.
     ///
     /// # Errors
     /// As [`Product::new`].
@@ -192,7 +195,7 @@ fn size([rows, inner, cols]: [usize; 3]) -> String {
     format!("{rows}x{inner}x{cols}")
 }
 
-/// Gives the tasks of this workload.
+/// Returns the tasks of this workload.
 pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
     Case::all(real_gpu).map(|case| Task {
         name: NAME,
@@ -222,7 +225,7 @@ impl Problem for Product {
             n_losses: 0,
             figure: None,
             rungs,
-            // Compiled, a single product is the library's call that it was before.
+            // No `torch-compile`: a single product compiles to the same library call.
             left_out: Vec::new(),
             rivals: Job::each(
                 &["numpy", "torch", "jax"],
@@ -239,7 +242,7 @@ impl Problem for Product {
 mod tests {
     use super::*;
 
-    /// Rounds to ten bits of mantissa, as tensor cores do with f32 unless told otherwise.
+    /// Rounds to ten bits of mantissa, as tensor cores do with f32 inputs by default.
     fn tf32(x: f32) -> f32 {
         f32::from_bits((x.to_bits() + 0x1000) & !0x1FFF)
     }
@@ -289,7 +292,7 @@ mod tests {
         assert_eq!(product.part(f64::INFINITY), Part { rows: 16, of: 16 });
         let half = product.part(product.operations(product.whole()) / 2.0);
         assert_eq!((half.rows, half.share()), (8, 0.5));
-        // B is read whole, however few rows are done.
+        // B is read completely, however few rows are computed.
         assert_eq!(
             product.bytes(half),
             f64::from(4 * (8 * 16 + 16 * 16 + 8 * 16))

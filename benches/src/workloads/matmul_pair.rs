@@ -1,10 +1,11 @@
-//! Two matrix products that do not wait for each other: `(x · y + 100) + (x · z + 1000)`.
+//! Two independent matrix products: `(x · y + 100) + (x · z + 1000)`.
 //!
-//! Role: the workload `matmul-pair`: S2's program for out-of-order scheduling.
+//! Role: the workload `matmul-pair`, an example of out-of-order scheduling: both products may run
+//! in parallel.
 //! Shapes: `x`, `y`, `z` and the result `[side, side]`, row-major.
-//! Accuracy: against the products in f64, as many epsilons as one sum allows and three for what follows, of
-//! `Σ|x·y| + Σ|x·z| + 1100`.
-//! Source: S2, lecture on performance in Python.
+//! Accuracy: compared with products in f64; the tolerance is that of one sum plus three epsilons
+//! for the additions, in epsilons of `Σ|x·y| + Σ|x·z| + 1100`.
+//! Source: the lecture on Python performance.
 
 use super::matmul::cpu::row_broadcast;
 use crate::program::{Array, Input, Law, Program, Truth};
@@ -15,10 +16,10 @@ use tensor_core::compare::Bound;
 use tensor_core::ndarray::ArrayViewMut2;
 use tensor_core::{Tensor, gemm};
 
-/// What is added to the first product and to the second.
+/// Constants added to the first and to the second product.
 const SHIFTS: [f32; 2] = [100.0, 1000.0];
 
-/// Gives the products of matrices of uniform numbers in [-1, 1).
+/// Returns the program for matrices of uniform numbers in [-1, 1).
 #[must_use]
 pub fn program(side: usize) -> Program<f32, 3> {
     let square = |name, stream| Input::new(name, Law::Centred, stream, &[("n", side); 2]);
@@ -35,7 +36,7 @@ pub fn program(side: usize) -> Program<f32, 3> {
     }
 }
 
-/// Gives `(x · y + 100) + (x · z + 1000)` as a tensor.
+/// Returns `(x · y + 100) + (x · z + 1000)` as a tensor.
 #[must_use]
 pub fn expression([x, y, z]: &[Tensor; 3]) -> Tensor {
     (x.matmul(y) + SHIFTS[0]) + (x.matmul(z) + SHIFTS[1])
@@ -59,7 +60,7 @@ fn truth([x, y, z]: &[Array; 3]) -> Result<Truth> {
     })
 }
 
-/// One product after the other, a row at a time, then one pass over both.
+/// Computes one product after the other, a row at a time, then adds them in one pass.
 fn loops([x, y, z]: &[Array; 3], out: &mut [f32]) -> Result<()> {
     let mut second = vec![0.0; out.len()];
     for (right, product) in [(y, &mut *out), (z, &mut second[..])] {

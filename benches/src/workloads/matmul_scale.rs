@@ -1,10 +1,11 @@
 //! A matrix product with an epilogue: `(x · y) · 100 + 10`.
 //!
-//! Role: the workload `matmul-scale`: whether scale and shift cost a pass over memory of their own.
+//! Role: the workload `matmul-scale`: measures whether scale and shift need an additional pass over
+//! memory.
 //! Shapes: `x`, `y` and the result `[side, side]`, row-major.
-//! Accuracy: against the product in f64, as many epsilons as the sum allows and two for the epilogue, of
-//! `Σ|x·y| · 100 + 10`.
-//! Source: S2, lecture on performance in Python.
+//! Accuracy: compared with the product in f64; the tolerance is that of the sum plus two epsilons
+//! for the epilogue, in epsilons of `Σ|x·y| · 100 + 10`.
+//! Source: the lecture on Python performance.
 
 use super::matmul::cpu::row_broadcast;
 use crate::program::{Array, Input, Law, Program, Truth};
@@ -18,7 +19,7 @@ use tensor_core::{Tensor, gemm};
 const SCALE: f32 = 100.0;
 const SHIFT: f32 = 10.0;
 
-/// Gives the product of matrices of uniform numbers in [-1, 1).
+/// Returns the program for matrices of uniform numbers in [-1, 1).
 #[must_use]
 pub fn program(side: usize) -> Program<f32, 2> {
     let square = |name, stream| Input::new(name, Law::Centred, stream, &[("n", side); 2]);
@@ -35,7 +36,7 @@ pub fn program(side: usize) -> Program<f32, 2> {
     }
 }
 
-/// Gives `(x · y) · 100 + 10` as a tensor.
+/// Returns `(x · y) · 100 + 10` as a tensor.
 #[must_use]
 pub fn expression([x, y]: &[Tensor; 2]) -> Tensor {
     x.matmul(y) * SCALE + SHIFT
@@ -54,7 +55,7 @@ fn truth([x, y]: &[Array; 2]) -> Result<Truth> {
     })
 }
 
-/// The product a row at a time, then one pass over it.
+/// Computes the product a row at a time, then the epilogue in one pass.
 fn loops([x, y]: &[Array; 2], out: &mut [f32]) -> Result<()> {
     let product = ArrayViewMut2::from_shape(x.sides::<2>(), &mut *out)?;
     row_broadcast(x.matrix()?, y.matrix()?, product)?;

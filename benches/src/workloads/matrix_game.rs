@@ -1,11 +1,14 @@
-//! Large zero-sum games, to a NashConv of a millionth of the range of gains.
+//! Large zero-sum games, solved until NashConv is a millionth of the range of payoffs.
 //!
-//! Role: the workload `matrix-game`. Rungs: `unpolished`, learning alone; `host`, learning until linear algebra can end it;
-//! `wgsl`, learning alone, in f32 on a device, judged on the host in f64; not on drivers that compute on the CPU. Rivals:
-//! SciPy, which solves the linear program by the simplex method, and the same learning in NumPy.
-//! Method: any pair of strategies that is good enough is right; they are judged by plain loops.
-//! Shapes: gains are `[n, n]`, uniform in [-1, 1); the result is the rows' strategy and then the columns'.
-//! Source: S0, "Approximate Nash Equilibrium by Regret Matching".
+//! Role: the workload `matrix-game`. Rungs: `unpolished`, iterative learning only; `host`, learning
+//! that is completed by linear algebra; `wgsl`, learning in f32 on a GPU, evaluated on the host in
+//! f64, and not run on software drivers. Rivals: SciPy, which solves the linear program with
+//! `HiGHS`, and the same learning in NumPy.
+//! Method: any pair of strategies with a sufficiently small NashConv is correct; NashConv is
+//! computed by plain loops.
+//! Shapes: payoffs (`gains`) are `[n, n]`, uniform in [-1, 1); the result is the strategy of the
+//! row player, then that of the column player.
+//! Source: the blog note "Approximate Nash Equilibrium by Regret Matching".
 
 use super::convergence;
 use crate::figure::Figure;
@@ -19,25 +22,28 @@ use games::ndarray::Array2;
 use games::{Dynamics, MatrixGame, Updates, solve};
 use gpu_wgsl::Gpu;
 
-/// Sides of the matrices.
+/// Sides of the payoff matrices.
 const SIDES: [usize; 3] = [100, 400, 1000];
-/// NashConv over the range of gains that is asked for.
+/// Required NashConv divided by the range of payoffs.
 const ACCURACY: f64 = 1e-6;
-/// How far a probability may be below 0, and their sum from 1.
+/// Tolerance for negative probabilities, and for the difference of their sum from 1.
 const ROUNDING: f64 = 1e-9;
-/// What our own judgement of the last iteration may be off from that of plain loops, relative to it.
+/// Relative tolerance of NashConv, for rounding differences between the solver's and the plain
+/// loops' value.
 const JUDGEMENT: f64 = 1e-6;
-/// Iterations that are enough.
+/// Maximum number of iterations, far above the number needed.
 const MANY: u64 = 1_000_000;
-/// Iterations in f32 by which roundings outweigh what is learnt: what is not reached by then will not be.
+/// Maximum number of iterations in f32. Beyond it rounding errors exceed the progress of learning,
+/// so more iterations would not help.
 const MANY_IN_F32: u64 = 100_000;
-/// A device learns so many iterations and a share of those done before its strategies are looked at again.
+/// Number of iterations on a device between evaluations of the strategies: this constant plus one
+/// eighth of the iterations done.
 const STRETCH: u64 = 64;
 const STRETCH_SHARE: u64 = 8;
-/// Iterations that the picture shows, of the smallest game.
+/// Number of iterations in the figure, for the smallest game.
 const SHOWN: u64 = 10_000;
 
-/// Gives the tasks.
+/// Returns the tasks.
 #[must_use]
 pub fn tasks() -> Vec<Task> {
     let task = |side: usize| Task {
@@ -56,7 +62,7 @@ pub struct Square {
     side: usize,
     gains: Vec<f32>,
     game: MatrixGame,
-    /// The largest gain less the smallest.
+    /// Difference between the largest and the smallest payoff.
     range: f64,
 }
 
@@ -64,7 +70,7 @@ impl Square {
     /// Draws a game.
     ///
     /// # Errors
-    /// It has no rows.
+    /// The game has no rows.
     pub fn new(side: usize) -> Result<Self> {
         let gains = Law::Centred.draw(side * side, 0);
         let game = MatrixGame::zero_sum(Array2::from_shape_vec([side; 2], gains.clone())?)?;
@@ -97,7 +103,8 @@ impl Square {
         })
     }
 
-    /// The rung of a device. The host's clock times it: looking at strategies is part of the work.
+    /// Returns the rung of a device, timed by the host's clock because evaluating the strategies is
+    /// part of the work.
     fn on_gpu<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
         let work = |out: &mut Vec<f64>| {
             *out = self.learn_on(gpu)?;
@@ -112,19 +119,20 @@ impl Square {
     fn learn_on(&self, gpu: &Gpu) -> Result<Vec<f64>> {
         let mut learner = Learner::new(gpu, &self.game, &Dynamics::default())?;
         while learner.iteration() < MANY_IN_F32 {
+            // Growing intervals keep the cost of evaluations a constant share of the work.
             learner.advance(STRETCH + learner.iteration() / STRETCH_SHARE)?;
             let average = learner.average()?;
             if games::nash_conv(&self.game, &average)? <= ACCURACY * self.range {
                 return Ok(average.concat());
             }
         }
-        bail!("NashConv did not come to {ACCURACY:e} in f32")
+        bail!("matrix-game: NashConv did not reach {ACCURACY:e} of the range in f32")
     }
 
     fn check(&self, result: &[f64]) -> Result<()> {
         ensure!(
             result.len() == 2 * self.side,
-            "{} probabilities for {} actions",
+            "result has {} probabilities (expected {})",
             result.len(),
             2 * self.side
         );
@@ -133,19 +141,19 @@ impl Square {
             let sum: f64 = strategy.iter().sum();
             ensure!(
                 strategy.iter().all(|&p| p >= -ROUNDING) && (sum - 1.0).abs() <= ROUNDING,
-                "a strategy is no distribution, its sum is {sum}"
+                "a strategy is not a probability distribution (sum {sum})"
             );
         }
         let gain = |row: usize, col: usize| f64::from(self.gains[row * self.side + col]);
         let found = nash_conv(gain, rows, cols) / self.range;
         ensure!(
             found <= ACCURACY * (1.0 + JUDGEMENT),
-            "NashConv over the range of gains is {found:e}, it must be {ACCURACY:e} at most"
+            "NashConv divided by the range of payoffs is {found:e} (at most {ACCURACY:e})"
         );
         Ok(())
     }
 
-    /// Shows how the ways to learn converge.
+    /// Draws the figure that compares the convergence of learning rules.
     fn figure(&self) -> Result<Figure> {
         let textbook = Dynamics::regret_matching().updates(Updates::Simultaneous);
         let ways = [
@@ -163,16 +171,16 @@ impl Square {
             ("fictitious play", Dynamics::fictitious_play()),
         ];
         let caption = format!(
-            "NashConv of the average profile in a random game of {side} by {side} actions, by best responses; left by \
-             iterations, right by the time that they took. Regret matching, Hedge and fictitious play as in textbooks: both \
-             players learn at once, and averages are uniform.",
+            "NashConv of the average strategies in a random game of {side} by {side} actions, computed by best responses, over \
+             iterations (left) and over time (right). Regret matching, Hedge and fictitious play as in textbooks: both \
+             players update simultaneously, and averages are uniform.",
             side = self.side
         );
         convergence::figure(&self.game, caption, SHOWN, &ways)
     }
 }
 
-/// NashConv of a zero-sum game by plain loops, where `gain(row, col)` is the rows'.
+/// Returns NashConv of a zero-sum game by plain loops; `gain(row, col)` is the row player's payoff.
 pub(super) fn nash_conv(gain: impl Fn(usize, usize) -> f64, rows: &[f64], cols: &[f64]) -> f64 {
     let of_row = |row| {
         let each = cols.iter().enumerate();
@@ -198,8 +206,8 @@ impl Problem for Square {
             self.rung("host", Dynamics::default()),
         ];
         rungs.extend(hardware.into_iter().map(|gpu| self.on_gpu(gpu)));
-        let why = "learning in large games takes thousands of iterations, each of four dispatches: too many for a driver that \
-            computes on the CPU";
+        let why = "learning in large games needs thousands of iterations with four dispatches each, which is too slow on a \
+            software driver";
         let left_out = software
             .into_iter()
             .map(|gpu| too_slow(gpu, why.to_owned()));

@@ -1,12 +1,15 @@
-//! S0's figure: how the standardised inverse Gaussian becomes normal as `λ/μ` grows.
+//! Convergence of the standardised inverse Gaussian distribution to the normal one as `λ/μ` grows,
+//! with the figure of the blog note.
 //!
-//! Role: the workload `ig-normality`: the total variation distance to the normal law at ratios from 1 to 10⁶, and the picture of
-//! it. Rungs: `quadrature`, the distance between any two laws; `host`, the closed form. The rival integrates by SciPy.
-//! Method: the truth is the integral of the difference of the densities by Simpson's rule, in pieces between the points at
-//! which they cross. The source's own script averages over a grid of 1000 points, and its number is the integral, twice
-//! the distance; the claims ledger has more on that.
-//! Shapes: one distance a ratio.
-//! Source: S0, "Normality of Inverse Gaussian".
+//! Role: the workload `ig-normality`: the total variation distance to the normal distribution at
+//! ratios from 1 to 10⁶, and its figure. Rungs: `quadrature`, the distance between any two
+//! distributions by numerical integration; `host`, the closed form. The rival integrates with
+//! SciPy.
+//! Method: the expected result is the integral of the difference of the densities, by Simpson's
+//! rule, in pieces between the points where they cross. The note's own script averages over a grid
+//! of 1000 points and computes the integral, which is twice the distance; see the claims ledger.
+//! Shapes: one distance per ratio.
+//! Source: the blog note "Normality of Inverse Gaussian".
 
 use crate::figure::{Figure, Line, Panel};
 use crate::quadrature::simpson;
@@ -20,17 +23,18 @@ use tensor_core::compare::{Bound, compare};
 
 /// Name of the workload.
 pub const NAME: &str = "ig-normality";
-/// Ratios: so many, a quarter of a decade apart, from 1 on.
+/// Number of ratios, which start at 1, and their number per decade.
 const N_RATIOS: usize = 25;
 const PER_DECADE: f64 = 4.0;
-/// S0 shows the densities of these `μ/λ`.
+/// Values of `μ/λ` whose densities the note shows.
 const SHOWN: [f64; 5] = [0.2, 0.1, 0.05, 0.01, 0.0001];
-/// What SciPy is asked for, ten times over, in epsilons: 1e-8.
+/// Tolerance in epsilons: 1e-8, ten times the accuracy requested from SciPy.
 const BOUND: usize = 45_000_000;
-/// Beyond this both densities are negligible, in standard deviations, for ratios from 1 on.
+/// Distance from the mean, in standard deviations, beyond which both densities are negligible for
+/// ratios of at least 1.
 const FAR: f64 = 60.0;
 
-/// Gives the task.
+/// Returns the task.
 #[must_use]
 pub fn task() -> Task {
     Task {
@@ -42,7 +46,7 @@ pub fn task() -> Task {
     }
 }
 
-/// The ratios and the truth about them.
+/// The ratios with the expected distances.
 #[derive(Clone, Debug)]
 pub struct Distances {
     ratios: Vec<f32>,
@@ -50,7 +54,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Integrates for each of so many ratios.
+    /// Computes the expected distance for each of `n_ratios` ratios.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rivals read f32")]
     pub fn new(n_ratios: usize) -> Self {
@@ -65,7 +69,7 @@ impl Distances {
         }
     }
 
-    /// The square roots of the ratios.
+    /// Returns the square roots of the ratios.
     fn ks(&self) -> impl Iterator<Item = f64> {
         self.ratios.iter().map(|&ratio| f64::from(ratio).sqrt())
     }
@@ -92,7 +96,7 @@ impl Distances {
         Rung::on_cpu(name, self.extent(), self.ratios.len(), work)
     }
 
-    /// S0's two panels.
+    /// Draws the two panels of the note's figure.
     fn figure(&self, distances: &[f64]) -> Result<Figure> {
         const WIDTH: f64 = 5.0;
         const POINTS: u32 = 240;
@@ -113,8 +117,8 @@ impl Distances {
         let measured = ratios().zip(distances.iter().copied());
         let asymptote = |ratio: f64| normality::constants::TOTAL_VARIATION / ratio.sqrt();
         Ok(Figure {
-            caption: "Left: densities of the standardised law. Right: its total variation distance from the normal law, and the \
-                asymptote of slope -1/2 in λ/μ."
+            caption: "Left: densities of the standardised distribution. Right: its total variation distance from the normal \
+                distribution, and the asymptote of slope -1/2 in λ/μ."
                 .to_owned(),
             panels: vec![
                 Panel {
@@ -139,7 +143,8 @@ impl Distances {
     }
 }
 
-/// Half the integral of the difference of the densities, by Simpson's rule in pieces between the crossings.
+/// Returns half the integral of the absolute difference of the densities, by Simpson's rule in
+/// pieces between the crossings.
 fn integrated(k: f64) -> f64 {
     let density = |y: f64| {
         let r = 1.0 + y / k;
@@ -150,7 +155,7 @@ fn integrated(k: f64) -> f64 {
         }
     };
     let difference = |y: f64| density(y) - (-0.5 * y * y).exp();
-    // The densities cross at 0 and once on each side of it.
+    // The densities cross at 0 and once on each side of 0.
     let crossing = |inner: f64, outer: f64| bisected(inner, outer, difference);
     let left_end = (-k).max(-FAR);
     let (left, right) = (crossing(-0.3, (-k).max(-4.0)), crossing(0.3, 4.0));
@@ -159,12 +164,13 @@ fn integrated(k: f64) -> f64 {
         .windows(2)
         .map(|ends| simpson(ends[0], ends[1], difference).abs())
         .sum();
-    // The normal law's part beyond the end of the other.
+    // Part of the normal density to the left of -k, where the other density is 0.
     let beyond = 0.5 * puruspe::erfc(-left_end / std::f64::consts::SQRT_2);
     0.5 * (total / (2.0 * std::f64::consts::PI).sqrt() + beyond)
 }
 
-/// Gives where `f` changes its sign between two points, by bisection to the last bit.
+/// Returns the point between `one` and `other` at which `f` changes its sign, by bisection to the
+/// last bit.
 fn bisected(mut one: f64, mut other: f64, f: impl Fn(f64) -> f64) -> f64 {
     const HALVINGS: u32 = 100;
     let is_above = f(other) > 0.0;

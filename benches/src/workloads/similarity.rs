@@ -1,13 +1,16 @@
-//! Which columns are alike: `|x[n, i] - x[n, j]| < 1`, counted over the rows or asked of all of them.
+//! Similarity of columns: `|x[n, i] - x[n, j]| < 1`, counted over the rows or required in all of
+//! them.
 //!
-//! Role: the workloads `similarity-sum` and `similarity-all`: the values `(n, d, d)` that no executor should hold.
-//! Method: the truth is counted in f32, the one rounded step and the comparison exactly as written, so every result
-//! must be equal to it.
-//! Shapes: `x` `[n, d]`; the result `[d, d]`, counts in u32 or answers in bool, row-major.
-//! Accuracy: none is lost. Subtraction, absolute value, comparison and sum count one operation each. Of a multiply-add,
-//! which counts two, nothing here makes use, so half the measured peak is the most that can be reached. For `all` the
-//! operations are those up to the first row that says no: with normal numbers about two rows of all.
-//! Source: S0, notes on a fused similarity of 2000 columns.
+//! Role: the workloads `similarity-sum` and `similarity-all`: a program whose intermediate `(n, d,
+//! d)` no executor should hold in memory.
+//! Method: the expected result is computed in f32, with the single rounded operation and the
+//! comparison exactly as written, so every result must be equal to it.
+//! Shapes: `x` `[n, d]`; the result `[d, d]`, counts in u32 or truth values in bool, row-major.
+//! Accuracy: exact. Subtraction, absolute value, comparison and sum count as one operation each. No
+//! multiply-adds, which count as two, are used, so the highest possible rate is half the measured
+//! peak. For `similarity-all`, operations count up to the first row in which a pair is not similar:
+//! about two rows on average with normal numbers.
+//! Source: the blog note "Tracing GPU Resources", on a fused similarity of 2000 columns.
 
 use crate::program::{Array, Input, Law, Program, Truth};
 use crate::rivals::script;
@@ -15,14 +18,16 @@ use anyhow::Result;
 use tensor_core::Tensor;
 use tensor_core::compare::Bound;
 
-/// Rows and columns of the bench's size.
+/// Rows and columns of the benchmark's size.
 pub const SHAPE: [usize; 2] = [256, 2000];
-/// Columns closer than this in a row are alike there.
+/// Columns are similar in a row if their distance there is below this limit.
 const LIMIT: f32 = 1.0;
-/// Subtraction, absolute value, comparison and the step of the reduction.
+/// Operations per value: one each for subtraction, absolute value, comparison and the step of the
+/// reduction.
 const OPERATIONS_PER_VALUE: f64 = 4.0;
 
-/// Gives the workload `similarity-sum` over normal numbers `[n, d]`: rows are counted.
+/// Returns the workload `similarity-sum` for normal numbers `[n, d]`: the number of rows in which
+/// each pair of columns is similar.
 #[must_use]
 pub fn sum([n, d]: [usize; 2]) -> Program<u32, 1> {
     Program {
@@ -41,7 +46,8 @@ pub fn sum([n, d]: [usize; 2]) -> Program<u32, 1> {
     }
 }
 
-/// Gives the workload `similarity-all`, likewise: all rows must say yes.
+/// Returns the workload `similarity-all` for normal numbers `[n, d]`: whether each pair of columns
+/// is similar in all rows.
 #[must_use]
 pub fn all([n, d]: [usize; 2]) -> Program<bool, 1> {
     Program {
@@ -62,13 +68,13 @@ pub fn all([n, d]: [usize; 2]) -> Program<bool, 1> {
     }
 }
 
-/// Gives, as a tensor `[n, d, d]`, in which rows which columns of `x` `[n, d]` are alike.
+/// Returns, as a tensor `[n, d, d]`, whether columns of `x` `[n, d]` are similar in each row.
 #[must_use]
 pub fn alike(x: &Tensor) -> Tensor {
     (x.expand_dims(2) - x.expand_dims(1)).abs().lt(LIMIT)
 }
 
-/// Counts the way it is written down: a row at a time, all pairs of it.
+/// Counts as in the definition: one row at a time, with all pairs of columns.
 fn count([x]: &[Array; 1], counts: &mut [u32]) -> Result<()> {
     let [_, d] = x.sides();
     counts.fill(0);
@@ -82,7 +88,7 @@ fn count([x]: &[Array; 1], counts: &mut [u32]) -> Result<()> {
     Ok(())
 }
 
-/// Asks every pair for itself and leaves at the first no.
+/// Compares each pair of columns and stops at the first row in which they are not similar.
 fn ask([x]: &[Array; 1], alike: &mut [bool]) -> Result<()> {
     let [_, d] = x.sides();
     for (i, alike) in alike.chunks_exact_mut(d).enumerate() {
@@ -93,15 +99,16 @@ fn ask([x]: &[Array; 1], alike: &mut [bool]) -> Result<()> {
     Ok(())
 }
 
-/// What becomes of each pair of columns.
+/// Results for all pairs of columns.
 struct Pairs {
-    /// Rows in which they are alike.
+    /// Number of rows in which each pair is similar.
     counts: Vec<usize>,
-    /// Values of all pairs up to and with the first that is not below the limit.
+    /// Total number of compared values, over all pairs, up to and including the first one that is
+    /// not below the limit.
     values_until_no: usize,
 }
 
-/// Counts pair by pair, along columns that lie together.
+/// Compares pair by pair, on transposed data, so that the elements of a column are contiguous.
 fn pairs(x: &Array) -> Pairs {
     let [n, d] = x.sides();
     let column = |j: usize| x.items().map(|row| row[j]).collect();
@@ -141,7 +148,8 @@ mod tests {
         };
         let pairs = pairs(&x);
         assert_eq!(pairs.counts, [2, 1, 1, 1, 2, 1, 1, 1, 2]);
-        // Pairs with themselves take both rows, (0, 1) too, pairs with column 2 leave at the first.
+        // The three pairs of a column with itself need both rows, as does the pair (0, 1) in both
+        // orders; the four pairs with column 2 stop at the first row.
         assert_eq!(pairs.values_until_no, 3 * 2 + 2 * 2 + 4);
     }
 }

@@ -1,15 +1,22 @@
-//! Which columns are alike, where the answers outgrow memory: tile by tile, on the device and streamed to the host.
+//! Similarity of columns whose result exceeds memory: computed tile by tile, kept on the executor
+//! or streamed to the host.
 //!
-//! Role: the workload `similarity-pairs`, the job of S0's second case study at three sizes; the last, 9.2 GB of answers, runs where a
-//! real GPU is. Rungs: `host` and `wgsl` leave all tiles where the executor has them; `wgsl-to-host` hands each to a sink on the
-//! host that counts.
-//! Method: columns are normal numbers, but every fifth is near another one, so some answers are yes and their pairs are read to the
-//! end. A result is the answers of a sample: squares anywhere, the diagonal, and pairs that were made
-//! alike; what lies below the diagonal is answered by the tile above it. The truth about them is found by plain loops, on the comparison exactly as written, so every result must be equal to it.
-//! Shapes: `x` `[n, d]`; the answers `[d, d]`, of which the tiles on and above the diagonal are computed.
-//! Accuracy: none is lost. Operations are those of `similarity-all`, up to the first row that says no, as pairs in squares
-//! anywhere have them on average, for half of the pairs. The time is the host's, around all tiles, with columns there already; waiting included.
-//! Source: S0, notes on the power management of GPUs.
+//! Role: the workload `similarity-pairs`, the job of the second case study of the note at three
+//! sizes; the largest one, with 9.2 GB of answers, runs only with a hardware GPU. Rungs: `host` and
+//! `wgsl` keep all tiles in the executor's memory; `wgsl-to-host` passes each tile to a function on
+//! the host that counts.
+//! Method: columns are normal numbers, but every fifth column is close to another one, so that some
+//! pairs are similar and all of their rows are read. A result is the answers for a sample of pairs:
+//! random squares, the diagonal, and pairs that were made similar. Pairs below the diagonal are
+//! answered by the tile above it. The expected answers are computed by plain loops with the
+//! comparison exactly as written, so every result must be equal to them.
+//! Shapes: `x` `[n, d]`; the answers are `[d, d]`, of which the tiles on and above the diagonal are
+//! computed.
+//! Accuracy: exact. Operations are those of `similarity-all`: up to the first row in which a pair
+//! is not similar, on average over the random squares, times half of all pairs. Times are measured
+//! by the host's clock for all tiles, including waiting, with the columns already in the executor's
+//! memory.
+//! Source: the blog note "Tracing GPU Resources", case study 2 on power management.
 
 use crate::program::Law;
 use crate::record::Timer;
@@ -26,24 +33,25 @@ use tensor_core::{Executor, Host, Tensor};
 
 /// Name of the workload.
 pub const NAME: &str = "similarity-pairs";
-/// Rows of S0's matrix.
+/// Number of rows in the note.
 const ROWS: usize = 256;
-/// Columns: those of `similarity-all`, ten times as many, and S0's.
+/// Numbers of columns: that of `similarity-all`, ten times as many, and that of the note.
 const COLUMNS: [usize; 3] = [2000, 20_000, 270_725];
-/// Columns closer than this in all rows are alike.
+/// Columns are similar if their distance is below this limit in all rows.
 const LIMIT: f32 = 1.0;
-/// Subtraction, absolute value, comparison and the step of the reduction.
+/// Operations per value: one each for subtraction, absolute value, comparison and the step of the
+/// reduction.
 const OPERATIONS_PER_VALUE: f64 = 4.0;
-/// Every so many columns one is near another.
+/// Distance of the columns that are made close to another one.
 const EVERY: usize = 5;
-/// Squares of the sample, their side, and the pairs in them.
+/// Number of squares in the sample, their side, and the number of pairs in them.
 const SQUARES: usize = 48;
 const SIDE: usize = 16;
 const N_IN_SQUARES: usize = SQUARES * SIDE * SIDE;
-/// How far apart near ones are at most; below the limit.
+/// Largest distance of columns that are made close; below the limit.
 const NEAR: f32 = 0.6;
 
-/// Gives the tasks: the largest only where a real GPU is.
+/// Returns the tasks: the largest only with a hardware GPU.
 pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
     let n_sizes = if real_gpu {
         COLUMNS.len()
@@ -59,21 +67,22 @@ pub fn tasks(real_gpu: bool) -> impl Iterator<Item = Task> {
     })
 }
 
-/// The columns, a sample of the pairs, and the truth about those.
+/// The columns, a sample of pairs, and the expected answers for the sample.
 #[derive(Debug)]
 pub struct Pairs {
     n_rows: usize,
     n_cols: usize,
-    /// Row-major.
+    /// Columns, row-major `[n_rows, n_cols]`.
     x: Vec<f32>,
     sample: Arc<[(usize, usize)]>,
     truth: Vec<u32>,
-    /// Values of a pair up to and with the first that is not below the limit, on average.
+    /// Average number of compared values of a pair, up to and including the first one that is not
+    /// below the limit.
     values_per_pair: f64,
 }
 
 impl Pairs {
-    /// Draws the columns and the sample, and looks at each pair of it.
+    /// Draws the columns and the sample, and computes the answer for each pair of the sample.
     #[must_use]
     pub fn new(n_rows: usize, n_cols: usize) -> Self {
         let mut x = Law::Normal.draw(n_rows * n_cols, 0);
@@ -81,6 +90,7 @@ impl Pairs {
         for (near, noise) in noise.chunks_exact(n_rows).enumerate() {
             let (col, other) = (near * EVERY, partner(near * EVERY, n_cols));
             for (row, noise) in x.chunks_exact_mut(n_cols).zip(noise) {
+                // The distance is at most `NEAR` in every row, so the pair is similar.
                 row[col] = row[other] + NEAR * noise;
             }
         }
@@ -90,7 +100,7 @@ impl Pairs {
             rows.position(|row| (row[i] - row[j]).abs() >= LIMIT)
         };
         let first_no: Vec<Option<usize>> = sample.iter().map(|&(i, j)| first_no(i, j)).collect();
-        // Squares anywhere stand for all pairs; what comes after them was chosen.
+        // Only the random squares represent all pairs; the rest of the sample was chosen.
         let read = first_no[..N_IN_SQUARES].iter();
         let read = read.map(|no| no.map_or(n_rows, |row| row + 1));
         Self {
@@ -117,7 +127,8 @@ impl Pairs {
         Ok(Alike::within(LIMIT).columns(executor, &x)?)
     }
 
-    /// A rung that leaves tiles where `executor` has them; `finish` waits for it.
+    /// Returns a rung that keeps all tiles in the executor's memory; `finish` waits for the
+    /// executor.
     fn kept<'a>(
         &'a self,
         name: &'static str,
@@ -145,6 +156,7 @@ impl Pairs {
         }
     }
 
+    /// Returns the rung that streams tiles to the host.
     fn streamed<'a>(&'a self, gpu: &'a Gpu) -> Rung<'a> {
         let start = move || {
             let streamed = Streamed {
@@ -167,7 +179,8 @@ impl Pairs {
     }
 }
 
-/// The column that one is made near to; never one that is near another itself, unless there is but one.
+/// Returns the column that `col` is made close to. It is not itself close to another column, except
+/// if there is only one column.
 fn partner(col: usize, n_cols: usize) -> usize {
     const SPREAD: usize = 7919;
     let other = (col + 1 + col * SPREAD) % n_cols;
@@ -177,7 +190,7 @@ fn partner(col: usize, n_cols: usize) -> usize {
     }
 }
 
-/// Pairs that are looked at: squares anywhere, the diagonal, and those made alike.
+/// Returns the sampled pairs: random squares, the diagonal, and pairs that were made similar.
 fn sample(n_cols: usize) -> Vec<(usize, usize)> {
     const SINGLES: usize = 256;
     let random = Philox::new(7).stream(0);
@@ -198,7 +211,7 @@ fn sample(n_cols: usize) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// All tiles, where an executor has them.
+/// A contestant that keeps all tiles in the executor's memory.
 struct Kept<'e, F> {
     columns: Columns<'e>,
     sample: Arc<[(usize, usize)]>,
@@ -223,7 +236,10 @@ impl<F: Fn() -> Result<()>> Contestant for Kept<'_, F> {
     }
 
     fn result(&mut self) -> Result<Output> {
-        ensure!(!self.tiles.is_empty(), "nothing was run yet");
+        ensure!(
+            !self.tiles.is_empty(),
+            "similarity-pairs: no result before the first run"
+        );
         let mut answers = vec![None; self.sample.len()];
         for (place, bits) in &self.tiles {
             let own = asked(&self.sample, *place);
@@ -236,15 +252,17 @@ impl<F: Fn() -> Result<()>> Contestant for Kept<'_, F> {
             }
         }
         let answers: Option<Vec<u32>> = answers.into_iter().collect();
-        Ok(Output::U32(answers.context("a pair is in no tile")?))
+        Ok(Output::U32(
+            answers.context("a sampled pair is in none of the tiles")?,
+        ))
     }
 }
 
-/// Tiles that are counted on the host.
+/// A contestant whose tiles are counted on the host.
 struct Streamed<'e> {
     columns: Columns<'e>,
     sample: Arc<[(usize, usize)]>,
-    /// The pairs of the sample that each tile answers, looked up in the first run.
+    /// Sampled pairs in each tile, determined in the first run.
     asked: Vec<Vec<(usize, usize, usize)>>,
     answers: Vec<Option<u32>>,
 }
@@ -255,12 +273,15 @@ impl Contestant for Streamed<'_> {
             self.answers = vec![None; self.sample.len()];
             let start = Instant::now();
             let mut sink = |tile: Tile| {
+                // Tiles come in the same order in every run, so the lookup is done in the first run
+                // only.
                 if tile.place.number >= self.asked.len() {
                     self.asked.push(asked(&self.sample, tile.place));
                 }
                 for &(number, i, j) in &self.asked[tile.place.number] {
                     self.answers[number] = tile.get(i, j).map(u32::from);
                 }
+                // A minimal use of all answers, which the compiler cannot remove.
                 std::hint::black_box(tile.words.iter().map(|word| word.count_ones()).sum::<u32>());
                 Ok::<(), Infallible>(())
             };
@@ -272,16 +293,19 @@ impl Contestant for Streamed<'_> {
 
     fn result(&mut self) -> Result<Output> {
         let answers: Option<Vec<u32>> = self.answers.iter().copied().collect();
-        Ok(Output::U32(answers.context("a pair is in no tile")?))
+        Ok(Output::U32(
+            answers.context("a sampled pair is in none of the tiles")?,
+        ))
     }
 }
 
-/// The pairs of a sample that a tile answers: their numbers, and row and column within it. Below the diagonal the tile above it
-/// answers.
+/// Returns the sampled pairs that a tile answers: number of the pair in the sample, row and column
+/// within the tile. A pair below the diagonal is answered by its mirror image above it.
 fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> {
     let rows = place.row..place.row + place.rows;
     let cols = place.col..place.col + place.cols;
     let within = |(number, &(i, j)): (usize, &(usize, usize))| {
+        // The relation is symmetric, so a tile answers a pair or its mirror image.
         let own = [(i, j), (j, i)];
         let own = own
             .into_iter()
@@ -294,7 +318,8 @@ fn asked(sample: &[(usize, usize)], place: Place) -> Vec<(usize, usize, usize)> 
 impl Problem for Pairs {
     fn workload<'a>(&'a self, gpus: &'a [Gpu]) -> Workload<'a> {
         let mut rungs = Vec::new();
-        // Its time grows with the square of the columns, from 0.3 s (record 2026-11-21t21-33-28z) to nearly a minute.
+        // The time grows with the square of the number of columns, from 0.3 s (record
+        // 2026-11-21t21-33-28z) to nearly a minute.
         if self.n_cols < COLUMNS[2] {
             rungs.push(self.kept("host", None, host(), || Ok(())));
         }
@@ -318,7 +343,7 @@ impl Problem for Pairs {
             left_out: Vec::new(),
             check: Box::new(|result, _| {
                 let Output::U32(answers) = result else {
-                    anyhow::bail!("answers of the sample are u32");
+                    anyhow::bail!("result must be u32");
                 };
                 compare(answers, &self.truth, &Bound::exact())?;
                 Ok(())
@@ -327,7 +352,7 @@ impl Problem for Pairs {
     }
 }
 
-/// The host executor, one for all runs.
+/// Returns the host executor, which all runs share.
 fn host() -> &'static Host {
     static HOST: std::sync::LazyLock<Host> = std::sync::LazyLock::new(Host::new);
     &HOST
@@ -341,7 +366,8 @@ mod tests {
     fn the_sample_has_answers_of_both_kinds_and_each_is_looked_at() {
         let pairs = Pairs::new(40, 500);
         let n_alike = pairs.truth.iter().filter(|answer| **answer == 1).count();
-        // The diagonal and what was made alike, and some more by chance.
+        // At least the diagonal and the pairs that were made similar; some more are similar by
+        // chance.
         assert!(n_alike >= 512, "{n_alike}");
         assert!(pairs.truth.len() - n_alike > 5000);
         let workload = pairs.workload(&[]);

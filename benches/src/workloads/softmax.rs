@@ -1,9 +1,11 @@
 //! Softmax over rows: `exp(x - max) / Σ exp(x - max)`.
 //!
-//! Role: the workload `softmax`: two reductions, each needed whole before the next step, over rows that fit a cache.
+//! Role: the workload `softmax`: two reductions, each of which must be complete before the next
+//! step, over rows that fit into a cache.
 //! Shapes: `x` and the result `[rows, cols]`, row-major.
-//! Accuracy: against f64, relative: `ELEMENT_EPSILONS` for an element and those of the sum of a row.
-//! Source: the usual definition; the maximum keeps the exponential from overflow.
+//! Accuracy: compared with f64, relative: `ELEMENT_EPSILONS` for an element, plus those of the sum
+//! of a row.
+//! Source: the usual definition; subtracting the maximum prevents overflow of the exponential.
 
 use crate::program::{Array, Input, Law, Program, Truth};
 use crate::rivals::script;
@@ -11,13 +13,13 @@ use crate::roundings;
 use anyhow::Result;
 use tensor_core::compare::Bound;
 
-/// Maximum, subtraction, exponential, sum, division.
+/// Operations per element: one each for maximum, subtraction, exponential, sum and division.
 const OPERATIONS_PER_ELEMENT: f64 = 5.0;
-/// Epsilons of one element: the rounding of `x - max`, which is below 16 and goes into the exponent whole, a few for a
-/// fast exponential, one for the division.
+/// Epsilons of one element: the rounding of `x - max`, which is below 16 and is multiplied by the
+/// exponential's slope; a few for a fast exponential; one for the division.
 const ELEMENT_EPSILONS: usize = 16;
 
-/// Gives the softmax of normal numbers.
+/// Returns the program for normal numbers.
 #[must_use]
 pub fn program([rows, cols]: [usize; 2]) -> Program<f32, 1> {
     let axes = [("rows", rows), ("cols", cols)];
@@ -49,7 +51,7 @@ fn truth([x]: &[Array; 1]) -> Result<Truth> {
     })
 }
 
-/// Three passes over each row: maximum; exponentials and their sum; division.
+/// Computes each row in three passes: maximum; exponentials and their sum; division.
 fn loops([x]: &[Array; 1], out: &mut [f32]) -> Result<()> {
     let [_, cols] = x.sides();
     for (row, out) in x.items().zip(out.chunks_exact_mut(cols)) {

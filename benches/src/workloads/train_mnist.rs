@@ -1,10 +1,15 @@
-//! Nets that learn to read digits: softmax regression, one hidden layer, two convolutions.
+//! Nets that learn to classify digits: softmax regression, one hidden layer, two convolutions.
 //!
-//! Role: the workload `train-mnist`: training on real data until it is good, and how long that takes.
-//! Method: batches in the order of the data, descent with momentum; see `NETS` for layers, rates and batches.
-//! Shapes: images of 28 × 28 pixels below 1; the result is the loss of each step and the accuracy on the test images.
-//! Accuracy: the first losses within `EPSILONS` of f64; on the test images of MNIST 91 %, 97 % and 98.5 %.
-//! Source: MNIST by LeCun, Cortes and Burges, or the digits that ship with the project; S3 for the data.
+//! Role: the workload `train-mnist`: training on real data to a given accuracy, and the time it
+//! takes.
+//! Method: batches in the order of the data, gradient descent with momentum; see [`Net::recipe`]
+//! for rates and batches.
+//! Shapes: images of 28 × 28 pixels below 1; the result is the loss of each step and the accuracy
+//! on the test images.
+//! Accuracy: the first losses within `EPSILONS` of f64; the accuracy on the test images of MNIST
+//! must be 91 %, 97 % and 98.5 %.
+//! Source: MNIST by LeCun, Cortes and Burges, or the digits that are part of the project; the
+//! fast.ai notebook "matmul" for the choice of data.
 
 use crate::mnist::Images;
 use crate::rivals::script;
@@ -14,13 +19,13 @@ use crate::workload::Task;
 use anyhow::{Context, Result};
 use tensor_core::compare::Bound;
 
-/// Epsilons by which the first losses may be off. Ours were within 1 of f64, PyTorch's and JAX's within 1.4 (all nets, MNIST);
-/// the rest is for other orders of summation.
+/// Tolerance of the first losses, in epsilons. Measured errors were at most 1 for our executors and
+/// 1.4 for PyTorch and JAX (all nets, MNIST); the rest allows for other orders of summation.
 const EPSILONS: usize = 8;
-/// The accuracy that is asked for where MNIST is not at hand, of the few digits that ship with the project. The nets reach 91
-/// to 93 %; of the 297 for the test, three are one percent.
+/// Minimum accuracy on the project's digits, which are used without MNIST. The nets reach 91 to 93
+/// %; three of the 297 test images are one percent.
 const LEAST_ON_DIGITS: f32 = 0.89;
-/// How much more often those are seen: there are 1,500 of them.
+/// Factor of the number of epochs on the project's digits, of which there are only 1,500.
 const MORE_ON_DIGITS: usize = 10;
 const NAME: &str = "train-mnist";
 const MOMENTUM: f32 = 0.9;
@@ -30,19 +35,20 @@ const SIDE: usize = 28;
 /// A net for digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Net {
-    /// One linear layer.
+    /// A linear layer.
     Softmax,
-    /// One hidden layer of 100.
+    /// A hidden layer of 100 units.
     Hidden,
-    /// Two convolutions of 8 and 16 filters of 5 × 5, every second window, and a hidden layer of 64.
+    /// Two convolutions with 8 and 16 filters of 5 × 5 and stride 2, and a hidden layer of 64
+    /// units.
     Conv,
 }
 
 impl Net {
-    /// All of them.
+    /// All nets.
     pub const ALL: [Self; 3] = [Self::Softmax, Self::Hidden, Self::Conv];
 
-    /// Size in one word.
+    /// Returns the size as one word, the name of the task.
     #[must_use]
     pub fn size(self) -> &'static str {
         match self {
@@ -52,7 +58,7 @@ impl Net {
         }
     }
 
-    /// Gives the task to train it.
+    /// Returns the task that trains this net.
     #[must_use]
     pub fn task(self) -> Task {
         Task {
@@ -89,7 +95,7 @@ impl Net {
         }
     }
 
-    /// Gives how it is trained, on MNIST or on other digits.
+    /// Returns the training recipe for MNIST or for the project's digits.
     #[must_use]
     pub fn recipe(self, is_mnist: bool) -> Recipe {
         let times = if is_mnist { 1 } else { MORE_ON_DIGITS };
@@ -141,13 +147,13 @@ impl Net {
         }
     }
 
-    /// Gives the training on some images.
+    /// Returns the training on the given images.
     ///
     /// # Errors
     /// The images have no labels.
     pub fn session(self, images: &Images) -> Result<Session> {
         let labelled = images.labelled.as_ref();
-        let labelled = labelled.context("these images have no labels, or no test images")?;
+        let labelled = labelled.context("train-mnist: labels or test images are missing")?;
         let samples = |pixels: &[f32], labels: &[u8]| Samples {
             inputs: pixels.to_vec(),
             answers: labels.iter().copied().map(f32::from).collect(),

@@ -1,9 +1,14 @@
-//! The two-layer net: linear, relu, linear, fitted to random targets by 500 steps of plain descent.
+//! The two-layer net: linear, relu, linear, fitted to random targets in 500 steps of plain gradient
+//! descent.
 //!
-//! Role: the workload `two-layer-net`: many small steps, each of a few matrix products and what stands between them.
-//! Shapes: inputs `[64, 1000]`, 100 hidden, outputs `[64, 10]`; the result is the summed squared error before each step.
-//! Accuracy: the first `FIRST` losses within 5e-6 of f64, so that any two contestants agree to 1e-5.
-//! Source: S2, its example of a net to profile, with its sizes, number of steps and learning rate.
+//! Role: the workload `two-layer-net`: many small steps, each with a few matrix products and
+//! elementwise operations between them.
+//! Shapes: inputs `[64, 1000]`, 100 hidden, outputs `[64, 10]`; the result is the summed squared
+//! error before each step.
+//! Accuracy: the first `FIRST` losses within 5e-6 of f64, so that any two contestants agree within
+//! 1e-5.
+//! Source: the lecture on Python performance: its example for profiling, with its sizes, number of
+//! steps and learning rate.
 
 use crate::program::Law;
 use crate::rivals::script;
@@ -14,21 +19,22 @@ use anyhow::Result;
 use tensor_core::compare::Bound;
 
 const NAME: &str = "two-layer-net";
-/// Samples, inputs, hidden and outputs of S2.
+/// Numbers of samples, inputs, hidden units and outputs in the lecture.
 pub const SIDES: [usize; 4] = [64, 1000, 100, 10];
-/// Steps of S2.
+/// Number of steps in the lecture.
 pub const STEPS: usize = 500;
 const RATE: f32 = 1e-4;
-/// Losses that the oracle computes.
+/// Number of losses that the oracle computes.
 const FIRST: usize = 50;
-/// 5e-6 in epsilons of f32.
+/// Tolerance of the first losses: 5e-6, in epsilons of f32.
 const EPSILONS: usize = 42;
-/// The last of the 500 losses in f64: what the oracle gives with `FIRST` set to `STEPS`.
+/// The last of the 500 losses in f64: the oracle's result with `FIRST` set to `STEPS`.
 const LAST: f64 = 2.192_016_555_162_209e-6;
-/// A hundredth in epsilons of f32: roundings of 500 steps move the last loss by far less, a step left out by more.
+/// Tolerance of the last loss: 1 %, in epsilons of f32. Rounding errors of 500 steps change the
+/// last loss by far less, a missing step by more.
 const LAST_EPSILONS: usize = 84_000;
 
-/// Gives the training on normal inputs and targets.
+/// Returns the training on normal inputs and targets.
 ///
 /// # Errors
 /// A side is zero.
@@ -71,7 +77,7 @@ pub fn session(sides: [usize; 4], steps: usize) -> Result<Session> {
     recipe.session(samples, Samples::default())
 }
 
-/// Gives the task of S2's size.
+/// Returns the task at the lecture's size.
 #[must_use]
 pub fn task() -> Task {
     Task {

@@ -1,9 +1,12 @@
-//! Counterfactual regret minimisation as papers write it: a walk over the game tree, one node after the other.
+//! Counterfactual regret minimisation as in papers: a recursive walk over the game tree, one node
+//! after the other.
 //!
-//! Role: the oracle of the games with moves in turn, and their slowest rung. It is told the rules and shares nothing with
-//! the solver: no sequence form, no arena, no vectors.
-//! Method: the average takes up the strategy that was played, weighted by its player's own reach.
-//! Source: Zinkevich, Johanson, Bowling and Piccione 2007; Tammelin 2014 (clipped regrets, weights of the iteration).
+//! Role: the oracle of the extensive games, and their slowest rung. It uses the rules of the games
+//! and shares nothing with the solver: no sequence form, no compiled game, no SIMD vectors.
+//! Method: the average sums the strategies played, weighted by the reach probability of their
+//! player.
+//! Source: Zinkevich, Johanson, Bowling and Piccione 2007; Tammelin 2014 (clipped regrets, weights
+//! of the iteration).
 //! Limits: two players, zero sum.
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +14,7 @@ use games::extensive::{ExtensiveGame, Sequences, Tree, Turn};
 use games::{Profile, Updates};
 use std::collections::HashMap;
 
-/// A game tree; nodes and information sets are numbered in the order in which a walk meets them.
+/// A game tree; nodes and information sets are numbered in the order of a depth-first walk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plain {
     nodes: Vec<Node>,
@@ -21,11 +24,11 @@ pub(super) struct Plain {
 
 #[derive(Clone, Debug)]
 enum Node {
-    /// What the first player gains.
+    /// Terminal node with the first player's payoff.
     End(f64),
-    /// Probabilities and children.
+    /// Chance node with probabilities and children.
     Chance(Vec<(f64, usize)>),
-    /// An information set, and a child for each of its actions.
+    /// Decision node with its information set and a child for each action.
     Choice(usize, Vec<usize>),
 }
 
@@ -39,11 +42,12 @@ struct Set {
 /// A probability for each action of each information set.
 type Strategies = Vec<Vec<f64>>;
 
-/// Sums of regrets and of weighted strategies, and what is played.
+/// Sums of regrets and of weighted strategies, and the current strategies.
 #[derive(Clone, Debug)]
 pub(super) struct Learning<'g> {
     game: &'g Plain,
-    /// Whether negative sums are forgotten and iterations weighted by their number.
+    /// Whether negative regrets are reset to zero and iterations are weighted by their number
+    /// (CFR+).
     plus: bool,
     updates: Updates,
     iteration: u32,
@@ -53,7 +57,7 @@ pub(super) struct Learning<'g> {
 }
 
 impl Plain {
-    /// Walks a game, once.
+    /// Builds the tree of a game in one walk.
     pub(super) fn of<G: ExtensiveGame>(game: &G) -> Self {
         let mut plain = Self::default();
         plain.add(game, &game.root());
@@ -62,6 +66,7 @@ impl Plain {
 
     fn add<G: ExtensiveGame>(&mut self, game: &G, state: &G::State) -> usize {
         let node = self.nodes.len();
+        // A placeholder reserves the number, so that children are numbered after their parent.
         self.nodes.push(Node::End(0.0));
         self.nodes[node] = match game.turn(state) {
             Turn::End(payoffs) => Node::End(payoffs[0]),
@@ -96,12 +101,12 @@ impl Plain {
         node
     }
 
-    /// Gives the number of information sets.
+    /// Returns the number of information sets.
     pub(super) fn n_sets(&self) -> usize {
         self.sets.len()
     }
 
-    /// Gives the number of ends.
+    /// Returns the number of terminal nodes.
     pub(super) fn n_ends(&self) -> usize {
         let ends = self
             .nodes
@@ -110,15 +115,17 @@ impl Plain {
         ends.count()
     }
 
-    /// Gives NashConv of the profile in which all actions of a set are equally likely.
+    /// Returns NashConv of the profile in which all actions of an information set are equally
+    /// likely.
     pub(super) fn uniform_nash_conv(&self) -> f64 {
         self.nash_conv(&self.filled(|n_actions| 1.0 / n_actions as f64))
     }
 
-    /// Gives NashConv of a profile of this game's tree, as [`games::solve`] gives it.
+    /// Returns NashConv of a profile in the solver's form: for each player the probabilities of all
+    /// decisions, in the order of the tree's sequences.
     ///
     /// # Errors
-    /// The tree is of another game, or the profile of another tree.
+    /// The tree belongs to another game, or the profile is too short for the tree.
     pub(super) fn nash_conv_of(&self, tree: &Tree, profile: &Profile) -> Result<f64> {
         let sequences = Sequences::of(tree)?;
         let mut strategies = self.filled(|_| f64::NAN);
@@ -127,7 +134,8 @@ impl Plain {
             for decision in sequences.decisions(player) {
                 let name = &tree.information_sets()[decision.set as usize].name;
                 let set = self.numbers.get(&(player, name.clone()));
-                let set = *set.context("the tree has an information set of another game")?;
+                let set =
+                    *set.context("the tree has an information set that the game does not have")?;
                 let n_actions = self.sets[set].n_actions;
                 ensure!(left.len() >= n_actions, "the profile is too short");
                 let (one, others) = left.split_at(n_actions);
@@ -149,19 +157,20 @@ impl Plain {
     }
 }
 
-/// The search of a best response.
+/// State of the search for a best response.
 struct Best<'a> {
     game: &'a Plain,
     strategies: &'a Strategies,
     player: usize,
-    /// Probabilities of chance and of the opponent on the way to each node.
+    /// Probability that chance and the opponent reach each node.
     reaches: Vec<f64>,
     values: Vec<Option<f64>>,
     actions: Vec<Option<usize>>,
 }
 
+// `values` and `actions` are caches: each node and each information set is evaluated once.
 impl<'a> Best<'a> {
-    /// Gives what a player gets by a best response.
+    /// Returns the payoff of a player's best response.
     fn response(game: &'a Plain, strategies: &'a Strategies, player: usize) -> f64 {
         let n_nodes = game.nodes.len();
         let mut best = Self {
@@ -172,7 +181,7 @@ impl<'a> Best<'a> {
             values: vec![None; n_nodes],
             actions: vec![None; game.sets.len()],
         };
-        // Children come after their parents.
+        // Children have higher numbers than their parents, so one pass in order is enough.
         for node in 0..n_nodes {
             let reach = best.reaches[node];
             match &game.nodes[node] {
@@ -185,6 +194,8 @@ impl<'a> Best<'a> {
                 Node::Choice(set, children) => {
                     for (&child, p) in children.iter().zip(&strategies[*set]) {
                         let own = game.sets[*set].player == player;
+                        // The player's own actions do not count: a best response chooses them
+                        // freely.
                         best.reaches[child] = if own { reach } else { reach * p };
                     }
                 }
@@ -193,7 +204,7 @@ impl<'a> Best<'a> {
         best.value(0)
     }
 
-    /// Gives what a node is worth if the player answers best from there on.
+    /// Returns the value of a node if the player plays a best response from there on.
     fn value(&mut self, node: usize) -> f64 {
         if let Some(value) = self.values[node] {
             return value;
@@ -203,6 +214,7 @@ impl<'a> Best<'a> {
             Node::End(gain) if self.player == 0 => *gain,
             Node::End(gain) => -gain,
             Node::Chance(children) => {
+                // Chance nodes average over their children.
                 let worth = children.iter().map(|&(p, child)| p * self.value(child));
                 worth.sum()
             }
@@ -219,7 +231,8 @@ impl<'a> Best<'a> {
         value
     }
 
-    /// Gives the best action of an information set of the player.
+    /// Returns the best action of one of the player's information sets, by the values of its nodes
+    /// weighted with their reach probabilities.
     fn action(&mut self, set: usize) -> usize {
         if let Some(action) = self.actions[set] {
             return action;
@@ -254,7 +267,8 @@ impl<'g> Learning<'g> {
         }
     }
 
-    /// Does iterations; with alternating updates the second player learns against the updated first.
+    /// Runs iterations. With alternating updates, the second player learns against the updated
+    /// strategy of the first.
     pub(super) fn advance(&mut self, iterations: usize) {
         for _ in 0..iterations {
             self.iteration += 1;
@@ -270,13 +284,15 @@ impl<'g> Learning<'g> {
         }
     }
 
-    /// Gives NashConv of the average profile.
+    /// Returns NashConv of the average profile.
     pub(super) fn nash_conv(&self) -> f64 {
         let average = self.sums.iter().map(|sums| normalised(sums));
         self.game.nash_conv(&average.collect())
     }
 
-    /// Gives what a node is worth to a player, whose regrets and average grow by the way.
+    /// Returns the value of a node for a player, and updates the player's regrets and averages on
+    /// the way. `own` and `others` are the probabilities that the player, and chance with the
+    /// opponent, reach the node.
     fn walk(&mut self, node: usize, player: usize, own: f64, others: f64) -> f64 {
         let game = self.game;
         match &game.nodes[node] {
@@ -308,6 +324,8 @@ impl<'g> Learning<'g> {
                         1.0
                     };
                     for (action, worth) in worth.into_iter().enumerate() {
+                        // Counterfactual regret: weighted by the probability of the others; the
+                        // average: by the player's own.
                         self.regrets[set][action] += others * (worth - value);
                         self.sums[set][action] += weight * own * self.strategies[set][action];
                     }
@@ -317,7 +335,7 @@ impl<'g> Learning<'g> {
         }
     }
 
-    /// Makes the next strategies of a player.
+    /// Computes the next strategies of a player by regret matching.
     fn update(&mut self, player: usize) {
         for (at, set) in self.game.sets.iter().enumerate() {
             if set.player == player {
@@ -334,7 +352,7 @@ impl<'g> Learning<'g> {
     }
 }
 
-/// Gives numbers over their sum, equal ones if there is none.
+/// Returns numbers divided by their sum, or equal shares if the sum is not positive.
 fn normalised(numbers: &[f64]) -> Vec<f64> {
     let total: f64 = numbers.iter().sum();
     let equal = 1.0 / numbers.len() as f64;
@@ -350,7 +368,7 @@ mod tests {
     use serde_json::Value;
     use tensor_core::compare::{Bound, assert_close};
 
-    /// The reference of the games crate, computed with 80 bits.
+    /// Returns the reference values of the games crate, computed with 80 bits.
     fn reference() -> Value {
         serde_json::from_str(include_str!(
             "../../../../crates/games/testdata/games-reference.json"

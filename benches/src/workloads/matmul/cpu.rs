@@ -1,6 +1,7 @@
-//! The rungs of the ladder on the CPU, from three loops to the best library.
+//! The rungs of `matmul` on the CPU, from three loops to the best library.
 //!
-//! Each function computes the leading rows of `c = a · b` into `c`; the number of rows is that of `c`.
+//! Each function computes the leading rows of `c = a · b` into `c`; `c` determines the number of
+//! rows.
 
 use super::Product;
 use crate::workload::{Part, Rung};
@@ -11,20 +12,22 @@ use std::hint::black_box;
 use tensor_core::ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis};
 use tensor_core::{Reference, Tensor, einsum, gemm};
 
-/// Operations that any rung does in about a second; the whole product of the images fits.
+/// Number of operations that every rung does in about a second; the complete product of the images
+/// is below it.
 const PLAIN_OPERATIONS: f64 = 0.8e9;
-/// The same for rungs that walk down columns of a B larger than the caches near a core.
+/// Number of operations, as [`PLAIN_OPERATIONS`], for rungs that walk down the columns of a B that
+/// is larger than a core's caches.
 const STRIDING_OPERATIONS: f64 = 0.2e9;
-/// Elements of a B that stays near a core: 1 MiB.
+/// Number of elements of a B that fits a core's cache: 1 MiB.
 const NEAR_LEN: usize = 1 << 18;
-/// Operations of the reference executor, which asks anew at every value what is to be done.
+/// Number of operations of the reference executor, which interprets the program for every value.
 const REFERENCE_OPERATIONS: f64 = 3e6;
-/// Operations of the rungs that walk along rows.
+/// Number of operations of rungs that walk along rows.
 const STREAMING_OPERATIONS: f64 = 20e9;
 
 type Compute = fn(ArrayView2<'_, f32>, ArrayView2<'_, f32>, ArrayViewMut2<'_, f32>) -> Result<()>;
 
-/// S3's first version: three loops, one element at a time.
+/// Multiplies with three loops, one element at a time: the first version of the notebook.
 ///
 /// # Errors
 /// None; the signature is that of every rung.
@@ -44,7 +47,7 @@ pub fn three_loops(
     Ok(())
 }
 
-/// Two loops and a dot product: `c[i, j] = a[i, :] · b[:, j]`.
+/// Multiplies with two loops and a dot product: `c[i, j] = a[i, :] · b[:, j]`.
 ///
 /// # Errors
 /// None; the signature is that of every rung.
@@ -63,7 +66,7 @@ pub fn dot_products(
     Ok(())
 }
 
-/// Row broadcast: `c[i] = Σₖ a[i, k] · b[k, :]`, a whole row of `b` at a time.
+/// Multiplies by row broadcast: `c[i] = Σₖ a[i, k] · b[k, :]`, with a whole row of `b` at a time.
 ///
 /// # Errors
 /// None; the signature is that of every rung.
@@ -81,10 +84,10 @@ pub fn row_broadcast(
     Ok(())
 }
 
-/// Einstein summation, `ik,kj->ij`, over strided views.
+/// Multiplies by Einstein summation, `ik,kj->ij`, over strided views.
 ///
 /// # Errors
-/// What einsum finds wrong with the shapes.
+/// The shapes do not match.
 pub fn einstein(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -94,10 +97,11 @@ pub fn einstein(
     Ok(())
 }
 
-/// The naive GPU kernel, simulated: its twin is called for every invocation of the grid.
+/// Multiplies with the naive GPU kernel, simulated on the CPU: the kernel's twin is called for
+/// every invocation of the grid.
 ///
 /// # Errors
-/// Sizes of 2³² and more.
+/// A size is 2³² or more.
 pub fn simulator(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -116,10 +120,11 @@ pub fn simulator(
     Ok(())
 }
 
-/// The GEMM library behind [`gemm::matmul_into`], all threads, into memory that is there already.
+/// Multiplies with the GEMM library behind [`gemm::matmul_into`], on all threads, into existing
+/// memory.
 ///
 /// # Errors
-/// Shapes that do not multiply.
+/// The shapes do not match.
 pub fn library(
     a: ArrayView2<'_, f32>,
     b: ArrayView2<'_, f32>,
@@ -128,7 +133,7 @@ pub fn library(
     Ok(gemm::matmul_into(a, b, c)?)
 }
 
-/// Gives the rungs of the CPU in order.
+/// Returns the rungs of the CPU in order.
 pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
     let striding = if product.b.len() > NEAR_LEN {
         STRIDING_OPERATIONS
@@ -155,7 +160,8 @@ pub fn rungs(product: &Product) -> Vec<Rung<'_>> {
     rungs
 }
 
-/// The lazy tensor's product, on the executor that is the oracle of the others and on the one that users take.
+/// Returns the rungs of the lazy tensor's product: on the reference executor and on the host
+/// executor.
 fn tensors(product: &Product) -> [Rung<'_>; 2] {
     let [rows, inner, cols] = product.shape;
     let a = Tensor::from_vec(&[rows, inner], product.a.clone());

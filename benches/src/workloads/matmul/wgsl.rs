@@ -1,4 +1,5 @@
-//! The rungs of the ladder in WGSL: naive, 16 × 16 tiles, and what a user of tensors gets.
+//! The rungs of `matmul` in WGSL: the naive kernel, 16 × 16 tiles, and the kernel generated for a
+//! tensor program.
 
 use super::Product;
 use crate::on_gpu::{OnGpu, compiled, timer};
@@ -9,10 +10,10 @@ use shaders::params::MatmulParams;
 use shaders::{Kernel, layout};
 use tensor_core::Tensor;
 
-/// Operations that the slow rungs do on a driver that computes on the CPU, in about a second.
+/// Number of operations of the fixed kernels on a software driver; about a second.
 const SOFTWARE_OPERATIONS: f64 = 0.8e9;
 
-/// Gives the rungs of one device in order.
+/// Returns the rungs of one device in order.
 pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
     let software = gpu.adapter().device_type == DeviceType::Cpu;
     let fitting = rows_that_fit(product, gpu);
@@ -47,7 +48,7 @@ pub fn rungs<'a>(product: &'a Product, gpu: &'a Gpu) -> Vec<Rung<'a>> {
         .into()
 }
 
-/// Gives the leading rows of A and C that the device's largest binding holds.
+/// Returns the number of leading rows of A and C that fit the device's largest storage binding.
 fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
     let [rows, inner, cols] = product.shape;
     let row_bytes = (inner.max(cols).max(1) * size_of::<f32>()) as u64;
@@ -55,7 +56,7 @@ fn rows_that_fit(product: &Product, gpu: &Gpu) -> usize {
     usize::try_from(fitting).map_or(rows, |fitting| fitting.min(rows))
 }
 
-/// The product as a program of tensors.
+/// Creates the contestant that runs the product as a tensor program.
 fn tensors<'a>(product: &Product, part: Part, gpu: &'a Gpu) -> Result<Box<dyn Contestant + 'a>> {
     let [_, inner, cols] = product.shape;
     let a = product.a[..part.rows * inner].to_vec();
@@ -68,7 +69,7 @@ fn tensors<'a>(product: &Product, part: Part, gpu: &'a Gpu) -> Result<Box<dyn Co
     Ok(Box::new(OnGpu::new(gpu, call)?))
 }
 
-/// The product by one fixed kernel.
+/// Creates the contestant that runs the product with a fixed kernel.
 fn fixed<'a>(
     product: &Product,
     part: Part,
@@ -79,7 +80,7 @@ fn fixed<'a>(
     let sides = [part.rows, inner, cols].map(u32::try_from);
     let [Ok(rows), Ok(terms), Ok(columns)] = sides else {
         bail!(
-            "kernels count in 32 bits, the product is {:?}",
+            "matmul: a side does not fit 32 bits (product {:?})",
             product.shape
         );
     };
