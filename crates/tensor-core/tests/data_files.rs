@@ -448,7 +448,7 @@ fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
     let error = npy::write(folder.file("x.npy"), &lazy).unwrap_err();
     assert_eq!(
         error.root().to_string(),
-        "npy::write: the tensor is not computed yet; realize or eval it"
+        "npy::write: the tensor has not been computed; call realize or eval first"
     );
     let location = error.location().unwrap();
     assert_eq!((location.file(), location.line()), (file!(), line));

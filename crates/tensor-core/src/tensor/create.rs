@@ -42,7 +42,7 @@ impl Tensor {
     /// ```
     /// # use tensor_core::Tensor;
     /// let error = Tensor::from_vec(&[2, 2], vec![1.0_f32, 2.0]).shape().unwrap_err();
-    /// assert_eq!(error.root().to_string(), "from_vec: shape [2, 2] holds 4 elements, the data 2");
+    /// assert_eq!(error.root().to_string(), "from_vec: shape [2, 2] has 4 elements, but the data has 2");
     /// ```
     #[track_caller]
     #[must_use]
