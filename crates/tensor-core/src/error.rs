@@ -59,7 +59,7 @@ pub enum Error {
     )]
     NoData,
     /// A derivative of or with respect to a tensor that is not a float.
-    #[error("{op}: {dtype} is not differentiable (only f32 and f64 are)")]
+    #[error("{op}: {dtype} is not differentiable (only floats are)")]
     NotDifferentiable {
         /// The name of the operation.
         op: &'static str,
