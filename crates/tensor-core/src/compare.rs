@@ -139,7 +139,9 @@ impl Bound {
             _ => {}
         }
         if let Some(absolute) = self.absolute.filter(|x| !is_magnitude(*x)) {
-            return invalid(format!("the absolute tolerance is {absolute}"));
+            return invalid(format!(
+                "the absolute tolerance is {absolute} (expected a finite number from 0)"
+            ));
         }
         let Some(magnitudes) = &self.magnitudes else {
             return Ok(());
@@ -151,7 +153,10 @@ impl Bound {
             ));
         }
         match magnitudes.iter().position(|x| !is_magnitude(*x)) {
-            Some(at) => invalid(format!("magnitude {at} is {}", magnitudes[at])),
+            Some(at) => invalid(format!(
+                "magnitude {at} is {} (expected a finite number from 0)",
+                magnitudes[at]
+            )),
             None => Ok(()),
         }
     }
@@ -236,6 +241,7 @@ fn compare_views<A: Values, E: Values>(
     expected: &E,
     bound: &Bound,
 ) -> Result<Summary, Mismatch> {
+    // Structural checks come first, from cheap to expensive; elements are compared last.
     let (left, right) = (actual.values(), expected.values());
     if left.len() != right.len() {
         return Err(Mismatch::Length {
@@ -321,6 +327,7 @@ fn compare_elements<A: Element, E: Element>(
             continue;
         }
         n_bad += 1;
+        // Only the worst element and the first few are described; the others are counted.
         let is_worst = worst
             .as_ref()
             .is_none_or(|worst| difference.is_worse_than(worst));
@@ -377,6 +384,7 @@ impl Difference {
         }
         let (actual, expected) = (actual.value(), expected.value());
         let error = actual.distance(expected);
+        // A tolerance applies to finite floats only. NaN, infinities and integers must be equal.
         let allowed = match (actual, expected) {
             (Value::Float(a), Value::Float(e)) if a.is_finite() && e.is_finite() => {
                 bound.allowance(at, e, A::EPSILON)

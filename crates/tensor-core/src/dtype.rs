@@ -317,6 +317,8 @@ pub(crate) fn half_of(x: f64) -> f16 {
     if exact == x || !nearest.is_finite() {
         return f16::from_f32(nearest);
     }
+    // For numbers of one sign the bit patterns are ordered by magnitude, so subtracting 1 steps to
+    // the neighbour nearer to zero.
     let towards_zero = if exact.abs() > x.abs() {
         nearest.to_bits() - 1
     } else {

@@ -235,6 +235,11 @@ impl Nest {
     fn run<T: Float>(&self, mut lanes: Vec<Lane<'_, T>>, out: &mut [T]) {
         let rows = self.adds_rows();
         let n_labels = self.sizes.len();
+        // Split the labels into three nested loops:
+        //
+        //               outer loop             summed labels      innermost loop
+        // adding rows   output labels but last all summed labels  last output label
+        // dot products  all output labels      summed but last    last summed label
         let (outer, summed, inner) = if rows {
             let n_outer = self.n_out.saturating_sub(1);
             (0..n_outer, self.n_out..n_labels, n_outer..self.n_out)
@@ -265,6 +270,8 @@ impl Nest {
             part(&summed),
             self.offsets.clone(),
         );
+        // `place` walks the outer loop, one row or element of the output at a time; `term` starts
+        // at the same offsets and walks the summed labels.
         for row in out.chunks_exact_mut(if rows { inner_len } else { 1 }) {
             term.offsets.copy_from_slice(&place.offsets);
             loop {

@@ -81,6 +81,8 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         });
     }
     let lazily = eager::pause();
+    // Visit the nodes from the loss to the inputs. A node is visited after all of its uses, so its
+    // cotangent is complete by then.
     let mut cotangents = HashMap::from([(loss.address(), loss.like(1.0))]);
     let nodes = between(wrt, loss);
     for tensor in nodes.iter().rev() {

@@ -336,6 +336,8 @@ impl LoopNest {
     pub fn body(&self) -> Vec<bool> {
         let mut body = vec![false; self.values.len()];
         for (id, value) in self.values.iter().enumerate().rev() {
+            // Backwards, because operands precede their uses: a value is marked before its operands
+            // are.
             let reduced = matches!(value, Value::Reduced(..));
             if reduced || body[id] {
                 for operand in value.operands() {
@@ -354,6 +356,7 @@ impl LoopNest {
             *last = true;
         }
         for (id, value) in self.values.iter().enumerate().rev() {
+            // A reduction is needed itself, but its operands are computed in the body.
             if needed[id] && !matches!(value, Value::Reduced(..)) {
                 for operand in value.operands() {
                     needed[operand.0] = true;
@@ -370,6 +373,7 @@ impl LoopNest {
         let mut open = vec![root];
         let mut seen = vec![false; self.values.len()];
         while let Some(id) = open.pop() {
+            // Values may share operands; visit each only once.
             if std::mem::replace(&mut seen[id.0], true) {
                 continue;
             }
@@ -394,6 +398,8 @@ impl LoopNest {
         let mut total = 0.0;
         for (id, value) in self.values.iter().enumerate() {
             let cost = value.cost() as f64;
+            // A value that both the body and the epilogue use is computed in both, so both costs
+            // count.
             let inside = body[id] || matches!(value, Value::Reduced(..));
             total += if inside { cost * points } else { 0.0 };
             let after = epilogue[id] && !matches!(value, Value::Reduced(..));
@@ -454,6 +460,8 @@ impl LoopNest {
             if let Err(what) = self.check_types(id) {
                 return wrong(id, &what);
             }
+            // With guards the unguarded range may exceed the input, so only loads without guards
+            // are checked, and only if the loops have any points.
             if !sizes.contains(&0)
                 && let Value::Load { input, map, guards } = value
                 && guards.is_empty()
@@ -473,6 +481,7 @@ impl LoopNest {
             return Ok(());
         };
         let value = |id: ValueId| self.values.get(id.0);
+        // The contract must name a float sum over exactly the product `lhs * rhs`.
         let sums_a_product = match value(contract.sum) {
             Some(Value::Reduced(Reduce::Sum, product)) => {
                 self.dtypes[contract.sum.0].is_float()
@@ -490,6 +499,7 @@ impl LoopNest {
             };
             !walks(contract.lhs, &contract.cols) && !walks(contract.rhs, &contract.rows)
         };
+        // Each domain axis must be in exactly one of the three groups.
         let mut axes = [&contract.batch[..], &contract.rows, &contract.cols].concat();
         axes.sort_unstable();
         if sums_a_product && axes.into_iter().eq(0..self.domain.len()) && are_apart() {
@@ -571,6 +581,7 @@ impl fmt::Display for IndexMap {
             }
         }
         if self.offset != 0 || terms.is_empty() {
+            // A map without terms is written as its offset, even if the offset is 0.
             terms.push(self.offset.to_string());
         }
         f.write_str(&terms.join(" + ").replace("+ -", "- "))

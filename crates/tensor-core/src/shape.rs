@@ -57,6 +57,8 @@ fn bounded_count(op: &'static str, shape: &[usize], element_bytes: usize) -> Res
 /// Returns the number of elements of `shape`; `None` if the elements, with zero sizes left out,
 /// take more than `isize::MAX` bytes.
 pub(crate) fn count_in_bytes(shape: &[usize], element_bytes: usize) -> Option<usize> {
+    // Sizes of zero are left out of the product, so that they do not hide an overflow of the
+    // others.
     let mut sizes = shape.iter().filter(|&&size| size > 0);
     sizes
         .try_fold(element_bytes, |product, &size| product.checked_mul(size))
@@ -122,6 +124,7 @@ pub fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize
 pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
+    // Fold the shapes into the result one at a time, each aligned at the last axis.
     for shape in shapes {
         let first = rank - shape.len();
         for (axis, &right) in (first..).zip(*shape) {

@@ -149,6 +149,7 @@ impl Alike {
             Ok(elements) => elements,
             Err(_) => unreachable!("the shape has been checked"),
         };
+        // A tile is not larger than the number of columns, padded to whole words.
         let side = self.side.min(n_cols.next_multiple_of(WORD)).max(1);
         let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
         for first in (0..n_cols).step_by(side) {
@@ -278,6 +279,7 @@ fn packed(bits: &Tensor) -> Tensor {
         // `bits` is an error node; the error is returned when it is computed.
         _ => return bits.clone(),
     };
+    // Word = Σ bit · 2^position: one multiplication and one sum over an axis of 32.
     let weights = Tensor::full(&[WORD], 1_u32).shl(Tensor::arange(WORD).cast(DType::U32));
     let bits = bits.reshape(&[rows, cols / WORD, WORD]).cast(DType::U32);
     (bits * weights).sum(2)

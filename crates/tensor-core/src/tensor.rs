@@ -374,6 +374,7 @@ impl Drop for Node {
     /// Drops a long chain of nodes in a loop, because the default drop is recursive and could
     /// overflow the stack.
     fn drop(&mut self) {
+        // Only a node without other handles is taken apart; a shared node survives.
         let mut orphans = std::mem::take(&mut self.inputs);
         while let Some(tensor) = orphans.pop() {
             if let Some(mut node) = Arc::into_inner(tensor.0) {

@@ -148,6 +148,8 @@ impl View {
     /// Returns whether the elements are adjacent in the buffer and in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
+        // A contiguous view merges into a single block of stride 1, or into no block if it has one
+        // element.
         self.is_empty() || matches!(blocks(&self.shape, &self.strides)[..], [] | [(_, 1)])
     }
 
@@ -390,6 +392,8 @@ impl View {
         }
         let mut view = self.clone();
         let stride = self.strides[at];
+        // Shape [.., n, ..] becomes [.., windows, .., size]: both new axes walk the old one, with
+        // strides `stride * step` and `stride`.
         view.shape[at] = (self.shape[at] - size) / step + 1;
         view.strides[at] = stride.saturating_mul(isize::try_from(step).unwrap_or(isize::MAX));
         view.shape.push(size);
@@ -400,6 +404,8 @@ impl View {
     /// Returns an iterator over the offsets of all elements, in row-major order.
     #[must_use]
     pub fn offsets(&self) -> Offsets<'_> {
+        // Split off the last axis: a plain loop over it is faster than a step of the odometer per
+        // element.
         let (outer, inner) = self.shape.split_at(self.shape.len().saturating_sub(1));
         let inner_len = inner.first().copied().unwrap_or(1);
         Offsets {
@@ -569,6 +575,8 @@ impl<'a> Odometer<'a> {
     pub(crate) fn advance(&mut self) -> bool {
         for axis in (0..self.shape.len()).rev() {
             self.index[axis] += 1;
+            // An axis that wraps returns to its start, `size - 1` steps back, and the next outer
+            // axis advances.
             let wraps = self.index[axis] == self.shape[axis];
             let steps = if wraps {
                 1 - self.shape[axis].cast_signed()

@@ -87,6 +87,7 @@ impl Claim<'_> {
     /// Returns the index of element number `at`, counted in the order of the file.
     fn index_of(&self, mut at: usize) -> Vec<usize> {
         let mut index = vec![0; self.shape.len()];
+        // Divide the position by the sizes, starting with the axis that varies fastest in the file.
         let mut place = |axis: usize| {
             let size = self.shape[axis].max(1);
             (index[axis], at) = (at % size, at / size);
@@ -113,6 +114,7 @@ pub(super) fn read<T: FileElement>(
         shape: claim.shape.to_vec(),
     };
     let mut elements = Vec::new();
+    // Elements of the requested type are decoded in bulk; others are converted one by one.
     if claim.dtype.dtype() == Some(T::DTYPE) {
         read_chunks(input, claim, |chunk| {
             reserve(format, &mut elements, chunk.len() / size_of::<T>())?;
@@ -164,6 +166,8 @@ fn read_chunks(
     while done < total {
         let wanted = (total - done).min(CHUNK_BYTES);
         chunk.clear();
+        // `take` and `read_to_end` read no more than the chunk, and stop at the end of the file
+        // without an error.
         let got = input
             .by_ref()
             .take(wanted as u64)

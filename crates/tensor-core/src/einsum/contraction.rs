@@ -154,6 +154,8 @@ impl EinsumSpec {
                 right_shape: shapes[right_operand].into(),
             }
         };
+        // Two maps: `own` checks that a label has one size within an operand, `agreed` broadcasts
+        // sizes of 1 between operands.
         let (mut order, mut agreed) = (Vec::new(), BTreeMap::new());
         for (operand, (input, shape)) in inputs.iter().zip(shapes).enumerate() {
             let mut own = BTreeMap::new();

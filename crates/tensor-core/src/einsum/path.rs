@@ -81,6 +81,7 @@ impl Product {
         let set = |labels: &[Label]| -> BTreeSet<Label> { labels.iter().copied().collect() };
         let (left, right) = (set(&self.left.labels), set(&self.right.labels));
         let output = set(&self.output);
+        // The output labels that are in the given operands, in output order.
         let kept = |in_left: bool, in_right: bool| -> Vec<Label> {
             let labels = self.output.iter().copied();
             labels
@@ -135,6 +136,7 @@ impl Contraction {
     /// ```
     #[must_use]
     pub fn path(&self) -> Vec<Step> {
+        // Reduce each operand on its own first, then multiply pairs in the order of the search.
         let full = self.full_labels();
         let mut uses = Uses::default();
         uses.add(full.iter().flatten().chain(self.output()));
@@ -196,6 +198,7 @@ impl Contraction {
                     id: n_operands + steps.len(),
                     labels: output.clone(),
                 };
+                // From here on the reduced tensor replaces the operand.
                 let input = std::mem::replace(&mut slot, reduced);
                 steps.push(Step::Reduce { input, output });
             }
@@ -235,6 +238,7 @@ impl Uses {
 
     /// Replaces two tensors by their product. Returns the labels of the product: batch, rows, cols.
     fn multiply(&mut self, left: &[Label], right: &[Label]) -> Vec<Label> {
+        // Both factors disappear. A label without a further use is summed by this product.
         for label in left.iter().chain(right) {
             self.0.entry(*label).and_modify(|uses| *uses -= 1);
         }

@@ -135,6 +135,7 @@ impl Network {
         for &label in self.tensors.iter().flatten() {
             uses[label] += 1;
         }
+        // Tensors enter the window in order, as long as it has room.
         let mut waiting = self.tensors.iter().cloned().enumerate();
         let (mut window, mut candidates) = (BTreeMap::new(), Vec::new());
         let mut pairs = Vec::with_capacity(n_tensors);
@@ -147,6 +148,8 @@ impl Network {
             let Some(&Candidate { left, right, .. }) = candidates.iter().min() else {
                 return pairs;
             };
+            // Remove all candidates with one of the two tensors, which are replaced by their
+            // product.
             candidates.retain(|c| {
                 ![c.left, c.right]
                     .iter()

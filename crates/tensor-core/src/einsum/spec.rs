@@ -101,6 +101,7 @@ impl Subscripts {
             letters: Vec::new(),
             ellipsis: None,
         };
+        // Positions are counted in characters, slices in bytes.
         let (mut rest, mut position) = (part, start);
         while let Some(found) = rest.chars().next() {
             let mut token = found.len_utf8();

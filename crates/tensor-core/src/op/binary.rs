@@ -178,6 +178,8 @@ impl Binary {
             Self::Mul => a.wrapping_mul(b),
             Self::FloorDiv if b == 0 => 0,
             Self::FloorDiv => {
+                // `wrapping_div` truncates. Round down instead if the signs differ and the division
+                // is inexact.
                 let quotient = a.wrapping_div(b);
                 let inexact = a.wrapping_rem(b) != 0 && (a < 0) != (b < 0);
                 quotient - i32::from(inexact)

@@ -185,6 +185,7 @@ impl Unary {
             Self::Neg => number(-1.0),
             Self::Abs => {
                 let (zero, one) = (number(0.0), number(1.0));
+                // Composed of two selections, so that the derivative at 0 is 0.
                 let not_above = V::choose(Compare::Lt, x, &zero, &number(-1.0), &zero);
                 V::choose(Compare::Lt, &zero, x, &one, &not_above)
             }

@@ -169,6 +169,8 @@ impl Adam {
         }
         let first = moments[0] * beta1 + &gradient * (1.0 - beta1);
         let second = moments[1] * beta2 + gradient.square() * (1.0 - beta2);
+        // Apply the corrections to the rate and to the root instead of the moments. The correction
+        // of the rate is then a scalar operation.
         let rate = self.rate / correction(beta1, &step);
         let root = second.sqrt() / correction(beta2, &step).sqrt();
         let next = parameter - &first * rate / (root + self.epsilon);

@@ -111,6 +111,7 @@ impl Sgd {
             gradient += parameter * self.weight_decay;
         }
         let velocity = velocity.map(|velocity| velocity * self.momentum + &gradient);
+        // Nesterov momentum looks ahead by one more step of the velocity.
         let direction = match &velocity {
             Some(velocity) if self.nesterov => gradient + velocity * self.momentum,
             Some(velocity) => velocity.clone(),

@@ -213,6 +213,7 @@ fn element<T: Copy, const N: usize>(index: u64, block: impl Fn(u64) -> [T; N]) -
 /// `N` elements each. Indices wrap around after `u64::MAX`.
 fn fill<T: Copy, const N: usize>(first: u64, out: &mut [T], block: impl Fn(u64) -> [T; N]) {
     let n = N as u64;
+    // The first block may be used only from its middle on, the last block only up to its middle.
     let skipped = usize::try_from(first % n).expect("the index within a block is below N");
     let (head, body) = out.split_at_mut((N - skipped).min(out.len()));
     head.copy_from_slice(&block(first / n)[skipped..skipped + head.len()]);

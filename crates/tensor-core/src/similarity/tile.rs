@@ -90,6 +90,8 @@ impl Tile {
         let mut words = vec![0; cols * words_per_row];
         for from in (0..rows).step_by(WORD) {
             for column in 0..self.words_per_row {
+                // Collect a block of 32 × 32 bits: one word from each of 32 rows, with zeros past
+                // the last row.
                 let own = |n: usize| {
                     let row = from + n;
                     let inside = row < rows;

@@ -81,6 +81,7 @@ impl Tensor {
     fn shares(&self, cotangent: &Self) -> Vec<Option<Self>> {
         let node = self.node();
         let inputs = &node.inputs;
+        // The chain rule of an elementwise operation.
         let scaled = |derivative: Option<Elements>| derivative.map(|by| cotangent * by.tensor);
         match &node.op {
             Op::Error(_)
@@ -119,6 +120,8 @@ impl Tensor {
             }
             Op::Reduce { op, n_reduced } => {
                 let x = Elements::of(&inputs[0], *n_reduced);
+                // The result and its cotangent lack the reduced axes; repeat them along these axes,
+                // which are the last ones of the input.
                 let repeated = |tensor: &Self| {
                     let mut shape = node.shape.clone();
                     shape.resize(shape.len() + n_reduced, 1);
@@ -163,12 +166,15 @@ fn ungathered(
 ) -> Tensor {
     let size = table[axis];
     let places = Tensor::index("grad", size, 1 << 32).cast(index.0.dtype);
+    // Negative indices count from the end of the axis.
     let index = if index.0.dtype == DType::I32 {
         let from_end = index.binary(Binary::Add, Tensor::constant(offset_of(size.cast_signed())));
         index.lt(0).select(from_end, index)
     } else {
         index.clone()
     };
+    // One more axis with all positions of the table: an element is passed on where the position
+    // equals its index, and 0 elsewhere.
     let hits = index.expand_dims(-1).eq(places);
     let spread = hits.select(cotangent.expand_dims(-1), 0.0);
     // The position is an additional, last axis, and the coordinate along `axis` of the table
@@ -197,6 +203,7 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
         if cotangent.shape()?.contains(&0) {
             return Ok(Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to));
         }
+        // After these steps every axis of the tensor is an axis of the source.
         let mut undone = Undone::of(cotangent, rows, to);
         undone.sum_what_repeats()?;
         undone.separate_diagonals()?;
@@ -303,6 +310,8 @@ impl<'a> Undone<'a> {
         }
         for (source, walked) in &apart {
             let row = &self.rows[*source];
+            // Compute the coordinate at each element of the view, and compare it with every
+            // position on the axis of the source.
             let mut coordinate = Tensor::constant(offset_of(row.offset));
             for &axis in walked {
                 let place = self.place(Axis::View(axis));
@@ -355,6 +364,8 @@ impl<'a> Undone<'a> {
         // reversed; a step leaves zeros at the end, which are cut off. The other coordinates are
         // padded.
         let first = row.offset.unsigned_abs();
+        // The number of coordinates from the first one to the end of the axis in the walking
+        // direction.
         let room = if backwards {
             first + 1
         } else {
@@ -407,6 +418,8 @@ impl<'a> Undone<'a> {
         let shape = self.tensor.shape()?;
         let (n, size) = (shape[at], shape[within]);
         let overlap = size.div_ceil(step);
+        // Up to `overlap` windows read a position. Pad the starts on both sides, so that `u - m` is
+        // always valid, and the inner positions up to a multiple of the step.
         let wide = padded(&self.tensor, at, overlap - 1, overlap - 1);
         let wide = padded(&wide, within, 0, overlap * step - size);
         // The axes of the new view: u replaces the starts, v replaces the inner positions, m is the

@@ -82,6 +82,7 @@ impl Axes {
         for &axis in which {
             axes.push(resolve_axis(op, axis, shape)?);
         }
+        // Sorted, so that duplicates are adjacent; `1` and `-1` may denote the same axis.
         axes.sort_unstable();
         if axes.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(Error::RepeatedAxis {

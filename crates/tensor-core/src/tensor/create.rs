@@ -245,6 +245,7 @@ fn given_number(op: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
 fn normal(op: &'static str, seed: Philox, number: &[Tensor; 2], shape: &[usize]) -> Result<Tensor> {
     let u = words(op, seed, number, shape, 2, 0)?;
     let v = words(op, seed, number, shape, 2, 1)?;
+    // `1 - u` is in (0, 1], so the logarithm is finite.
     let radius = ((1.0 - uniform(&u)).ln() * -2.0).sqrt();
     let angle = uniform(&v) * TAU;
     Ok((radius * angle.cos()).reshape(shape))
@@ -261,6 +262,7 @@ fn words(
     first: u32,
 ) -> Result<Tensor> {
     let len = element_count(op, shape)?;
+    // Positions are `u32`, and `stride` words belong to each element.
     let at = Tensor::index(op, len, (1 << 32) / stride as usize);
     let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
     Ok(Tensor::new(

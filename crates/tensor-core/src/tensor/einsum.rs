@@ -56,6 +56,7 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
         let made = match step {
             Step::Reduce { input, output } => {
                 let tensor = &slots[input.id];
+                // Order the axes as the output labels followed by the labels to sum.
                 let mut labels = output.clone();
                 let only_here = input.labels.iter().filter(|label| !output.contains(label));
                 only_here.for_each(|label| {
@@ -69,6 +70,8 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
             }
             Step::Product(product) => {
                 let inner = product.groups().inner;
+                // Both operands are views over the output labels and the summed labels; the planner
+                // recognizes the sum of their product as a matrix product.
                 let labels = [&product.output[..], &inner].concat();
                 let (left, right) = (&slots[product.left.id], &slots[product.right.id]);
                 let sizes = sizes_of(&labels, &[(&product.left, left), (&product.right, right)]);
@@ -127,6 +130,8 @@ impl Tensor {
     fn labelled(&self, slot: &Slot, labels: &[Label], sizes: &[usize]) -> Result<Self> {
         check_rank("einsum", sizes.len())?;
         element_count("einsum", sizes)?;
+        // An axis of the tensor follows each result axis with its label. Stride 0 on all other axes
+        // repeats the tensor along them.
         let row = |label: &Label| IndexMap {
             offset: 0,
             strides: labels

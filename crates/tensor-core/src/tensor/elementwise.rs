@@ -240,6 +240,7 @@ impl Tensor {
     #[must_use]
     pub fn select(&self, yes: impl Choice, no: impl Choice) -> Self {
         let name = "select";
+        // The type of the result is the type of the choice that is a tensor.
         let dtype = yes.dtype().or(no.dtype()).unwrap_or(DType::F32);
         let (yes, no) = (yes.operand(name, dtype), no.operand(name, dtype));
         if self.check().is_ok() && self.0.dtype != DType::Bool {

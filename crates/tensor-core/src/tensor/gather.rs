@@ -31,12 +31,11 @@ impl Tensor {
         or_error_node!(self.gathered("gather", index, axis, |shape, at| {
             let n_index = index.0.shape.len();
             let out = [&shape[..at], &index.0.shape, &shape[at + 1..]].concat();
-            // The axis of each source axis in the result. Axes before the selected one keep their
-            // number; those after it move by the axes of the index, less the selected axis itself:
-            // ```text
-            // source  a b [axis] c
-            // result  a b i j k  c      index: i j k
-            // ```
+            // Maps an axis of the source to its axis in the result. Axes before the selected one keep
+            // their number; the others move by the number of index axes, less the selected axis:
+            //
+            //     source  a b [axis] c
+            //     result  a b i j k  c      with the index axes i j k
             let place = |source: usize| {
                 if source < at {
                     source

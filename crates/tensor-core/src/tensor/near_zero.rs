@@ -52,7 +52,6 @@ impl Tensor {
     /// Below 1 the formula is `2 t / (1 - t)` with `t = tanh(x / 2)`, above 1 the difference
     /// itself. Accuracy: 8 units in the last place where the result is a normal number. The
     /// derivative is `e^x`.
-    /// Accuracy: 8 units in the last place where the result is normal. The derivative is `e^x`.
     ///
     /// # Examples
     /// ```

@@ -16,6 +16,8 @@ impl Tensor {
     #[track_caller]
     fn viewed(&self, name: &'static str, view: impl Fn(&View) -> Result<View>) -> Self {
         let moved = self.shape().and_then(|shape| {
+            // The view of a contiguous array determines the resulting shape, and views of its
+            // coordinates determine the maps.
             let out = view(&View::contiguous(shape)?)?.shape().to_vec();
             let rows = coordinates(shape, view)?;
             Ok((rows, out))
@@ -326,6 +328,8 @@ pub(super) fn coordinates(
     for axis in 0..shape.len() {
         let mut strides = vec![0; shape.len()];
         strides[axis] = 1;
+        // An array with stride 1 on one axis and 0 on the others holds the coordinate on this axis:
+        // the offset of an element in it equals the coordinate.
         let row = view(&View::new(shape, &strides, 0)?)?;
         rows.push(IndexMap {
             offset: row.offset().cast_signed(),

@@ -216,6 +216,7 @@ impl<R: Read> Source<R> {
         let mut start = vec![0; GZIP_MAGIC.len()];
         let got = fill(&mut input, &mut start)?;
         start.truncate(got);
+        // Put the bytes back in front of the input, because both kinds of files need them.
         let is_gzip = start == GZIP_MAGIC;
         let input = Cursor::new(start).chain(input);
         Ok(if is_gzip {

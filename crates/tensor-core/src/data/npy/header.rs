@@ -175,6 +175,7 @@ pub(super) fn written(dtype: DType, shape: &[usize]) -> Result<Vec<u8>, DataErro
         "{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({sizes}{comma}), }}"
     );
     let prefix = MAGIC.len() + 2 + size_of::<u16>();
+    // Pad with spaces up to the newline that ends the header, so that the elements are aligned.
     let total = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT);
     text.push_str(&" ".repeat(total - prefix - text.len() - 1));
     text.push('\n');

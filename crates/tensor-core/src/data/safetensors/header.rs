@@ -82,6 +82,8 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
     }
     let text = String::from_utf8(text).map_err(|_| bad("the header is not UTF-8".into()))?;
     let mut claims = parse(&text)?;
+    // JSON objects are unordered. Sorted by range, each tensor has to begin where the previous one
+    // ends.
     claims.sort_by_key(|claim| claim.place);
     let mut end = 0;
     let entries = claims.into_iter().map(|claim| {
