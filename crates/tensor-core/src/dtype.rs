@@ -101,7 +101,7 @@ pub trait Element:
     /// Unwraps elements without a copy.
     ///
     /// # Errors
-    /// The unchanged data, if its type is another one.
+    /// The unchanged data, if its type differs from `Self`.
     fn from_host(data: HostData) -> Result<Vec<Self>, HostData>;
 }
 

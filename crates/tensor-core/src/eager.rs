@@ -10,8 +10,8 @@
 //! than their results.
 //! Accuracy: the results have the same bits as those of the same program on the same executor
 //! without a scope, with one exception: the order of additions in float sums and products over axes
-//! depends on the step that contains them. So the last bits of these, and of values that depend on
-//! them, may differ.
+//! depends on the step that contains the sum. Therefore the last bits of sums and products, and of
+//! values that depend on them, may differ.
 //! Memory: every result lives as long as any result that was computed from it, because derivatives
 //! may need it. A derivative that uses the result of its own operation (such as `exp`) computes
 //! that result again.

@@ -422,8 +422,9 @@ impl Error {
         }
     }
 
-    /// Replaces the name of the operation. Used by operations that are composed of others: the
-    /// error should name the operation that the caller wrote, not the part of it that failed.
+    /// Replaces the name of the operation. An operation that is composed of others uses this
+    /// function, so that its errors have the name that the caller wrote and not the name of the
+    /// failed part.
     pub(crate) fn renamed(mut self, name: &'static str) -> Self {
         if let Some(op) = self.op_mut() {
             *op = name;

@@ -48,7 +48,8 @@ use std::fmt;
 /// more than once describe overlapping windows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct IndexMap {
-    /// The position at which all indices are 0. It may be outside the input if guards exclude it.
+    /// The position at which all indices are 0. This position may be outside the input if guards
+    /// exclude it.
     pub offset: isize,
     /// The strides, one per loop axis, domain axes first.
     pub strides: Vec<isize>,
@@ -137,7 +138,7 @@ pub enum Value {
     Reduced(Reduce, ValueId),
 }
 
-/// A nest of loops that computes one output array; the page of this module has the definition.
+/// A nest of loops that computes one output array; see the module documentation for the definition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LoopNest {
     /// The sizes of the output's axes.
@@ -408,7 +409,7 @@ impl LoopNest {
         total
     }
 
-    /// Checks the invariants listed on the page of this module, for inputs of the given types and
+    /// Checks the invariants listed in the module documentation, for inputs of the given types and
     /// lengths.
     ///
     /// # Errors

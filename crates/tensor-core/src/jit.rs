@@ -219,8 +219,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         let _lazily = eager::trace();
         let outputs = (self.function)(&arguments)?;
         let (plan, data) = Plan::of(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
-        // Inputs of the plan are placeholders, in any order and possibly not all of them, or
-        // captured arrays.
+        // The inputs of the plan are placeholders and captured arrays, in any order. An argument
+        // that the results do not depend on is not among them.
         let source = |storage: Arc<dyn Storage>| {
             let is_it = |stand_in: &Arc<dyn Storage>| Arc::ptr_eq(stand_in, &storage);
             match stand_ins.iter().position(is_it) {

@@ -70,9 +70,9 @@ pub fn mean_squared_error(prediction: &Tensor, target: &Tensor) -> Tensor {
 #[must_use]
 pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     let classes = one_a_row(labels, logits);
-    // The shift cancels in the loss, so its derivative is not needed. It is subtracted from the
-    // label's logit separately, because a gather of the shifted logits would store all of them in
-    // memory.
+    // The shift cancels in the loss, so its derivative is not needed. The shift is subtracted from
+    // the label's logit separately, because a gather of the shifted logits would store all of them
+    // in memory.
     let shift = logits.max(Axes::keep(-1)).stop_gradient();
     let sum = (logits - &shift).exp().sum(Axes::keep(-1));
     let label = logits.take_along_axis(&classes.expand_dims(-1), -1) - shift;

@@ -36,9 +36,9 @@ mod verify;
 
 /// The elementary functions of `f32` and `f64`.
 ///
-/// They are associated functions without `self`, so that a call on a concrete float cannot select
-/// the method of the standard library by mistake: write `Math::exp(x)`. Special values follow C99,
-/// annex F, unless stated otherwise. A NaN argument returns NaN.
+/// The functions take no `self`, so that a call on a concrete float cannot select the method of the
+/// standard library by mistake: write `Math::exp(x)`. Special values follow C99, annex F, unless
+/// stated otherwise. A NaN argument returns NaN.
 ///
 /// # Examples
 /// ```

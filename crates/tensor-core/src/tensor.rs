@@ -8,8 +8,8 @@
 //! support only about a dozen operations.
 //! Errors: an invalid operation becomes an error node, and every later operation on it returns the
 //! same error. [`Tensor::shape`], [`Tensor::eval`] and [`Tensor::realize`] return the error with
-//! the source line of the operation. It names the operation on that line, even if the error
-//! occurred in one of the operations of which it is composed.
+//! the source line of the operation. The error names the operation on that line, even if the actual
+//! fault is in one of the operations of which it is composed.
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};

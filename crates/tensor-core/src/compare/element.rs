@@ -56,7 +56,7 @@ impl fmt::Display for Value {
 /// An element type of comparisons: the floats, integers and `bool`.
 pub trait Element: Copy + sealed::Sealed {
     /// The value that fills outputs before a computation, so that elements that were not written
-    /// are detected. It is finite and, in types of 32 bits and more, an unlikely result.
+    /// are detected: a finite number and, in types of 32 bits and more, an unlikely result.
     const SENTINEL: Self;
     /// Whether an element with the sentinel value is an error by itself. In narrower types every
     /// value may be a correct result; there an element that was not written is detected only if it

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file under a temporary name in the folder of its final path. It is deleted if it is dropped
-/// before [`NewFile::place`].
+/// A file under a temporary name in the folder of its final path. The file is deleted if it is
+/// dropped before [`NewFile::place`].
 #[derive(Debug)]
 pub(super) struct NewFile {
     out: BufWriter<File>,

@@ -4,8 +4,8 @@
 //! can be read; files are written little-endian and row-major. Integers of 8, 16 and 64 bits are
 //! converted on reading.
 //! Layout: `\x93NUMPY`, two bytes of version, the length of the header, the header, the elements.
-//! The header is a Python dictionary with three keys. It has few forms, so a small parser is part
-//! of this module; existing crates depend on a Python parser.
+//! The header is a Python dictionary with three keys, for which a small parser is part of this
+//! module; existing crates depend on a Python parser.
 //! Source: NumPy Enhancement Proposal 1.
 //! Memory: reading takes the size of the tensor, or twice this size for column-major order; writing
 //! takes 64 KiB in addition to the tensor.

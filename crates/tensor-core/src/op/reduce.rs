@@ -79,9 +79,9 @@ impl Reduce {
         }
     }
 
-    /// Returns a start value for accumulators: folding it with any element leaves the element
-    /// unchanged. It is the [`identity`](Reduce::identity) if there is one; for `Max` and `Min` it
-    /// is the least or the greatest value of the type (an infinity for floats).
+    /// Returns a start value for accumulators: folding this value with any element leaves the
+    /// element unchanged. The result is the [`identity`](Reduce::identity) if there is one; for
+    /// `Max` and `Min` the least or the greatest value of the type (an infinity for floats).
     ///
     /// # Panics
     /// If the reduction does not support the type.
@@ -137,9 +137,9 @@ impl Reduce {
         match self {
             Self::Sum => Some(one),
             Self::Prod => {
-                // The product of the other elements is `y / x`, except next to zeros. With one zero
-                // in the line, only the zero itself has a derivative: the product of the others.
-                // With two or more, all derivatives are 0.
+                // Without zeros in the line, the product of the other elements is `y / x`. With a
+                // single zero, only the zero itself has a non-zero derivative: the product of the
+                // other elements. With two or more zeros, all derivatives are 0.
                 let zeros = V::choose(Compare::Eq, x, &zero, &one, &zero).folded(Self::Sum);
                 let others = V::choose(Compare::Eq, x, &zero, &one, x);
                 let product = others.folded(Self::Prod);

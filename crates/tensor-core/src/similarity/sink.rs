@@ -4,7 +4,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use super::{Place, Tile};
 
-/// A consumer of tiles, in order. It receives only the tiles on and above the diagonal;
+/// A consumer of tiles, in order. A sink receives only the tiles on and above the diagonal;
 /// [`Tile::transposed`] converts a tile above the diagonal to the one below.
 pub trait Sink {
     /// The error of the sink.

@@ -173,12 +173,11 @@ fn ungathered(
     } else {
         index.clone()
     };
-    // One more axis with all positions of the table: an element is passed on where the position
-    // equals its index, and 0 elsewhere.
+    // A new last axis runs over all positions of the table: an element is passed on where the
+    // position equals its index, and is 0 elsewhere.
     let hits = index.expand_dims(-1).eq(places);
     let spread = hits.select(cotangent.expand_dims(-1), 0.0);
-    // The position is an additional, last axis, and the coordinate along `axis` of the table
-    // follows it.
+    // The coordinate along `axis` of the table now depends on the new last axis only.
     let rank = cotangent.0.shape.len();
     let rows: Vec<IndexMap> = rows
         .iter()

@@ -76,7 +76,7 @@ impl Tensor {
         Self::new(Op::Const(value), Vec::new(), Vec::new(), value.dtype())
     }
 
-    /// Creates a tensor of `shape` with one value in all elements. It takes no memory.
+    /// Creates a tensor of `shape` with the same value in all elements. The tensor takes no memory.
     #[track_caller]
     #[must_use]
     pub fn full<T: Element>(shape: &[usize], value: T) -> Self {
@@ -85,7 +85,7 @@ impl Tensor {
             .composed("full", &[])
     }
 
-    /// Creates a tensor of `shape` filled with zeros, or `false`. It takes no memory.
+    /// Creates a tensor of `shape` filled with zeros, or `false`. The tensor takes no memory.
     ///
     /// # Examples
     /// ```
@@ -102,7 +102,7 @@ impl Tensor {
             .composed("zeros", &[])
     }
 
-    /// Creates a tensor of `shape` filled with ones, or `true`. It takes no memory.
+    /// Creates a tensor of `shape` filled with ones, or `true`. The tensor takes no memory.
     #[track_caller]
     #[must_use]
     pub fn ones(shape: &[usize], dtype: DType) -> Self {
@@ -111,7 +111,8 @@ impl Tensor {
             .composed("ones", &[])
     }
 
-    /// Creates the tensor of the positions `0, 1, …, len - 1`, as `i32`. It takes no memory.
+    /// Creates the tensor of the positions `0, 1, …, len - 1`, as `i32`. The tensor takes no
+    /// memory.
     ///
     /// Returns an error node of [`Error::TooLarge`] for more than 2^31 positions.
     #[track_caller]
@@ -138,8 +139,8 @@ impl Tensor {
     /// Creates a tensor of uniform random `f32`s in [0, 1). Element `i`, counted in row-major
     /// order, is [`Philox::uniform_f32`]`(i)` of the stream, on every executor.
     ///
-    /// It takes no memory, because each use computes the numbers again. Returns an error node of
-    /// [`Error::TooLarge`] for more than 2^32 elements.
+    /// The tensor takes no memory, because each use computes the numbers again. Returns an error
+    /// node of [`Error::TooLarge`] for more than 2^32 elements.
     ///
     /// # Examples
     /// ```

@@ -124,8 +124,8 @@ fn sizes_of(labels: &[Label], tensors: &[(&Slot, &Tensor)]) -> Vec<usize> {
 }
 
 impl Tensor {
-    /// Returns a view of the tensor with one axis per label. A label that the tensor lacks repeats
-    /// it; a label that occurs twice selects its diagonal.
+    /// Returns a view of the tensor with one axis per label. The tensor is repeated along labels
+    /// that it lacks; a label that occurs twice selects its diagonal.
     #[track_caller]
     fn labelled(&self, slot: &Slot, labels: &[Label], sizes: &[usize]) -> Result<Self> {
         check_rank("einsum", sizes.len())?;

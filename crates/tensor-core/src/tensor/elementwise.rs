@@ -115,8 +115,8 @@ impl Tensor {
     }
 
     /// Returns this tensor, with the derivatives of another tensor of its shape and type, which is
-    /// not computed. Used for training through steps (straight-through estimators), and for
-    /// derivatives in a better form.
+    /// not computed. Used to train through step functions (straight-through estimators), and to
+    /// supply a more accurate derivative.
     ///
     /// `surrogate` is broadcast to the shape of this tensor. Returns an error node of
     /// [`Error::NotBroadcastable`] or [`Error::DTypeMismatch`] if shapes or types do not match.

@@ -10,10 +10,10 @@ impl Tensor {
     /// Selects elements along `axis` by an integer tensor of any shape, as `numpy.take`: the shape
     /// of `index` replaces the axis in the result. Negative positions count from the end.
     ///
-    /// A position outside the axis is an error on evaluation: [`Error::IndexOutOfRange`], for one
-    /// of them if there are several. Positions are not checked where no element is computed from
-    /// them: if a view leaves them out, or in a [`select`](Tensor::select) whose condition is a
-    /// single constant.
+    /// A position outside the axis is an error on evaluation, [`Error::IndexOutOfRange`]; if there
+    /// are several such positions, the error shows only one of them. A position is not checked if
+    /// no element is computed from it, because a view leaves the element out, or in a
+    /// [`select`](Tensor::select) whose condition is a single constant.
     ///
     /// # Examples
     /// ```
@@ -31,8 +31,9 @@ impl Tensor {
         or_error_node!(self.gathered("gather", index, axis, |shape, at| {
             let n_index = index.0.shape.len();
             let out = [&shape[..at], &index.0.shape, &shape[at + 1..]].concat();
-            // Maps an axis of the source to its axis in the result. Axes before the selected one keep
-            // their number; the others move by the number of index axes, less the selected axis:
+            // Maps an axis of the source to its axis in the result. Axes before the selected one
+            // keep their number; the others move by the number of index axes, less the selected
+            // axis:
             //
             //     source  a b [axis] c
             //     result  a b i j k  c      with the index axes i j k

@@ -192,11 +192,12 @@ impl Tensor {
     /// Returns the first position along `axis` whose element equals the extreme, or is NaN.
     ///
     /// Such a position exists only if the elements of the comparison have the bits of the elements
-    /// from which the extreme was found. They do: either they are in memory, or they are computed
-    /// again by the same operations on the same elements, with equal results on every executor. A
-    /// sum, however, may round differently in another step. Therefore the axis is moved to the end
-    /// before the extreme is taken: the comparison then reads the operand of the extreme itself,
-    /// and a plan stores a tensor that contains a sum before it is reduced again.
+    /// from which the extreme was found. These are equal if the elements are in memory, or if they
+    /// are computed again by the same operations on the same elements, because such results are
+    /// equal on every executor. A sum, however, may round differently in another step. Therefore
+    /// the axis is moved to the end before the extreme is taken: the comparison then reads the
+    /// operand of the extreme itself, and a plan stores a tensor that contains a sum before it is
+    /// reduced again.
     #[track_caller]
     fn position_of(&self, extreme: Reduce, op: &'static str, axis: isize) -> Self {
         let at = or_error_node!(self.shape().and_then(|shape| resolve_axis(op, axis, shape)));
@@ -224,8 +225,8 @@ impl Tensor {
     }
 
     /// Returns the logarithm of [`softmax`](Tensor::softmax) of a float tensor along `axis`: `x -
-    /// max - ln(sum(exp(x - max)))`. It is finite where the softmax underflows to 0. The gradient
-    /// is `g - softmax * sum(g)`.
+    /// max - ln(sum(exp(x - max)))`. The result is finite where the softmax underflows to 0. The
+    /// gradient is `g - softmax * sum(g)`.
     ///
     /// # Examples
     /// ```

@@ -10,7 +10,8 @@ use crate::shape::resolve_axis;
 const MAX_SIDE: usize = 1 << 31;
 
 impl Tensor {
-    /// Creates an `n × n` matrix with ones on the diagonal and zeros elsewhere. It takes no memory.
+    /// Creates an `n × n` matrix with ones on the diagonal and zeros elsewhere. The tensor takes no
+    /// memory.
     ///
     /// Returns an error node of [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31
     /// rows.
@@ -89,8 +90,8 @@ impl Tensor {
     }
 }
 
-/// Converts the number of a diagonal to `i32`. It saturates, because all distances are smaller than
-/// the limits of `i32`.
+/// Converts the number of a diagonal to `i32`. The conversion saturates, because all distances are
+/// smaller than the limits of `i32`.
 #[track_caller]
 fn diagonal(k: isize) -> Tensor {
     let end = if k < 0 { i32::MIN } else { i32::MAX };

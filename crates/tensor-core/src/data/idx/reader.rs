@@ -108,9 +108,9 @@ impl<R: Read> Reader<R> {
 
     /// Reads up to `max_rows` entries of the first axis; returns `None` only after the last entry.
     ///
-    /// With `max_rows` 0 it returns an empty batch and reads nothing. A file of rank 0 counts as
-    /// one row, which is an array of rank 0; an empty batch of such a file has shape `[0]`. If the
-    /// rows have no elements, one call returns all of them.
+    /// With `max_rows` 0 this function returns an empty batch and reads nothing. A file of rank 0
+    /// counts as one row, which is an array of rank 0; an empty batch of such a file has shape
+    /// `[0]`. If the rows have no elements, one call returns all of them.
     ///
     /// # Errors
     /// [`IdxError::Truncated`] if the file ends too early; [`IdxError::TrailingBytes`], when
