@@ -1,25 +1,25 @@
 //! Host arrays: checked construction and broadcasting arithmetic on `ndarray`.
 //!
-//! Role: what `ndarray` itself would panic on comes back as an error that names the operation and
-//! the shapes. Rank 0 and sizes of zero are ordinary.
+//! Role: returns an error with the operation and the shapes where `ndarray` would panic. Rank 0 and
+//! sizes of zero are supported.
 
 use ndarray::{ArrayD, ArrayRef, Dimension, IxDyn, Zip};
 
 use crate::error::{Error, Result};
 use crate::shape::{allocatable_count, broadcast};
 
-/// Makes an array of `shape` from its elements in row-major order.
+/// Creates an array of `shape` from its elements in row-major order.
 ///
 /// # Errors
-/// [`Error::TooLarge`] if no allocation can hold the shape; [`Error::LengthMismatch`] if `data`
-/// has another number of elements.
+/// [`Error::TooLarge`] if the shape exceeds the address space; [`Error::LengthMismatch`] if the
+/// number of elements in `data` differs from that of `shape`.
 ///
 /// # Examples
 /// ```
 /// use tensor_core::array::from_vec;
 /// assert_eq!(from_vec(&[2, 2], vec![1.0, 2.0, 3.0, 4.0])?[[1, 0]], 3.0);
 /// let error = from_vec(&[2, 2], vec![1.0, 2.0]).unwrap_err();
-/// assert_eq!(error.to_string(), "from_vec: shape [2, 2] holds 4 elements, the data 2");
+/// assert_eq!(error.to_string(), "from_vec: shape [2, 2] has 4 elements, but the data has 2");
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 pub fn from_vec<T>(shape: &[usize], data: Vec<T>) -> Result<ArrayD<T>> {
@@ -36,9 +36,10 @@ pub fn from_vec<T>(shape: &[usize], data: Vec<T>) -> Result<ArrayD<T>> {
     from_checked(op, IxDyn(shape), data)
 }
 
-/// Makes an array of elements that were counted already.
+/// Creates an array whose number of elements has been checked by the caller.
 pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> Result<ArrayD<T>> {
-    // Only a shape that ndarray itself deems too large is left to fail.
+    // The number of elements matches, so the only remaining error is a shape that ndarray rejects
+    // as too large.
     ArrayD::from_shape_vec(shape.clone(), data).map_err(|_| Error::TooLarge {
         op,
         shape: shape.slice().to_vec(),
@@ -48,11 +49,11 @@ pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> R
 
 /// Applies `f` to the elements of two arrays, broadcast against each other by `NumPy`'s rules.
 ///
-/// `op` is the name that errors carry.
+/// `op` is the name of the operation in errors.
 ///
 /// # Errors
-/// [`Error::BroadcastMismatch`] if the shapes disagree; [`Error::TooLarge`] if no allocation can
-/// hold the result.
+/// [`Error::BroadcastMismatch`] if the shapes do not broadcast; [`Error::TooLarge`] if the result
+/// exceeds the address space.
 ///
 /// # Examples
 /// ```
@@ -64,7 +65,7 @@ pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> R
 /// let sum = zip_with("add", &m, &c, |x, y| x + y)?;
 /// assert_eq!(sum, array![[11., 22., 33.], [14., 25., 36.], [17., 28., 39.]].into_dyn());
 ///
-/// // The share of places where a < b.
+/// // The fraction of positions where a < b.
 /// let (a, b) = (array![10., 6., -4.], array![2., 8., 7.]);
 /// let less = zip_with("lt", &a, &b, |x, y| f64::from(u8::from(x < y)))?;
 /// assert_eq!(less.mean(), Some(2.0 / 3.0));
@@ -87,7 +88,7 @@ where
         shape: shape.clone(),
         element_bytes: size_of::<A>().max(size_of::<B>()),
     };
-    // The shapes agree, so ndarray can refuse only sizes.
+    // The shapes broadcast, so ndarray can fail only because a size is too large.
     let left = a.broadcast(IxDyn(&shape)).ok_or_else(too_large)?;
     let right = b.broadcast(IxDyn(&shape)).ok_or_else(too_large)?;
     Ok(Zip::from(left).and(right).map_collect(f))

@@ -1,15 +1,15 @@
-//! The comparator: the only place in the workspace that decides whether numbers are right.
+//! The comparison of computed and expected numbers; the only one in this workspace.
 //!
-//! Role: tests, benches and the self-check of executors hand in what was computed and what was
-//! expected, with a [`Bound`] that says how far the two may lie apart, and why.
-//! Method: before it looks at numbers it refuses comparisons that prove nothing: different lengths
-//! or shapes, no elements, one buffer on both sides, a bound or a magnitude that is not a finite
-//! number, a [`sentinel`](Element::SENTINEL) that nobody overwrote. Then every element must meet
-//! its allowance; one bad element in a million is a failure.
-//! Accuracy: differences and allowances are taken in f64. Integers and booleans must be equal under
-//! every bound, and are compared as integers.
-//! Limits: a bound that is finite but far too wide cannot be told from a right one; [`Summary`]
-//! therefore counts the elements for which a zero would have passed.
+//! Role: tests, benches and the self-check of executors pass actual and expected numbers, with a
+//! [`Bound`] that states the tolerance.
+//! Method: first, comparisons that prove nothing are rejected: different lengths or shapes, no
+//! elements, one buffer on both sides, a tolerance or a magnitude that is not a finite number, or a
+//! [`sentinel`](Element::SENTINEL) that was not overwritten. Then every element is compared with
+//! its own tolerance; one bad element in a million is a failure.
+//! Accuracy: differences and tolerances are computed in f64. Integers and booleans are compared as
+//! integers and must be equal whatever the tolerance.
+//! Limits: a finite tolerance that is far too wide cannot be detected. [`Summary`] therefore counts
+//! the elements for which a result of zero would have passed.
 
 use ndarray::ArrayViewD;
 
@@ -21,34 +21,35 @@ mod element;
 mod mismatch;
 mod values;
 
-/// How many bad elements a report lists besides the worst one.
+/// The number of bad elements that a report lists after the worst element.
 const LISTED: usize = 5;
 
-/// How far an actual value may lie from the expected one.
+/// The tolerance of a comparison.
 ///
-/// The allowance of an element is `max(n · ε · scale, absolute)`: `ε` is the machine epsilon of
-/// the actual type, `scale` the size of the expected value unless [`Bound::scaled_by`] gives
-/// another, `absolute` zero unless [`Bound::or_absolute`] gives it. A NaN matches a NaN, an infinity
-/// only itself, -0 matches 0.
+/// The tolerance of an element is `max(n · ε · scale, absolute)`. `ε` is the machine epsilon of the
+/// actual type; `scale` is the magnitude of the expected value, or as set by [`Bound::scaled_by`];
+/// `absolute` is 0, or as set by [`Bound::or_absolute`]. A NaN matches a NaN, an infinity matches
+/// only itself, and -0 matches 0.
 ///
 /// # Sums of products
-/// A bound should follow from the number of roundings. `ε` is the distance of neighbours, so rounding
-/// to the nearest is off by half of it: `fl(x) = x · (1 + δ)` with `|δ| ≤ u = ε / 2`. A sum of `n`
-/// products takes `n` multiplications and `n − 1` additions. However the additions are bracketed,
-/// they are a binary tree with `n` leaves, in which no leaf lies deeper than `n − 1`: each product
-/// meets its own rounding and at most `n − 1` more. Adding to zero is exact, and a fused
-/// multiply-add leaves a rounding out. So the result is `Σ a·b·(1 + θ)` with
-/// `|θ| ≤ γ = n·u / (1 − n·u)`, and its error at most `γ · Σ|a·b|`, in any order.
+/// A tolerance should be derived from the number of roundings. `ε` is the distance between adjacent
+/// numbers, so rounding to nearest has an error of at most half of it: `fl(x) = x · (1 + δ)` with
+/// `|δ| ≤ u = ε / 2`. A sum of `n` products takes `n` multiplications and `n − 1` additions. In any
+/// order, the additions form a binary tree with `n` leaves and a depth of at most `n − 1`, so each
+/// product is affected by its own rounding and at most `n − 1` more. Adding to zero is exact, and a
+/// fused multiply-add omits a rounding. Hence the result is `Σ a·b·(1 + θ)` with `|θ| ≤ γ = n·u /
+/// (1 − n·u)`, and its error is at most `γ · Σ|a·b|`, in any order.
 ///
-/// In tests this is `Bound::relative(n / 2 + 1).scaled_by(|A|·|B|)`: `(n / 2 + 1) · ε` is
-/// `(n + 2) · u`, or `(n + 1) · u` for odd `n`, and what it has beyond `n·u` covers the second order
-/// of `γ` up to `n` = 4096 in f32. Beyond, `n·u` itself is still a bound where products and sums are
-/// rounded apart (Jeannerod and Rump 2013). Results that underflow need [`Bound::or_absolute`] too.
+/// In tests this is `Bound::relative(n / 2 + 1).scaled_by(|A|·|B|)`: `(n / 2 + 1) · ε` is `(n + 2)
+/// · u`, or `(n + 1) · u` for odd `n`, and the excess over `n·u` covers the second-order term of
+/// `γ` up to `n` = 4096 in f32. Beyond that, `n·u` itself is still an error bound if products and
+/// sums are rounded separately (Jeannerod and Rump 2013). Results that underflow also need
+/// [`Bound::or_absolute`].
 ///
 /// # Source
-/// Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.1 and 4.2; Jeannerod and
-/// Rump 2013, "Improved error bounds for inner products in floating-point arithmetic", SIAM Journal
-/// on Matrix Analysis and Applications 34(2).
+/// Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.1 and 4.2; Jeannerod
+/// and Rump 2013, "Improved error bounds for inner products in floating-point arithmetic", SIAM
+/// Journal on Matrix Analysis and Applications 34(2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     rule: Rule,
@@ -57,6 +58,7 @@ pub struct Bound {
     allow_empty: bool,
 }
 
+/// The relative part of a tolerance: equal bits, or a number of epsilons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     Bits,
@@ -64,13 +66,14 @@ enum Rule {
 }
 
 impl Bound {
-    /// Values must be equal; NaN equals NaN, -0 equals 0.
+    /// Creates a tolerance of zero: values must be equal, where NaN equals NaN and -0 equals 0.
     #[must_use]
     pub fn exact() -> Self {
         Self::relative(0)
     }
 
-    /// Values must have one type and the same bits: -0 differs from 0, a NaN from other NaNs.
+    /// Creates a comparison of bits: values must have the same type and the same bits. -0 differs
+    /// from 0, and NaNs with different bits differ.
     #[must_use]
     pub fn bits() -> Self {
         Self {
@@ -79,9 +82,9 @@ impl Bound {
         }
     }
 
-    /// Values may differ by `n` epsilons of the actual type times the expected value.
+    /// Creates a relative tolerance of `n` epsilons of the actual type, times the expected value.
     ///
-    /// `n` epsilons must stay below 1, where a zero would pass for anything.
+    /// `n` epsilons must be below 1; from there on a zero would pass for any value.
     #[must_use]
     pub fn relative(n: usize) -> Self {
         Self {
@@ -92,66 +95,73 @@ impl Bound {
         }
     }
 
-    /// Values may also differ by `absolute`, whichever is more; for results that may underflow.
+    /// Sets the absolute tolerance; the larger of both tolerances applies. Used for results that
+    /// may underflow.
     #[must_use]
     pub fn or_absolute(mut self, absolute: f64) -> Self {
         self.absolute = Some(absolute);
         self
     }
 
-    /// Measures the relative part against these magnitudes, one an element in row-major order,
-    /// instead of the expected value; for sums whose terms cancel.
+    /// Sets the magnitudes that scale the relative tolerance instead of the expected values, one
+    /// per element in row-major order. Used for sums whose terms cancel.
     #[must_use]
     pub fn scaled_by(mut self, magnitudes: impl IntoIterator<Item = f64>) -> Self {
         self.magnitudes = Some(magnitudes.into_iter().collect());
         self
     }
 
-    /// Lets a comparison of no elements pass.
+    /// Allows comparisons of no elements, which are an error by default.
     #[must_use]
     pub fn allow_empty(mut self) -> Self {
         self.allow_empty = true;
         self
     }
 
-    /// Checks the bound itself; every comparison is with the good case, so that NaN fails.
+    /// Checks the tolerance itself. Each condition tests for the valid case, so that NaN is
+    /// rejected.
     fn check(&self, epsilon: f64, len: usize) -> Result<(), Mismatch> {
         let invalid = |why: String| Err(Mismatch::InvalidBound { why });
         match self.rule {
             Rule::Bits if self.absolute.is_some() || self.magnitudes.is_some() => {
                 return invalid(
-                    "equal bits leave no room for an absolute part or magnitudes".into(),
+                    "a comparison of bits takes no absolute tolerance and no magnitudes".into(),
                 );
             }
             Rule::Relative(n) if n as f64 * epsilon >= 1.0 => {
                 return invalid(format!(
-                    "{n} epsilons of {epsilon:e} let zero pass for any value"
+                    "{n} epsilons of {epsilon:e} are 1 or more, so zero would pass for any value"
                 ));
             }
             Rule::Relative(0) if self.magnitudes.is_some() => {
-                return invalid("magnitudes need a relative part to scale".into());
+                return invalid("magnitudes need a relative tolerance to scale".into());
             }
             _ => {}
         }
         if let Some(absolute) = self.absolute.filter(|x| !is_magnitude(*x)) {
-            return invalid(format!("the absolute part is {absolute}"));
+            return invalid(format!(
+                "the absolute tolerance is {absolute} (expected a finite number from 0)"
+            ));
         }
         let Some(magnitudes) = &self.magnitudes else {
             return Ok(());
         };
         if magnitudes.len() != len {
             return invalid(format!(
-                "{} magnitudes for {len} elements",
+                "got {} magnitudes for {len} elements",
                 magnitudes.len()
             ));
         }
         match magnitudes.iter().position(|x| !is_magnitude(*x)) {
-            Some(at) => invalid(format!("magnitude {at} is {}", magnitudes[at])),
+            Some(at) => invalid(format!(
+                "magnitude {at} is {} (expected a finite number from 0)",
+                magnitudes[at]
+            )),
             None => Ok(()),
         }
     }
 
-    /// The allowance for one element.
+    /// Returns the tolerance for one element.
     fn allowance(&self, at: usize, expected: f64, epsilon: f64) -> f64 {
         let scale = match &self.magnitudes {
             Some(magnitudes) => magnitudes[at],
@@ -169,27 +179,27 @@ fn is_magnitude(x: f64) -> bool {
     x.is_finite() && x >= 0.0
 }
 
-/// What a comparison that passed has seen.
+/// Statistics of a comparison that passed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// The number of elements.
     pub n_elements: usize,
     /// The largest absolute difference.
     pub max_error: f64,
-    /// The largest difference as a share of its allowance; 0 where nothing differs.
+    /// The largest ratio of a difference to its tolerance; 0 if all elements are equal.
     pub max_share: f64,
-    /// The number of non-zero expected elements for which a zero would have passed.
+    /// The number of non-zero expected elements for which a result of zero would have passed.
     pub n_zero_passes: usize,
 }
 
-/// Compares what was computed with what was expected.
+/// Compares computed values with expected values.
 ///
 /// Slices, vectors, fixed-size arrays and `ndarray`s of any rank can be compared, by value or by
-/// reference; the shape counts where both sides have one, the length otherwise. The element types
-/// may differ, as with an f32 result and its f64 oracle.
+/// reference. If both sides have a shape, the shapes must be equal; otherwise only the lengths. The
+/// element types may differ, for example for an f32 result and its f64 oracle.
 ///
 /// # Errors
-/// [`Mismatch`], whose variants say which of the rules at the top of this module is broken.
+/// A [`Mismatch`], whose variant states which of the rules at the top of this module is violated.
 ///
 /// # Examples
 /// ```
@@ -209,10 +219,10 @@ pub fn compare(
     compare_views(&actual, &expected, bound)
 }
 
-/// Panics with a full report unless [`compare`] passes.
+/// Asserts that [`compare`] passes.
 ///
 /// # Panics
-/// If the comparison fails; this is what it is for.
+/// If the comparison fails, with the full report.
 ///
 /// # Examples
 /// ```
@@ -231,6 +241,7 @@ fn compare_views<A: Values, E: Values>(
     expected: &E,
     bound: &Bound,
 ) -> Result<Summary, Mismatch> {
+    // Structural checks come first, from cheap to expensive; elements are compared last.
     let (left, right) = (actual.values(), expected.values());
     if left.len() != right.len() {
         return Err(Mismatch::Length {
@@ -263,8 +274,8 @@ fn compare_views<A: Values, E: Values>(
     compare_elements(&left, &right, shape, bound)
 }
 
-/// Checks that no element of `actual` holds the sentinel, in types that reserve one; for elements
-/// that a comparison leaves out.
+/// Checks that every element of `actual` was written: in types that reserve a sentinel, none has
+/// this value. Used for elements that a comparison skips.
 pub(crate) fn check_written(actual: impl Values) -> Result<(), Mismatch> {
     let values = actual.values();
     check_sentinel(&values, Side::Actual, values.shape())
@@ -316,6 +327,7 @@ fn compare_elements<A: Element, E: Element>(
             continue;
         }
         n_bad += 1;
+        // Only the worst element and the first few are described; the others are counted.
         let is_worst = worst
             .as_ref()
             .is_none_or(|worst| difference.is_worse_than(worst));
@@ -346,7 +358,7 @@ fn compare_elements<A: Element, E: Element>(
     }
 }
 
-/// How two elements differ, and how much they may.
+/// The difference of two elements, and its tolerance.
 struct Difference {
     error: f64,
     allowed: f64,
@@ -372,6 +384,7 @@ impl Difference {
         }
         let (actual, expected) = (actual.value(), expected.value());
         let error = actual.distance(expected);
+        // A tolerance applies to finite floats only. NaN, infinities and integers must be equal.
         let allowed = match (actual, expected) {
             (Value::Float(a), Value::Float(e)) if a.is_finite() && e.is_finite() => {
                 bound.allowance(at, e, A::EPSILON)

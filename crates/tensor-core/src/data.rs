@@ -1,10 +1,11 @@
 //! Data files: IDX, NPY and safetensors.
 //!
-//! Role: turns files that nobody vouches for into arrays and tensors, or into errors that say what is wrong, and
-//! writes tensors so that others read them.
-//! Method: a header is read and checked first; then elements come in as the file yields them, so memory grows with what
-//! was read and never with what the header claims. A file is written beside its place and then moved there, so nobody
-//! sees half of one.
+//! Role: reads untrusted files into arrays and tensors, or returns errors that describe the
+//! problem, and writes tensors in formats that other programs read.
+//! Method: the header is read and checked first. Then the elements are read in chunks, so memory
+//! grows with the bytes that were read and not with the size that the header claims. A file is
+//! written under a temporary name in the same folder and then renamed, so that no reader sees a
+//! partial file.
 
 pub use error::DataError;
 pub use file_type::FileType;

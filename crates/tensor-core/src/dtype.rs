@@ -1,29 +1,31 @@
-//! Element types, one element of any of them, and flat host memory of any of them.
+//! Element types, scalars, and flat host memory of any element type.
 //!
-//! Role: the only list of the types that tensors hold. [`Element`] ties a Rust type to its [`DType`];
-//! [`Scalar`] and [`HostData`] are the two places where the type is known only at run time.
+//! Role: the only list of the element types of tensors. [`Element`] maps a Rust type to its
+//! [`DType`]; [`Scalar`] and [`HostData`] are the two types whose element type is known only at run
+//! time.
 
 use half::f16;
 
 /// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
-    /// IEEE 754 single precision: the default.
+    /// IEEE 754 single precision, the default type.
     F32,
     /// IEEE 754 double precision.
     F64,
-    /// Two's complement integers of 32 bits; arithmetic wraps.
+    /// Signed 32-bit integers in two's complement; arithmetic wraps.
     I32,
-    /// Unsigned integers of 32 bits; arithmetic wraps.
+    /// Unsigned 32-bit integers; arithmetic wraps.
     U32,
-    /// True or false.
+    /// Booleans, one byte each.
     Bool,
-    /// IEEE 754 half precision: storage only. It can be viewed, selected and converted, not calculated with.
+    /// IEEE 754 half precision, for storage only: views, selections and conversions support it,
+    /// arithmetic does not.
     F16,
 }
 
 impl DType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 6] = [
         Self::F32,
         Self::F64,
@@ -33,7 +35,7 @@ impl DType {
         Self::F16,
     ];
 
-    /// The size of one element in memory, in bytes.
+    /// Returns the size of one element in memory, in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -44,13 +46,13 @@ impl DType {
         }
     }
 
-    /// Whether arithmetic rounds: `F32` and `F64`.
+    /// Returns whether arithmetic rounds, which holds for `F32` and `F64`.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F64)
     }
 
-    /// Whether arithmetic wraps: `I32` and `U32`.
+    /// Returns whether arithmetic wraps, which holds for `I32` and `U32`.
     #[must_use]
     pub fn is_integer(self) -> bool {
         matches!(self, Self::I32 | Self::U32)
@@ -74,36 +76,37 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that tensors hold: `f32`, `f64`, `i32`, `u32`, `bool` or `half::f16`.
+/// A Rust type of tensor elements: `f32`, `f64`, `i32`, `u32`, `bool` or `half::f16`.
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static
 {
-    /// Its run-time name.
+    /// The run-time value for this type.
     const DTYPE: DType;
 
     /// Wraps one element.
     fn into_scalar(self) -> Scalar;
 
-    /// Unwraps one element; `None` if it is of another type.
+    /// Unwraps one element; returns `None` if its type differs.
     fn from_scalar(scalar: Scalar) -> Option<Self>;
 
     /// Wraps elements without a copy.
     fn into_host(data: Vec<Self>) -> HostData;
 
-    /// Borrows elements; `None` if they are of another type.
+    /// Borrows the elements; returns `None` if their type differs.
     fn slice(data: &HostData) -> Option<&[Self]>;
 
-    /// Borrows elements to write them; `None` if they are of another type.
+    /// Borrows the elements mutably; returns `None` if their type differs.
     fn slice_mut(data: &mut HostData) -> Option<&mut [Self]>;
 
     /// Unwraps elements without a copy.
     ///
     /// # Errors
-    /// The data itself if they are of another type.
+    /// The unchanged data, if its type differs from `Self`.
     fn from_host(data: HostData) -> Result<Vec<Self>, HostData>;
 }
 
-/// One element of any type. Equality and hash go by type and bits: NaN equals itself, -0.0 is not 0.0.
+/// A single element of any type. Equality and hash compare type and bits: a NaN equals a NaN with
+/// the same bits, and -0.0 differs from 0.0.
 #[derive(Debug, Clone, Copy)]
 pub enum Scalar {
     /// An `f32`.
@@ -120,20 +123,20 @@ pub enum Scalar {
     F16(f16),
 }
 
-/// Elements of one type in host memory.
+/// A vector of elements of one type, in host memory.
 #[derive(Debug, Clone)]
 pub enum HostData {
-    /// `f32`s.
+    /// Elements of type `f32`.
     F32(Vec<f32>),
-    /// `f64`s.
+    /// Elements of type `f64`.
     F64(Vec<f64>),
-    /// `i32`s.
+    /// Elements of type `i32`.
     I32(Vec<i32>),
-    /// `u32`s.
+    /// Elements of type `u32`.
     U32(Vec<u32>),
-    /// `bool`s.
+    /// Elements of type `bool`.
     Bool(Vec<bool>),
-    /// `f16`s.
+    /// Elements of type `f16`.
     F16(Vec<f16>),
 }
 
@@ -190,7 +193,7 @@ elements! {
     f16, F16;
 }
 
-/// Runs `$body` with `$t` standing for the Rust type of a [`DType`].
+/// Evaluates `$body` with `$t` as an alias of the Rust type of a [`DType`].
 macro_rules! with_element {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
@@ -224,7 +227,7 @@ macro_rules! with_element {
 pub(crate) use with_element;
 
 impl Scalar {
-    /// The type of the element.
+    /// Returns the type of the element.
     #[must_use]
     pub fn dtype(self) -> DType {
         match self {
@@ -237,13 +240,13 @@ impl Scalar {
         }
     }
 
-    /// The element 0 (`false`) of a type.
+    /// Returns the zero of a type; `false` for `Bool`.
     #[must_use]
     pub fn zero(dtype: DType) -> Self {
         with_element!(dtype, T => T::default().into_scalar())
     }
 
-    /// The bits of the element, zero-extended.
+    /// Returns the bits of the element, zero-extended.
     #[must_use]
     pub fn bits(self) -> u64 {
         match self {
@@ -256,7 +259,8 @@ impl Scalar {
         }
     }
 
-    /// The element as an `f64`, which holds every value of every type; `true` is 1.
+    /// Converts the element to `f64`, which represents every value of every type exactly. `true`
+    /// becomes 1.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         match self {
@@ -271,9 +275,9 @@ impl Scalar {
 
     /// Converts to another type.
     ///
-    /// To a float it rounds to nearest, ties to even. From a float to an integer it truncates,
-    /// saturates, and turns NaN into 0; between integers it wraps. To `bool`: is it different from 0
-    /// (NaN is).
+    /// Conversions to a float round to nearest, ties to even. Conversions from a float to an
+    /// integer truncate, saturate, and turn NaN into 0; conversions between integers wrap. A
+    /// conversion to `bool` is true for every value other than 0, NaN included.
     #[must_use]
     #[allow(
         clippy::cast_possible_truncation,
@@ -298,10 +302,11 @@ impl Scalar {
     }
 }
 
-/// Rounds to half precision once, to nearest, ties to even.
+/// Converts to half precision with a single rounding, to nearest, ties to even.
 ///
-/// By way of `f32` it would round twice. So the step to `f32` rounds to odd: towards zero, and the last bit set if
-/// anything was lost, which keeps every tie of the second step from arising by accident.
+/// A plain conversion through `f32` would round twice. Therefore the step to `f32` rounds to odd:
+/// towards zero, with the last bit set if the step was inexact. A value that is not halfway between
+/// two `f16` values cannot become halfway in that step, so the second rounding is correct.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "the rounding of this conversion is corrected below"
@@ -312,6 +317,8 @@ pub(crate) fn half_of(x: f64) -> f16 {
     if exact == x || !nearest.is_finite() {
         return f16::from_f32(nearest);
     }
+    // For numbers of one sign the bit patterns are ordered by magnitude, so subtracting 1 steps to
+    // the neighbour nearer to zero.
     let towards_zero = if exact.abs() > x.abs() {
         nearest.to_bits() - 1
     } else {
@@ -348,7 +355,7 @@ impl std::fmt::Display for Scalar {
 }
 
 impl HostData {
-    /// Elements of a type; those of another are left out.
+    /// Creates host data of a type from scalars; scalars of another type are skipped.
     #[cfg(any(test, feature = "random-programs"))]
     pub(crate) fn from_scalars(dtype: DType, scalars: &[Scalar]) -> Self {
         with_element!(dtype, T => {
@@ -356,7 +363,7 @@ impl HostData {
         })
     }
 
-    /// One element.
+    /// Creates host data of one element.
     pub(crate) fn from_scalar(scalar: Scalar) -> Self {
         match scalar {
             Scalar::F32(x) => Self::F32(vec![x]),
@@ -368,7 +375,7 @@ impl HostData {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         match self {
@@ -381,19 +388,19 @@ impl HostData {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         with_element!(self.dtype(), T => T::slice(self).map_or(0, <[T]>::len))
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The element at `index`; `None` past the end.
+    /// Returns the element at `index`; `None` past the end.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Scalar> {
         with_element!(self.dtype(), T => {
@@ -429,7 +436,8 @@ mod tests {
         }
         assert_eq!(Scalar::F32(f32::NAN), Scalar::F32(f32::NAN));
         assert_ne!(Scalar::F32(0.0), Scalar::F32(-0.0));
-        // Rounded to f32 first, this value would tie and go the other way.
+        // This value is just above the midpoint of two f16 values. Rounded to f32 first, it would
+        // become the midpoint and round down.
         let tie = 1.0 + f64::powi(2.0, -11) + f64::powi(2.0, -40);
         assert_eq!(
             Scalar::F64(tie).cast(DType::F16).to_f64(),

@@ -1,14 +1,20 @@
-//! Operations that are computed as they are written.
+//! Eager evaluation: operations that are computed immediately.
 //!
-//! Role: [`Eager`] is the other way to run a program: for debugging (an error shows at the operation that meets it, and every
-//! intermediate can be looked at), and for an honest comparison with what fuses.
-//! Method: while a scope is open, a new node is computed at once and stands for its result; the operation behind it stays known,
-//! so that derivatives work. Views stay views. A matrix product and an [`einsum`](crate::einsum()) are one operation each,
-//! and [`grad`](crate::grad()) is computed as one program: written out, their products would be far larger than their results.
-//! Accuracy: the bits are those that the same program has on the same executor without a scope, but for sums and products of
-//! floats over axes and what depends on them: their order depends on the step that they are part of, and so does their last bit.
-//! Memory: every result lives as long as anything that was computed from it, since derivatives may need it; one that needs the
-//! result of its own operation (that of `exp`, say) computes it again.
+//! Role: [`Eager`] is an alternative to lazy evaluation: for debugging, because an error appears at
+//! its operation and every intermediate result can be inspected, and as a baseline for measuring
+//! the benefit of fusion.
+//! Method: inside a scope a new node is computed immediately and replaced by its result. The result
+//! keeps a reference to the operation, so that derivatives work. Views stay views. A matrix product
+//! and an [`einsum`](crate::einsum()) are computed as one operation each, and a call of
+//! [`grad`](crate::grad()) as one program, because their intermediate products would be far larger
+//! than their results.
+//! Accuracy: the results have the same bits as those of the same program on the same executor
+//! without a scope, with one exception: the order of additions in float sums and products over axes
+//! depends on the step that contains the sum. Therefore the last bits of sums and products, and of
+//! values that depend on them, may differ.
+//! Memory: every result lives as long as any result that was computed from it, because derivatives
+//! may need it. A derivative that uses the result of its own operation (such as `exp`) computes
+//! that result again.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,13 +24,13 @@ use crate::exec::Executor;
 use crate::tensor::{Op, Tensor};
 
 thread_local! {
-    /// The executor of the innermost scope, if operations are to be computed at once.
+    /// The executor of the innermost scope; `None` outside a scope.
     static SCOPE: RefCell<Option<Arc<dyn Executor>>> = const { RefCell::new(None) };
-    /// Whether a function is being traced, whose tensors have no elements.
+    /// Whether a function is being traced, whose tensors have no data.
     static TRACING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Computes every operation of a scope at once, on one executor.
+/// A scope in which every operation is computed immediately, on one executor.
 ///
 /// # Examples
 /// ```
@@ -34,7 +40,7 @@ thread_local! {
 /// let gradient = Eager::new(host.clone()).run(|| {
 ///     let x = Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
 ///     let squares = x.square();
-///     assert_eq!(host.live_bytes(), 12); // computed already
+///     assert_eq!(host.live_bytes(), 12); // the square is already computed
 ///     assert_eq!(squares.to_host::<f32>()?, array![1.0, 4.0, 9.0].into_dyn());
 ///     let gradients = grad(&squares.sum(..), &[&x])?;
 ///     gradients[0].to_host::<f32>()
@@ -48,7 +54,7 @@ pub struct Eager {
 }
 
 impl Eager {
-    /// Scopes on an executor.
+    /// Creates scopes that use an executor.
     #[must_use]
     pub fn new(executor: impl Executor + 'static) -> Self {
         Self {
@@ -56,19 +62,21 @@ impl Eager {
         }
     }
 
-    /// Runs `f`, with every operation that it writes on this thread computed at once. In a scope within another the inner
-    /// executor counts; what [`jit`](crate::jit()) traces is not computed.
+    /// Runs `f` and computes each of its operations on this thread immediately. In nested scopes
+    /// the innermost executor is used. Functions that [`jit`](crate::jit()) traces stay lazy.
     ///
-    /// If `f` itself waits for work of a thread pool, what the thread takes up meanwhile is in the scope too.
+    /// If `f` waits for a thread pool, other tasks that this thread executes meanwhile run inside
+    /// the scope as well.
     ///
-    /// An operation that fails when it is computed gives an error node with its line, as one that is wrong when it is written.
+    /// An operation that fails on evaluation becomes an error node with its source line, like an
+    /// invalid operation.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         let _before = Before(SCOPE.replace(Some(Arc::clone(&self.executor))));
         f()
     }
 }
 
-/// Ends a scope, or a pause, by going back to what was before; a panic on the way does so too.
+/// A guard that restores the previous scope when it is dropped, also during a panic.
 pub(crate) struct Before(Option<Arc<dyn Executor>>);
 
 impl Drop for Before {
@@ -77,22 +85,23 @@ impl Drop for Before {
     }
 }
 
-/// Lets the nodes that are made while it lives be lazy.
+/// Disables eager evaluation on this thread until the returned guard is dropped.
 pub(crate) fn pause() -> Before {
     Before(SCOPE.take())
 }
 
-/// Lets all nodes be lazy while it lives, also those in scopes that are opened meanwhile.
+/// Disables eager evaluation on this thread until the returned guard is dropped, even in scopes
+/// that are opened meanwhile. Used for tracing.
 pub(crate) fn trace() -> Traced {
     Traced(TRACING.replace(true))
 }
 
-/// Whether a function is being traced on this thread.
+/// Returns whether a function is being traced on this thread.
 pub(crate) fn is_tracing() -> bool {
     TRACING.get()
 }
 
-/// Ends tracing, by going back to what was before.
+/// A guard that restores the previous tracing state when it is dropped.
 pub(crate) struct Traced(bool);
 
 impl Drop for Traced {
@@ -101,11 +110,12 @@ impl Drop for Traced {
     }
 }
 
+/// Returns the executor of the innermost scope, unless a function is being traced.
 fn scope() -> Option<Arc<dyn Executor>> {
     SCOPE.with_borrow(Option::clone).filter(|_| !TRACING.get())
 }
 
-/// A new node: in a scope, its result if the node computes something.
+/// Processes a new node: inside a scope, returns the result if the node computes something.
 pub(crate) fn made(tensor: Tensor) -> Tensor {
     let computes = match tensor.node().op {
         Op::Error(_)
@@ -128,7 +138,8 @@ pub(crate) fn made(tensor: Tensor) -> Tensor {
     if computes { finished(tensor) } else { tensor }
 }
 
-/// The result of an operation that is made of several nodes; in a scope, computed.
+/// Processes the result of an operation that consists of several nodes: inside a scope, computes
+/// the result.
 pub(crate) fn finished(tensor: Tensor) -> Tensor {
     let computed = all_finished(vec![tensor.clone()]);
     match computed.map(|mut tensors| tensors.pop()) {
@@ -138,7 +149,8 @@ pub(crate) fn finished(tensor: Tensor) -> Tensor {
     }
 }
 
-/// The results of several tensors; in a scope, computed together. An error that no operation is to blame for has no line yet.
+/// Processes several results: inside a scope, computes them together. An error that belongs to no
+/// operation does not have a source line yet.
 pub(crate) fn all_finished(tensors: Vec<Tensor>) -> Result<Vec<Tensor>> {
     let is_done = |tensor: &Tensor| tensor.storage().is_some() || tensor.check().is_err();
     let Some(executor) = scope().filter(|_| !tensors.iter().all(is_done)) else {

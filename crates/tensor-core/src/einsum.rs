@@ -1,22 +1,22 @@
 //! Einstein summation over host arrays.
 //!
-//! Role: [`EinsumSpec`] is the parsed text, [`Contraction`] the same with a size for each label, and
-//! [`Contraction::path`] the steps that executors lower; nothing of that touches data. This module
-//! evaluates a contraction plainly, as one loop nest over affine [`View`]s: the definition to compare
-//! with and a rung of the matrix product ladder.
-//! Method: every operand becomes a view over all labels, output labels first, then summed ones;
-//! a label that an operand lacks gets stride 0, a label it has twice the sum of both strides (the
-//! diagonal). The products are then added up. The innermost loop runs over the last output label
-//! where the operands have stride 0 or 1 on it (rows are added up, which vectorises), else over the
-//! last summed label (a dot product).
-//! Accuracy: products are taken from left to right, and each element adds its products to zero one
-//! by one in row-major order of the summed labels (by first appearance), all in the element type.
-//! The innermost loop does not change that order, so it does not change the bits. With `n` products
-//! of two factors the error is that of any sum of products, at most about `n · EPSILON / 2 · Σ|a·b|`
-//! (see [`Bound`](crate::compare::Bound)); each factor beyond two is one rounding more.
+//! Role: [`EinsumSpec`] is the parsed text, [`Contraction`] adds a size for each label, and
+//! [`Contraction::path`] returns the steps that executors run; none of these touch data. This
+//! module evaluates a contraction directly, as one loop nest over affine [`View`]s. This evaluation
+//! is the reference for tests, and one of the implementations in the matrix product benchmark.
+//! Method: every operand becomes a view over all labels, output labels first, then summed labels. A
+//! label that an operand lacks gets stride 0; a label that it has twice gets the sum of both
+//! strides (the diagonal). Then the products are added up. If the operands have stride 0 or 1 on
+//! the last output label, the innermost loop runs over this label and adds whole rows, which
+//! vectorizes; otherwise it runs over the last summed label (a dot product).
+//! Accuracy: products are computed from left to right, and each element adds its products to zero
+//! one at a time, in row-major order of the summed labels (by first appearance), all in the element
+//! type. The choice of the innermost loop changes neither this order nor the bits. With `n`
+//! products of two factors the error is that of any sum of products, at most about `n · EPSILON / 2
+//! · Σ|a·b|` (see [`Bound`](crate::compare::Bound)); each factor beyond two adds one rounding.
 //! Source: the rules are those of `NumPy`'s `einsum` without `optimize`.
-//! Limits: the time of the evaluators here is the product of the sizes of all labels; they do not
-//! follow the path.
+//! Limits: the running time of the functions in this module is proportional to the product of the
+//! sizes of all labels; they do not use the path.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -39,12 +39,12 @@ mod path;
 mod search;
 mod spec;
 
-/// The shortest row for which adding up rows beats dot products.
+/// The shortest row for which adding rows is faster than dot products.
 const MIN_ROW_LEN: usize = 4;
 
-/// Something that einsum reads: an `ndarray` of any rank, owned or viewed.
+/// An operand of einsum: an `ndarray` of any rank, owned or borrowed.
 pub trait Operand<T> {
-    /// Gives the array as a view of dynamic rank.
+    /// Returns a view of the array with dynamic rank.
     fn operand_view(&self) -> ArrayViewD<'_, T>;
 }
 
@@ -54,25 +54,28 @@ impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
     }
 }
 
-/// Multiplies the operands label by label and sums over the labels that the output lacks.
+/// Computes an Einstein summation: multiplies the operands and sums over the labels that the output
+/// lacks.
 ///
-/// `"ik,kj->ij"` is `C[i, j] = Σ_k A[i, k] · B[k, j]`. Without `->` the output consists of the
-/// labels that occur once, in alphabetical order. A label that repeats in one operand walks its
-/// diagonal. Blanks are ignored. As in `NumPy`, an axis of size 1 broadcasts against the axes of that
-/// label in other operands (not in its own). Empty sums are zero; NaN and infinity follow IEEE 754.
+/// `"ik,kj->ij"` means `C[i, j] = Σ_k A[i, k] · B[k, j]`. Without `->` the output consists of the
+/// labels that occur once, in alphabetical order. A label that repeats in one operand selects its
+/// diagonal. Blanks are ignored. As in `NumPy`, an axis of size 1 broadcasts against the axes with
+/// the same label in other operands (not in the same operand). Empty sums are zero; NaN and
+/// infinity follow IEEE 754.
 ///
-/// An ellipsis stands for the axes that have no letter, as many as there are: `"...ij,...jk->...ik"`
-/// multiplies stacks of matrices. The ellipses of different operands broadcast against each other
-/// from the last axis on. They are never summed: without `->` they come first in the output, and an
-/// output without `...` is an error unless they stand for no axis.
+/// An ellipsis represents the axes without a letter, as many as there are: `"...ij,...jk->...ik"`
+/// multiplies stacks of matrices. The ellipses of different operands broadcast against each other,
+/// aligned at the last axis. Their axes are never summed: without `->` they come first in the
+/// output, and an output without `...` is an error unless the ellipses represent no axis.
 ///
-/// Operands are read in place: transposed, flipped, and broadcast by stride 0. Only one that leaves
-/// gaps in memory or overlaps itself is copied first, without repeating what is broadcast. Nothing
-/// else but the output is allocated.
+/// Operands are read in place, even if they are transposed, flipped, or broadcast by stride 0. Only
+/// an operand with gaps in memory, or one that overlaps itself, is copied first; a broadcast axis
+/// is not repeated in the copy. The only other allocation is the output.
 ///
 /// # Errors
-/// [`Error::Einsum`](crate::Error::Einsum) if the specification is malformed or does not fit the
-/// operands; [`Error::TooLarge`](crate::Error::TooLarge) if the output, the loop nest or a copy is.
+/// [`Error::Einsum`](crate::Error::Einsum) if the specification is malformed or does not match the
+/// operands; [`Error::TooLarge`](crate::Error::TooLarge) if the output, the loop nest or a copy is
+/// too large.
 ///
 /// # Examples
 /// ```
@@ -81,7 +84,8 @@ impl<T, S: Data<Elem = T>, D: Dimension> Operand<T> for ArrayBase<S, D> {
 ///
 /// let a = array![[1.0, 2.0], [3.0, 4.0]];
 /// let b = array![[5.0, 6.0], [7.0, 8.0]];
-/// assert_eq!(einsum::oracle("ik,kj->ij", &[&a, &b])?, array![[19.0, 22.0], [43.0, 50.0]].into_dyn());
+/// let product = array![[19.0, 22.0], [43.0, 50.0]].into_dyn();
+/// assert_eq!(einsum::oracle("ik,kj->ij", &[&a, &b])?, product);
 /// assert_eq!(einsum::oracle("ii", &[&a])?[[]], 5.0);
 ///
 /// let error = einsum::oracle("ik,kj->ij", &[&a, &Array2::ones((3, 3))]).unwrap_err();
@@ -107,11 +111,11 @@ pub fn oracle<T: Float>(spec: &str, operands: &[&dyn Operand<T>]) -> Result<Arra
     oracle_views(&spec, &pairs)
 }
 
-/// Evaluates a parsed specification on views of flat buffers; [`oracle`] without arrays.
+/// Evaluates a parsed specification on views of flat buffers; as [`oracle`], without `ndarray`.
 ///
 /// # Errors
-/// As [`oracle`], and [`Error::OutOfBounds`](crate::Error::OutOfBounds) if a view reaches past its
-/// buffer.
+/// As [`oracle`], and [`Error::OutOfBounds`](crate::Error::OutOfBounds) if a view reads past the
+/// end of its buffer.
 pub fn oracle_views<T: Float>(spec: &EinsumSpec, operands: &[(&View, &[T])]) -> Result<ArrayD<T>> {
     for (view, data) in operands {
         view.check_within(data.len())?;
@@ -134,7 +138,7 @@ pub fn oracle_views<T: Float>(spec: &EinsumSpec, operands: &[(&View, &[T])]) -> 
     from_checked("einsum", IxDyn(out_shape), out)
 }
 
-/// An array as a flat buffer and a view of it.
+/// An array, stored as a flat buffer and a view.
 struct Buffer<'a, T: Clone> {
     view: View,
     data: Cow<'a, [T]>,
@@ -142,7 +146,7 @@ struct Buffer<'a, T: Clone> {
 
 impl<'a, T: Float> Buffer<'a, T> {
     fn new(array: ArrayViewD<'a, T>) -> Result<Self> {
-        // One copy of what is broadcast suffices; the view repeats it again.
+        // A broadcast axis needs to be stored only once, because the view repeats it.
         let mut once = array.clone();
         for axis in 0..array.ndim() {
             if array.strides()[axis] == 0 && array.shape()[axis] > 1 {
@@ -162,8 +166,9 @@ impl<'a, T: Float> Buffer<'a, T> {
     }
 }
 
-/// The view of an array on its slice in memory order. The slice begins at the lowest address, which
-/// an axis with a negative stride reaches last.
+/// Returns the view of an array on its slice in memory order. The slice starts at the lowest
+/// address, which on an axis with a negative stride belongs to the last element; the offset of the
+/// first element accounts for this.
 fn view_in_memory_order<T>(array: &ArrayViewD<'_, T>) -> Result<View> {
     let behind = |(&size, &stride): (&usize, &isize)| match stride {
         ..0 => size.saturating_sub(1) * stride.unsigned_abs(),
@@ -173,16 +178,16 @@ fn view_in_memory_order<T>(array: &ArrayViewD<'_, T>) -> Result<View> {
     View::new(array.shape(), array.strides(), offset)
 }
 
-/// The loops over all labels: output labels first, then the summed ones.
+/// The loops over all labels: output labels first, then the summed labels.
 struct Nest {
     sizes: Vec<usize>,
     n_out: usize,
-    /// For each operand, its stride on each label.
+    /// The stride of each operand on each label.
     strides: Vec<Vec<isize>>,
     offsets: Vec<usize>,
 }
 
-/// One operand in the innermost loop.
+/// The state of one operand in the innermost loop.
 struct Lane<'a, T> {
     data: &'a [T],
     at: usize,
@@ -198,7 +203,7 @@ impl Nest {
         for (input, (view, _)) in contraction.inputs().iter().zip(operands) {
             let mut by_label = vec![0; sizes.len()];
             for ((label, &size), &stride) in input.iter().zip(view.shape()).zip(view.strides()) {
-                // An axis of size 1 repeats under a label that is longer elsewhere.
+                // An axis of size 1 is repeated if its label is longer in another operand.
                 if size != 1 {
                     by_label[places[label]] += stride;
                 }
@@ -214,7 +219,7 @@ impl Nest {
         })
     }
 
-    /// Whether the innermost loop runs over the last output label.
+    /// Returns whether the innermost loop runs over the last output label.
     fn adds_rows(&self) -> bool {
         let Some(last) = self.n_out.checked_sub(1) else {
             return self.sizes.is_empty();
@@ -226,10 +231,15 @@ impl Nest {
         self.n_out == self.sizes.len() || walks_memory && self.sizes[last] >= MIN_ROW_LEN
     }
 
-    /// Fills `out`, which holds zeros; no size is zero.
+    /// Adds all products to `out`, which must contain zeros. No size may be zero.
     fn run<T: Float>(&self, mut lanes: Vec<Lane<'_, T>>, out: &mut [T]) {
         let rows = self.adds_rows();
         let n_labels = self.sizes.len();
+        // Split the labels into three nested loops:
+        //
+        //               outer loop             summed labels      innermost loop
+        // adding rows   output labels but last all summed labels  last output label
+        // dot products  all output labels      summed but last    last summed label
         let (outer, summed, inner) = if rows {
             let n_outer = self.n_out.saturating_sub(1);
             (0..n_outer, self.n_out..n_labels, n_outer..self.n_out)
@@ -260,6 +270,8 @@ impl Nest {
             part(&summed),
             self.offsets.clone(),
         );
+        // `place` walks the outer loop, one row or element of the output at a time; `term` starts
+        // at the same offsets and walks the summed labels.
         for row in out.chunks_exact_mut(if rows { inner_len } else { 1 }) {
             term.offsets.copy_from_slice(&place.offsets);
             loop {
@@ -281,17 +293,20 @@ impl Nest {
 }
 
 impl<T: Float> Lane<'_, T> {
+    /// Returns the element at a step of the innermost loop.
     fn get(&self, step: usize) -> T {
         self.data[self
             .at
             .wrapping_add_signed(self.stride * step.cast_signed())]
     }
 
+    /// Returns the `len` elements of the innermost loop as a slice; the stride must be 1.
     fn run(&self, len: usize) -> &[T] {
         &self.data[self.at..self.at + len]
     }
 }
 
+/// Returns the product of all operands at a step of the innermost loop.
 fn product<T: Float>(lanes: &[Lane<'_, T>], step: usize) -> T {
     match lanes {
         [first, rest @ ..] => rest
@@ -301,12 +316,13 @@ fn product<T: Float>(lanes: &[Lane<'_, T>], step: usize) -> T {
     }
 }
 
-/// Adds the products to a row of sums. The first arms are the last one for common strides.
+/// Adds the products to a row of sums. The first match arms are faster versions of the last one for
+/// common strides.
 fn add_row<T: Float>(row: &mut [T], lanes: &[Lane<'_, T>]) {
     let len = row.len();
     match lanes {
         [x, y] if matches!((x.stride, y.stride), (0, 1) | (1, 0)) => {
-            // A product of two floats does not depend on their order.
+            // The product of two floats is commutative, so one case covers both orders.
             let (factor, other) = if x.stride == 0 {
                 (x.get(0), y)
             } else {
@@ -330,7 +346,8 @@ fn add_row<T: Float>(row: &mut [T], lanes: &[Lane<'_, T>]) {
     }
 }
 
-/// Adds the products to one sum, in order. The first arms are the last one for common strides.
+/// Adds the products to one sum, in order. The first match arms are faster versions of the last one
+/// for common strides.
 fn add_dot<T: Float>(sum: T, len: usize, lanes: &[Lane<'_, T>]) -> T {
     match lanes {
         [x] if x.stride == 1 => x.run(len).iter().fold(sum, |sum, &x| sum + x),
@@ -358,7 +375,7 @@ mod tests {
 
     #[test]
     fn the_innermost_loop_does_not_change_the_bits() {
-        // Rows are added up for the first, dot products taken for the second.
+        // The first product adds rows, the second uses dot products.
         let (a, b) = (matrix(7, 33, 1), matrix(33, 9, 2));
         let rows = oracle("ik,kj->ij", &[&a, &b]).unwrap();
         let dots = oracle("ik,jk->ij", &[&a, &b.t().as_standard_layout()]).unwrap();
@@ -406,7 +423,7 @@ mod tests {
     fn no_operand_is_one_too_few() {
         for spec in ["", "->", ",", "i->i"] {
             let error = oracle::<f32>(spec, &[]).unwrap_err().to_string();
-            assert!(error.ends_with("the call 0"), "{error}");
+            assert!(error.ends_with("got 0"), "{error}");
         }
     }
 
@@ -481,14 +498,14 @@ mod tests {
 
     #[test]
     fn loop_nests_that_overflow_are_errors() {
-        // The operands share one element, so nothing large is allocated to ask for this.
+        // The operands share one element, so the test allocates nothing large.
         let view = View::contiguous(&[1])
             .unwrap()
             .broadcast_to(&[1 << 40])
             .unwrap();
         let spec = EinsumSpec::parse("i,j->").unwrap();
         assert!(oracle_views(&spec, &[(&view, &[1.0_f64]), (&view, &[1.0])]).is_err());
-        // A zero among the sizes does not excuse the others.
+        // A size of zero does not excuse an overflow of the other sizes.
         let none = View::contiguous(&[0]).unwrap();
         let spec = EinsumSpec::parse("i,j,k->").unwrap();
         let operands = [(&none, &[][..]), (&view, &[1.0_f64][..]), (&view, &[1.0])];

@@ -1,8 +1,8 @@
 //! The errors of this crate.
 //!
-//! Role: one enum for everything that input can cause. Each variant names the operation and
-//! carries the shapes, axes and indices that are needed to find the mistake without a debugger.
-//! Einsum, data files and optimisers have enums of their own, which convert into this one.
+//! Role: one enum for every error that input can cause. Each variant names the operation and holds
+//! the shapes, axes and indices that identify the mistake without a debugger. Einsum, data files
+//! and optimizers have error types of their own, which convert into this one.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -13,12 +13,13 @@ use crate::data::idx::IdxError;
 use crate::einsum::EinsumError;
 use crate::optim::OptimError;
 
-/// A result whose error is this crate's [`Error`].
+/// A `Result` with this crate's [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with shapes, views, arrays, einsum and data files.
+/// An error of this crate: shapes, types, views, arrays, plans, executors, einsum, data files or
+/// optimizers.
 ///
-/// It is cheap enough to clone that a lazy program can keep one in a node and hand it out later.
+/// Errors are cheap to clone: a node of a lazy program stores its error and returns a clone later.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,82 +28,83 @@ pub enum Error {
         "{op}: shape {shape:?} with elements of {element_bytes} bytes exceeds the address space"
     )]
     TooLarge {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape that is too large.
         shape: Vec<usize>,
-        /// The size of one element, in bytes; 1 where only elements are counted.
+        /// The size of one element, in bytes; 1 if the limit is on the number of elements.
         element_bytes: usize,
     },
-    /// A shape has more axes than a view or a tensor can have.
+    /// A shape has more axes than views and tensors support.
     #[error("{op}: the shape has too many axes (rank {rank}; limit {limit})")]
     RankTooLarge {
-        /// The operation.
+        /// The name of the operation.
         op: &'static str,
         /// The number of axes.
         rank: usize,
-        /// The largest number of axes.
+        /// The largest supported number of axes.
         limit: usize,
     },
-    /// A tensor of one element was asked for.
-    #[error("{op}: a tensor of one element is asked for, not of shape {shape:?}")]
+    /// An operation requires a tensor of exactly one element.
+    #[error("{op}: expected a tensor of one element (shape {shape:?})")]
     NotAScalar {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The shape that was given.
+        /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// The elements of an argument were asked for while a function was traced by `jit`.
-    #[error("jit: a function is traced on arguments without data; return what it is to compute")]
+    /// The elements of an argument were read while `jit` traced a function.
+    #[error(
+        "jit: arguments have no data while tracing; return the tensor instead of evaluating it"
+    )]
     NoData,
-    /// Derivatives flow through floats alone.
-    #[error("{op}: derivatives are taken of floats, not of {dtype}")]
+    /// A derivative of or with respect to a tensor that is not a float.
+    #[error("{op}: {dtype} is not differentiable (only floats are)")]
     NotDifferentiable {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The type that was given.
+        /// The type of the operand.
         dtype: DType,
     },
-    /// A buffer does not hold as many elements as its shape says.
-    #[error("{op}: shape {shape:?} holds {expected} elements, the data {actual}")]
+    /// The number of elements of a buffer differs from that of its shape.
+    #[error("{op}: shape {shape:?} has {expected} elements, but the data has {actual}")]
     LengthMismatch {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The shape that was asked for.
+        /// The requested shape.
         shape: Vec<usize>,
-        /// The number of elements of that shape.
+        /// The number of elements of `shape`.
         expected: usize,
-        /// The number of elements that were given.
+        /// The number of elements in the buffer.
         actual: usize,
     },
-    /// Two sizes on one axis differ and neither is 1.
-    #[error(
-        "{op}: shapes {shapes:?} do not broadcast, sizes {left} and {right} meet on axis {axis}"
-    )]
+    /// Shapes do not broadcast: two sizes on one axis differ and neither is 1.
+    #[error("{op}: shapes {shapes:?} do not broadcast (sizes {left} and {right} on axis {axis})")]
     BroadcastMismatch {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// All shapes that take part, in the order given.
+        /// The shapes of all operands, in argument order.
         shapes: Vec<Vec<usize>>,
-        /// The axis of the result on which the sizes meet.
+        /// The axis of the result on which the sizes differ.
         axis: usize,
-        /// The size that the earlier shapes agree on.
+        /// The size of the axis after broadcasting the earlier shapes.
         left: usize,
-        /// The size that does not fit it.
+        /// The size that does not match `left`.
         right: usize,
     },
-    /// A shape cannot grow to the shape asked for.
+    /// A shape cannot be broadcast to the requested shape.
     #[error("{op}: shape {from:?} does not broadcast to {to:?}")]
     NotBroadcastable {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape of the operand.
         from: Vec<usize>,
-        /// The shape asked for.
+        /// The requested shape.
         to: Vec<usize>,
     },
-    /// Matrices do not multiply, or the result has not the shape of their product.
-    #[error("matmul: {left:?} times {right:?} into {result:?} does not fit")]
+    /// The inner sizes of two matrices differ, or the result does not have the shape of their
+    /// product.
+    #[error("matmul: shapes do not match (left {left:?}, right {right:?}, result {result:?})")]
     MatmulMismatch {
         /// The shape of the left operand.
         left: [usize; 2],
@@ -111,290 +113,289 @@ pub enum Error {
         /// The shape of the result.
         result: [usize; 2],
     },
-    /// Something else than a matrix of `f32`.
-    #[error("{op}: takes a matrix of f32, not {dtype} {shape:?}")]
+    /// The operand is not a matrix of `f32`.
+    #[error("{op}: expected a matrix of f32 (got {dtype} {shape:?})")]
     MatrixExpected {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The shape that was given.
+        /// The shape of the operand.
         shape: Vec<usize>,
-        /// The type that was given.
+        /// The type of the operand.
         dtype: DType,
     },
     /// An axis is not in `-rank..rank`.
     #[error("{op}: axis {axis} is out of range for shape {shape:?}")]
     AxisOutOfRange {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axis as the caller gave it.
+        /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// A list of axes misses one or names one twice.
+    /// A list of axes lacks an axis or contains one twice.
     #[error("{op}: axes {axes:?} are not a permutation of the axes of shape {shape:?}")]
     NotAPermutation {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axes as the caller gave them.
+        /// The axes as passed by the caller.
         axes: Vec<isize>,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// A view was given more or fewer strides than axes.
-    #[error("{op}: shape {shape:?} needs one stride an axis, got {strides:?}")]
+    /// The number of strides of a view differs from its number of axes.
+    #[error("{op}: shape {shape:?} needs one stride per axis (got {strides:?})")]
     StrideCount {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape of the view.
         shape: Vec<usize>,
-        /// The strides as the caller gave them.
+        /// The strides as passed by the caller.
         strides: Vec<isize>,
     },
-    /// A view reaches elements that its buffer does not have.
+    /// A view reads outside its buffer.
     #[error(
-        "{op}: view of shape {shape:?} reaches offsets {low} to {high} of a buffer of {len} elements"
+        "{op}: view of shape {shape:?} reads offsets {low} to {high} of a buffer of {len} elements"
     )]
     OutOfBounds {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape of the view.
         shape: Vec<usize>,
-        /// The smallest offset that the view reaches.
+        /// The smallest offset that the view reads.
         low: i128,
-        /// The largest offset that the view reaches.
+        /// The largest offset that the view reads.
         high: i128,
-        /// The number of elements that there are.
+        /// The number of elements in the buffer.
         len: usize,
     },
     /// A reshape changes the number of elements.
-    #[error("{op}: shape {from:?} has {from_len} elements, {to:?} has {to_len}")]
+    #[error("{op}: the number of elements changes ({from:?} has {from_len}, {to:?} has {to_len})")]
     ElementCount {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape of the operand.
         from: Vec<usize>,
         /// The number of elements of the operand.
         from_len: usize,
-        /// The shape asked for.
+        /// The requested shape.
         to: Vec<usize>,
-        /// The number of elements of the shape asked for.
+        /// The number of elements of the requested shape.
         to_len: usize,
     },
-    /// An axis that is to be removed does not have size 1.
+    /// The axis to remove does not have size 1.
     #[error("{op}: axis {axis} of shape {shape:?} does not have size 1")]
     NotSizeOne {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axis as the caller gave it.
+        /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// A slice or window moves by zero elements.
+    /// The step of a slice or window is zero.
     #[error("{op}: the step on axis {axis} of shape {shape:?} is zero")]
     ZeroStep {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axis as the caller gave it.
+        /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// A window is empty or longer than its axis.
-    #[error("{op}: a window of size {size} does not fit axis {axis} of shape {shape:?}")]
+    /// The size of a window is zero or exceeds its axis.
+    #[error("{op}: window size {size} is zero or exceeds axis {axis} of shape {shape:?}")]
     WindowSize {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axis as the caller gave it.
+        /// The axis as passed by the caller.
         axis: isize,
-        /// The size of one window.
+        /// The size of the window, in elements.
         size: usize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// A list of axes names one twice.
-    #[error("{op}: axes {axes:?} name one axis of shape {shape:?} twice")]
+    /// A list of axes contains an axis twice.
+    #[error("{op}: axes {axes:?} contain an axis of shape {shape:?} twice")]
     RepeatedAxis {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axes as the caller gave them.
+        /// The axes as passed by the caller.
         axes: Vec<isize>,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// Operands are of two types; nothing is converted without a `cast`.
+    /// The operands have different types. No type is converted without a `cast`.
     #[error("{op}: types {left} and {right} differ")]
     DTypeMismatch {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The type of the first operand.
         left: DType,
-        /// The type that does not fit it.
+        /// The first type that differs from `left`.
         right: DType,
     },
-    /// An operation is not defined on a type.
+    /// The operation is not defined on the type.
     #[error("{op}: not defined on {dtype}")]
     DTypeUnsupported {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The type of the operand.
         dtype: DType,
     },
-    /// A number cannot take the type of the tensor beside it.
-    #[error("{op}: {value} is not a number of type {dtype}")]
+    /// A number cannot be converted to the type of the other operand, a tensor.
+    #[error("{op}: {value} cannot be converted to {dtype}")]
     Unrepresentable {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The number.
         value: String,
         /// The type of the tensor.
         dtype: DType,
     },
-    /// A tensor stands where a number is needed.
-    #[error("{op}: the fill is a tensor, not a number")]
+    /// The fill value of a padding is a tensor instead of a number.
+    #[error("{op}: the fill value must be a number, not a tensor")]
     NotConstant {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
     },
-    /// The largest, smallest or picked element of nothing is asked for.
-    #[error("{op}: an axis of shape {shape:?} has no elements to choose from")]
+    /// A maximum, a minimum or a selection over an axis without elements, which has no result.
+    #[error("{op}: no elements to choose from (shape {shape:?} has an axis of size 0)")]
     EmptyReduction {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// Tensors that are to be joined differ on another axis, or there are none.
-    #[error("{op}: shapes {shapes:?} do not join along axis {axis}")]
+    /// The tensors to join differ on an axis other than the joined one, or the list is empty.
+    #[error("{op}: shapes {shapes:?} cannot be joined along axis {axis}")]
     ConcatMismatch {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axis as the caller gave it.
+        /// The axis as passed by the caller.
         axis: isize,
-        /// The shapes, in the order given.
+        /// The shapes, in argument order.
         shapes: Vec<Vec<usize>>,
     },
-    /// An axis is to be split into parts of equal size, and its size is no multiple of their
-    /// number.
+    /// The size of an axis is not divisible by the requested number of equal parts.
     #[error(
-        "{op}: axis {axis} of shape {shape:?} does not split into {n} equal parts (limit 65536)"
+        "{op}: axis {axis} of shape {shape:?} cannot be split into {n} equal parts (limit 65536)"
     )]
     UnevenSplit {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The axis as the caller gave it.
+        /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
-        /// The number of parts.
+        /// The requested number of parts.
         n: usize,
     },
     /// The inner sizes of a matrix product differ.
-    #[error("{op}: shapes {left:?} and {right:?} have no inner size in common")]
+    #[error("{op}: inner dimensions differ (left {left:?}, right {right:?})")]
     InnerMismatch {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
         /// The shape of the left operand.
         left: Vec<usize>,
         /// The shape of the right operand.
         right: Vec<usize>,
     },
-    /// A gather met a position that its axis does not have.
-    #[error("gather: index {index} is out of range for an axis of {extent} elements")]
+    /// A position given to a gather is outside its axis.
+    #[error("gather: index {index} is out of range (the axis has {extent} elements)")]
     IndexOutOfRange {
         /// The position.
         index: f64,
         /// The size of the axis.
         extent: usize,
     },
-    /// Elements were asked for without computing, of a tensor that is not in memory.
-    #[error("{op}: the tensor is not computed yet; realize or eval it")]
+    /// The elements of a tensor were read before the tensor was computed.
+    #[error("{op}: the tensor has not been computed; call realize or eval first")]
     NotRealized {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
     },
-    /// Elements of one type were asked for, of a tensor of another.
-    #[error("{op}: elements of {asked} are asked for, the tensor holds {actual}")]
+    /// The requested element type differs from the type of the tensor.
+    #[error("{op}: requested elements of type {asked}, but the tensor has type {actual}")]
     ElementTypeMismatch {
-        /// The operation that was asked for.
+        /// The name of the operation.
         op: &'static str,
-        /// The type asked for.
+        /// The requested type.
         asked: DType,
         /// The type of the tensor.
         actual: DType,
     },
-    /// A plan was given more or fewer arrays than it has inputs.
-    #[error("run: the plan has {expected} inputs, got {actual} arrays")]
+    /// The number of arrays differs from the plan's number of inputs.
+    #[error("run: wrong number of input arrays (got {actual}, expected {expected})")]
     InputCount {
-        /// The inputs of the plan.
+        /// The number of inputs of the plan.
         expected: usize,
-        /// The arrays given.
+        /// The number of arrays passed.
         actual: usize,
     },
-    /// A plan was given an array of another type or length than its input.
-    #[error("run: input {number} is {} {:?}, the array has {} elements of {}", expected.0, expected.1, actual.1, actual.0)]
+    /// The type or length of an array differs from that of the plan's input.
+    #[error("run: array does not match input {number} (expected {} {:?}, got {} elements of {})", expected.0, expected.1, actual.1, actual.0)]
     InputMismatch {
-        /// Which input.
+        /// The index of the input, from 0.
         number: usize,
         /// The type and shape of the input.
         expected: (DType, Vec<usize>),
         /// The type and length of the array.
         actual: (DType, usize),
     },
-    /// A plan is to run on no executor.
-    #[error("run: no executor is given")]
+    /// The list of executors is empty.
+    #[error("run: the list of executors is empty")]
     NoExecutor,
-    /// An array does not fit the memory that is left.
-    #[error("{executor}: no memory for {len} elements of {dtype}")]
+    /// There is not enough free memory for an array.
+    #[error("{executor}: out of memory for {len} elements of {dtype}")]
     OutOfMemory {
-        /// The executor.
+        /// The name of the executor.
         executor: &'static str,
         /// The number of elements.
         len: usize,
-        /// Their type.
+        /// The type of the elements.
         dtype: DType,
     },
     /// A step breaks a rule of the intermediate representation.
     #[error("run: {what}")]
     BadStep {
-        /// Which value, and which rule.
+        /// The value, and the rule that it breaks.
         what: String,
     },
-    /// A device refused or failed; the source is its own error.
+    /// A device returned an error. The source of this error is the device's own error.
     #[error("{executor}: {source}")]
     Device {
-        /// The executor.
+        /// The name of the executor.
         executor: String,
         /// The device's error.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// An executor was handed an array that lies elsewhere.
-    #[error("run: an input does not lie where this executor reads")]
+    /// An input array is stored in the memory of another executor.
+    #[error("run: input belongs to another executor")]
     ForeignStorage,
-    /// An executor computed something else than the oracle (`TENSOR_VERIFY=1`).
+    /// A result of an executor differs from the oracle's (`TENSOR_VERIFY=1`).
     #[error(
         "{executor}: a step over {domain:?}, reduced over {reduce:?}, differs from the oracle: {what}"
     )]
     VerifyFailed {
-        /// The executor.
+        /// The name of the executor.
         executor: String,
         /// The sizes of the step's output axes.
         domain: Vec<usize>,
         /// The sizes of the step's reduced axes.
         reduce: Vec<usize>,
-        /// The comparator's report.
+        /// The report of the comparison.
         what: String,
     },
-    /// An error of a lazy program, with the line that asked for the operation.
+    /// An error of a lazy program, with the source line of the operation.
     #[error("{error}, at {}:{}:{}", location.file(), location.line(), location.column())]
     At {
-        /// What went wrong.
+        /// The error.
         error: Box<Self>,
-        /// The caller's line.
+        /// The source line of the operation.
         location: &'static Location<'static>,
     },
-    /// An einsum specification is wrong or does not fit its operands.
+    /// An einsum specification is malformed or does not match its operands.
     #[error(transparent)]
     Einsum(#[from] EinsumError),
     /// An IDX file could not be read or written.
@@ -403,13 +404,13 @@ pub enum Error {
     /// An NPY or safetensors file could not be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// An optimiser was set up wrongly, or given tensors that do not belong together.
+    /// An optimizer has invalid options, or its tensors do not match.
     #[error(transparent)]
     Optim(#[from] OptimError),
 }
 
 impl Error {
-    /// Adds the line that asked for the operation, unless there is one already.
+    /// Adds the source line of the operation. An error that already has a source line keeps it.
     #[must_use]
     pub fn at(self, location: &'static Location<'static>) -> Self {
         match self {
@@ -421,8 +422,9 @@ impl Error {
         }
     }
 
-    /// The same error under the name of another operation: the one that the caller knows, where the one that failed is a part
-    /// of it.
+    /// Replaces the name of the operation. An operation that is composed of others uses this
+    /// function, so that its errors have the name that the caller wrote and not the name of the
+    /// failed part.
     pub(crate) fn renamed(mut self, name: &'static str) -> Self {
         if let Some(op) = self.op_mut() {
             *op = name;
@@ -430,7 +432,8 @@ impl Error {
         self
     }
 
-    /// The name of the operation, where it is a field. Every variant is listed, so that a new one is not forgotten.
+    /// Returns the name of the operation, if the error has this field. Every variant is listed, so
+    /// that the compiler reports a new variant that is missing here.
     fn op_mut(&mut self) -> Option<&mut &'static str> {
         match self {
             Self::At { error, .. } => error.op_mut(),
@@ -479,7 +482,7 @@ impl Error {
         }
     }
 
-    /// The error itself, without the line.
+    /// Returns the error without its source line.
     #[must_use]
     pub fn root(&self) -> &Self {
         match self {
@@ -488,7 +491,7 @@ impl Error {
         }
     }
 
-    /// The line of the program that asked for the operation, where it is known.
+    /// Returns the source line of the operation, if it is known.
     #[must_use]
     pub fn location(&self) -> Option<&'static Location<'static>> {
         match self {

@@ -1,32 +1,35 @@
-//! Faults planted in this crate, for the tests that must find them.
+//! Deliberate faults for tests: each must be detected by the checks of this crate.
 //!
-//! Role: what is planted and for how long; what a fault does stands where it strikes, in `plan/fault` and `grad/fault`.
+//! Role: the list of faults, and the switch that enables one on a thread. The effect of each fault
+//! is implemented where it applies, in `plan/fault` and `grad/fault`.
 
 use std::cell::Cell;
 
-/// What a planner or a gradient that is wrong might do.
+/// A fault of the planner or of the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Planned views that skip elements read neighbours.
+    /// Views with a step read consecutive elements in a planned nest.
     PlannedStride,
-    /// What follows a planned reduction is left out where the types allow.
+    /// The operations that follow a reduction are left out of a planned nest, if the types allow.
     PlannedEpilogue,
-    /// A planned `a - b` becomes `b - a`.
+    /// `a - b` becomes `b - a` in a planned nest.
     PlannedOperands,
-    /// The gradient reads windows that overlap back at their first positions.
+    /// The gradient of overlapping windows adds the elements of the wrong positions within the
+    /// windows.
     GradientStride,
-    /// Of two readers of a tensor only one hands a gradient on.
+    /// Of the gradients of several uses of a tensor only one is counted.
     GradientShare,
     /// The derivatives of `a - b` are those of `b - a`.
     GradientOperands,
 }
 
 thread_local! {
-    /// Plans and gradients are made on the thread that asks for them.
+    /// The fault of this thread. Plans and gradients are built on the calling thread, so that tests
+    /// that run in parallel do not affect each other.
     static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with the fault.
+/// Runs `f` with the fault enabled on this thread.
 pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
     PLANTED.set(Some(fault));
     let result = f();
@@ -34,7 +37,7 @@ pub(crate) fn planted<T>(fault: Fault, f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether a fault is planted here and now.
+/// Returns whether the fault is enabled on this thread.
 pub(crate) fn is_planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }

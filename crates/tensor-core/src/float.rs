@@ -1,4 +1,4 @@
-//! The element types that sums and products are taken in.
+//! The element types of einsum and of matrix products.
 
 use std::ops::{Add, Mul};
 
@@ -8,13 +8,13 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// An element type of einsum and of matrix products: `f32` or `f64`.
+/// A floating-point element type, `f32` or `f64`.
 pub trait Float:
     sealed::Sealed + Copy + Add<Output = Self> + Mul<Output = Self> + Send + Sync + 'static
 {
-    /// The empty sum.
+    /// The additive identity, 0.
     const ZERO: Self;
-    /// The empty product.
+    /// The multiplicative identity, 1.
     const ONE: Self;
 }
 

@@ -256,7 +256,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "matmul: [2, 3] times [4, 5] into [2, 5] does not fit"
+            "matmul: shapes do not match (left [2, 3], right [4, 5], result [2, 5])"
         );
     }
 }

@@ -1,10 +1,12 @@
-//! Gradients, from graph to graph.
+//! Gradients by reverse-mode differentiation of programs.
 //!
-//! Role: [`grad`] makes of a program another one, which computes its derivatives; so gradients are planned, fused and run
-//! like anything else, and have gradients themselves.
-//! Method: reverse accumulation (Linnainmaa 1970). From the loss backwards, each node hands on to its inputs what it was
-//! handed, its cotangent, by the rule of its operation: those of scalar operations stand in [`crate::op`], those of views and
-//! gathers in `tensor/adjoint`. Nothing scatters: what a view repeats is summed, what it leaves out is padded.
+//! Role: [`grad`] transforms a program into another program, which computes its derivatives.
+//! Gradients are therefore planned, fused and run like any other tensors, and can be differentiated
+//! again.
+//! Method: reverse accumulation (Linnainmaa 1970). Starting at the loss, each node receives its
+//! cotangent and passes cotangents to its inputs, by the rule of its operation. The rules of scalar
+//! operations are in [`crate::op`], those of views and gathers in `tensor/adjoint`. No rule uses a
+//! scatter: repeated elements are summed, and elements that a view leaves out are padded.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -18,25 +20,30 @@ use crate::tensor::{Op, Tensor};
 #[cfg(test)]
 pub(crate) mod fault;
 
-/// The gradient of `loss` with respect to each tensor of `wrt`, in their shapes and types.
+/// Returns the gradient of `loss` with respect to each tensor of `wrt`, with the shape and type of
+/// that tensor. Nothing is computed.
 ///
-/// `loss` is a float tensor with one element. A tensor of `wrt` may stand anywhere in the program; it is told by its
-/// handle, of which clones are the same. One that the loss does not depend on has zeros. Nothing is computed.
+/// `loss` is a float tensor with one element. A tensor of `wrt` may be any node of the program; it
+/// is identified by its handle, and clones are handles on the same node. The gradient of a tensor
+/// on which the loss does not depend is zero.
 ///
-/// What flows through integers and `bool`s, comparisons and steps is constant. At corners and ties the docs of
-/// [`op`](crate::op) say what is taken: 0 for `abs` and [`relu`](Tensor::relu) at 0, halves for `maximum` of equals.
-/// [`stop_gradient`](Tensor::stop_gradient) and [`with_gradient_of`](Tensor::with_gradient_of) change the rules.
+/// Integers, `bool`s, comparisons and step functions are treated as constants. The documentation of
+/// [`op`](crate::op) states the derivatives at corners and ties: 0 for `abs` and
+/// [`relu`](Tensor::relu) at 0, one half each for the `maximum` of equal arguments.
+/// [`stop_gradient`](Tensor::stop_gradient) and [`with_gradient_of`](Tensor::with_gradient_of)
+/// override the rules.
 ///
-/// A step that needs the loss and its gradients computes them together, by [`value_and_grad`],
-/// [`Tensor::realize_all`] or a function under [`jit`](crate::jit()); one after the other they take
-/// a second forward pass.
+/// To obtain the loss and its gradients, compute them together by [`value_and_grad`],
+/// [`Tensor::realize_all`] or a function under [`jit`](crate::jit()). Computing them one after the
+/// other takes a second forward pass.
 ///
-/// Cost: a small multiple of the operations of `loss`; for a [`gather`](Tensor::gather), one comparison for each pair of an
-/// index and a place in the table.
+/// Cost: a small multiple of the operations of `loss`; for a [`gather`](Tensor::gather), one
+/// comparison for each pair of an index and a position in the table.
 ///
 /// # Errors
-/// [`Error::NotAScalar`] if the loss has not exactly one element; [`Error::NotDifferentiable`] if it or one of `wrt` is not
-/// of a float type; whatever went wrong while they were built.
+/// [`Error::NotAScalar`] if the loss does not have exactly one element;
+/// [`Error::NotDifferentiable`] if the loss or a tensor of `wrt` does not have a float type; any
+/// error of building these tensors.
 ///
 /// # Examples
 /// ```
@@ -74,13 +81,16 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         });
     }
     let lazily = eager::pause();
+    // Visit the nodes from the loss to the inputs. A node is visited after all of its uses, so its
+    // cotangent is complete by then.
     let mut cotangents = HashMap::from([(loss.address(), loss.like(1.0))]);
     let nodes = between(wrt, loss);
     for tensor in nodes.iter().rev() {
         let Some(cotangent) = cotangents.get(&tensor.address()).cloned() else {
             continue;
         };
-        // Each node here leads to one of `wrt`, whose gradient would be this error.
+        // Every node in the list depends on a tensor of `wrt`, so an error in its cotangent would
+        // be an error in that gradient.
         cotangent.check()?;
         let inputs = &tensor.node().inputs;
         for (input, share) in inputs.iter().zip(tensor.handed_on(&cotangent)) {
@@ -110,10 +120,10 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     eager::all_finished(gradients?).map_err(|error| error.at(caller))
 }
 
-/// Computes a loss and its gradients together, so that the parts that they share are computed once.
+/// Computes a loss and its gradients together, and their common parts once.
 ///
-/// Returns the loss and the gradients, in memory, where the executor has them. Evaluating a loss
-/// and the tensors of [`grad()`] one after the other computes the forward pass twice.
+/// Returns the loss and the gradients, in the memory of the executor. Evaluating a loss and the
+/// tensors of [`grad()`] one after the other computes the forward pass twice.
 ///
 /// # Errors
 /// As [`grad()`] and [`Tensor::eval`].
@@ -142,16 +152,17 @@ pub fn value_and_grad(
     Ok((loss, realized))
 }
 
-/// Whether a type holds numbers that derivatives flow through; `f16` does so where it is converted.
+/// Returns whether derivatives are propagated through a type: floats, and `f16` because conversions
+/// to and from it are differentiable.
 fn is_continuous(dtype: DType) -> bool {
     dtype.is_float() || dtype == DType::F16
 }
 
-/// The nodes on the ways from some tensors to another, inputs first.
+/// The nodes on the paths from some tensors to another one, inputs first.
 #[derive(Default)]
 struct Nodes<'t> {
     order: Vec<&'t Tensor>,
-    /// For each node seen whether it depends on one of those tensors.
+    /// For each visited node, whether it depends on one of the start tensors.
     depends: HashMap<usize, bool>,
 }
 
@@ -165,7 +176,8 @@ impl<'t> Nodes<'t> {
     }
 }
 
-/// Walks without recursion: programs may be deeper than the stack.
+/// Returns the nodes on the paths from `from` to `to`. The depth-first search uses an explicit
+/// stack, because a program may be too deep for recursion.
 fn between<'t>(from: &[&'t Tensor], to: &'t Tensor) -> Nodes<'t> {
     let mut nodes = Nodes::default();
     let mut path = vec![(to, false)];
@@ -173,6 +185,7 @@ fn between<'t>(from: &[&'t Tensor], to: &'t Tensor) -> Nodes<'t> {
         if nodes.depends.contains_key(&tensor.address()) {
             continue;
         }
+        // A node is pushed twice: first to push its inputs, then to evaluate it once they are done.
         let inputs = tensor.differentiated_inputs();
         if !inputs_done {
             path.push((tensor, true));
@@ -190,7 +203,7 @@ fn between<'t>(from: &[&'t Tensor], to: &'t Tensor) -> Nodes<'t> {
 }
 
 impl Tensor {
-    /// The inputs that derivatives may flow to.
+    /// Returns the inputs with respect to which the node has derivatives.
     fn differentiated_inputs(&self) -> &[Self] {
         let node = self.node();
         match node.op {

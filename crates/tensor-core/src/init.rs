@@ -1,22 +1,28 @@
-//! First values of weights, scaled so that signals neither fade nor grow from layer to layer.
+//! Initial values of weights, scaled so that the variance of signals is similar in all layers.
 //!
-//! Role: uniform and normal random weights by the rules of Glorot and of He. Biases begin at zero, with [`Tensor::full`].
-//! Method: [`Tensor::rand`] and [`Tensor::randn`] times a scale; so a stream gives the same weights every time, they are
-//! `f32` (a [`cast`](Tensor::cast) makes them `f64`), and they take no memory before they are realized. Give each
-//! weight a [`stream`](Philox::stream) of its own: two of one stream hold the same numbers.
-//! Shapes: a fan is the number of inputs that meet in one output of a layer (`fan_in`), or of outputs that one input goes
-//! to (`fan_out`). A shape does not tell, so the caller does: `inputs` and `outputs` for a dense layer, whichever axis
-//! comes first; `in · kh · kw` and `out · kh · kw` for the windows of a convolution. A fan of 0 counts as 1.
-//! Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward neural networks", AISTATS,
-//! equations 12 and 16; He, Zhang, Ren and Sun 2015, "Delving deep into rectifiers", ICCV, equation 10.
+//! Role: uniform and normal random weights by the rules of Glorot and of He. Biases usually start
+//! at zero, with [`Tensor::zeros`].
+//! Method: [`Tensor::rand`] and [`Tensor::randn`] times a scale. A stream therefore always produces
+//! the same weights; their type is `f32` (use [`cast`](Tensor::cast) for `f64`), and they take no
+//! memory before they are realized. Use a separate [`stream`](Philox::stream) for each weight,
+//! because two weights from one stream contain the same numbers.
+//! Shapes: `fan_in` is the number of inputs that contribute to one output of a layer, and `fan_out`
+//! the number of outputs to which one input contributes. They cannot be derived from the shape, so
+//! the caller passes them: `inputs` and `outputs` for a dense layer, in either order of the axes;
+//! `in · kh · kw` and `out · kh · kw` for a convolution with windows of `kh` by `kw`. A fan of 0
+//! counts as 1.
+//! Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
+//! neural networks", AISTATS, equations 12 and 16; He, Zhang, Ren and Sun 2015, "Delving deep into
+//! rectifiers", ICCV, equation 10.
 
 use crate::rng::Philox;
 use crate::tensor::Tensor;
 
-/// Uniform numbers of variance `2 / (fan_in + fan_out)`: in [-b, b) with `b = sqrt(6 / (fan_in + fan_out))`. For `tanh`,
-/// the logistic function, and layers without either.
+/// Creates uniform weights of variance `2 / (fan_in + fan_out)`: in [-b, b) with `b = sqrt(6 /
+/// (fan_in + fan_out))`. Recommended for `tanh`, the logistic function, and layers without an
+/// activation.
 ///
-/// The error node of [`Error::TooLarge`](crate::Error::TooLarge) as of [`Tensor::rand`].
+/// Returns an error node of [`Error::TooLarge`](crate::Error::TooLarge) as [`Tensor::rand`].
 ///
 /// # Examples
 /// ```
@@ -26,9 +32,10 @@ use crate::tensor::Tensor;
 /// let weight = init::glorot_uniform(seed.stream(0), &[64, 100], 64, 100).realize(&host)?;
 /// let bias = Tensor::full(&[100], 0.0_f32).realize(&host)?;
 ///
-/// // 16 filters that read windows of 3 by 5 in each of 8 channels.
+/// // 16 filters with windows of 3 by 5 in each of 8 channels.
 /// let filters = init::he_normal(seed.stream(1), &[16, 8, 3, 5], 8 * 3 * 5).realize(&host)?;
-/// assert!((filters.std(.., 0).eval::<f32>(&host)?[[]] / (2.0_f32 / 120.0).sqrt() - 1.0).abs() < 0.05);
+/// let deviation = filters.std(.., 0).item::<f32>(&host)?;
+/// assert!((deviation / (2.0_f32 / 120.0).sqrt() - 1.0).abs() < 0.05);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 #[track_caller]
@@ -37,35 +44,36 @@ pub fn glorot_uniform(stream: Philox, shape: &[usize], fan_in: usize, fan_out: u
     uniform(stream, shape, glorot(fan_in, fan_out)).composed("glorot_uniform", &[])
 }
 
-/// Normal numbers of variance `2 / (fan_in + fan_out)`; for what [`glorot_uniform`] is for.
+/// Creates normal weights of variance `2 / (fan_in + fan_out)`, for the same layers as
+/// [`glorot_uniform`].
 ///
-/// The error node of [`Error::TooLarge`](crate::Error::TooLarge) as of [`Tensor::randn`].
+/// Returns an error node of [`Error::TooLarge`](crate::Error::TooLarge) as [`Tensor::randn`].
 #[track_caller]
 #[must_use]
 pub fn glorot_normal(stream: Philox, shape: &[usize], fan_in: usize, fan_out: usize) -> Tensor {
     normal(stream, shape, glorot(fan_in, fan_out)).composed("glorot_normal", &[])
 }
 
-/// Uniform numbers of variance `2 / fan_in`: in [-b, b) with `b = sqrt(6 / fan_in)`. For [`relu`](Tensor::relu), which
-/// lets half of the signal through.
+/// Creates uniform weights of variance `2 / fan_in`: in [-b, b) with `b = sqrt(6 / fan_in)`.
+/// Recommended for [`relu`](Tensor::relu), which sets about half of its inputs to zero.
 ///
-/// The error node of [`Error::TooLarge`](crate::Error::TooLarge) as of [`Tensor::rand`].
+/// Returns an error node of [`Error::TooLarge`](crate::Error::TooLarge) as [`Tensor::rand`].
 #[track_caller]
 #[must_use]
 pub fn he_uniform(stream: Philox, shape: &[usize], fan_in: usize) -> Tensor {
     uniform(stream, shape, he(fan_in)).composed("he_uniform", &[])
 }
 
-/// Normal numbers of variance `2 / fan_in`; for what [`he_uniform`] is for.
+/// Creates normal weights of variance `2 / fan_in`, for the same layers as [`he_uniform`].
 ///
-/// The error node of [`Error::TooLarge`](crate::Error::TooLarge) as of [`Tensor::randn`].
+/// Returns an error node of [`Error::TooLarge`](crate::Error::TooLarge) as [`Tensor::randn`].
 #[track_caller]
 #[must_use]
 pub fn he_normal(stream: Philox, shape: &[usize], fan_in: usize) -> Tensor {
     normal(stream, shape, he(fan_in)).composed("he_normal", &[])
 }
 
-/// In [-b, b), whose variance is `b² / 3`.
+/// Creates uniform numbers of a variance. A uniform distribution on [-b, b) has variance `b² / 3`.
 #[track_caller]
 fn uniform(stream: Philox, shape: &[usize], variance: f64) -> Tensor {
     (Tensor::rand(stream, shape) * 2.0 - 1.0) * (3.0 * variance).sqrt()
@@ -78,7 +86,7 @@ fn normal(stream: Philox, shape: &[usize], variance: f64) -> Tensor {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a fan beyond 2^53 does not fit any memory"
+    reason = "no weight with a fan above 2^53 fits into memory"
 )]
 fn glorot(fan_in: usize, fan_out: usize) -> f64 {
     2.0 / (fan_in.max(1) as f64 + fan_out.max(1) as f64)
@@ -86,7 +94,7 @@ fn glorot(fan_in: usize, fan_out: usize) -> f64 {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a fan beyond 2^53 does not fit any memory"
+    reason = "no weight with a fan above 2^53 fits into memory"
 )]
 fn he(fan_in: usize) -> f64 {
     2.0 / fan_in.max(1) as f64
@@ -118,7 +126,8 @@ mod tests {
             let n = x.len() as f64;
             let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
             let square = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / n;
-            // Five standard errors; that of a normal number's square is the larger one.
+            // The tolerance is five standard errors, of which that of a squared normal number is
+            // the larger one.
             assert!(mean.abs() < 5.0 * (variance / n).sqrt(), "{mean}");
             assert!(
                 (square / variance - 1.0).abs() < 5.0 * (2.0 / n).sqrt(),

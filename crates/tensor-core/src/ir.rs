@@ -1,11 +1,13 @@
 //! The intermediate representation: loop nests over affine index maps.
 //!
-//! Role: what a plan consists of and what an executor runs; all that a new executor has to understand.
-//! Method: a [`LoopNest`] computes one output array. Its loops are the axes of the output (`domain`)
-//! followed by the axes that are reduced (`reduce`). At every point of that space its values are computed in the
-//! order given, each from earlier ones: elements of inputs read through [`IndexMap`]s, constants, positions, scalar
-//! operations. A [`Value::Reduced`] folds a value over all reduced axes; what follows it is the epilogue, which is
-//! computed once per output element. The output is contiguous and row-major.
+//! Role: the form in which a plan describes its steps and in which an executor receives them. A new
+//! executor has to support this module and no other description of a computation.
+//! Method: a [`LoopNest`] computes one output array. Its loops are the axes of the output
+//! (`domain`) followed by the reduced axes (`reduce`). At every point of this iteration space its
+//! values are computed in order, each from earlier values: elements of inputs read through
+//! [`IndexMap`]s, constants, positions, and scalar operations. A [`Value::Reduced`] folds a value
+//! over all reduced axes. The values that depend on it form the epilogue, which is computed once
+//! per output element. The output is contiguous and row-major.
 //! ```text
 //! for d in domain:                       for (i, j) in 2000 x 2000:
 //!     accumulators = identities              count = 0
@@ -14,23 +16,26 @@
 //!         accumulate
 //!     out[d] = epilogue at d                 out[i, j] = count
 //! ```
-//! A [`Contract`] is a note on a nest that it is a product of two matrices (or a batch of them), so an executor
-//! may hand it to a matrix library; running the nest itself gives the same values.
+//! A [`Contract`] marks a nest as a (batched) product of two matrices, so that an executor can use
+//! a matrix library; the nest itself computes the same product.
 //!
-//! The loop axes need not be those of the output buffer: neighbours that every map walks as one are merged, and axes of
-//! size 1 are left out. Several `Reduced` values may stand in one nest. Sizes may be 0: an empty domain writes nothing;
-//! with an empty reduced axis the accumulators keep their identities and the epilogue still runs. What depends on the
-//! lengths of the inputs is not in the nest. Equal nests compute the same, so a nest is a key for compiled code;
-//! its numbers are part of it, and one that changes from run to run is better an input without axes.
+//! The loop axes may differ from the axes of the output tensor: adjacent axes are merged if one
+//! stride per map covers both, and axes of size 1 are left out. A nest may contain several
+//! `Reduced` values. An axis of the domain may have size 0; then nothing is written. The lengths of
+//! the inputs are not part of the nest. Equal nests compute the same function, so a nest can be the
+//! key of a cache of compiled code. Its constants are part of the key; a number that changes from
+//! run to run should therefore be an input without axes.
 //!
-//! Invariants, which [`LoopNest::check`] tests:
-//! - operands come before their uses; the last value is the result;
-//! - no reduced axis has size 0: the planner puts the identity in the place of a reduction of nothing;
-//! - a value outside a `Reduced` depends on domain axes alone; a `Reduced` never stands inside another;
-//! - every map has one stride a loop axis; with all guards satisfied it stays inside its input;
-//! - types fit, as each operation's description says.
+//! Invariants, checked by [`LoopNest::check`]:
+//! - operands precede their uses; the last value is the result;
+//! - no reduced axis has size 0: the planner replaces an empty reduction by its identity;
+//! - a value outside a `Reduced` depends on domain axes only; a `Reduced` is not nested inside
+//!   another;
+//! - every map has one stride per loop axis; if all guards hold, its positions are inside the
+//!   input;
+//! - types match the description of each operation.
 //!
-//! Limits: scans and sorts cannot be expressed; nothing scatters.
+//! Limits: scans, sorts and scatters cannot be expressed.
 
 use crate::dtype::{DType, Scalar};
 use crate::op::{Binary, Compare, Reduce, Unary};
@@ -39,61 +44,67 @@ use std::fmt;
 
 /// An affine map from loop indices to a position: `offset + Σ strides[axis] * index[axis]`.
 ///
-/// Stride 0 is broadcasting, a negative stride a flip; strides that reach the same position twice are windows.
+/// Stride 0 means broadcasting and a negative stride a reversed axis; strides that reach a position
+/// more than once describe overlapping windows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct IndexMap {
-    /// The position where all indices are 0. It may lie outside the input where guards keep it from being used.
+    /// The position at which all indices are 0. This position may be outside the input if guards
+    /// exclude it.
     pub offset: isize,
-    /// One stride a loop axis, domain axes first.
+    /// The strides, one per loop axis, domain axes first.
     pub strides: Vec<isize>,
 }
 
-/// A condition on loop indices: `0 <= map(index) < extent`, in all integers ([`IndexMap::range`] tells which width they
-/// need). Padding consists of these. What it guards is not read where it fails; an executor may read a clamped position
-/// instead and discard it.
+/// A condition on loop indices: `0 <= map(index) < extent`.
+///
+/// Padding is expressed by guards. The comparison is on unbounded integers; [`IndexMap::range`]
+/// returns the range from which an executor can choose an integer width. Where a guard fails, the
+/// guarded element is not read; an executor may read a clamped position instead and discard the
+/// element.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guard {
-    /// A position, which grows along some axes.
+    /// The position to compare.
     pub map: IndexMap,
-    /// How many positions pass.
+    /// The exclusive upper limit of the position.
     pub extent: usize,
 }
 
-/// The place of a value in [`LoopNest::values`].
+/// The index of a value in [`LoopNest::values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub usize);
 
-/// One scalar at one point of the loops.
+/// A scalar that is computed at one point of the loops.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// The same everywhere.
+    /// A constant.
     Const(Scalar),
-    /// The position that a map gives, as `u32` (modulo 2^32).
+    /// The position of a map, as `u32` (modulo 2^32).
     Index(IndexMap),
-    /// Whether all guards hold, as `bool`.
+    /// A `bool` that is true if all guards hold.
     Inside(Vec<Guard>),
-    /// An element of an input; 0 (`false`) where a guard fails, and then nothing is read.
+    /// An element of an input; 0 (`false`), without a read, where a guard fails.
     Load {
-        /// Which input.
+        /// The index of the input.
         input: usize,
-        /// Where in it.
+        /// The position of the element in the input.
         map: IndexMap,
-        /// When it is read at all.
+        /// The conditions under which the element is read.
         guards: Vec<Guard>,
     },
-    /// An element of an input at a position that another value (`i32` or `u32`) shifts:
-    /// `map(index) + stride * at`. A negative `i32` counts from the end of the axis. Where `at` is not in
-    /// `-extent..extent`, the executor reports [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
+    /// An element of an input at a position that depends on another value (`i32` or `u32`):
+    /// `map(index) + stride * at`. A negative `i32` counts from the end of the axis. If `at` is not
+    /// in `-extent..extent`, the executor reports
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange).
     Gather {
-        /// Which input.
+        /// The index of the input.
         input: usize,
-        /// Where in it the axis begins.
+        /// The position of the first element of the axis.
         map: IndexMap,
-        /// When it is read at all; else the value is 0.
+        /// The conditions under which the element is read; where one fails, the value is 0.
         guards: Vec<Guard>,
         /// The index along the axis.
         at: ValueId,
-        /// How far apart the elements of the axis lie.
+        /// The distance between adjacent elements of the axis.
         stride: isize,
         /// The size of the axis.
         extent: usize,
@@ -103,14 +114,13 @@ pub enum Value {
     Random {
         /// The key, from the seed.
         key: [u32; 2],
-        /// The number of the stream as two `u32` values, low word first: the upper half of the
-        /// counter.
+        /// The stream number as two `u32` values, low word first: the upper half of the counter.
         stream: [ValueId; 2],
-        /// The position whose words are drawn.
+        /// The position, which selects the words.
         at: ValueId,
         /// The number of words per position.
         stride: u32,
-        /// The number of this word among those of its position.
+        /// The index of this word among the words of its position, from 0.
         first: u32,
     },
     /// An operation on one value.
@@ -119,16 +129,16 @@ pub enum Value {
     Binary(Binary, ValueId, ValueId),
     /// A comparison of two values of one type.
     Compare(Compare, ValueId, ValueId),
-    /// The second value where the first (`bool`) is true, else the third. Both are computed: a gather out of range is an
-    /// error even in the one that is not chosen.
+    /// The second value where the first (`bool`) is true, else the third. Both are computed, so
+    /// that an index out of range is an error even in the branch that is not selected.
     Select(ValueId, ValueId, ValueId),
-    /// The value converted, as [`Scalar::cast`] does.
+    /// The value converted to another type by [`Scalar::cast`].
     Cast(DType, ValueId),
-    /// The value folded over all reduced axes. `bool`s are summed as `u32`.
+    /// The value folded over all reduced axes. The sum of `bool`s is a `u32`.
     Reduced(Reduce, ValueId),
 }
 
-/// One output array, computed by a nest of loops; the module's page says how.
+/// A nest of loops that computes one output array; see the module documentation for the definition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LoopNest {
     /// The sizes of the output's axes.
@@ -139,17 +149,19 @@ pub struct LoopNest {
     pub values: Vec<Value>,
     /// The type of each value.
     pub dtypes: Vec<DType>,
-    /// The type of each input.
+    /// The element type of each input.
     pub inputs: Vec<DType>,
-    /// Where the nest is a matrix product: which part of it is what.
+    /// The parts of the matrix product, if the nest is a matrix product.
     pub contract: Option<Contract>,
 }
 
-/// How a nest is a (batched) matrix product: its only `Reduced` value is a sum over `lhs * rhs`.
+/// The parts of a nest that is a (batched) matrix product: its only `Reduced` value is a sum over
+/// `lhs * rhs`.
 ///
-/// Axes are numbered as loop axes. `lhs` does not depend on `cols`, `rhs` does not depend on `rows`, both may depend
-/// on `batch` and `inner`. So at each point of `batch` the sum is the product of a matrix (rows, inner) and a matrix
-/// (inner, cols). What follows the sum is the epilogue, as in any nest.
+/// Axes are numbered as loop axes. `lhs` does not depend on `cols` and `rhs` does not depend on
+/// `rows`; both may depend on `batch` and on the reduced axes (`inner`). At each point of `batch`
+/// the sum is therefore the product of a matrix (rows, inner) and a matrix (inner, cols). The
+/// values after the sum are the epilogue, as in any nest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contract {
     /// Domain axes of both factors (or of neither).
@@ -167,7 +179,7 @@ pub struct Contract {
 }
 
 impl IndexMap {
-    /// The position at a loop index; missing strides count as 0.
+    /// Returns the position at a loop index; missing strides count as 0.
     #[must_use]
     pub fn at(&self, index: &[usize]) -> isize {
         let steps = self.strides.iter().zip(index);
@@ -176,13 +188,14 @@ impl IndexMap {
         })
     }
 
-    /// The stride on an axis; 0 for an axis that the map does not name.
+    /// Returns the stride on an axis; 0 for an axis past the end of `strides`.
     #[must_use]
     pub fn stride(&self, axis: usize) -> isize {
         self.strides.get(axis).copied().unwrap_or(0)
     }
 
-    /// The smallest and the largest position over loops of the sizes given, none of which is 0.
+    /// Returns the smallest and the largest position over loops of the given sizes, none of which
+    /// may be 0. Saturates at the limits of `isize`.
     #[must_use]
     pub fn range(&self, sizes: &[usize]) -> (isize, isize) {
         let (mut low, mut high) = (self.offset, self.offset);
@@ -196,7 +209,7 @@ impl IndexMap {
 }
 
 impl Guard {
-    /// Whether it holds at a loop index.
+    /// Returns whether the guard holds at a loop index.
     #[must_use]
     pub fn holds(&self, index: &[usize]) -> bool {
         let position = self.map.at(index);
@@ -205,7 +218,7 @@ impl Guard {
 }
 
 impl Value {
-    /// The values it is computed from.
+    /// Returns the operands of the value.
     pub fn operands(&self) -> impl Iterator<Item = ValueId> + use<> {
         let (a, b, c) = match *self {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {
@@ -224,7 +237,7 @@ impl Value {
         [a, b, c].into_iter().flatten()
     }
 
-    /// Replaces each operand by another value.
+    /// Replaces each operand by its image under `f`.
     pub fn map_operands(&mut self, f: impl Fn(ValueId) -> ValueId) {
         match self {
             Self::Const(_) | Self::Index(_) | Self::Inside(_) | Self::Load { .. } => {}
@@ -242,7 +255,7 @@ impl Value {
         }
     }
 
-    /// The index maps it holds itself, those of guards included.
+    /// Returns the index maps of the value, guards included, but not those of its operands.
     pub fn maps(&self) -> impl Iterator<Item = &IndexMap> {
         let (map, guards): (Option<&IndexMap>, &[Guard]) = match self {
             Self::Index(map) => (Some(map), &[]),
@@ -255,7 +268,7 @@ impl Value {
         map.into_iter().chain(guards.iter().map(|guard| &guard.map))
     }
 
-    /// The index maps that the value holds, those of guards included, for changing them.
+    /// Returns mutable references to the index maps of the value, guards included.
     pub fn maps_mut(&mut self) -> impl Iterator<Item = &mut IndexMap> {
         let (map, guards): (Option<&mut IndexMap>, &mut [Guard]) = match self {
             Self::Index(map) => (Some(map), &mut []),
@@ -269,7 +282,7 @@ impl Value {
             .chain(guards.iter_mut().map(|guard| &mut guard.map))
     }
 
-    /// What one evaluation costs, in additions; memory traffic not counted.
+    /// Returns the estimated cost of one evaluation, in additions, without memory traffic.
     #[must_use]
     pub fn cost(&self) -> usize {
         match self {
@@ -285,43 +298,47 @@ impl Value {
 }
 
 impl LoopNest {
-    /// The sizes of all loops: domain, then reduced axes.
+    /// Returns the sizes of all loops: domain axes, then reduced axes.
     #[must_use]
     pub fn sizes(&self) -> Vec<usize> {
         [&self.domain[..], &self.reduce].concat()
     }
 
-    /// The number of output elements.
+    /// Returns the number of output elements.
     #[must_use]
     pub fn output_len(&self) -> usize {
         self.domain.iter().product()
     }
 
-    /// The number of points that are folded into one output element; 1 if nothing is reduced.
+    /// Returns the number of points that are folded into one output element; 1 if nothing is
+    /// reduced.
     #[must_use]
     pub fn reduce_len(&self) -> usize {
         self.reduce.iter().product()
     }
 
-    /// The result, which is the last value.
+    /// Returns the id of the result, which is the last value.
     #[must_use]
     pub fn result(&self) -> ValueId {
         ValueId(self.values.len().saturating_sub(1))
     }
 
-    /// The type of the output.
+    /// Returns the type of the output.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtypes[self.result().0]
     }
 
-    /// For each value whether it belongs to the body: computed at every point of all loops, since a reduction
-    /// reaches it. The others are computed once per output element. A value that both need counts as body, and
-    /// the epilogue computes it again.
+    /// Returns for each value whether it belongs to the body: the values that a reduction depends
+    /// on, computed at every point of all loops. The others are computed once per output element. A
+    /// value that both the body and the epilogue use counts as body, and the epilogue computes it
+    /// again.
     #[must_use]
     pub fn body(&self) -> Vec<bool> {
         let mut body = vec![false; self.values.len()];
         for (id, value) in self.values.iter().enumerate().rev() {
+            // Backwards, because operands precede their uses: a value is marked before its operands
+            // are.
             let reduced = matches!(value, Value::Reduced(..));
             if reduced || body[id] {
                 for operand in value.operands() {
@@ -332,7 +349,7 @@ impl LoopNest {
         body
     }
 
-    /// For each value whether the result needs it outside any reduction.
+    /// Returns for each value whether the result depends on it other than through a reduction.
     #[must_use]
     pub fn epilogue(&self) -> Vec<bool> {
         let mut needed = vec![false; self.values.len()];
@@ -340,6 +357,7 @@ impl LoopNest {
             *last = true;
         }
         for (id, value) in self.values.iter().enumerate().rev() {
+            // A reduction is needed itself, but its operands are computed in the body.
             if needed[id] && !matches!(value, Value::Reduced(..)) {
                 for operand in value.operands() {
                     needed[operand.0] = true;
@@ -349,13 +367,14 @@ impl LoopNest {
         needed
     }
 
-    /// For each loop axis whether a value depends on it.
+    /// Returns for each loop axis whether a value depends on it, directly or through its operands.
     #[must_use]
     pub fn dependence(&self, root: ValueId) -> Vec<bool> {
         let mut depends = vec![false; self.domain.len() + self.reduce.len()];
         let mut open = vec![root];
         let mut seen = vec![false; self.values.len()];
         while let Some(id) = open.pop() {
+            // Values may share operands; visit each only once.
             if std::mem::replace(&mut seen[id.0], true) {
                 continue;
             }
@@ -369,7 +388,7 @@ impl LoopNest {
         depends
     }
 
-    /// The operations of one run, in additions.
+    /// Returns the estimated cost of one run, in additions.
     #[must_use]
     pub fn operations(&self) -> f64 {
         let (body, epilogue) = (self.body(), self.epilogue());
@@ -380,6 +399,8 @@ impl LoopNest {
         let mut total = 0.0;
         for (id, value) in self.values.iter().enumerate() {
             let cost = value.cost() as f64;
+            // A value that both the body and the epilogue use is computed in both, so both costs
+            // count.
             let inside = body[id] || matches!(value, Value::Reduced(..));
             total += if inside { cost * points } else { 0.0 };
             let after = epilogue[id] && !matches!(value, Value::Reduced(..));
@@ -388,15 +409,16 @@ impl LoopNest {
         total
     }
 
-    /// Tests the invariants of the module's page against inputs of the types and lengths given.
+    /// Checks the invariants listed in the module documentation, for inputs of the given types and
+    /// lengths.
     ///
     /// # Errors
-    /// A sentence that names the value and what is wrong with it.
+    /// A message with the value and the rule that it breaks.
     pub fn check(&self, inputs: &[(DType, usize)]) -> Result<(), String> {
         let sizes = self.sizes();
         let wrong = |id: usize, what: &str| Err(format!("value {id}: {what}"));
         if self.values.is_empty() || self.values.len() != self.dtypes.len() {
-            return Err("a nest needs a value, and a type for each".to_owned());
+            return Err("a nest needs at least one value, and one type per value".to_owned());
         }
         if self.reduce.contains(&0) {
             return Err("a reduced axis has size 0".to_owned());
@@ -407,23 +429,25 @@ impl LoopNest {
             .eq(self.inputs.iter().copied())
         {
             return Err(format!(
-                "inputs of types {:?} instead of {:?}",
+                "input types differ (got {:?}, expected {:?})",
                 inputs, self.inputs
             ));
         }
         if element_count("run", &sizes).is_err() {
-            return Err(format!("loops {sizes:?} that nobody can count"));
+            return Err(format!(
+                "the number of loop points overflows (sizes {sizes:?})"
+            ));
         }
         for (id, value) in self.values.iter().enumerate() {
             if value.operands().any(|operand| operand.0 >= id) {
-                return wrong(id, "an operand comes after its use");
+                return wrong(id, "an operand follows its use");
             }
         }
         self.check_contract()?;
         let (body, epilogue) = (self.body(), self.epilogue());
         for (id, value) in self.values.iter().enumerate() {
             if value.maps().any(|map| map.strides.len() != sizes.len()) {
-                return wrong(id, "a map has not one stride a loop axis");
+                return wrong(id, "a map does not have one stride per loop axis");
             }
             let on_reduced =
                 |map: &IndexMap| map.strides[self.domain.len()..].iter().any(|&s| s != 0);
@@ -432,11 +456,13 @@ impl LoopNest {
                 return wrong(id, "the epilogue depends on a reduced axis");
             }
             if body[id] && matches!(value, Value::Reduced(..)) {
-                return wrong(id, "a reduction stands inside another");
+                return wrong(id, "a reduction is nested inside another");
             }
             if let Err(what) = self.check_types(id) {
                 return wrong(id, &what);
             }
+            // With guards the unguarded range may exceed the input, so only loads without guards
+            // are checked, and only if the loops have any points.
             if !sizes.contains(&0)
                 && let Value::Load { input, map, guards } = value
                 && guards.is_empty()
@@ -444,7 +470,7 @@ impl LoopNest {
                 let (low, high) = map.range(&sizes);
                 let len = inputs.get(*input).map_or(0, |&(_, len)| len);
                 if low < 0 || high.unsigned_abs() >= len {
-                    return wrong(id, "a load leaves its input");
+                    return wrong(id, "a load reads outside its input");
                 }
             }
         }
@@ -456,6 +482,7 @@ impl LoopNest {
             return Ok(());
         };
         let value = |id: ValueId| self.values.get(id.0);
+        // The contract must name a float sum over exactly the product `lhs * rhs`.
         let sums_a_product = match value(contract.sum) {
             Some(Value::Reduced(Reduce::Sum, product)) => {
                 self.dtypes[contract.sum.0].is_float()
@@ -464,7 +491,8 @@ impl LoopNest {
             }
             _ => false,
         };
-        // Asked only once the factors are known to be values of the nest.
+        // Evaluated lazily: `dependence` requires factors that are values of this nest, which
+        // `sums_a_product` has checked by then.
         let are_apart = || {
             let walks = |factor: ValueId, axes: &[usize]| {
                 let depends = self.dependence(factor);
@@ -472,6 +500,7 @@ impl LoopNest {
             };
             !walks(contract.lhs, &contract.cols) && !walks(contract.rhs, &contract.rows)
         };
+        // Each domain axis must be in exactly one of the three groups.
         let mut axes = [&contract.batch[..], &contract.rows, &contract.cols].concat();
         axes.sort_unstable();
         if sums_a_product && axes.into_iter().eq(0..self.domain.len()) && are_apart() {
@@ -487,10 +516,10 @@ impl LoopNest {
             if of(a) == of(b) {
                 Ok(of(a))
             } else {
-                Err(format!("operands of types {} and {}", of(a), of(b)))
+                Err(format!("operand types differ ({} and {})", of(a), of(b)))
             }
         };
-        let refused = |name: &str, dtype: DType| Err(format!("{name} of {dtype}"));
+        let refused = |name: &str, dtype: DType| Err(format!("{name} is not defined on {dtype}"));
         let expected = match &self.values[id] {
             Value::Const(scalar) => scalar.dtype(),
             Value::Index(_) => DType::U32,
@@ -520,7 +549,7 @@ impl LoopNest {
             Ok(())
         } else {
             Err(format!(
-                "a value of type {expected} is said to be {}",
+                "the recorded type is wrong (value has type {expected}, recorded {})",
                 self.dtypes[id]
             ))
         }
@@ -533,7 +562,7 @@ impl fmt::Display for ValueId {
     }
 }
 
-/// Axis names as in formulas: i, j, k, … for up to the eighth, then i8, i9, …
+/// Returns the name of an axis as in formulas: i, j, k, …, p for the first eight, then i8, i9, …
 fn axis_name(axis: usize) -> String {
     const LETTERS: &[u8] = b"ijklmnop";
     LETTERS.get(axis).map_or_else(
@@ -553,6 +582,7 @@ impl fmt::Display for IndexMap {
             }
         }
         if self.offset != 0 || terms.is_empty() {
+            // A map without terms is written as its offset, even if the offset is 0.
             terms.push(self.offset.to_string());
         }
         f.write_str(&terms.join(" + ").replace("+ -", "- "))

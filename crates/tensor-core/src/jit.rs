@@ -1,10 +1,13 @@
-//! Programs that are built and planned once and run many times.
+//! Compiled functions: programs that are planned once and run many times.
 //!
-//! Role: [`jit`] takes a function of tensors. The first call with arguments of some shapes and types runs it on stand-ins,
-//! plans what it gives, and keeps the plan; later calls hand their arguments' data to that plan.
-//! Method: a stand-in is a node with a storage that holds nothing; in the plan's list of inputs it is told by its address.
-//! What else the function reads (weights it captured, say) is kept with the plan.
-//! Memory: a plan for each list of shapes and types, until [`Compiled::clear`]; temporaries of a run are the executor's.
+//! Role: [`jit`] wraps a function of tensors. The first call with arguments of given shapes and
+//! types runs the function on placeholder tensors, plans the results, and caches the plan. Later
+//! calls run the cached plan on the data of their arguments.
+//! Method: a placeholder is a node with a storage without data; its address identifies it in the
+//! plan's list of inputs. Other arrays that the function reads, such as captured weights, are
+//! cached with the plan.
+//! Memory: one plan for each list of shapes and types, until [`Compiled::clear`]. The executor owns
+//! the temporary arrays of a run.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -19,11 +22,12 @@ use crate::exec::{self, Executor, Pending, Storage};
 use crate::plan::{Plan, Target};
 use crate::tensor::{self, Op, Tensor};
 
-/// Compiles a function of tensors when it is first called with arguments of some shapes and types.
+/// Wraps a function of tensors so that it is compiled on the first call with arguments of given
+/// shapes and types.
 ///
-/// The function is run once for each such list, on tensors that have a shape and a type and no
-/// data: what it does besides building tensors happens then and never again, and it cannot ask for
-/// their elements. A compiled function called by another one is inlined.
+/// The function runs once for each such list, on tensors with a shape and a type but no data. Side
+/// effects of the function happen only then, and the function cannot read elements. A compiled
+/// function that is called by another compiled function is inlined.
 ///
 /// # Examples
 /// ```
@@ -59,7 +63,7 @@ where
     }
 }
 
-/// A function of tensors with the plans made for it so far; [`jit`] makes it.
+/// A function of tensors with its cached plans, created by [`jit`].
 #[derive(Debug)]
 pub struct Compiled<F> {
     function: F,
@@ -69,25 +73,25 @@ pub struct Compiled<F> {
     compile_ns: AtomicU64,
 }
 
-/// How often a plan was at hand.
+/// Statistics of a cache of plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
-    /// Calls that found one.
+    /// The number of calls that used a cached plan.
     pub hits: u64,
-    /// Calls that made one.
+    /// The number of calls that created a plan.
     pub misses: u64,
-    /// The time that making them took.
+    /// The total time spent creating plans.
     pub compile_time: Duration,
 }
 
-/// What a plan was made for.
+/// The key of a cached plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Signature {
     arguments: Vec<(DType, Vec<usize>)>,
     target: Target,
 }
 
-/// A plan, and where the data of its inputs comes from.
+/// A plan with the sources of its inputs.
 #[derive(Debug)]
 struct Program {
     plan: Plan,
@@ -95,6 +99,7 @@ struct Program {
     outputs: Vec<(DType, Vec<usize>)>,
 }
 
+/// The source of an input of a plan: an argument, by position, or a captured array.
 #[derive(Debug)]
 enum Source {
     Argument(usize),
@@ -102,17 +107,18 @@ enum Source {
 }
 
 impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
-    /// Gives what the function gives for these arguments, computed, where the executor has it.
+    /// Computes the function for these arguments, and returns the results in the memory of the
+    /// executor.
     ///
-    /// Arguments that are not in memory yet are computed first.
+    /// Arguments that are not in memory are computed first.
     ///
-    /// While another function is traced, a call inlines this one: it returns the program of the
-    /// function on these arguments, which becomes a part of the outer function's plan. Nothing is
-    /// computed or cached then, and `executor` is not used.
+    /// While another function is traced, a call inlines this function: it returns the program of
+    /// the function on these arguments, which becomes part of the outer function's plan. In this
+    /// case nothing is computed or cached, and `executor` is ignored.
     ///
     /// # Errors
-    /// What the function gives; what is wrong with an argument; what the executor meets, with the line of the operation or, if
-    /// none is to blame, the caller's.
+    /// An error of the function, of an argument or of the executor, with the source line of the
+    /// operation. An error that belongs to no operation has the line of this call.
     #[track_caller]
     pub fn call(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
         let caller = Location::caller();
@@ -139,10 +145,10 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
             .collect())
     }
 
-    /// The plan that a call with such arguments runs; made now, if there is none.
+    /// Returns the plan for a call with such arguments, and creates it if it is not cached.
     ///
     /// # Errors
-    /// What the function gives; what is wrong with an argument.
+    /// An error of the function or of an argument.
     #[track_caller]
     pub fn plan(&self, executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Plan> {
         let caller = Location::caller();
@@ -150,7 +156,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         Ok(program.map_err(|error| error.at(caller))?.plan.clone())
     }
 
-    /// How often a plan was at hand so far.
+    /// Returns the statistics of all calls so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
@@ -160,16 +166,17 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         }
     }
 
-    /// Forgets all plans, and lets go of what the function captured through them.
+    /// Drops all cached plans, and with them the captured arrays.
     pub fn clear(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Signature, Arc<Program>>> {
-        // A panic in between leaves the table whole: entries are put in finished.
+        // The table is consistent even after a panic, because entries are inserted complete.
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the program for the arguments, from the cache if possible.
     fn program(&self, target: Target, arguments: &[&Tensor]) -> Result<Arc<Program>> {
         let mut signature = Signature {
             arguments: Vec::with_capacity(arguments.len()),
@@ -183,6 +190,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(Arc::clone(program));
         }
+        // Trace without the lock, so that other calls can use cached plans meanwhile.
         let start = Instant::now();
         let program = Arc::new(self.trace(&signature)?);
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -192,7 +200,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         Ok(program)
     }
 
-    /// Runs the function on stand-ins and plans what it gives.
+    /// Runs the function on placeholders and plans its results.
     fn trace(&self, signature: &Signature) -> Result<Program> {
         let stand_ins: Vec<Arc<dyn Storage>> = signature
             .arguments
@@ -211,6 +219,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
         let _lazily = eager::trace();
         let outputs = (self.function)(&arguments)?;
         let (plan, data) = Plan::of(&outputs.iter().collect::<Vec<_>>(), &signature.target)?;
+        // The inputs of the plan are placeholders and captured arrays, in any order. An argument
+        // that the results do not depend on is not among them.
         let source = |storage: Arc<dyn Storage>| {
             let is_it = |stand_in: &Arc<dyn Storage>| Arc::ptr_eq(stand_in, &storage);
             match stand_ins.iter().position(is_it) {
@@ -227,10 +237,10 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Compiled<F> {
     }
 }
 
-/// The data of arguments; those that have none are computed together.
+/// Returns the arrays of the arguments; arguments that are not in memory are computed together.
 ///
-/// A constant is uploaded. To compute it would take a plan for each value, and the value is often a
-/// new one in every call.
+/// A constant is uploaded instead of computed: a computation would need one plan per value, and the
+/// value often changes from call to call.
 #[track_caller]
 fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<dyn Storage>>> {
     let mut data = Vec::with_capacity(arguments.len());
@@ -254,12 +264,12 @@ fn in_memory(executor: &dyn Executor, arguments: &[&Tensor]) -> Result<Vec<Arc<d
     .into_iter();
     let data = data.into_iter().map(|data| {
         let data = data.or_else(|| computed.next());
-        data.unwrap_or_else(|| unreachable!("a plan gives as many arrays as it was asked for"))
+        data.unwrap_or_else(|| unreachable!("a plan returns one array per tensor"))
     });
     Ok(data.collect())
 }
 
-/// The storage of a tensor that has no data while a function is traced.
+/// The storage of a placeholder, which has a type and a length but no data.
 #[derive(Debug)]
 struct StandIn {
     dtype: DType,

@@ -1,12 +1,15 @@
-//! Lazy tensors with `NumPy`'s rules, fused without intermediates, on the CPU; and what it takes to trust them.
+//! Lazy tensors with the semantics of `NumPy`, executed as fused loops on the CPU, with tools for
+//! testing and profiling.
 //!
-//! **The model in one screen.** A [`Tensor`] is a handle on a program that has not run: methods describe work, and nothing
-//! is computed or fails before [`eval`](Tensor::eval) or [`realize`](Tensor::realize). Then the program is planned as a
-//! whole ([`plan`]): what is element by element, broadcast, viewed, padded or selected is merged into the loops that need
-//! it, so a shape that only appears between a broadcast and its reduction is never in memory (one level of reductions at a
-//! time: what a second reduction reads is an array). An [`Executor`] runs the plan's steps: [`Host`] on all
-//! cores of this machine; [`Reference`] plainly, one element at a time, as the oracle; devices in crates of their own. With
-//! `TENSOR_VERIFY=1` every step is compared with the oracle as it runs.
+//! **Execution model.** A [`Tensor`] is a handle on a program that has not run yet. Methods only
+//! record work: nothing is computed, and no error is raised, before [`eval`](Tensor::eval) or
+//! [`realize`](Tensor::realize). Evaluation plans the program as a whole ([`plan`]): elementwise
+//! operations, broadcasts, views, padding and selections are fused into the loops that use them. A
+//! shape that only occurs between a broadcast and its reduction is therefore never stored. Fusion
+//! spans one level of reductions: the operand of a second reduction is an array in memory. An
+//! [`Executor`] runs the steps of the plan: [`Host`] on all cores of this machine; [`Reference`]
+//! one element at a time, as the oracle; devices in crates of their own. With `TENSOR_VERIFY=1`
+//! every step is compared with the oracle as it runs.
 //!
 //! ```
 //! use tensor_core::ndarray::array;
@@ -17,40 +20,48 @@
 //! let host = Host::new();
 //! let x = Tensor::randn(Philox::new(42), &[256, 300]).realize(&host)?;
 //!
-//! // How often are two columns closer than 1? Its logical shape (256, 300, 300) exists in no memory: one step.
+//! // How often are two columns closer than 1? The difference has shape (256, 300, 300), but is
+//! // never stored: the plan has one step and needs no memory for intermediate results.
 //! let near = (x.expand_dims(2) - x.expand_dims(1)).abs().lt(1.0).sum(0);
 //! let (plan, _) = Plan::of(&[&near], &host.target())?;
 //! assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
 //! assert_eq!(near.eval::<u32>(&host)?[[7, 7]], 256);
 //!
-//! // Reductions keep their axes on demand, views cost nothing, matrix products go to a library.
+//! // Reductions can keep their axes, views copy nothing, matrix products use a matrix library.
 //! let centred = &x - x.mean(Axes::keep(0));
 //! let covariance = einsum("ni,nj->ij", &[&centred, &centred]) / 255.0;
-//! assert!(covariance.argmax(1).eval::<u32>(&host)?.iter().enumerate().all(|(i, &j)| i as u32 == j));
+//! let largest = covariance.argmax(1).eval::<u32>(&host)?;
+//! assert!(largest.iter().enumerate().all(|(i, &j)| i as u32 == j));
 //!
-//! // What is wrong is said when it is asked for, with the line that wrote it.
-//! let wrong = Tensor::from_array(array![1.0_f32, 2.0]) + Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
+//! // Errors are returned on evaluation, with the source line of the faulty operation.
+//! let (two, three) = (array![1.0_f32, 2.0], array![1.0_f32, 2.0, 3.0]);
+//! let wrong = Tensor::from_array(two) + Tensor::from_array(three);
 //! let error = wrong.exp().eval::<f32>(&host).unwrap_err();
 //! assert!(error.to_string().starts_with("add: shapes [[2], [3]] do not broadcast"), "{error}");
 //! assert!(error.location().is_some());
 //! # Ok::<(), tensor_core::Error>(())
 //! ```
 //!
-//! Around it stand
-//! - [`grad`](grad()) and [`jit`](jit()): gradients as programs of their own, and functions that are planned once;
-//!   [`value_and_grad`]: a loss and its gradients in one call;
-//! - [`loss`], [`optim`] and [`init`]: what training a small net takes;
-//! - [`profile`]: where time and memory go, by step, operation and line; a trace and a picture;
-//! - [`op`]: what every scalar operation computes; [`ir`] and [`exec`]: all that a new executor needs to know;
+//! The other parts of the crate:
+//! - [`grad`](grad()) and [`jit`](jit()): gradients as tensor programs, and functions whose plan is
+//!   cached; [`value_and_grad`]: a loss and its gradients in one call;
+//! - [`loss`], [`optim`] and [`init`]: losses, optimizers and initialization for training small
+//!   networks;
+//! - [`profile`]: time and memory by step, operation and source line, as a table, a trace or a
+//!   picture;
+//! - [`op`]: the definition of every scalar operation; [`ir`] and [`exec`]: the interfaces that a
+//!   new executor implements;
 //! - [`shape`], [`view`] and [`array`](mod@array): `NumPy`'s rules for shapes and host arrays;
-//! - [`einsum`](mod@einsum): specifications, paths, and the plain definition;
-//! - [`gemm`] and [`math`]: the matrix product, and elementary functions that vectorise;
-//! - [`compare`]: the comparator that decides whether a result is right;
-//! - [`rng`]: counter-based random numbers, the same bits on every device and in any order;
+//! - [`einsum`](mod@einsum): parsing and evaluation of einsum specifications, and the order of
+//!   pairwise products;
+//! - [`gemm`] and [`math`]: the matrix product, and elementary functions that the compiler can
+//!   vectorize;
+//! - [`compare`]: the comparison that decides whether a result is correct;
+//! - [`rng`]: counter-based random numbers with the same bits on every device and in any order;
 //! - [`data`]: IDX, NPY and safetensors files.
 //!
-//! Types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` to store ([`half::f16`]). Scans and
-//! sorts are absent for now.
+//! Element types are `f32`, `f64`, `i32`, `u32`, `bool`, and `f16` for storage only
+//! ([`half::f16`]). Scans and sorts are not supported yet.
 
 pub use half;
 pub use ndarray;

@@ -1,20 +1,22 @@
-//! Losses of small nets: what a step of training brings down.
+//! Losses for training small networks.
 //!
-//! Role: the mean squared error, the cross entropy of a softmax, and how many labels are met, as programs whose gradients
-//! [`grad`](crate::grad()) takes.
-//! Method: written in a few operations of [`Tensor`], so that a plan fuses them with what comes before and after.
+//! Role: the mean squared error, the cross entropy of a softmax, and the accuracy of labels, as
+//! programs whose gradients [`grad`](crate::grad()) computes.
+//! Method: each loss is composed of a few operations of [`Tensor`], so that a plan fuses them with
+//! the surrounding program.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{Axes, Tensor};
 
-/// The mean of the squared differences over all elements, in the type of both.
+/// Returns the mean of the squared differences over all elements, in the type of both operands; NaN
+/// for no elements.
 ///
-/// `target` broadcasts to the shape of `prediction` and not the other way round: so a column beside a row, which would
-/// silently be compared all with all, is refused. No elements give NaN.
+/// `target` broadcasts to the shape of `prediction`, but not the other way round. A column and a
+/// row, which broadcasting would compare all with all, are therefore an error.
 ///
-/// The error node of [`Error::NotBroadcastable`], [`Error::DTypeMismatch`], or, if they hold no floats,
-/// [`Error::DTypeUnsupported`].
+/// Returns an error node of [`Error::NotBroadcastable`] or [`Error::DTypeMismatch`], or of
+/// [`Error::DTypeUnsupported`] if the operands are not floats.
 ///
 /// # Examples
 /// ```
@@ -37,19 +39,22 @@ pub fn mean_squared_error(prediction: &Tensor, target: &Tensor) -> Tensor {
     loss.composed("mean_squared_error", &[prediction, target])
 }
 
-/// The mean over all rows of `-ln softmax(row)[label]`, in the type of the logits.
+/// Returns the mean over all rows of `-ln softmax(row)[label]`, in the type of the logits; NaN for
+/// no rows.
 ///
-/// Shapes: `logits` is `[…, classes]`, a row for each sample; `labels`, of `u32` or `i32`, broadcasts to `[…]`. No rows
-/// give NaN.
+/// Shapes: `logits` is `[…, classes]`, one row per sample; `labels`, of type `u32` or `i32`,
+/// broadcasts to `[…]`.
 ///
-/// Each row is shifted by its largest element, so that finite logits of any size give a finite loss, as long as their
-/// differences are finite. A logit of minus infinity is a class that cannot be: the loss is infinite if it is the label's. The
-/// gradient is `(softmax - one hot) / rows` to within rounding.
+/// Each row is shifted by its largest element, so that finite logits of any magnitude result in a
+/// finite loss, as long as their differences are finite. A logit of minus infinity marks an
+/// impossible class: the loss is infinite if that class is the label. The gradient is `(softmax -
+/// one hot) / rows`, up to rounding.
 ///
-/// The error node of [`Error::NotBroadcastable`], or of [`Error::DTypeUnsupported`] if the logits are no floats or the labels
-/// no integers. A label that is no class, a negative one too, is found when the loss is computed:
-/// [`Error::IndexOutOfRange`], in which a negative one stands as the `u32` of its bits. A gradient computed without its loss
-/// takes such a label for no class at all.
+/// Returns an error node of [`Error::NotBroadcastable`], or of [`Error::DTypeUnsupported`] if the
+/// logits are not floats or the labels not integers. A label outside `0..classes` is an error on
+/// evaluation: [`Error::IndexOutOfRange`], which shows a negative label as the `u32` with the same
+/// bits. A gradient that is computed without its loss does not report such a label; it treats the
+/// row as one without a label.
 ///
 /// # Examples
 /// ```
@@ -65,8 +70,9 @@ pub fn mean_squared_error(prediction: &Tensor, target: &Tensor) -> Tensor {
 #[must_use]
 pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     let classes = one_a_row(labels, logits);
-    // The shift cancels out of the loss, so its derivative need not be computed. It is taken from the label's logit apart:
-    // a gather of the shifted logits would put all of them into memory.
+    // The shift cancels in the loss, so its derivative is not needed. The shift is subtracted from
+    // the label's logit separately, because a gather of the shifted logits would store all of them
+    // in memory.
     let shift = logits.max(Axes::keep(-1)).stop_gradient();
     let sum = (logits - &shift).exp().sum(Axes::keep(-1));
     let label = logits.take_along_axis(&classes.expand_dims(-1), -1) - shift;
@@ -74,13 +80,13 @@ pub fn softmax_cross_entropy(logits: &Tensor, labels: &Tensor) -> Tensor {
     loss.composed("softmax_cross_entropy", &[logits, labels])
 }
 
-/// The share of rows whose largest element stands at the label, as `f32`.
+/// Returns the fraction of rows whose largest element is at the label, as `f32`; NaN for no rows.
 ///
-/// Shapes as of [`softmax_cross_entropy`]. The first of equal elements counts as the largest, and NaN as larger than any number;
-/// a label that is no class is never met. No rows give NaN.
+/// Shapes are as in [`softmax_cross_entropy`]. Of equal elements the first counts as the largest,
+/// and a NaN counts as larger than any number. A label outside `0..classes` never matches.
 ///
-/// The error node of [`Error::NotBroadcastable`], [`Error::DTypeUnsupported`], or [`Error::EmptyReduction`] if there are no
-/// classes.
+/// Returns an error node of [`Error::NotBroadcastable`] or [`Error::DTypeUnsupported`], or of
+/// [`Error::EmptyReduction`] if there are no classes.
 ///
 /// # Examples
 /// ```
@@ -98,7 +104,8 @@ pub fn accuracy(logits: &Tensor, labels: &Tensor) -> Tensor {
     share.composed("accuracy", &[logits, labels])
 }
 
-/// The shape of a tensor of floats. The error gets the name of the loss where it is made a node.
+/// Returns the shape of a tensor of floats. The caller replaces the operation `loss` in the error
+/// by the name of the loss.
 fn float_shape(tensor: &Tensor) -> Result<&[usize]> {
     let dtype = tensor.dtype()?;
     if dtype.is_float() {
@@ -108,7 +115,8 @@ fn float_shape(tensor: &Tensor) -> Result<&[usize]> {
     }
 }
 
-/// Labels as `u32`, one for each row of some logits. A negative one is out of range then, and not counted from the end.
+/// Converts labels to `u32` and broadcasts them to one per row of the logits. After the conversion
+/// a negative label is out of range instead of counting from the end.
 #[track_caller]
 fn one_a_row(labels: &Tensor, logits: &Tensor) -> Tensor {
     let rows = float_shape(logits).and_then(|shape| match (shape, labels.dtype()?) {

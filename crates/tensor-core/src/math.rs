@@ -1,22 +1,29 @@
-//! Elementary functions that a loop over a slice can run many lanes at a time.
+//! Elementary functions that the compiler can vectorize in a loop over a slice.
 //!
-//! Role: what the CPU executor calls for every transcendental node, and nothing else does.
-//! Method: the functions of f32 have no branch, no table and no call, so the compiler turns a plain loop over them into
-//! SIMD code for whatever instructions the loop may use. `exp`, `ln` and `sigmoid` are computed in f32, the fastest way;
-//! the others in f64, rounded once. The functions of f64 are the standard library's, one element at a time, but for
-//! `sigmoid`, which is built from its `exp`. Dispatch such a loop by `pulp::Arch::dispatch` as a struct that implements
-//! `pulp::NullaryFnOnce` with an `#[inline(always)]` method: a closure of that size is not always inlined, and then it
-//! runs without the instructions it was dispatched for, ten times slower.
-//! Accuracy: of f32, stated at each function as the worst case over all arguments, found by trying all 2^32 of them
-//! (for `pow`, of two arguments, by a sample). A unit in the last place (ulp) is the distance of neighbouring numbers
-//! around the exact result, and 2^-149 where that is subnormal: nothing is flushed to zero. Products are fused
-//! with sums where `mul_add` says so and nowhere else, so all instruction sets give the same bits in f32; a CPU without that
-//! instruction takes much longer for `exp` and `sigmoid`. Functions of f64 are as exact as the platform's library.
-//! Source: the reductions are those of Cody and Waite 1980, "Software Manual for the Elementary Functions", and of Payne
-//! and Hanek 1983, "Radian reduction for trigonometric functions", SIGNUM Newsletter 18; the rest follows Muller et al.
-//! 2018, "Handbook of Floating-Point Arithmetic", 2nd edition. The coefficients are our own, by Remez's exchange
-//! (Remez 1934) in 60 digits; each set says what it approximates, where, and how well.
-//! Limits: the flags of IEEE arithmetic and the payload of a NaN carry no meaning.
+//! Role: the implementation of every transcendental operation of the CPU executor, which is the
+//! only user.
+//! Method: the functions of f32 contain no branch, table or call, so the compiler turns a plain
+//! loop over them into SIMD code for the enabled instruction set. `exp`, `ln` and `sigmoid` are
+//! computed in f32, the fastest way; the others are computed in f64 and rounded once. The functions
+//! of f64 are those of the standard library, one element at a time, except `sigmoid`, which is
+//! composed of its `exp`. Dispatch such a loop by `pulp::Arch::dispatch`, as a struct that
+//! implements `pulp::NullaryFnOnce` with an `#[inline(always)]` method. A closure of that size is
+//! not always inlined; it then runs without the instructions for which it was dispatched, ten times
+//! slower.
+//! Accuracy: for f32, the documentation of each function states the worst error over all arguments,
+//! found by testing all 2^32 of them (for `pow`, which has two arguments, by a sample). A unit in
+//! the last place (ulp) is the distance between adjacent numbers around the exact result, and
+//! 2^-149 where that is subnormal: nothing is flushed to zero. Products and sums are fused only
+//! where the code uses `mul_add`, so all instruction sets return the same bits in f32. On a CPU
+//! without that instruction `exp` and `sigmoid` are much slower. The functions of f64 are as
+//! accurate as the platform's library.
+//! Source: the argument reductions are those of Cody and Waite 1980, "Software Manual for the
+//! Elementary Functions", and of Payne and Hanek 1983, "Radian reduction for trigonometric
+//! functions", SIGNUM Newsletter 18; the rest follows Muller et al. 2018, "Handbook of
+//! Floating-Point Arithmetic", 2nd edition. The coefficients were computed for this crate by
+//! Remez's exchange algorithm (Remez 1934) in 60 digits; each set is documented with its function,
+//! interval and error.
+//! Limits: IEEE status flags and the payload of a NaN are unspecified.
 
 use crate::Float;
 
@@ -29,8 +36,9 @@ mod verify;
 
 /// The elementary functions of `f32` and `f64`.
 ///
-/// They are functions and not methods so that a concrete float cannot reach the standard library's of the same name by
-/// mistake: write `Math::exp(x)`. Special values are those of C99, annex F, unless a function says more; NaN gives NaN.
+/// The functions take no `self`, so that a call on a concrete float cannot select the method of the
+/// standard library by mistake: write `Math::exp(x)`. Special values follow C99, annex F, unless
+/// stated otherwise. A NaN argument returns NaN.
 ///
 /// # Examples
 /// ```
@@ -42,55 +50,57 @@ mod verify;
 /// assert_eq!([1.0_f32, 4.0].map(|x| Math::pow(x, 0.5)), [1.0, 2.0]);
 /// ```
 pub trait Math: Float {
-    /// e to the power of `x`. Past the largest number it is infinite; of −∞ it is 0.
+    /// Returns e to the power of `x`: infinity on overflow, 0 for −∞.
     ///
     /// Accuracy: f32 within 1.02 ulp.
     #[must_use]
     fn exp(x: Self) -> Self;
 
-    /// `exp(x) − 1` without the cancellation near 0; it keeps the sign of a zero.
+    /// Returns `exp(x) − 1` without cancellation near 0; the sign of a zero is kept.
     ///
     /// Accuracy: f32 within 0.505 ulp.
     #[must_use]
     fn exp_m1(x: Self) -> Self;
 
-    /// The natural logarithm: −∞ of either zero, NaN below.
+    /// Returns the natural logarithm: −∞ for 0.0 and -0.0, NaN below zero.
     ///
     /// Accuracy: f32 within 0.92 ulp.
     #[must_use]
     fn ln(x: Self) -> Self;
 
-    /// `ln(1 + x)` without the rounding of that sum; it keeps the sign of a zero.
+    /// Returns `ln(1 + x)` without the rounding of the sum; the sign of a zero is kept.
     ///
     /// Accuracy: f32 within 0.501 ulp.
     #[must_use]
     fn ln_1p(x: Self) -> Self;
 
-    /// The hyperbolic tangent, an odd function to the last bit in f32.
+    /// Returns the hyperbolic tangent. In f32, `tanh(-x)` has exactly the bits of `-tanh(x)`.
     ///
     /// Accuracy: f32 within 0.504 ulp.
     #[must_use]
     fn tanh(x: Self) -> Self;
 
-    /// The logistic function `1 / (1 + exp(−x))`, with every digit that the type can hold where it nears 0.
+    /// Returns the logistic function `1 / (1 + exp(−x))`, with full relative accuracy where the
+    /// result is close to 0.
     ///
     /// Accuracy: f32 within 1.66 ulp.
     #[must_use]
     fn sigmoid(x: Self) -> Self;
 
-    /// The sine of `x` radians, NaN of an infinity.
+    /// Returns the sine of `x` radians; NaN for an infinity.
     ///
-    /// Accuracy: f32 within 0.501 ulp, at any size of `x`.
+    /// Accuracy: f32 within 0.501 ulp, for `x` of any magnitude.
     #[must_use]
     fn sin(x: Self) -> Self;
 
-    /// The cosine of `x` radians, NaN of an infinity.
+    /// Returns the cosine of `x` radians; NaN for an infinity.
     ///
-    /// Accuracy: f32 within 0.501 ulp, at any size of `x`.
+    /// Accuracy: f32 within 0.501 ulp, for `x` of any magnitude.
     #[must_use]
     fn cos(x: Self) -> Self;
 
-    /// `x` to the power of `y`: 1 where `y` is 0 or `x` is 1, even beside a NaN.
+    /// Returns `x` to the power of `y`; 1 if `y` is 0 or `x` is 1, even if the other argument is
+    /// NaN.
     ///
     /// Accuracy: f32 within 0.502 ulp.
     #[must_use]

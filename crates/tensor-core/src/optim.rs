@@ -1,14 +1,17 @@
-//! Optimisers: from parameters and gradients to better parameters.
+//! Optimizers: update rules for parameters, given their gradients.
 //!
-//! Role: [`Sgd`] and [`Adam`], for small nets. An optimiser is its settings and nothing else: parameters, gradients and what
-//! it remembers are lists of tensors, in and out. So the loss, its gradients and the update are one program, which
-//! [`jit`](crate::jit()) plans once; and what is saved of a training is a list of tensors.
-//! Method: PyTorch's definitions, update by update; settings are numbers of the program, so another rate is another plan.
-//! Accuracy: a step rounds each operation in the type of the parameter. The same program on the same executor gives the
-//! same bits, so a training that is interrupted and resumed goes on as if it had not been.
+//! Role: [`Sgd`] and [`Adam`], for small networks. An optimizer contains only its options;
+//! parameters, gradients and its state are lists of tensors, passed in and returned. Hence the
+//! loss, its gradients and the update form one program, which [`jit`](crate::jit()) plans once, and
+//! a checkpoint of a training run is a list of tensors.
+//! Method: PyTorch's definitions of the updates. Options are constants of the program, so another
+//! learning rate needs another plan.
+//! Accuracy: each operation of a step is rounded in the type of the parameter. The same program on
+//! the same executor returns the same bits, so resuming an interrupted run gives the same result as
+//! an uninterrupted run.
 //!
 //! # Examples
-//! A net learns the exclusive or, is saved half way, and goes on from the file.
+//! A network learns the exclusive or. The run is saved half way, and resumed from the file.
 //! ```
 //! use tensor_core::data::safetensors;
 //! use tensor_core::ndarray::array;
@@ -47,8 +50,9 @@
 //! };
 //! let (_, half_way) = train(at)?;
 //!
-//! // A checkpoint is those tensors under names.
-//! let path = std::env::temp_dir().join(format!("tensor-core-xor-{}.safetensors", std::process::id()));
+//! // A checkpoint is a file of these tensors, each with a name.
+//! let file = format!("tensor-core-xor-{}.safetensors", std::process::id());
+//! let path = std::env::temp_dir().join(file);
 //! let names: Vec<String> = (0..half_way.len()).map(|number| number.to_string()).collect();
 //! let named: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(&half_way).collect();
 //! safetensors::write(&path, &named)?;
@@ -78,23 +82,24 @@ mod adam;
 mod error;
 mod sgd;
 
-/// A rule that makes parameters better by their gradients.
+/// An update rule for parameters, given their gradients.
 pub trait Optimizer {
-    /// What is remembered before the first step: tensors in memory, whose number, order, shapes and types each optimiser
-    /// documents.
+    /// Creates the initial state: tensors in memory, whose number, order, shapes and types are
+    /// documented by each optimizer.
     ///
     /// # Errors
-    /// With the caller's line, [`OptimError::NotTrainable`] and [`Error::OutOfMemory`]; whatever went wrong while a parameter was
-    /// built.
+    /// [`OptimError::NotTrainable`] and [`Error::OutOfMemory`], with the source line of the caller;
+    /// any error of building a parameter.
     #[track_caller]
     fn start(&self, parameters: &[&Tensor]) -> Result<Vec<Tensor>>;
 
-    /// One update of `parameters`, given the gradient for each of them and what was remembered by the step before.
-    /// Nothing is computed.
+    /// Creates the tensors of one update of `parameters`, given their gradients and the state after
+    /// the previous step. Nothing is computed.
     ///
     /// # Errors
-    /// With the caller's line, [`OptimError::NotTrainable`], [`OptimError::WrongCount`] or [`OptimError::Misfit`] if the lists do
-    /// not belong together; whatever went wrong while one of the tensors was built.
+    /// [`OptimError::NotTrainable`], [`OptimError::WrongCount`] or [`OptimError::Misfit`] if the
+    /// lists do not match, with the source line of the caller; any error of building one of the
+    /// tensors.
     #[track_caller]
     fn step(
         &self,
@@ -104,19 +109,19 @@ pub trait Optimizer {
     ) -> Result<Updated>;
 }
 
-/// What a step gives.
+/// The result of a step.
 #[derive(Debug, Clone)]
 pub struct Updated {
-    /// The parameters, in the order in which they were given.
+    /// The new parameters, in the order of the arguments.
     pub parameters: Vec<Tensor>,
-    /// What the next step is to be given.
+    /// The state to pass to the next step.
     pub state: Vec<Tensor>,
 }
 
-/// The largest setting: an `f32` holds it, and the product of two.
+/// The largest allowed option. The product of two such numbers is finite in `f32`.
 const LARGEST: f64 = 1e18;
 
-/// A setting that may be any number from 0 on.
+/// Checks an option that must be a number from 0 to [`LARGEST`].
 #[track_caller]
 fn not_negative(optimizer: &'static str, setting: &'static str, value: f64) -> Result<f64> {
     if (0.0..=LARGEST).contains(&value) {
@@ -127,13 +132,13 @@ fn not_negative(optimizer: &'static str, setting: &'static str, value: f64) -> R
     }
 }
 
-/// A setting that says how much of what is remembered stays.
+/// Checks an option that is the fraction of a running mean that is kept, in `0..1`.
 #[track_caller]
 fn fraction(optimizer: &'static str, setting: &'static str, value: f64) -> Result<f64> {
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {
-        Err(bad_setting(optimizer, setting, value, "in 0..1"))
+        Err(bad_setting(optimizer, setting, value, "a number in 0..1"))
     }
 }
 
@@ -153,14 +158,14 @@ fn bad_setting(
     Error::from(error).at(Location::caller())
 }
 
-/// The parameters of an optimiser, and tests of what is to belong to them.
+/// The parameters of an optimizer, with the checks of gradients and state.
 struct Parameters<'a> {
     optimizer: &'static str,
     tensors: &'a [&'a Tensor],
 }
 
 impl<'a> Parameters<'a> {
-    /// Tests that they are floats.
+    /// Checks that the parameters are floats.
     fn new(optimizer: &'static str, tensors: &'a [&'a Tensor]) -> Result<Self> {
         for (number, tensor) in tensors.iter().enumerate() {
             let dtype = tensor.dtype()?;
@@ -176,7 +181,7 @@ impl<'a> Parameters<'a> {
         Ok(Self { optimizer, tensors })
     }
 
-    /// Zeros in memory, in the shape and type of each.
+    /// Creates zeros in memory, with the shape and type of each parameter.
     fn zeros(&self) -> Result<Vec<Tensor>> {
         let mut all = Vec::with_capacity(self.tensors.len());
         for tensor in self.tensors {
@@ -189,7 +194,7 @@ impl<'a> Parameters<'a> {
         Ok(all)
     }
 
-    /// Tests how many tensors there are in a list.
+    /// Checks the number of tensors in a list.
     fn check_len(&self, expected: usize, what: &'static str, list: &[Tensor]) -> Result<()> {
         if list.len() == expected {
             return Ok(());
@@ -204,7 +209,8 @@ impl<'a> Parameters<'a> {
         Err(error.into())
     }
 
-    /// Tests that each tensor of a list, which is as long, has the type and shape of its parameter.
+    /// Checks that each tensor of a list has the type and shape of its parameter. The list must be
+    /// as long as the list of parameters.
     fn check_each(&self, what: &'static str, list: &[Tensor]) -> Result<()> {
         for (number, (parameter, tensor)) in self.tensors.iter().zip(list).enumerate() {
             let expected = (parameter.dtype()?, parameter.shape()?);
@@ -213,7 +219,7 @@ impl<'a> Parameters<'a> {
         Ok(())
     }
 
-    /// Tests the type and shape of one tensor.
+    /// Checks the type and shape of one tensor.
     fn check_one(
         &self,
         what: &'static str,

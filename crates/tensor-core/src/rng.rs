@@ -1,8 +1,8 @@
-//! Random numbers: one generator to reproduce old results, one to use.
+//! Random number generators.
 //!
-//! Role: [`WichmannHill`] gives the figures of the matrix notebook that this workspace measures
-//! itself by; [`Philox`] is a pure function of key and counter, so that CPU and GPU, any number of
-//! threads and any order give the same bits.
+//! Role: [`Philox`] is the generator for all uses: a pure function of key and counter, so that CPU
+//! and GPU, any number of threads and any order produce the same bits. [`WichmannHill`] only
+//! reproduces the draws that the fast.ai notebook "matmul" prints.
 
 pub use philox::{Philox, philox4x32_10};
 pub use wichmann_hill::WichmannHill;

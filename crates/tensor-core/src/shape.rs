@@ -1,17 +1,17 @@
 //! Shapes: counting elements, row-major strides, broadcasting.
 //!
-//! Role: the only place that multiplies sizes nobody has checked or lines them up; everything that
-//! allocates or indexes goes through it, so an overflow is an error here and a panic nowhere.
+//! Role: the only module that multiplies or aligns unchecked sizes. All code that allocates or
+//! indexes uses it, so an overflow is returned as an error and never panics.
 //! Shapes: a shape is a slice of sizes, outermost axis first; `[]` is a scalar with one element.
-//! Limits: the product of the non-zero sizes must fit `isize`, as ndarray demands, and where elements
-//! are stored their bytes too, as in `NumPy`. A zero does not excuse the other sizes:
-//! `[0, usize::MAX]` is an error although it would hold nothing, everywhere in this crate. So no
-//! product of sizes of a shape that was accepted overflows, whichever axes it takes.
+//! Limits: the product of the non-zero sizes must fit `isize`, as `ndarray` requires; where
+//! elements are stored, so must their bytes, as in `NumPy`. A zero does not excuse the other sizes:
+//! `[0, usize::MAX]` is an error everywhere in this crate, although it has no elements. As a
+//! consequence, no product of any subset of the sizes of an accepted shape overflows.
 
 use crate::error::{Error, Result};
 
-/// The largest number of axes of a view and of a tensor, as in `NumPy` 2. An operation that needs
-/// one more axis on the way, such as a matrix product, takes operands of one axis less.
+/// The largest number of axes of a view or a tensor, as in `NumPy` 2. An operation that temporarily
+/// needs one more axis, such as a matrix product, accepts operands with one axis less.
 pub const MAX_RANK: usize = 64;
 
 /// Checks that a number of axes is at most [`MAX_RANK`].
@@ -29,7 +29,7 @@ pub fn check_rank(op: &'static str, rank: usize) -> Result<()> {
     })
 }
 
-/// Gives the number of elements of `shape`: the product of its sizes, 1 for a scalar.
+/// Returns the number of elements of `shape`: the product of its sizes, 1 for a scalar.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the product of the non-zero sizes exceeds `isize::MAX`.
@@ -37,7 +37,8 @@ pub fn element_count(op: &'static str, shape: &[usize]) -> Result<usize> {
     bounded_count(op, shape, 1)
 }
 
-/// Gives the number of elements of `shape` if `T`s of that number can be in one allocation.
+/// Returns the number of elements of `shape`, after checking that as many values of type `T` fit
+/// into one allocation.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the elements (zero sizes left out) take more than `isize::MAX` bytes.
@@ -53,9 +54,11 @@ fn bounded_count(op: &'static str, shape: &[usize], element_bytes: usize) -> Res
     })
 }
 
-/// The number of elements of `shape`; `None` if they, zero sizes left out, take more than
-/// `isize::MAX` bytes.
+/// Returns the number of elements of `shape`; `None` if the elements, with zero sizes left out,
+/// take more than `isize::MAX` bytes.
 pub(crate) fn count_in_bytes(shape: &[usize], element_bytes: usize) -> Option<usize> {
+    // Sizes of zero are left out of the product, so that they do not hide an overflow of the
+    // others.
     let mut sizes = shape.iter().filter(|&&size| size > 0);
     sizes
         .try_fold(element_bytes, |product, &size| product.checked_mul(size))
@@ -69,7 +72,7 @@ pub(crate) fn count_in_bytes(shape: &[usize], element_bytes: usize) -> Option<us
         })
 }
 
-/// Gives the row-major strides of `shape`, in elements: the last axis has stride 1.
+/// Returns the row-major strides of `shape`, in elements; the last axis has stride 1.
 ///
 /// # Errors
 /// [`Error::TooLarge`] as [`element_count`].
@@ -90,13 +93,14 @@ pub fn row_major_strides(op: &'static str, shape: &[usize]) -> Result<Vec<isize>
     Ok(strides)
 }
 
-/// Gives the shape that `a` and `b` broadcast to by `NumPy`'s rules.
+/// Returns the shape to which `a` and `b` broadcast, by `NumPy`'s rules.
 ///
-/// Axes are lined up from the last; two sizes agree if they are equal or one of them is 1, and a
-/// missing axis counts as 1. A size of 0 agrees with 0 and 1 and gives 0.
+/// Axes are aligned from the last one. Two sizes are compatible if they are equal or one of them is
+/// 1; a missing axis counts as 1. A size of 0 is compatible with 0 and 1, and the result is 0.
 ///
 /// # Errors
-/// [`Error::BroadcastMismatch`] if two sizes disagree; [`Error::TooLarge`] if the result is.
+/// [`Error::BroadcastMismatch`] if two sizes are incompatible; [`Error::TooLarge`] if the result is
+/// too large.
 ///
 /// # Examples
 /// ```
@@ -105,7 +109,7 @@ pub fn row_major_strides(op: &'static str, shape: &[usize]) -> Result<Vec<isize>
 /// let error = broadcast("add", &[2, 3], &[2]).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "add: shapes [[2, 3], [2]] do not broadcast, sizes 3 and 2 meet on axis 1"
+///     "add: shapes [[2, 3], [2]] do not broadcast (sizes 3 and 2 on axis 1)"
 /// );
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
@@ -113,13 +117,14 @@ pub fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize
     broadcast_all(op, &[a, b])
 }
 
-/// Gives the shape that any number of shapes broadcast to; no shape at all gives a scalar.
+/// Returns the shape to which any number of shapes broadcast; the shape of a scalar for no shapes.
 ///
 /// # Errors
 /// As [`broadcast`].
 pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
+    // Fold the shapes into the result one at a time, each aligned at the last axis.
     for shape in shapes {
         let first = rank - shape.len();
         for (axis, &right) in (first..).zip(*shape) {
@@ -142,7 +147,7 @@ pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>
     Ok(result)
 }
 
-/// Turns an axis in `-rank..rank` into one in `0..rank`; negative axes count from the end.
+/// Converts an axis in `-rank..rank` to an axis in `0..rank`; negative axes count from the end.
 ///
 /// # Errors
 /// [`Error::AxisOutOfRange`] for any other axis.
@@ -154,7 +159,8 @@ pub fn resolve_axis(op: &'static str, axis: isize, shape: &[usize]) -> Result<us
     })
 }
 
-/// Resolves an axis against a rank that may differ from that of a shape at hand.
+/// Converts an axis in `-rank..rank` to an axis in `0..rank`; `None` if it is out of range. Unlike
+/// [`resolve_axis`] it takes the rank of a shape that does not exist yet.
 pub(crate) fn axis_below(axis: isize, rank: usize) -> Option<usize> {
     let resolved = if axis < 0 {
         rank.checked_sub(axis.unsigned_abs())

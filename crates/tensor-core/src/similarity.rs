@@ -1,26 +1,34 @@
-//! Which columns of a matrix are alike, all against all, where the answers do not fit into memory.
+//! Pairwise similarity of the columns of a matrix, streamed in tiles because the results may not
+//! fit into memory.
 //!
-//! Role: streams the `d × d` answers of `all |x[n, i] - x[n, j]| < limit` over the rows `n`, tile by tile, to a [`Sink`]: something
-//! that counts, a file, a function. 270 725 columns have 9.2 GB of answers, at a bit each.
-//! Method: an ordinary program, compiled once for tiles of one size, on two blocks of columns at a time. An executor fuses it, so
-//! nothing of the shape (n, a, b) is ever in memory, and leaves a pair, or a block of pairs, once its answer is fixed. The answers are
-//! symmetric, and only tiles on and above the diagonal are computed. A few tiles are under way while a sink takes the last one.
-//! Memory: on the executor the columns once and a few tiles; on the host `x` and a few tiles. [`Columns::each`] leaves tiles on the
-//! executor, for who wants all of them there.
-//! Accuracy: the difference is rounded once, in f32, and compared exactly; where `x` is small whole numbers or the like, or on one
-//! executor, the answers are the same bits each time. NaN is like nothing on the host; a device may say otherwise.
-//! Source: the case of 256 × 270 725 in notes on power management of GPUs (2023).
+//! Role: streams the `d × d` results of `all |x[n, i] - x[n, j]| < limit` over the rows `n`, tile
+//! by tile, to a [`Sink`]: a counter, a file, or a function. For 270 725 columns the results take
+//! 9.2 GB, at one bit each.
+//! Method: a tensor program, compiled once per tile size, which takes two blocks of columns. An
+//! executor fuses it, so the array of shape (n, a, b) is never stored, and stops processing a pair,
+//! or a block of pairs, once its result is determined. The results are symmetric, so only tiles on
+//! and above the diagonal are computed. A few tiles are in flight while a sink processes the
+//! previous one.
+//! Memory: on the executor one copy of the columns and a few tiles; on the host `x` and a few
+//! tiles. With [`Columns::each`] the tiles stay on the executor.
+//! Accuracy: the difference is rounded once, in f32, and compared exactly. The results are
+//! reproducible bit for bit on one executor, and on all executors if the differences are exact, as
+//! for small whole numbers. NaN is similar to nothing on the host; on a device the result for NaN
+//! may differ.
+//! Source: the script of case study 2 in the blog note "Tracing GPU Resources" (2023), with a
+//! matrix of 256 × 270 725.
 //!
 //! # Examples
 //! ```
 //! use tensor_core::similarity::{self, Count};
 //! use tensor_core::{Host, Tensor};
 //!
-//! // Three columns; the first two are alike in both rows.
+//! // Three columns, of which the first two are similar in both rows.
 //! let x = Tensor::from_vec(&[2, 3], vec![0.0_f32, 0.5, 2.0, 0.0, -0.5, 0.0]);
 //! let mut count = Count::default();
 //! similarity::all_pairs(&Host::new(), &x, &mut count)?;
-//! assert_eq!((count.alike, count.pairs), (5, 9)); // each with itself, and two that are each other's
+//! // Each column is similar to itself, and the first two columns to each other.
+//! assert_eq!((count.alike, count.pairs), (5, 9));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -41,22 +49,22 @@ mod tile;
 pub use sink::{BitFile, Count, Sink};
 pub use tile::{Place, Tile};
 
-/// Bits of a word.
+/// The number of bits of a word.
 const WORD: usize = 32;
 
-/// What is asked of each pair of columns, and how.
+/// The definition of similarity, and the size of the tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alike {
     limit: f32,
     side: usize,
 }
 
-/// Why the work ended early.
+/// The error that ended a computation.
 #[derive(Debug)]
 pub enum Failed<E> {
-    /// The tensors, or the executor.
+    /// An error of the tensors or of the executor.
     Tensor(Error),
-    /// The sink.
+    /// An error of the sink.
     Sink(E),
 }
 
@@ -64,7 +72,7 @@ impl<E: fmt::Display> fmt::Display for Failed<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tensor(error) => error.fmt(f),
-            Self::Sink(error) => write!(f, "all_pairs: the sink: {error}"),
+            Self::Sink(error) => write!(f, "all_pairs: sink failed: {error}"),
         }
     }
 }
@@ -84,10 +92,11 @@ impl<E> From<Error> for Failed<E> {
     }
 }
 
-/// Streams which columns of `x` `[n, d]`, f32, differ by less than 1 in all rows; see [`Alike::stream`].
+/// Streams the pairwise results for the columns of `x`, an `[n, d]` matrix of f32: two columns are
+/// similar if they differ by less than 1 in all rows. See [`Alike::stream`].
 ///
 /// # Errors
-/// As there.
+/// As [`Alike::stream`].
 pub fn all_pairs<S: Sink>(
     executor: &dyn Executor,
     x: &Tensor,
@@ -97,25 +106,28 @@ pub fn all_pairs<S: Sink>(
 }
 
 impl Alike {
-    /// Columns are alike if they differ by less than `limit` in all rows. NaN as a limit makes nothing alike.
+    /// Creates the condition that two columns differ by less than `limit` in all rows. With a limit
+    /// of NaN no columns are similar.
     #[must_use]
     pub fn within(limit: f32) -> Self {
-        /// A tile of so many has 8 MB of answers.
+        /// The default number of rows and columns of a tile, whose results take 8 MB.
         const SIDE: usize = 8192;
         Self { limit, side: SIDE }
     }
 
-    /// The same by tiles of this many rows and columns, rounded up to whole words.
+    /// Sets the number of rows and columns of a tile (default 8192), rounded up to a multiple of
+    /// 32.
     #[must_use]
     pub fn by_tiles_of(self, side: usize) -> Self {
         let side = side.clamp(1, u32::MAX as usize).next_multiple_of(WORD);
         Self { side, ..self }
     }
 
-    /// Brings the columns of `x` `[n, d]`, f32, to an executor.
+    /// Transfers the columns of `x`, an `[n, d]` matrix of f32, to an executor.
     ///
     /// # Errors
-    /// [`Error::MatrixExpected`] for anything else; what computing `x` or the executor says.
+    /// [`Error::MatrixExpected`] if `x` is not a matrix of f32; any error of computing `x` or of
+    /// the executor.
     pub fn columns<'e>(
         &self,
         executor: &'e dyn Executor,
@@ -135,8 +147,9 @@ impl Alike {
         };
         let elements = match elements.view().into_dimensionality::<Ix2>() {
             Ok(elements) => elements,
-            Err(_) => unreachable!("the shape was looked at"),
+            Err(_) => unreachable!("the shape has been checked"),
         };
+        // A tile is not larger than the number of columns, padded to whole words.
         let side = self.side.min(n_cols.next_multiple_of(WORD)).max(1);
         let mut blocks = Vec::with_capacity(n_cols.div_ceil(side));
         for first in (0..n_cols).step_by(side) {
@@ -155,11 +168,11 @@ impl Alike {
         })
     }
 
-    /// Hands the answers for `x` to a sink, tile by tile.
+    /// Streams the results for `x` to a sink, tile by tile.
     ///
     /// # Errors
-    /// [`Failed::Tensor`] as of [`Alike::columns`], and what the executor meets; [`Failed::Sink`] with what the sink says, after which
-    /// no further tile is computed.
+    /// [`Failed::Tensor`] with an error of [`Alike::columns`] or of the executor; [`Failed::Sink`]
+    /// with an error of the sink, after which no further tile is computed.
     pub fn stream<S: Sink>(
         &self,
         executor: &dyn Executor,
@@ -170,29 +183,30 @@ impl Alike {
     }
 }
 
-/// A function of tensors, in a box.
+/// A boxed function of tensors.
 type Function = Box<dyn Fn(&[Tensor]) -> crate::error::Result<Vec<Tensor>> + Send + Sync>;
 
-/// Columns where an executor has them, to be compared once or several times.
+/// Columns in the memory of an executor, which can be compared several times.
 #[allow(
     missing_debug_implementations,
-    reason = "a closure has nothing to show"
+    reason = "closures do not implement `Debug`"
 )]
 pub struct Columns<'e> {
     executor: &'e dyn Executor,
-    /// The first, how many, and the columns, filled up to whole words.
+    /// The blocks of columns: index of the first column, number of columns, and the columns
+    /// themselves, padded to a multiple of 32.
     blocks: Vec<(usize, usize, Tensor)>,
     alike: Compiled<Function>,
     packed: Compiled<Function>,
 }
 
 impl Columns<'_> {
-    /// Hands the answers to a sink, tile by tile.
+    /// Streams the results to a sink, tile by tile.
     ///
     /// # Errors
     /// As [`Alike::stream`].
     pub fn stream<S: Sink>(&self, sink: &mut S) -> Result<(), Failed<S::Error>> {
-        /// Tiles that are under way.
+        /// The number of tiles in flight.
         const DEPTH: usize = 3;
         let mut under_way: VecDeque<(Place, Reading)> = VecDeque::new();
         let mut deliver = |(place, reading): (Place, Reading)| {
@@ -210,20 +224,21 @@ impl Columns<'_> {
             }
             let words = self.packed.call(self.executor, &[&bits])?.remove(0);
             let Some(storage) = words.storage() else {
-                unreachable!("what was called is computed");
+                unreachable!("the results of a call are in memory");
             };
-            // A device begins to read when it is asked to.
+            // Start reading now: a device transfers the tile while the next tiles are computed.
             under_way.push_back((place, storage.clone().read()));
             Ok(())
         })?;
         under_way.into_iter().try_for_each(deliver)
     }
 
-    /// Hands the answers over where the executor has them: as `bool` tensors of a tile's rows and columns, both filled up to whole
-    /// words with answers that mean nothing.
+    /// Passes the results to `take` in the memory of the executor, as `bool` tensors with the rows
+    /// and columns of a tile, both padded to a multiple of 32. The values of the padding are
+    /// meaningless.
     ///
     /// # Errors
-    /// As [`Alike::stream`]; what `take` returns.
+    /// As [`Alike::stream`]; any error of `take`.
     pub fn each<E>(
         &self,
         mut take: impl FnMut(Place, Tensor) -> Result<(), Failed<E>>,
@@ -251,25 +266,26 @@ impl Columns<'_> {
 
 type Reading = Pending<'static, crate::error::Result<HostData>>;
 
-/// Which columns of `left` `[n, a]` and `right` `[n, b]` are alike, `[a, b]`.
+/// Returns which columns of `left` `[n, a]` and `right` `[n, b]` are similar, as `[a, b]`.
 fn alike(left: &Tensor, right: &Tensor, limit: f32) -> Tensor {
     let apart = (left.expand_dims(2) - right.expand_dims(1)).abs();
     apart.lt(limit).all(0)
 }
 
-/// Answers as words.
+/// Packs results into words: bit `b` of a word is the result of column `32 * word + b`.
 fn packed(bits: &Tensor) -> Tensor {
     let [rows, cols] = match bits.shape() {
         Ok(&[rows, cols]) => [rows, cols],
-        // The error of building it comes out when it is computed.
+        // `bits` is an error node; the error is returned when it is computed.
         _ => return bits.clone(),
     };
+    // Word = Σ bit · 2^position: one multiplication and one sum over an axis of 32.
     let weights = Tensor::full(&[WORD], 1_u32).shl(Tensor::arange(WORD).cast(DType::U32));
     let bits = bits.reshape(&[rows, cols / WORD, WORD]).cast(DType::U32);
     (bits * weights).sum(2)
 }
 
-/// Some columns, filled up to whole words.
+/// Copies some columns, padded with zeros to a multiple of 32 columns.
 fn filled(x: &ArrayView2<'_, f32>, first: usize, size: usize) -> Vec<f32> {
     let mut filled = Vec::with_capacity(x.nrows() * size.next_multiple_of(WORD));
     for row in x.rows() {
@@ -378,15 +394,15 @@ mod tests {
         };
         let job = Alike::within(1.0).by_tiles_of(32);
         let failed = job.stream(&Host::new(), &x, &mut sink).unwrap_err();
-        assert_eq!(failed.to_string(), "all_pairs: the sink: the disk is full");
+        assert_eq!(
+            failed.to_string(),
+            "all_pairs: sink failed: the disk is full"
+        );
         assert_eq!(n_taken, 1);
-        // A file for fewer columns would be written over itself.
+        // In a file for fewer columns the rows would overlap.
         let mut short = BitFile::new(Cursor::new(Vec::new()), 10);
         let failed = job.stream(&Host::new(), &x, &mut short).unwrap_err();
-        assert!(
-            failed.to_string().ends_with("the file is for 10"),
-            "{failed}"
-        );
+        assert!(failed.to_string().ends_with("the file has 10)"), "{failed}");
     }
 
     #[test]
@@ -400,7 +416,7 @@ mod tests {
         let empty = Tensor::from_vec(&[3, 0], Vec::<f32>::new());
         all_pairs(&host, &empty, &mut count).unwrap();
         assert_eq!(count, Count::default());
-        // Without rows nothing tells columns apart.
+        // Without rows all columns are similar.
         let all = Tensor::from_vec(&[0, 3], Vec::<f32>::new());
         all_pairs(&host, &all, &mut count).unwrap();
         assert_eq!((count.alike, count.pairs), (9, 9));

@@ -1,13 +1,15 @@
 //! The tensor: a cheaply cloned handle on a node of a lazy program.
 //!
-//! Role: what a program is built from. Methods describe work and never fail or compute; `plan` turns the nodes
-//! behind some tensors into steps, and an executor runs those.
-//! Method: nodes are immutable and shared, so a program is a directed acyclic graph. Every view is one kind of node,
-//! the affine coordinates that it reads its source at; matrix products, means and softmaxes are written in terms of
-//! a few primitive nodes, so that the planner knows a dozen operations.
-//! Errors: a bad operation becomes an error node, which every later operation hands on; [`Tensor::shape`],
-//! [`Tensor::eval`] and [`Tensor::realize`] return it, with the source line that made it. It names the operation that stands
-//! on that line, also where another one failed that it is made of.
+//! Role: the type from which programs are built. Methods describe work and never fail or compute;
+//! `plan` turns the nodes of some tensors into steps, and an executor runs these steps.
+//! Method: nodes are immutable and shared, so a program is a directed acyclic graph. All views are
+//! one kind of node, which stores the affine coordinates at which the source is read. Matrix
+//! products, means and softmaxes are composed of a few primitive nodes, so that the planner has to
+//! support only about a dozen operations.
+//! Errors: an invalid operation becomes an error node, and every later operation on it returns the
+//! same error. [`Tensor::shape`], [`Tensor::eval`] and [`Tensor::realize`] return the error with
+//! the source line of the operation. The error names the operation on that line, even if the actual
+//! fault is in one of the operations of which it is composed.
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
@@ -43,8 +45,8 @@ mod reduce;
 mod triangle;
 mod views;
 
-/// The value of a `Result`, or a return from the method with the error node of what went wrong. A closure would lose the
-/// caller's line.
+/// Unwraps a `Result`, or returns from the method with an error node. A macro, because a closure
+/// would lose the caller's source line.
 macro_rules! or_error_node {
     ($result:expr) => {
         match $result {
@@ -55,10 +57,11 @@ macro_rules! or_error_node {
 }
 use or_error_node;
 
-/// An array that will be computed when it is asked for.
+/// A lazy array: it is computed on evaluation.
 ///
-/// A clone is another handle on the same node. `Tensor` is neither compared with `==` nor ordered:
-/// [`eq`](Tensor::eq) and [`lt`](Tensor::lt) are operations with a tensor of `bool` as their result.
+/// A clone is another handle on the same node. `Tensor` implements neither `PartialEq` nor
+/// `PartialOrd`: [`eq`](Tensor::eq) and [`lt`](Tensor::lt) are operations whose result is a tensor
+/// of `bool`.
 ///
 /// # Examples
 /// ```
@@ -74,11 +77,11 @@ use or_error_node;
 pub struct Tensor(Arc<Node>);
 
 thread_local! {
-    /// The line that nodes are made for, if it is not the caller's.
+    /// The source line to record in new nodes, if it is not the caller's.
     static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
-/// Goes back to the line that was before; a panic on the way does so too.
+/// A guard that restores the previous source line when it is dropped, also during a panic.
 pub(crate) struct LineBefore(Option<&'static Location<'static>>);
 
 impl Drop for LineBefore {
@@ -87,7 +90,7 @@ impl Drop for LineBefore {
     }
 }
 
-/// One operation on some tensors.
+/// A node of a program: one operation and its inputs.
 pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) inputs: Vec<Tensor>,
@@ -96,54 +99,55 @@ pub(crate) struct Node {
     pub(crate) location: &'static Location<'static>,
 }
 
-/// What a node does with its inputs.
+/// The operation of a node.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    /// Nothing: the operation that made it was wrong.
+    /// No operation: the node represents an error.
     Error(Arc<Error>),
-    /// Elements in memory, row-major and contiguous.
+    /// An array in memory, row-major and contiguous.
     Data(Arc<dyn Storage>),
-    /// One element, without axes.
+    /// A constant scalar, without axes.
     Const(Scalar),
-    /// The positions of one axis, as `u32`.
+    /// The positions `0, 1, …` along one axis, as `u32`.
     Index,
-    /// Words `stride * at + first` of random streams of one key: the first input holds `at`, the
-    /// others the low and the high word of the stream's number.
+    /// Words `stride * at + first` of random streams with one key. The first input holds `at`, the
+    /// others hold the low and the high word of the stream number.
     Random {
         key: [u32; 2],
         stride: u32,
         first: u32,
     },
-    /// Element by element.
+    /// An elementwise unary operation.
     Unary(Unary),
-    /// Element by element, of two inputs of one shape.
+    /// An elementwise binary operation on two inputs of one shape.
     Binary(Binary),
-    /// Element by element, of two inputs of one shape.
+    /// An elementwise comparison of two inputs of one shape.
     Compare(Compare),
-    /// Element by element, of three inputs of one shape.
+    /// An elementwise selection: condition, then the two choices, all of one shape.
     Select,
-    /// Element by element, into the type of the node.
+    /// An elementwise conversion to the type of the node.
     Cast,
-    /// A view: the source is read at affine coordinates, one map for each of its axes.
+    /// A view: reads the source at affine coordinates, one map per axis of the source.
     Move {
         name: &'static str,
         rows: Vec<IndexMap>,
     },
-    /// The elements in row-major order under another shape.
+    /// A change of shape that keeps the row-major order of the elements.
     Reshape,
-    /// The source with `before[axis]` elements of `fill` before it, and as many after as the shape says.
+    /// Padding: `before[axis]` elements of `fill` precede the source on each axis; the shape of the
+    /// node determines how many follow.
     Pad { before: Vec<usize>, fill: Scalar },
-    /// The first input read at affine coordinates, one map for each axis, to which the second input adds
-    /// its elements along `axis`.
+    /// A gather: reads the first input at affine coordinates, one map per axis, where the second
+    /// input is added to the coordinate along `axis`.
     Gather { axis: usize, rows: Vec<IndexMap> },
-    /// The first input; its derivative is that of the second.
+    /// The first input as the value, with the derivative of the second input.
     Surrogate,
-    /// The last `n_reduced` axes are folded away.
+    /// A reduction over the last `n_reduced` axes.
     Reduce { op: Reduce, n_reduced: usize },
 }
 
 impl Op {
-    /// Its name, as in a program.
+    /// Returns the name of the operation, as in the tensor methods.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Error(_) => "error",
@@ -166,7 +170,8 @@ impl Op {
     }
 }
 
-/// What a planner takes for the same: memory and errors by identity, views by what they read and not by what they are called.
+/// The equality by which the planner merges common subexpressions: arrays in memory and errors are
+/// compared by identity, views by their coordinates and not by name.
 impl PartialEq for Op {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -239,25 +244,25 @@ impl Hash for Op {
 }
 
 impl Tensor {
-    /// The size of each axis.
+    /// Returns the size of each axis.
     ///
     /// # Errors
-    /// Whatever went wrong on the way to this tensor.
+    /// The error of any operation on which this tensor depends.
     pub fn shape(&self) -> Result<&[usize]> {
         self.check()?;
         Ok(&self.0.shape)
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     ///
     /// # Errors
-    /// Whatever went wrong on the way to this tensor.
+    /// The error of any operation on which this tensor depends.
     pub fn dtype(&self) -> Result<DType> {
         self.check()?;
         Ok(self.0.dtype)
     }
 
-    /// The error that this tensor stands for, if any.
+    /// Returns the error if this is an error node, otherwise `Ok`.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.0.op {
             Op::Error(error) => Err(Error::clone(error)),
@@ -269,12 +274,12 @@ impl Tensor {
         &self.0
     }
 
-    /// What tells one node from another while both live.
+    /// Returns the address of the node, which identifies it as long as it exists.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Makes a node, or hands on the error of the first input that has one.
+    /// Creates a node. If an input is an error node, returns the first such input instead.
     #[track_caller]
     pub(crate) fn new(op: Op, inputs: Vec<Self>, shape: Vec<usize>, dtype: DType) -> Self {
         if let Some(error) = inputs.iter().find(|input| input.check().is_err()) {
@@ -289,7 +294,8 @@ impl Tensor {
         })))
     }
 
-    /// Makes nodes that count as made by a line of the program: what is derived from a node belongs to its line.
+    /// Runs a closure in which all new nodes record the given source line. Used for nodes that are
+    /// derived from another node, such as its gradient.
     pub(crate) fn on_behalf_of<T>(
         location: &'static Location<'static>,
         make: impl FnOnce() -> T,
@@ -298,18 +304,20 @@ impl Tensor {
         make()
     }
 
-    /// Lets nodes belong to their callers again while it lives: for work of others that a waiting thread takes up.
+    /// Restores the default, by which new nodes record their callers, until the guard is dropped.
+    /// Used when a waiting thread executes unrelated work.
     pub(crate) fn on_nobodys_behalf() -> LineBefore {
         LineBefore(LINE.take())
     }
 
-    /// Makes nodes in a closure, which would else be taken for their caller.
+    /// Runs a closure in which all new nodes record the caller of this function; by default they
+    /// would record the closure.
     #[track_caller]
     pub(crate) fn by_caller<T>(make: impl FnOnce() -> T) -> T {
         Self::on_behalf_of(LINE.get().unwrap_or(Location::caller()), make)
     }
 
-    /// Makes an error node.
+    /// Creates an error node.
     #[track_caller]
     pub(crate) fn error(error: Error) -> Self {
         let location = LINE.get().unwrap_or(Location::caller());
@@ -322,8 +330,8 @@ impl Tensor {
         }))
     }
 
-    /// The result of an operation that is made of others. An error that arose in one of those, and not in an input, gets the
-    /// name of the operation that the caller knows.
+    /// Returns the result of a composed operation. If an error occurred in one of its parts, and
+    /// not in an input, the error is renamed to the operation that the caller wrote.
     #[track_caller]
     pub(crate) fn composed(self, op: &'static str, inputs: &[&Self]) -> Self {
         match self.check() {
@@ -335,11 +343,11 @@ impl Tensor {
     }
 }
 
-/// The elements shown of a tensor.
+/// The largest number of elements in the `Debug` output of a tensor.
 const SHOWN: usize = 8;
 
-/// The operation, type and shape; of elements in host memory the first ones, in row-major order.
-/// Nothing is computed.
+/// Writes the operation, type and shape, and the first elements, in row-major order, if they are in
+/// host memory. Nothing is computed.
 impl std::fmt::Debug for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0.op {
@@ -363,8 +371,10 @@ impl std::fmt::Debug for Tensor {
 }
 
 impl Drop for Node {
-    /// Unlinks a long chain one node at a time: the compiler's own drop would recurse through it.
+    /// Drops a long chain of nodes in a loop, because the default drop is recursive and could
+    /// overflow the stack.
     fn drop(&mut self) {
+        // Only a node without other handles is taken apart; a shared node survives.
         let mut orphans = std::mem::take(&mut self.inputs);
         while let Some(tensor) = orphans.pop() {
             if let Some(mut node) = Arc::into_inner(tensor.0) {

@@ -1,13 +1,14 @@
 //! Views: affine index maps on a flat buffer.
 //!
-//! Role: broadcasting, transposes, slices, flips and overlapping windows are all the same thing,
-//! an offset and one stride an axis; nothing here touches data except [`View::gather`].
-//! Method: element `[i, j, …]` of a view lies at `offset + i * strides[0] + j * strides[1] + …`.
-//! Stride 0 repeats (broadcasting), a negative stride flips, strides that overlap are windows.
-//! Every view keeps two invariants: the number of its elements fits `isize`, and the offsets of all
-//! of them lie in `0..=isize::MAX`. Hence walking a view never overflows.
+//! Role: broadcasts, transposes, slices, flips and overlapping windows, all represented by an
+//! offset and one stride per axis. Only [`View::gather`] reads data.
+//! Method: element `[i, j, …]` of a view is at `offset + i * strides[0] + j * strides[1] + …` in
+//! the buffer. Stride 0 repeats an axis (broadcasting) and a negative stride reverses it; strides
+//! with which two indices share an offset describe overlapping windows. Every view satisfies two
+//! invariants: its number of elements fits `isize`, and the offsets of all its elements are in
+//! `0..=isize::MAX`. Therefore the arithmetic of walking a view never overflows.
 //! Source: the array model of `NumPy` (van der Walt, Colbert and Varoquaux 2011).
-//! Limits: a reshape that cannot split or merge axes says [`Reshape::NeedsCopy`].
+//! Limits: a reshape that strides cannot describe returns [`Reshape::NeedsCopy`].
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -22,7 +23,7 @@ mod slice;
 /// An affine map from the indices of a shape to offsets in a flat buffer.
 ///
 /// # Examples
-/// Broadcasting copies nothing: the rows get stride 0.
+/// Broadcasting copies nothing: the new axis has stride 0.
 /// ```
 /// use tensor_core::View;
 /// use tensor_core::ndarray::array;
@@ -30,7 +31,8 @@ mod slice;
 /// let c = [10.0, 20.0, 30.0];
 /// let t = View::contiguous(&[3])?.broadcast_to(&[3, 3])?;
 /// assert_eq!((t.strides(), t.shape()), (&[0, 1][..], &[3, 3][..]));
-/// assert_eq!(t.gather(&c)?, array![[10.0, 20.0, 30.0], [10.0, 20.0, 30.0], [10.0, 20.0, 30.0]].into_dyn());
+/// let rows = array![[10.0, 20.0, 30.0], [10.0, 20.0, 30.0], [10.0, 20.0, 30.0]];
+/// assert_eq!(t.gather(&c)?, rows.into_dyn());
 ///
 /// // c[None, :] is a row, c[:, None] a column; the column expands by stride 0 on the other axis.
 /// let row = View::contiguous(&[3])?.expand_dims(0)?;
@@ -61,28 +63,28 @@ pub struct View {
 /// The outcome of [`View::reshape`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reshape {
-    /// The same elements in the same order, still on the same buffer.
+    /// A view of the same buffer with the same elements in the same order.
     View(View),
-    /// No strides describe the new shape; the elements have to be gathered first.
+    /// No strides describe the new shape; the elements have to be copied first.
     NeedsCopy,
 }
 
 impl View {
-    /// Gives the view of a whole buffer in row-major order.
+    /// Creates the view of a whole buffer in row-major order.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the elements cannot be counted; [`Error::RankTooLarge`] if there are
-    /// more than [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+    /// [`Error::TooLarge`] if the number of elements overflows; [`Error::RankTooLarge`] if there
+    /// are more than [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     pub fn contiguous(shape: &[usize]) -> Result<Self> {
         let strides = row_major_strides("contiguous", shape)?;
         Self::checked("contiguous", shape.to_vec(), strides, 0)
     }
 
-    /// Gives the view with any strides, in elements, and the offset of its first element.
+    /// Creates a view with arbitrary strides, in elements, and the offset of its first element.
     ///
     /// # Errors
-    /// [`Error::StrideCount`] if there is not one stride an axis; [`Error::TooLarge`] if the
-    /// elements cannot be counted; [`Error::OutOfBounds`] if an element lies before the start of
+    /// [`Error::StrideCount`] if there is not one stride per axis; [`Error::TooLarge`] if the
+    /// number of elements overflows; [`Error::OutOfBounds`] if an element is before the start of
     /// the buffer or past `isize::MAX`.
     pub fn new(shape: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
         Self::checked("view", shape.to_vec(), strides.to_vec(), offset)
@@ -99,7 +101,8 @@ impl View {
         }
         check_rank(op, shape.len())?;
         if element_count(op, &shape)? == 0 {
-            // Nothing is reachable: one canonical form keeps later arithmetic in range.
+            // A view without elements reads nothing. A canonical form (strides and offset 0) keeps
+            // later arithmetic in range, whatever the given strides are.
             strides.fill(0);
             offset = 0;
         }
@@ -112,48 +115,50 @@ impl View {
         Ok(view)
     }
 
-    /// The size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// How many elements of the buffer lie between neighbours on each axis.
+    /// Returns the distance in the buffer between neighbours on each axis, in elements.
     #[must_use]
     pub fn strides(&self) -> &[isize] {
         &self.strides
     }
 
-    /// Where in the buffer the element with all indices zero lies.
+    /// Returns the offset in the buffer of the element with all indices zero.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The number of elements, repeated ones included.
+    /// Returns the number of elements, repeated elements included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether the view has no elements.
+    /// Returns whether the view has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Whether the elements lie one after the other in row-major order.
+    /// Returns whether the elements are adjacent in the buffer and in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
+        // A contiguous view merges into a single block of stride 1, or into no block if it has one
+        // element.
         self.is_empty() || matches!(blocks(&self.shape, &self.strides)[..], [] | [(_, 1)])
     }
 
-    /// Grows the view to `shape`: axes are lined up from the last, new axes and axes of size 1 get
-    /// stride 0.
+    /// Broadcasts the view to `shape`: axes are aligned from the last one; new axes and axes of
+    /// size 1 get stride 0.
     ///
     /// # Errors
-    /// [`Error::NotBroadcastable`] if a size is neither kept nor grown from 1, or the rank shrinks;
-    /// [`Error::TooLarge`] if the new elements cannot be counted.
+    /// [`Error::NotBroadcastable`] if a size changes from a value other than 1, or the rank
+    /// decreases; [`Error::TooLarge`] if the number of new elements overflows.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         let op = "broadcast_to";
         let mismatch = || Error::NotBroadcastable {
@@ -180,8 +185,8 @@ impl View {
     /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this view.
     ///
     /// # Errors
-    /// [`Error::AxisOutOfRange`] for an axis that does not exist; [`Error::NotAPermutation`] if
-    /// one is missing or repeated.
+    /// [`Error::AxisOutOfRange`] for an axis that does not exist; [`Error::NotAPermutation`] if an
+    /// axis is missing or repeated.
     pub fn permute(&self, axes: &[isize]) -> Result<Self> {
         let op = "permute";
         let mut resolved = Vec::with_capacity(axes.len());
@@ -235,7 +240,8 @@ impl View {
     /// Removes an axis of size 1.
     ///
     /// # Errors
-    /// [`Error::AxisOutOfRange`] if there is no such axis; [`Error::NotSizeOne`] if its size is not 1.
+    /// [`Error::AxisOutOfRange`] if there is no such axis; [`Error::NotSizeOne`] if its size is not
+    /// 1.
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
         let op = "squeeze";
         let at = resolve_axis(op, axis, &self.shape)?;
@@ -252,15 +258,15 @@ impl View {
         Ok(view)
     }
 
-    /// Gives the same elements, in row-major order, another shape; without a copy wherever strides
-    /// can describe it, which is what `NumPy` does too.
+    /// Changes the shape and keeps the row-major order of the elements. Returns [`Reshape::View`]
+    /// whenever strides can describe the new shape, as in `NumPy`.
     ///
-    /// Neighbouring axes are first merged into blocks that one stride walks; each new axis must
-    /// then be a part of one block.
+    /// Adjacent axes are first merged into blocks that one stride covers. Then each new axis has to
+    /// be a part of one block.
     ///
     /// # Errors
     /// [`Error::ElementCount`] if the number of elements changes; [`Error::TooLarge`] if the new
-    /// ones cannot be counted.
+    /// number overflows.
     ///
     /// # Examples
     /// ```
@@ -291,8 +297,8 @@ impl View {
         }
     }
 
-    /// Keeps a part of one axis, with `NumPy`'s rules: negative bounds count from the end, bounds
-    /// outside the axis are clamped, a negative step walks backwards.
+    /// Selects a range of one axis by `NumPy`'s rules: negative bounds count from the end, bounds
+    /// outside the axis are clamped, and a negative step walks backwards.
     ///
     /// # Errors
     /// [`Error::AxisOutOfRange`] if there is no such axis; [`Error::ZeroStep`] if the step is 0.
@@ -328,7 +334,8 @@ impl View {
                 .offset
                 .wrapping_add_signed(self.strides[at] * first.cast_signed());
         }
-        // With two elements or more the product is the distance of two of them; else it is unused.
+        // With at least two elements this product is the distance between two elements, so it does
+        // not saturate; with fewer the stride is unused.
         view.strides[at] = self.strides[at].saturating_mul(slice.step);
         Self::checked(op, view.shape, view.strides, view.offset)
     }
@@ -349,13 +356,14 @@ impl View {
         )
     }
 
-    /// Cuts one axis into windows of `size` elements whose starts lie `step` apart; they overlap if
-    /// `step < size`. The axis then counts the windows, and a new last axis walks through one.
+    /// Splits one axis into windows of `size` elements whose starts are `step` elements apart; they
+    /// overlap if `step < size`. The axis then counts the windows, and a new last axis runs through
+    /// the elements of a window.
     ///
     /// # Errors
     /// [`Error::AxisOutOfRange`] if there is no such axis; [`Error::ZeroStep`] if `step` is 0;
-    /// [`Error::WindowSize`] if `size` is 0 or exceeds the axis; [`Error::TooLarge`] if the
-    /// elements of all windows cannot be counted.
+    /// [`Error::WindowSize`] if `size` is 0 or exceeds the axis; [`Error::TooLarge`] if the number
+    /// of elements of all windows overflows.
     ///
     /// # Examples
     /// ```
@@ -384,6 +392,8 @@ impl View {
         }
         let mut view = self.clone();
         let stride = self.strides[at];
+        // Shape [.., n, ..] becomes [.., windows, .., size]: both new axes walk the old one, with
+        // strides `stride * step` and `stride`.
         view.shape[at] = (self.shape[at] - size) / step + 1;
         view.strides[at] = stride.saturating_mul(isize::try_from(step).unwrap_or(isize::MAX));
         view.shape.push(size);
@@ -391,9 +401,11 @@ impl View {
         Self::checked(op, view.shape, view.strides, view.offset)
     }
 
-    /// Walks the offsets of all elements in row-major order.
+    /// Returns an iterator over the offsets of all elements, in row-major order.
     #[must_use]
     pub fn offsets(&self) -> Offsets<'_> {
+        // Split off the last axis: a plain loop over it is faster than a step of the odometer per
+        // element.
         let (outer, inner) = self.shape.split_at(self.shape.len().saturating_sub(1));
         let inner_len = inner.first().copied().unwrap_or(1);
         Offsets {
@@ -406,11 +418,11 @@ impl View {
         }
     }
 
-    /// Copies the elements out of `data` into an array of this shape.
+    /// Copies the elements of the view from the buffer `data` into an array.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] if the view reaches past `data`; [`Error::TooLarge`] if the result
-    /// cannot be allocated.
+    /// [`Error::OutOfBounds`] if the view reads past the end of `data`; [`Error::TooLarge`] if the
+    /// result cannot be allocated.
     pub fn gather<T: Clone>(&self, data: &[T]) -> Result<ArrayD<T>> {
         let op = "gather";
         allocatable_count::<T>(op, &self.shape)?;
@@ -419,10 +431,10 @@ impl View {
         crate::array::from_checked(op, IxDyn(&self.shape), elements)
     }
 
-    /// Checks that every element lies in a buffer of `len` elements.
+    /// Checks that every element of the view is inside a buffer of `len` elements.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] with the offsets that are reached.
+    /// [`Error::OutOfBounds`] with the smallest and the largest offset.
     pub fn check_within(&self, len: usize) -> Result<()> {
         self.check_reach("check_within", len)
     }
@@ -431,7 +443,7 @@ impl View {
         if self.is_empty() {
             return Ok(());
         }
-        // The sizes multiply to an `isize`, so these sums stay far inside `i128`.
+        // The product of the sizes fits `isize`, so these sums are far from the limits of `i128`.
         let (mut low, mut high) = (self.offset as i128, self.offset as i128);
         for (&size, &stride) in self.shape.iter().zip(&self.strides) {
             let span = (size as i128 - 1) * stride as i128;
@@ -451,8 +463,9 @@ impl View {
     }
 }
 
-/// Gives the strides by which `to` walks what `from` walks with `strides`, in the same order; `None` where none do.
-/// The shapes must have the same number of elements.
+/// Returns the strides with which shape `to` visits the same offsets in the same order as shape
+/// `from` with `strides`; `None` if no such strides exist. The shapes must have the same number of
+/// elements.
 pub(crate) fn reshaped_strides(
     from: &[usize],
     strides: &[isize],
@@ -462,11 +475,14 @@ pub(crate) fn reshaped_strides(
     if from.contains(&0) {
         return Some(reshaped);
     }
+    // Distribute the blocks over the new axes, from the last one: each axis takes a factor `size`
+    // of the current block, of which `left` elements are not yet used.
     let mut blocks = blocks(from, strides);
     let (mut left, mut stride) = (1, 1);
     for (axis, &size) in to.iter().enumerate().rev() {
         if size > 1 && left == 1 {
-            // The counts agree, so a block is left wherever an axis still needs one.
+            // The numbers of elements are equal, so a block remains whenever an axis still needs
+            // one.
             (left, stride) = blocks.pop().unwrap_or((1, 1));
         }
         if left % size != 0 {
@@ -479,7 +495,9 @@ pub(crate) fn reshaped_strides(
     Some(reshaped)
 }
 
-/// The fewest `(size, stride)` axes that walk the same offsets in the same order.
+/// Merges adjacent axes: returns the shortest list of `(size, stride)` that visits the same offsets
+/// in the same order. An outer axis merges with an inner one if its stride equals the extent of the
+/// inner axis, `size * stride`.
 fn blocks(shape: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     let mut blocks: Vec<(usize, isize)> = Vec::new();
     for (&size, &stride) in shape.iter().zip(strides).filter(|(size, _)| **size != 1) {
@@ -493,7 +511,8 @@ fn blocks(shape: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
     blocks
 }
 
-/// The offsets of a view's elements in row-major order; made by [`View::offsets`].
+/// An iterator over the offsets of a view's elements in row-major order, created by
+/// [`View::offsets`].
 #[derive(Debug, Clone)]
 pub struct Offsets<'v> {
     rows: Odometer<'v>,
@@ -528,18 +547,20 @@ impl Iterator for Offsets<'_> {
 
 impl ExactSizeIterator for Offsets<'_> {}
 
-/// Walks several index maps of one shape together, in row-major order, one offset each.
+/// A multi-dimensional counter that tracks the offsets of several index maps of one shape, in
+/// row-major order.
 #[derive(Debug, Clone)]
 pub(crate) struct Odometer<'a> {
     shape: &'a [usize],
     strides: Vec<&'a [isize]>,
     index: Vec<usize>,
-    /// Where each map stands now.
+    /// The current offset of each map.
     pub(crate) offsets: Vec<usize>,
 }
 
 impl<'a> Odometer<'a> {
-    /// Starts at index zero, where the maps stand at `offsets`. No size may be zero.
+    /// Creates the counter at index zero, where the maps have the given offsets. No size may be
+    /// zero.
     pub(crate) fn new(shape: &'a [usize], strides: Vec<&'a [isize]>, offsets: Vec<usize>) -> Self {
         Self {
             shape,
@@ -549,10 +570,13 @@ impl<'a> Odometer<'a> {
         }
     }
 
-    /// Moves to the next index; after the last it is back at the first and gives `false`.
+    /// Advances to the next index. After the last index it returns to the first one and returns
+    /// `false`.
     pub(crate) fn advance(&mut self) -> bool {
         for axis in (0..self.shape.len()).rev() {
             self.index[axis] += 1;
+            // An axis that wraps returns to its start, `size - 1` steps back, and the next outer
+            // axis advances.
             let wraps = self.index[axis] == self.shape[axis];
             let steps = if wraps {
                 1 - self.shape[axis].cast_signed()

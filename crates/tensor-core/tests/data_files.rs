@@ -145,10 +145,10 @@ fn an_integer_that_does_not_fit_is_named_with_its_index() {
         matches!(error.root(), DataError::Unrepresentable { index, to: DType::I32, .. } if index == &[1, 1]),
         "{error}"
     );
-    let message = "npy: element [1, 1] does not fit i32 (value 5000000000 of i64), in ";
+    let message = "npy: element [1, 1] is not representable in i32 (value 5000000000 of i64), in ";
     assert!(error.to_string().starts_with(message), "{error}");
     let error = npy::read_as(golden("u8_column_major.npy"), DType::Bool).unwrap_err();
-    let message = "npy: element [1, 0] does not fit bool (value 127 of u8), in ";
+    let message = "npy: element [1, 0] is not representable in bool (value 127 of u8), in ";
     assert!(error.to_string().starts_with(message), "{error}");
 }
 
@@ -349,11 +349,11 @@ fn what_a_reader_cannot_read_is_named_and_leaves_the_rest() {
     };
     assert_eq!(
         message("bn.num_batches_tracked", DType::I32),
-        "safetensors: element [] does not fit i32 (value 5000000000 of i64), in tensor \"bn.num_batches_tracked\""
+        "safetensors: element [] is not representable in i32 (value 5000000000 of i64), in tensor \"bn.num_batches_tracked\""
     );
     assert_eq!(
         message("labels", DType::U32),
-        "safetensors: element [1] does not fit u32 (value -7 of i64), in tensor \"labels\""
+        "safetensors: element [1] is not representable in u32 (value -7 of i64), in tensor \"labels\""
     );
     assert_eq!(
         message("tiny", DType::F32),
@@ -448,7 +448,7 @@ fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
     let error = npy::write(folder.file("x.npy"), &lazy).unwrap_err();
     assert_eq!(
         error.root().to_string(),
-        "npy::write: the tensor is not computed yet; realize or eval it"
+        "npy::write: the tensor has not been computed; call realize or eval first"
     );
     let location = error.location().unwrap();
     assert_eq!((location.file(), location.line()), (file!(), line));
@@ -523,7 +523,7 @@ fn errors_name_the_file() {
     );
     fs::write(folder.file("short.npy"), &bytes[..bytes.len() - 2]).unwrap();
     let error = npy::read(folder.file("short.npy")).unwrap_err().to_string();
-    let what = "npy: f32 elements of shape [2, 3] take 24 bytes, the file ends after 23, in ";
+    let what = "npy: f32 elements of shape [2, 3] need 24 bytes, but the file ends after 23, in ";
     assert!(
         error.starts_with(what) && error.ends_with("short.npy"),
         "{error}"

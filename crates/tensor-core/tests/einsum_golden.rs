@@ -297,7 +297,7 @@ fn views_of_a_buffer_are_summed_without_a_copy() {
     assert!(
         error
             .to_string()
-            .contains("reaches offsets 0 to 4 of a buffer of 4"),
+            .contains("reads offsets 0 to 4 of a buffer of 4"),
         "{error}"
     );
 }

@@ -101,7 +101,7 @@ fn shapes_and_types_are_told_in_the_callers_order() {
     let y = Tensor::from_array(array![1.0_f32, 2.0, 3.0]);
     assert_eq!(
         message(&x.gt(&y)),
-        "gt: shapes [[1, 2], [3]] do not broadcast, sizes 2 and 3 meet on axis 1"
+        "gt: shapes [[1, 2], [3]] do not broadcast (sizes 2 and 3 on axis 1)"
     );
     assert_eq!(
         message(&x.ge(y.cast(DType::F64))),
@@ -109,7 +109,7 @@ fn shapes_and_types_are_told_in_the_callers_order() {
     );
     assert_eq!(
         message(&Tensor::stack(&[&x, &y], 0)),
-        "stack: shapes [[1, 2], [3]] do not join along axis 0"
+        "stack: shapes [[1, 2], [3]] cannot be joined along axis 0"
     );
 }
 
@@ -126,9 +126,9 @@ fn reading_elements_of_another_type_names_both_and_the_line() {
     assert_eq!(
         texts,
         [
-            "eval: elements of f64 are asked for, the tensor holds f32",
-            "to_host: elements of i32 are asked for, the tensor holds f32",
-            "to_host: the tensor is not computed yet; realize or eval it",
+            "eval: requested elements of type f64, but the tensor has type f32",
+            "to_host: requested elements of type i32, but the tensor has type f32",
+            "to_host: the tensor has not been computed; call realize or eval first",
         ]
     );
     for (line, error) in (first..).zip(&errors) {

@@ -213,7 +213,7 @@ fn elements_that_lack_or_exceed_are_counted() {
     ));
     assert_eq!(
         error.to_string(),
-        "idx: the file should have 6 bytes of elements, it ends after 4"
+        "idx: the file ends after 4 of 6 bytes of elements"
     );
     let longer = [&file[..], &[0]].concat();
     assert!(matches!(

@@ -298,51 +298,51 @@ fn settings_out_of_range_are_errors() {
     for (error, expected) in [
         (
             Sgd::new(f64::NAN).err(),
-            "sgd: rate is NaN, which is not a number from 0 to 1e18",
+            "sgd: invalid rate (NaN; expected a number from 0 to 1e18)",
         ),
         (
             Sgd::new(-1.0).err(),
-            "sgd: rate is -1, which is not a number from 0 to 1e18",
+            "sgd: invalid rate (-1; expected a number from 0 to 1e18)",
         ),
         (
             sgd.with_momentum(1.0).err(),
-            "sgd: momentum is 1, which is not in 0..1",
+            "sgd: invalid momentum (1; expected a number in 0..1)",
         ),
         (
             sgd.with_nesterov_momentum(f64::NAN).err(),
-            "sgd: momentum is NaN, which is not in 0..1",
+            "sgd: invalid momentum (NaN; expected a number in 0..1)",
         ),
         (
             sgd.with_weight_decay(f64::INFINITY).err(),
-            "sgd: weight decay is inf, which is not a number from 0 to 1e18",
+            "sgd: invalid weight decay (inf; expected a number from 0 to 1e18)",
         ),
         (
             Adam::new(f64::INFINITY).err(),
-            "adam: rate is inf, which is not a number from 0 to 1e18",
+            "adam: invalid rate (inf; expected a number from 0 to 1e18)",
         ),
         (
             adam.with_betas(0.9, 1.0).err(),
-            "adam: beta2 is 1, which is not in 0..1",
+            "adam: invalid beta2 (1; expected a number in 0..1)",
         ),
         (
             adam.with_betas(-0.1, 0.5).err(),
-            "adam: beta1 is -0.1, which is not in 0..1",
+            "adam: invalid beta1 (-0.1; expected a number in 0..1)",
         ),
         (
             adam.with_epsilon(0.0).err(),
-            "adam: epsilon is 0, which is not a number from 1.2e-38, the least normal f32, to 1e18",
+            "adam: invalid epsilon (0; expected a number from 1.2e-38, the smallest normal f32, to 1e18)",
         ),
         (
             adam.with_epsilon(1e-46).err(),
-            "adam: epsilon is 0.0000000000000000000000000000000000000000000001, which is not a number from 1.2e-38, the least normal f32, to 1e18",
+            "adam: invalid epsilon (0.0000000000000000000000000000000000000000000001; expected a number from 1.2e-38, the smallest normal f32, to 1e18)",
         ),
         (
             Sgd::new(1e39).err(),
-            "sgd: rate is 1000000000000000000000000000000000000000, which is not a number from 0 to 1e18",
+            "sgd: invalid rate (1000000000000000000000000000000000000000; expected a number from 0 to 1e18)",
         ),
         (
             adam.with_decoupled_weight_decay(-0.0001).err(),
-            "adam: weight decay is -0.0001, which is not a number from 0 to 1e18",
+            "adam: invalid weight decay (-0.0001; expected a number from 0 to 1e18)",
         ),
     ] {
         let error = error.unwrap();
@@ -364,35 +364,35 @@ fn lists_that_do_not_belong_together_are_errors_with_the_callers_line() {
     for (result, expected) in [
         (
             sgd.step(&parameters, &gradients[..1], &[]),
-            "sgd: 2 parameters take 2 gradients, got 1",
+            "sgd: wrong number of gradients for 2 parameters (got 1, expected 2)",
         ),
         (
             sgd.step(&parameters, &gradients, &[]),
-            "sgd: 2 parameters take 2 tensors of state, got 0",
+            "sgd: wrong number of tensors of state for 2 parameters (got 0, expected 2)",
         ),
         (
             sgd.step(&parameters, &swapped, &[]),
-            "sgd: gradient 0 is f64 [3], and not f32 [2, 3]",
+            "sgd: gradient 0 has the wrong type or shape (got f64 [3], expected f32 [2, 3])",
         ),
         (
             sgd.step(&parameters, &gradients, &swapped),
-            "sgd: velocity 0 is f64 [3], and not f32 [2, 3]",
+            "sgd: velocity 0 has the wrong type or shape (got f64 [3], expected f32 [2, 3])",
         ),
         (
             adam.step(&parameters, &gradients, &state[1..]),
-            "adam: 2 parameters take 5 tensors of state, got 4",
+            "adam: wrong number of tensors of state for 2 parameters (got 4, expected 5)",
         ),
         (
             adam.step(&parameters, &gradients, &wrong_count),
-            "adam: tensor of state 0 is i32 [], and not u32 []",
+            "adam: tensor of state 0 has the wrong type or shape (got i32 [], expected u32 [])",
         ),
         (
             adam.step(&parameters, &[a.clone(), b.cast(DType::F32)], &state),
-            "adam: gradient 1 is f32 [3], and not f64 [3]",
+            "adam: gradient 1 has the wrong type or shape (got f32 [3], expected f64 [3])",
         ),
         (
             adam.step(&[&a, &Tensor::arange(3)], &gradients, &state),
-            "adam: parameter 1 is of i32, and not of f32 or f64",
+            "adam: parameter 1 has type i32 (expected f32 or f64)",
         ),
     ] {
         let error = result.unwrap_err();
@@ -400,7 +400,7 @@ fn lists_that_do_not_belong_together_are_errors_with_the_callers_line() {
         assert_eq!(error.location().unwrap().file(), file!());
     }
     let error = adam.start(&[&a.cast(DType::F16)]).unwrap_err();
-    let expected = "adam: parameter 0 is of f16, and not of f32 or f64";
+    let expected = "adam: parameter 0 has type f16 (expected f32 or f64)";
     assert_eq!(error.root().to_string(), expected);
     assert_eq!(error.location().unwrap().line(), line!() - 3);
     let huge = Tensor::full(&[1 << 30, 1 << 30], 1.0_f32);

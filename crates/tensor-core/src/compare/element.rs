@@ -1,19 +1,20 @@
-//! Element types that can be compared, and their sentinels.
+//! Element types of comparisons, with their sentinels.
 
 use std::fmt;
 
-/// A number as the comparator sees it: floats widened to f64, integers and booleans exact.
+/// The value of an element in comparisons: floats widened to f64, integers and booleans exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A float; every f32 is an f64.
+    /// A float; every f32 is exactly representable as an f64.
     Float(f64),
     /// An integer of any width, or a boolean as 0 or 1.
     Int(i128),
 }
 
 impl Value {
-    /// The distance of two values: 0 if they are equal or both NaN, infinite if they differ and one
-    /// is not finite, never NaN. Unequal integers and floats have a distance above 0.
+    /// Returns the distance of two values: 0 if they are equal or both NaN, infinite if they differ
+    /// and one of them is not finite, never NaN. The distance of an integer and an unequal float is
+    /// above 0.
     pub(super) fn distance(self, other: Self) -> f64 {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => a.abs_diff(b) as f64,
@@ -32,13 +33,14 @@ fn distance_to_int(float: f64, int: i128) -> f64 {
     if !float.is_finite() {
         return f64::INFINITY;
     }
-    // Every integer compared has 65 bits at most, so a float that saturates here cannot be equal.
+    // Integers have at most 65 bits, so a float that saturates in this conversion cannot be equal
+    // to one.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "`whole` has no fraction; saturation is harmless"
     )]
     let apart = (whole as i128).saturating_sub(int) as f64;
-    // A fraction is smaller than 1, so it never cancels a difference of whole numbers.
+    // The fraction is smaller than 1, so it cannot cancel a difference of whole numbers.
     (apart + (float - whole)).abs()
 }
 
@@ -51,21 +53,22 @@ impl fmt::Display for Value {
     }
 }
 
-/// A type whose values can be compared: the floats, integers and `bool`.
+/// An element type of comparisons: the floats, integers and `bool`.
 pub trait Element: Copy + sealed::Sealed {
-    /// The value that outputs are filled with before a computation, so that an element that was
-    /// never written shows. It is finite and, in types of 32 bits and more, no right answer.
+    /// The value that fills outputs before a computation, so that elements that were not written
+    /// are detected: a finite number and, in types of 32 bits and more, an unlikely result.
     const SENTINEL: Self;
-    /// Whether finding the sentinel is a failure in itself. In narrower types every value can be
-    /// right, and an element left over shows by being unequal.
+    /// Whether an element with the sentinel value is an error by itself. In narrower types every
+    /// value may be a correct result; there an element that was not written is detected only if it
+    /// differs from the expected value.
     const SENTINEL_IS_RESERVED: bool;
     /// The distance from 1 to the next larger value; 0 for integers.
     const EPSILON: f64;
-    /// The name of the type.
+    /// The name of the type, as in Rust.
     const NAME: &'static str;
-    /// Gives the value in a form in which all types compare.
+    /// Returns the value in a form in which all types can be compared.
     fn value(self) -> Value;
-    /// Gives the representation, zero-extended.
+    /// Returns the bits, zero-extended.
     fn bits(self) -> u64;
 }
 
@@ -73,8 +76,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// About -5.5e29 with an irregular tail. The f64 sentinel is the same number, so that it is still
-/// recognised after a conversion.
+/// The sentinel of floats, about -5.5e29 with an irregular mantissa. The f64 sentinel is the same
+/// number, so that it is recognized after a conversion.
 const FLOAT_SENTINEL: f32 = f32::from_bits(0xf0de_ad5e);
 
 impl sealed::Sealed for f32 {}
@@ -146,7 +149,7 @@ impl Element for bool {
     }
 }
 
-/// Gives a buffer filled with [`Element::SENTINEL`], for a computation to write into.
+/// Creates a buffer filled with [`Element::SENTINEL`], for the output of a computation.
 ///
 /// # Examples
 /// ```

@@ -1,15 +1,15 @@
-//! Why a comparison failed.
+//! The errors of comparisons.
 
 use std::fmt;
 
 use super::element::Value;
 
-/// One of the two sides of a comparison.
+/// A side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// What was computed.
+    /// The computed values.
     Actual,
-    /// What it is compared with.
+    /// The expected values.
     Expected,
 }
 
@@ -22,18 +22,18 @@ impl fmt::Display for Side {
     }
 }
 
-/// An element that does not meet its allowance.
+/// An element whose difference exceeds its tolerance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deviation {
-    /// Where it is; one number an axis.
+    /// The index of the element, one number per axis.
     pub index: Vec<usize>,
-    /// What was computed.
+    /// The computed value.
     pub actual: Value,
-    /// What was expected.
+    /// The expected value.
     pub expected: Value,
-    /// The absolute difference; infinite where NaN or infinity meets something else.
+    /// The absolute difference; infinite if one value is NaN or infinite and the other differs.
     pub error: f64,
-    /// The difference that was allowed.
+    /// The tolerance.
     pub allowed: f64,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Deviation {
     }
 }
 
-/// Why a comparison failed.
+/// The reason why a comparison failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
@@ -73,53 +73,55 @@ pub enum Mismatch {
         /// The expected shape.
         expected: Vec<usize>,
     },
-    /// There is nothing to compare, and the bound does not say that this is right.
-    #[error("compare: there are no elements, and the bound does not allow that")]
+    /// There are no elements, and [`Bound::allow_empty`](super::Bound::allow_empty) was not set.
+    #[error("compare: no elements to compare; use `allow_empty` if that is correct")]
     Empty,
-    /// Both sides lie in the same memory.
-    #[error("compare: actual and expected share memory, so they would agree whatever was computed")]
+    /// The two sides share memory.
+    #[error("compare: actual and expected share memory, so they are equal whatever was computed")]
     SameBuffer,
-    /// The bound can't be used.
-    #[error("compare: invalid bound: {why}")]
+    /// The tolerance is invalid.
+    #[error("compare: invalid tolerance: {why}")]
     InvalidBound {
-        /// What is wrong with it.
+        /// A description of the problem.
         why: String,
     },
-    /// Bits are compared, but the types differ.
-    #[error("compare: bits of {actual} against bits of {expected}")]
+    /// A comparison of bits of two different types.
+    #[error(
+        "compare: cannot compare bits of different types (actual {actual}, expected {expected})"
+    )]
     BitsOfTwoTypes {
         /// The actual type.
         actual: &'static str,
         /// The expected type.
         expected: &'static str,
     },
-    /// An element still holds the sentinel.
+    /// An element has the sentinel value, so it was not written.
     #[error(
-        "compare: {n_left} of {n_elements} {side} elements still hold the sentinel, the first at {first:?}"
+        "compare: {n_left} of {n_elements} {side} elements were not written (first at {first:?})"
     )]
     Sentinel {
-        /// The side that holds it.
+        /// The side with the sentinel.
         side: Side,
-        /// Where it was found first.
+        /// The index of the first such element.
         first: Vec<usize>,
-        /// How many elements hold it.
+        /// The number of such elements.
         n_left: usize,
         /// The number of elements.
         n_elements: usize,
     },
-    /// Elements differ by more than the bound allows.
+    /// Elements differ by more than the tolerance.
     #[error(
-        "compare: {n_bad} of {n_elements} elements differ too much\n  worst {worst}{}",
+        "compare: {n_bad} of {n_elements} elements exceed the tolerance\n  worst {worst}{}",
         Listed(first)
     )]
     Elements {
-        /// How many differ.
+        /// The number of elements that exceed the tolerance.
         n_bad: usize,
         /// The number of elements.
         n_elements: usize,
-        /// The one that exceeds its allowance most.
+        /// The element with the largest ratio of difference to tolerance.
         worst: Box<Deviation>,
-        /// The first few, in row-major order.
+        /// The first few such elements, in row-major order.
         first: Vec<Deviation>,
     },
 }
@@ -134,7 +136,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// Splits a row-major position into one number an axis.
+/// Converts a row-major position to an index, one number per axis.
 pub(super) fn index_of(mut at: usize, shape: &[usize]) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
     for (place, &size) in index.iter_mut().zip(shape).rev() {

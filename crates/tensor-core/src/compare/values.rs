@@ -1,4 +1,4 @@
-//! What can be handed to the comparator.
+//! The arguments of comparisons.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use ndarray::{ArrayBase, ArrayViewD, Data, Dimension, aview1};
 
 use super::element::Element;
 
-/// A sequence of numbers: a slice, vector, fixed-size array or `ndarray`, or a reference to one.
+/// A sequence of numbers: a slice, vector, fixed-size array or `ndarray`, by value or by reference.
 pub trait Values {
     /// The type of the numbers.
     type Element: Element;
-    /// Whether the shape means something; a slice has a length only.
+    /// Whether the values have a shape; slices, vectors and fixed-size arrays have only a length.
     const HAS_SHAPE: bool;
-    /// Gives a view of the numbers.
+    /// Returns a view of the numbers.
     fn values(&self) -> ArrayViewD<'_, Self::Element>;
 }
 
@@ -57,7 +57,7 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> Values for ArrayBase<S, D> {
     }
 }
 
-/// Whether an element of one view lies at the address of an element of the other.
+/// Returns whether the two views share an element in memory.
 pub(super) fn share_memory<A, E>(actual: &ArrayViewD<'_, A>, expected: &ArrayViewD<'_, E>) -> bool {
     let (left, right) = (Footprint::of(actual), Footprint::of(expected));
     if left.addresses.start >= right.addresses.end || right.addresses.start >= left.addresses.end {
@@ -66,7 +66,8 @@ pub(super) fn share_memory<A, E>(actual: &ArrayViewD<'_, A>, expected: &ArrayVie
     if left.is_dense && right.is_dense {
         return true;
     }
-    // Two columns of one matrix interleave without sharing anything: look at each address.
+    // The ranges overlap, but the views have gaps: two columns of a matrix interleave without
+    // shared elements. So compare each address.
     let addresses: HashSet<usize> = actual
         .iter()
         .map(|x| std::ptr::from_ref(x).addr())
@@ -76,7 +77,7 @@ pub(super) fn share_memory<A, E>(actual: &ArrayViewD<'_, A>, expected: &ArrayVie
         .any(|x| addresses.contains(&std::ptr::from_ref(x).addr()))
 }
 
-/// The addresses from the first to the last element of a view.
+/// The range of addresses of a view.
 struct Footprint {
     addresses: Range<usize>,
     is_dense: bool,

@@ -1,6 +1,6 @@
-//! Elements as bytes: read as they come, written in pieces.
+//! Elements as bytes: reading and writing in chunks.
 //!
-//! Role: the part that NPY and safetensors share.
+//! Role: the code that NPY and safetensors files share.
 
 use std::io::{Read, Write};
 
@@ -13,22 +13,24 @@ use crate::error::Result;
 use crate::shape::count_in_bytes;
 use crate::tensor::Tensor;
 
-/// How much is read or written at a time; a claim beyond it costs no memory before its bytes arrive.
+/// The number of bytes read or written at a time. A false size in a header costs no more memory
+/// than this before the missing bytes are noticed.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Which byte of an element comes first.
+/// The order of the bytes of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
     Big,
 }
 
-/// A type that files hold.
+/// An element type that files can contain.
 pub(super) trait FileElement: Element {
-    /// Appends the elements that whole bytes stand for, or gives a byte that stands for none.
+    /// Decodes the bytes of whole elements and appends the elements to `out`. Returns the first
+    /// invalid byte as the error, which only `bool` has.
     fn decode(bytes: &[u8], order: ByteOrder, out: &mut Vec<Self>) -> Result<(), u8>;
 
-    /// Appends the bytes of elements, the lowest first.
+    /// Appends the bytes of the elements to `out`, in little-endian order.
     fn encode(elements: &[Self], out: &mut Vec<u8>);
 }
 
@@ -71,7 +73,7 @@ impl FileElement for bool {
     }
 }
 
-/// The type, shape and order of an array according to its header.
+/// The description of an array according to its header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim<'a> {
     pub(super) format: &'static str,
@@ -82,9 +84,10 @@ pub(super) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// The index of an element, counted in the order of the file.
+    /// Returns the index of element number `at`, counted in the order of the file.
     fn index_of(&self, mut at: usize) -> Vec<usize> {
         let mut index = vec![0; self.shape.len()];
+        // Divide the position by the sizes, starting with the axis that varies fastest in the file.
         let mut place = |axis: usize| {
             let size = self.shape[axis].max(1);
             (index[axis], at) = (at % size, at / size);
@@ -98,8 +101,8 @@ impl Claim<'_> {
     }
 }
 
-/// Reads all elements of an array, in the order of the file, and converts them to `T` where the
-/// file has another type.
+/// Reads all elements of an array, in the order of the file, and converts them to `T` if the file
+/// has another type.
 pub(super) fn read<T: FileElement>(
     input: &mut impl Read,
     claim: &Claim<'_>,
@@ -111,6 +114,7 @@ pub(super) fn read<T: FileElement>(
         shape: claim.shape.to_vec(),
     };
     let mut elements = Vec::new();
+    // Elements of the requested type are decoded in bulk; others are converted one by one.
     if claim.dtype.dtype() == Some(T::DTYPE) {
         read_chunks(input, claim, |chunk| {
             reserve(format, &mut elements, chunk.len() / size_of::<T>())?;
@@ -162,6 +166,8 @@ fn read_chunks(
     while done < total {
         let wanted = (total - done).min(CHUNK_BYTES);
         chunk.clear();
+        // `take` and `read_to_end` read no more than the chunk, and stop at the end of the file
+        // without an error.
         let got = input
             .by_ref()
             .take(wanted as u64)
@@ -182,7 +188,7 @@ fn read_chunks(
     Ok(())
 }
 
-/// Makes room for `n` more elements, or reports that there is none.
+/// Reserves memory for `n` more elements.
 pub(super) fn reserve<T>(
     format: &'static str,
     elements: &mut Vec<T>,
@@ -197,7 +203,7 @@ pub(super) fn reserve<T>(
     })
 }
 
-/// Refuses a file that goes on.
+/// Checks that the input ends here.
 pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(), DataError> {
     let n_left = input
         .take(1)
@@ -210,8 +216,8 @@ pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(
     }
 }
 
-/// Writes the elements of a tensor in memory for the operation `op`, in row-major order. Elements
-/// in host memory are borrowed, so the write takes one chunk of memory.
+/// Writes the elements of a tensor in memory, in row-major order. Elements in host memory are
+/// borrowed, so the write allocates only one chunk. `op` is the name of the operation in errors.
 #[track_caller]
 pub(super) fn write<T: FileElement>(
     op: &'static str,

@@ -1,4 +1,4 @@
-//! What can be wrong with an NPY or safetensors file.
+//! The errors of NPY and safetensors files.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,150 +8,150 @@ use super::file_type::FileType;
 use crate::dtype::DType;
 use crate::shape::MAX_RANK;
 
-/// Why a file could not be read or written.
+/// An error in reading or writing a file.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The header is not what the format says.
+    /// The header does not conform to the format.
     #[error("{format}: {why}")]
     BadHeader {
         /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// What is wrong with it.
+        /// A description of the problem.
         why: String,
     },
-    /// Tensors do not hold elements of this type.
+    /// The element type of the file is not supported by tensors.
     #[error(
         "{format}: elements of type {dtype} and shape {shape:?} are not supported{}",
         conversion(dtype)
     )]
     UnsupportedDType {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
         /// The type in the file.
         dtype: FileType,
         /// The shape in the header.
         shape: Vec<usize>,
     },
-    /// An element has a value that the wanted type lacks.
-    #[error("{format}: element {index:?} does not fit {to} (value {value} of {from})")]
+    /// A value is not representable in the requested type.
+    #[error("{format}: element {index:?} is not representable in {to} (value {value} of {from})")]
     Unrepresentable {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// The index of the first such element.
+        /// The index of the first element with such a value.
         index: Vec<usize>,
         /// The value.
         value: String,
         /// The type in the file.
         from: FileType,
-        /// The wanted type.
+        /// The requested type.
         to: DType,
     },
-    /// An array has more axes than a tensor.
+    /// An array has more axes than a tensor supports.
     #[error("{format}: the array has too many axes (rank {rank}; limit {limit})")]
     RankTooLarge {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
         /// The number of axes in the header.
         rank: usize,
-        /// The largest number of axes.
+        /// The largest supported number of axes.
         limit: usize,
     },
-    /// There is no memory for the elements.
-    #[error("{format}: no memory for {bytes} bytes")]
+    /// There is not enough memory for the elements.
+    #[error("{format}: out of memory for {bytes} bytes")]
     OutOfMemory {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// The size of the allocation that failed.
+        /// The size of the failed allocation, in bytes.
         bytes: usize,
     },
-    /// The file has no tensor of this name.
+    /// The file has no tensor with the requested name.
     #[error("{format}: no tensor {name:?} (the file has {n_tensors} tensors)")]
     NoSuchTensor {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// The wanted name.
+        /// The requested name.
         name: String,
         /// The number of tensors in the file.
         n_tensors: usize,
     },
-    /// The header claims more elements than a machine can address.
+    /// The number of elements in the header exceeds the address space.
     #[error("{format}: {dtype} elements of shape {shape:?} exceed the address space")]
     TooLarge {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
         /// The type in the header.
         dtype: FileType,
         /// The shape in the header.
         shape: Vec<usize>,
     },
-    /// The file ends before its last element.
+    /// The file ends before the last element.
     #[error(
-        "{format}: {dtype} elements of shape {shape:?} take {expected_bytes} bytes, the file ends after {actual_bytes}"
+        "{format}: {dtype} elements of shape {shape:?} need {expected_bytes} bytes, but the file ends after {actual_bytes}"
     )]
     Truncated {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
         /// The type in the header.
         dtype: FileType,
         /// The shape in the header.
         shape: Vec<usize>,
-        /// How many bytes the elements should have.
+        /// The size of all elements, in bytes.
         expected_bytes: u64,
-        /// How many there are.
+        /// The number of element bytes in the file.
         actual_bytes: u64,
     },
-    /// The file goes on after its last element.
-    #[error("{format}: the file goes on after its last element")]
+    /// The file has additional bytes after the last element.
+    #[error("{format}: trailing bytes after the last element")]
     TrailingBytes {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
     },
-    /// A byte that should be a `bool` is neither 0 nor 1.
-    #[error("{format}: byte {byte} stands for a bool, in elements of shape {shape:?}")]
+    /// A byte of a `bool` array is neither 0 nor 1.
+    #[error("{format}: invalid bool in elements of shape {shape:?} (byte {byte}; expected 0 or 1)")]
     NotABool {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// The byte.
+        /// The invalid byte.
         byte: u8,
         /// The shape in the header.
         shape: Vec<usize>,
     },
-    /// The format has no header for what is to be written.
+    /// The tensors cannot be described in a header of the format.
     #[error("{format}: {why}")]
     Unwritable {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// What does not fit.
+        /// A description of the problem.
         why: String,
     },
-    /// The operating system could not read or write.
+    /// The operating system returned an error.
     #[error("{format}: {source}")]
     Io {
-        /// The format.
+        /// The format: `npy` or `safetensors`.
         format: &'static str,
-        /// What it said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// One of the faults above, in one of several tensors.
+    /// An error in one tensor of the file, with the tensor's name.
     #[error("{fault}, in tensor {name:?}")]
     InTensor {
         /// The name of the tensor.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         fault: Box<Self>,
     },
-    /// One of the faults above, in a file that was given by its path.
+    /// An error with the path of the file.
     #[error("{fault}, in {}", path.display())]
     InFile {
-        /// The path as given.
+        /// The path as passed by the caller.
         path: PathBuf,
-        /// What is wrong with the file.
+        /// The error.
         fault: Box<Self>,
     },
 }
 
-/// The conversion that makes a type readable.
+/// Returns the advice to convert a type, if a conversion exists.
 fn conversion(dtype: &FileType) -> String {
     match dtype.closest() {
         Some(closest) => format!("; `read_as` converts them to {closest}"),
@@ -173,6 +173,7 @@ impl DataError {
         })
     }
 
+    /// Returns a function that converts errors of the operating system.
     pub(super) fn io(format: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io {
             format,
@@ -180,7 +181,7 @@ impl DataError {
         }
     }
 
-    /// The fault itself, without the file and the tensor that it was found in.
+    /// Returns the error without the path and the name of the tensor.
     #[must_use]
     pub fn root(&self) -> &Self {
         match self {

@@ -1,11 +1,12 @@
-//! Files that appear whole or not at all.
+//! Atomic creation of files: a file appears complete or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file under a passing name beside the one that it becomes; dropped before, it disappears.
+/// A file under a temporary name in the folder of its final path. The file is deleted if it is
+/// dropped before [`NewFile::place`].
 #[derive(Debug)]
 pub(super) struct NewFile {
     out: BufWriter<File>,
@@ -14,7 +15,8 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates it in the folder of `path`: only there is moving it to `path` one step.
+    /// Creates the temporary file in the folder of `path`, because renaming is atomic only within a
+    /// file system.
     pub(super) fn beside(path: &Path) -> io::Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
@@ -30,7 +32,7 @@ impl NewFile {
         })
     }
 
-    /// Moves the finished file to `path`, over what may be there.
+    /// Renames the finished file to `path`, and replaces an existing file.
     pub(super) fn place(mut self, path: &Path) -> io::Result<()> {
         self.out.flush()?;
         self.out.get_ref().sync_all()?;
@@ -53,7 +55,8 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_placed {
-            // Whoever gave up has an error already, and that one says more.
+            // The caller already has an error that is more important than a failure to delete this
+            // file.
             let _ = fs::remove_file(&self.temporary);
         }
     }

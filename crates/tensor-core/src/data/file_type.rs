@@ -1,9 +1,10 @@
-//! The types of elements in files.
+//! The element types of files.
 //!
-//! Role: files hold more types than tensors do. [`FileType`] names them all, and converts the
-//! numbers of each one that is known here.
-//! Method: a conversion goes by way of [`Number`], which holds every value of every such type, and
-//! keeps the value: an element that the wanted type does not have is a fault.
+//! Role: files support more types than tensors. [`FileType`] lists all of them and converts the
+//! numbers of the supported types.
+//! Method: conversions use [`Number`] as an intermediate type, which holds every value of every
+//! supported type. They never change a value: an element that the target type cannot represent is
+//! an error.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use half::{bf16, f16};
 use super::elements::ByteOrder;
 use crate::dtype::{DType, Element, Scalar};
 
-/// The function that reads an element of a type into a [`Number`].
+/// Creates the function that decodes an element of a type to a [`Number`].
 macro_rules! decoder {
     ($type:ty, $kind:ident($wide:ty)) => {
         |bytes, order| {
@@ -27,7 +28,7 @@ macro_rules! decoder {
     };
 }
 
-/// The type of elements in a file.
+/// The element type of a file.
 ///
 /// # Examples
 /// ```
@@ -40,28 +41,28 @@ macro_rules! decoder {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileType {
-    /// A type of tensors.
+    /// A type that tensors support.
     Tensor(DType),
-    /// The upper half of an `f32`: 8 bits of mantissa.
+    /// A bfloat16, the upper half of an `f32`: 8 bits of precision.
     Bf16,
-    /// Signed integers of 64 bits.
+    /// Signed 64-bit integers.
     I64,
-    /// Unsigned integers of 64 bits.
+    /// Unsigned 64-bit integers.
     U64,
-    /// Signed integers of 16 bits.
+    /// Signed 16-bit integers.
     I16,
-    /// Unsigned integers of 16 bits.
+    /// Unsigned 16-bit integers.
     U16,
-    /// Signed integers of 8 bits.
+    /// Signed 8-bit integers.
     I8,
-    /// Unsigned integers of 8 bits.
+    /// Unsigned 8-bit integers.
     U8,
-    /// A type that is not read here, under its name in the file.
+    /// An unsupported type, with its name in the file.
     Other(String),
 }
 
 impl FileType {
-    /// All types that are read here.
+    /// All supported types.
     pub(super) const READ: [Self; 13] = [
         Self::Tensor(DType::F32),
         Self::Tensor(DType::F64),
@@ -78,8 +79,8 @@ impl FileType {
         Self::U8,
     ];
 
-    /// The type of a tensor with these elements; `None` if they must be converted or cannot be
-    /// read.
+    /// Returns the type of a tensor with these elements; `None` if they have to be converted or are
+    /// not supported.
     #[must_use]
     pub fn dtype(&self) -> Option<DType> {
         match self {
@@ -88,9 +89,9 @@ impl FileType {
         }
     }
 
-    /// The type of tensors to which these elements are best converted: `f32` for
-    /// [`Bf16`](Self::Bf16), `i32` for signed integers, `u32` for unsigned ones. Of these, 64-bit
-    /// integers alone can have values that do not fit. `None` for [`Other`](Self::Other).
+    /// Returns the best tensor type for these elements: `f32` for [`Bf16`](Self::Bf16), `i32` for
+    /// signed integers, `u32` for unsigned integers. With these types only 64-bit integers may have
+    /// values that are not representable. `None` for [`Other`](Self::Other).
     #[must_use]
     pub fn closest(&self) -> Option<DType> {
         match self {
@@ -102,7 +103,7 @@ impl FileType {
         }
     }
 
-    /// The size of one element in a file, in bytes; `None` for [`Other`](Self::Other).
+    /// Returns the size of one element in a file, in bytes; `None` for [`Other`](Self::Other).
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         match self {
@@ -114,7 +115,7 @@ impl FileType {
         }
     }
 
-    /// The function that reads one element; `None` for [`Other`](Self::Other).
+    /// Returns the function that decodes one element; `None` for [`Other`](Self::Other).
     pub(super) fn decoder(&self) -> Option<Decode> {
         Some(match self {
             Self::Tensor(DType::F32) => decoder!(f32, Float(f64)),
@@ -160,18 +161,19 @@ impl fmt::Display for FileType {
     }
 }
 
-/// The value of an element of any type.
+/// The value of an element of any supported type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Integer(i128),
     Float(f64),
 }
 
-/// Reads the bytes of one element, or returns the byte that is no `bool`.
+/// A function that decodes the bytes of one element. Its error is an invalid byte of a `bool`.
 pub(super) type Decode = fn(&[u8], ByteOrder) -> Result<Number, u8>;
 
 impl Number {
-    /// The element of type `T` with this value, if there is one; NaN is a value of all floats.
+    /// Returns the element of type `T` with exactly this value, if it exists; NaN is a value of all
+    /// floats.
     pub(super) fn exactly<T: Element>(self) -> Option<T> {
         let x = match self {
             Self::Float(x) => x,
@@ -192,10 +194,10 @@ impl fmt::Display for Number {
     }
 }
 
-/// The float equal to an integer of at most 64 bits.
+/// Returns the float that equals an integer of at most 64 bits, if it exists.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a float made from 64 bits has no fraction and fits 128 bits"
+    reason = "a float converted from 64 bits has no fraction and fits 128 bits"
 )]
 fn exact_float(n: i128) -> Option<f64> {
     let x = n as f64;

@@ -1,11 +1,12 @@
 //! IDX files, the format of MNIST: reading, plain or gzipped, and writing.
 //!
-//! Role: turns a file that nobody vouches for into arrays, or into an error that says what is wrong.
-//! Method: the header is read and checked first; then elements come in as the file yields them, so
-//! memory grows with what was read and never with what the header claims. Gzip is recognised by its
-//! first two bytes, not by a name; files of several gzip members are read as one.
-//! Layout: two zero bytes, the type, the rank, one big-endian u32 a dimension, then the elements in
-//! row-major order, big-endian. Rank 0 is a single element.
+//! Role: reads an untrusted file into arrays, or returns an error that describes the problem.
+//! Method: the header is read and checked first. Then the elements are read in chunks, so memory
+//! grows with the bytes that were read and not with the size that the header claims. Gzip is
+//! recognized by its first two bytes, not by the file name; files of several gzip members are read
+//! as one.
+//! Layout: two zero bytes, the type, the rank, one big-endian u32 per dimension, then the elements
+//! in row-major order, big-endian. Rank 0 is a single element.
 //! Source: the home page of the MNIST database of handwritten digits, section on file formats.
 
 use std::fs::File;
@@ -25,7 +26,8 @@ mod reader;
 /// Reads a whole file, plain or gzipped.
 ///
 /// # Errors
-/// [`IdxError::InFile`] with the path; its fault is every variant but those of writing.
+/// [`IdxError::InFile`] with the path; its fault can be any variant except
+/// [`IdxError::Unwritable`].
 ///
 /// # Examples
 /// ```no_run
@@ -48,7 +50,7 @@ fn read_file(path: &Path) -> Result<IdxArray, IdxError> {
     Reader::new(File::open(path)?)?.read_all()
 }
 
-/// Writes an array, uncompressed, to anything that takes bytes.
+/// Writes an array, uncompressed, to a byte stream.
 ///
 /// # Errors
 /// [`IdxError::Unwritable`] if the rank exceeds 255 or a size exceeds `u32::MAX`; [`IdxError::Io`]

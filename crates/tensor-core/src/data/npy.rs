@@ -1,15 +1,16 @@
-//! NPY files, one array each: what `numpy.save` writes and `numpy.load` reads.
+//! NPY files, the format of `numpy.save` and `numpy.load`, with one array each.
 //!
-//! Role: tensors of every type here, in and out. Big-endian files and those in column-major order
-//! are read; little-endian row-major ones are written. Integers of 8, 16 and 64 bits are converted
-//! as they are read.
-//! Layout: `\x93NUMPY`, two bytes of version, the length of the header, the header, the elements. The header is a Python
-//! dictionary of three keys, so its few forms are read here by hand: crates for it bring a Python parser along.
+//! Role: reads and writes tensors of every type. Big-endian files and files in column-major order
+//! can be read; files are written little-endian and row-major. Integers of 8, 16 and 64 bits are
+//! converted on reading.
+//! Layout: `\x93NUMPY`, two bytes of version, the length of the header, the header, the elements.
+//! The header is a Python dictionary with three keys, for which a small parser is part of this
+//! module; existing crates depend on a Python parser.
 //! Source: NumPy Enhancement Proposal 1.
-//! Memory: reading takes the tensor, twice in column-major order, and writing 64 KiB beside the
-//! tensor.
-//! Limits: no structured types, no complex numbers, no texts and dates; convert them with `astype`
-//! first. At most [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+//! Memory: reading takes the size of the tensor, or twice this size for column-major order; writing
+//! takes 64 KiB in addition to the tensor.
+//! Limits: structured types, complex numbers, strings and dates are not supported; convert them
+//! with `astype` first. At most [`MAX_RANK`](crate::shape::MAX_RANK) axes.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -31,16 +32,17 @@ const FORMAT: &str = "npy";
 
 /// Reads a whole file into a tensor in host memory.
 ///
-/// Elements of a type that tensors lack are converted to the closest one: `int64`, `int16` and
-/// `int8` become `i32`; `uint64`, `uint16` and `uint8` become `u32`. A conversion never changes a
-/// value: a 64-bit integer that does not fit is an error. [`read_as`] converts to any other type.
+/// Elements of a type that tensors do not support are converted to the closest type: `int64`,
+/// `int16` and `int8` to `i32`; `uint64`, `uint16` and `uint8` to `u32`. Conversions never change a
+/// value: a 64-bit integer that is not representable is an error. [`read_as`] converts to any other
+/// type.
 ///
 /// # Errors
 /// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`],
 /// [`DataError::RankTooLarge`], [`DataError::UnsupportedDType`], [`DataError::Unrepresentable`]
-/// with the element that does not fit, [`DataError::TooLarge`], [`DataError::OutOfMemory`],
-/// [`DataError::Truncated`], [`DataError::TrailingBytes`], [`DataError::NotABool`] or
-/// [`DataError::Io`].
+/// with the first element that is not representable, [`DataError::TooLarge`],
+/// [`DataError::OutOfMemory`], [`DataError::Truncated`], [`DataError::TrailingBytes`],
+/// [`DataError::NotABool`] or [`DataError::Io`].
 ///
 /// # Examples
 /// ```
@@ -58,10 +60,10 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor, DataError> {
     read_file(path.as_ref(), None)
 }
 
-/// Reads a whole file as a tensor of one type, whatever type the file has.
+/// Reads a whole file into a tensor of the requested type.
 ///
-/// A conversion never changes a value: an element that `dtype` does not have exactly is an error.
-/// To round instead, read the file as it is and [`cast`](Tensor::cast).
+/// Conversions never change a value: an element that is not exactly representable in `dtype` is an
+/// error. To round instead, use [`read`] and then [`cast`](Tensor::cast).
 ///
 /// # Errors
 /// As [`read`].
@@ -76,7 +78,8 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor, DataError> {
 /// let pixels = npy::read_as(&path, DType::F32)?;
 /// assert_eq!(pixels.to_host::<f32>()?, array![0.0, 128.0, 255.0].into_dyn());
 /// let error = npy::read_as(&path, DType::Bool).unwrap_err();
-/// assert!(error.to_string().starts_with("npy: element [1] does not fit bool (value 128 of u32), in "));
+/// let message = "npy: element [1] is not representable in bool (value 128 of u32), in ";
+/// assert!(error.to_string().starts_with(message));
 /// # std::fs::remove_file(path).ok();
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
@@ -97,8 +100,8 @@ fn read_file(path: &Path, dtype: Option<DType>) -> Result<Tensor, DataError> {
     })
 }
 
-/// Reads one array from anything that gives bytes, and leaves what follows the array: another one
-/// may.
+/// Reads one array from a byte stream. Bytes after the array are not read, because another array
+/// may follow.
 ///
 /// # Errors
 /// As [`read`], without the path and without [`DataError::TrailingBytes`].
@@ -106,7 +109,7 @@ pub fn read_from(mut input: impl Read) -> Result<Tensor, DataError> {
     read_array(&mut input, None)
 }
 
-/// Reads an array, as a tensor of the closest type if none is given.
+/// Reads an array into a tensor of type `dtype`, or of the closest type if it is `None`.
 fn read_array(input: &mut impl Read, dtype: Option<DType>) -> Result<Tensor, DataError> {
     let header = Header::read(input)?;
     let Some(dtype) = dtype.or(header.dtype.closest()) else {
@@ -134,7 +137,7 @@ fn typed<T: FileElement>(input: &mut impl Read, header: &Header) -> Result<Tenso
     Ok(Tensor::from_vec(&header.shape, elements))
 }
 
-/// Elements in column-major order, brought into row-major order.
+/// Converts elements from column-major to row-major order.
 fn row_major<T: FileElement>(elements: &[T], header: &Header) -> Result<Vec<T>, DataError> {
     let shape = IxDyn(&header.shape).f();
     let array = ArrayViewD::from_shape(shape, elements).map_err(|_| DataError::TooLarge {
@@ -148,12 +151,12 @@ fn row_major<T: FileElement>(elements: &[T], header: &Header) -> Result<Vec<T>, 
     Ok(ordered)
 }
 
-/// Writes a tensor that is in memory: made from data, or by [`Tensor::realize`]. The file appears whole or not at all;
-/// one that is there already is replaced.
+/// Writes a tensor that is in memory: created from data, or returned by [`Tensor::realize`]. The
+/// file appears complete or not at all; an existing file is replaced.
 ///
 /// # Errors
-/// What the tensor stands for, if that is an error; [`Error::NotRealized`](crate::Error::NotRealized) if it would have to
-/// be computed; [`DataError::InFile`] around [`DataError::Io`] or [`DataError::OutOfMemory`].
+/// The error of an error node; [`Error::NotRealized`](crate::Error::NotRealized) if the tensor is
+/// not in memory; [`DataError::InFile`] with [`DataError::Io`] or [`DataError::OutOfMemory`].
 #[track_caller]
 pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
@@ -170,7 +173,7 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     Ok(file.place(path).map_err(io)?)
 }
 
-/// Writes a tensor that is in memory to anything that takes bytes.
+/// Writes a tensor that is in memory to a byte stream.
 ///
 /// # Errors
 /// As [`write()`], without the path.

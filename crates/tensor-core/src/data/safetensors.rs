@@ -1,18 +1,21 @@
 //! Safetensors files: named tensors in one file.
 //!
-//! Role: tensors of every type here, in and out. [`read`] takes a whole file; [`Reader`] lists a
-//! file's tensors, reads them one by one, and converts types that tensors lack. The texts that a
-//! file may have next to its tensors are checked and dropped.
-//! Layout: the length of the header as a little-endian u64, the header, the elements of one tensor after the other. The
-//! header is JSON: for each name a type, a shape, and where its elements begin and end.
-//! Method: the header must account for every byte that follows; then the tensors are read one by one. The JSON is read
-//! here by hand: it is one object of objects. Tests exchange files with the crate of the format's authors, but nothing
-//! else depends on it: it adds up lengths that may overflow, and with its JSON library in the graph a literal beside a
-//! float in a user's `assert_eq!` no longer has one type to be.
+//! Role: reads and writes tensors of every type. [`read`] reads a whole file; [`Reader`] lists the
+//! tensors of a file, reads them one at a time, and converts types that tensors do not support. The
+//! strings that a file may contain as metadata are checked and ignored.
+//! Layout: the length of the header as a little-endian u64, the header, the elements of one tensor
+//! after the other. The header is JSON: for each name the type, the shape, and the range of the
+//! element bytes.
+//! Method: the header must account for every byte that follows. Then the tensors are read one at a
+//! time. The JSON is an object of objects, so a small parser is part of this module. Tests exchange
+//! files with the crate `safetensors` of the format's authors, but the library does not depend on
+//! that crate: it adds lengths that may overflow, and its JSON library brings further
+//! implementations of `PartialEq` for floats into scope, with which a literal in a user's
+//! `assert_eq!` next to a float no longer has a unique type.
 //! Source: the format's description in the repository huggingface/safetensors.
-//! Memory: reading takes the tensors, and writing 64 KiB next to them.
-//! Limits: integers of 8, 16 and 64 bits and bfloat16 only by [`Reader::read_as`]; floats of 8 bits
-//! and less and complex numbers are listed and not read. At most
+//! Memory: reading takes the size of the tensors; writing takes 64 KiB in addition to the tensors.
+//! Limits: integers of 8, 16 and 64 bits and bfloat16 can be read only by [`Reader::read_as`].
+//! Floats of 8 bits and less and complex numbers are listed but cannot be read. At most
 //! [`MAX_RANK`](crate::shape::MAX_RANK) axes.
 
 use std::cmp::Reverse;
@@ -36,8 +39,8 @@ mod reader;
 
 const FORMAT: &str = "safetensors";
 
-/// Reads all tensors of a file into host memory. A file with a tensor of another type than tensors
-/// have (`BF16`, `I64`) needs a [`Reader`].
+/// Reads all tensors of a file into host memory. Use a [`Reader`] for a file that contains a type
+/// that tensors do not support (`BF16`, `I64`).
 ///
 /// # Errors
 /// [`DataError::InFile`] with the path; its fault is [`DataError::BadHeader`],
@@ -50,7 +53,8 @@ const FORMAT: &str = "safetensors";
 /// use tensor_core::data::safetensors;
 /// use tensor_core::ndarray::array;
 /// use tensor_core::{Host, Tensor};
-/// let path = std::env::temp_dir().join(format!("tensor-core-doc-{}.safetensors", std::process::id()));
+/// let file = format!("tensor-core-doc-{}.safetensors", std::process::id());
+/// let path = std::env::temp_dir().join(file);
 /// let weight = Tensor::from_array(array![[1.0_f32, 2.0], [3.0, 4.0]]);
 /// let bias = Tensor::from_array(array![0.5_f32, -0.5]);
 /// safetensors::write(&path, &[("layer.weight", &weight), ("layer.bias", &bias)])?;
@@ -70,7 +74,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>, DataErro
         .map_err(in_file(path))
 }
 
-/// Reads all tensors from anything that gives the bytes of a file.
+/// Reads all tensors from a byte stream.
 ///
 /// # Errors
 /// As [`read`], without the path.
@@ -84,7 +88,7 @@ pub fn read_from(mut input: impl Read) -> Result<BTreeMap<String, Tensor>, DataE
     Ok(tensors)
 }
 
-/// Reads the elements of a tensor in the type that they have.
+/// Reads a tensor in the element type of the file.
 fn read_same(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError> {
     match entry.dtype.dtype() {
         Some(dtype) => read_converted(input, entry, dtype),
@@ -96,7 +100,7 @@ fn read_same(input: &mut impl Read, entry: &Entry) -> Result<Tensor, DataError> 
     }
 }
 
-/// Reads the elements of a tensor as those of another type.
+/// Reads a tensor and converts its elements to `dtype`.
 fn read_converted(input: &mut impl Read, entry: &Entry, dtype: DType) -> Result<Tensor, DataError> {
     let claim = Claim {
         format: FORMAT,
@@ -117,13 +121,14 @@ fn in_file(path: &Path) -> impl Fn(DataError) -> DataError {
     }
 }
 
-/// Writes tensors that are in memory: made from data, or by [`Tensor::realize`]. The file appears whole or not at all;
-/// one that is there already is replaced.
+/// Writes tensors that are in memory: created from data, or returned by [`Tensor::realize`]. The
+/// file appears complete or not at all; an existing file is replaced.
 ///
 /// # Errors
-/// What a tensor stands for, if that is an error; [`Error::NotRealized`](crate::Error::NotRealized) if one would have to
-/// be computed; [`DataError::InFile`] around [`DataError::Io`], [`DataError::OutOfMemory`], or
-/// [`DataError::Unwritable`] if two have one name or one the name `__metadata__`.
+/// The error of an error node; [`Error::NotRealized`](crate::Error::NotRealized) if a tensor is not
+/// in memory; [`DataError::InFile`] with [`DataError::Io`], [`DataError::OutOfMemory`], or
+/// [`DataError::Unwritable`] if two tensors have the same name or a tensor has the name
+/// `__metadata__`.
 #[track_caller]
 pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> {
     let path = path.as_ref();
@@ -137,7 +142,7 @@ pub fn write(path: impl AsRef<Path>, tensors: &[(&str, &Tensor)]) -> Result<()> 
     Ok(file.place(path).map_err(io)?)
 }
 
-/// Writes tensors that are in memory to anything that takes bytes.
+/// Writes tensors that are in memory to a byte stream.
 ///
 /// # Errors
 /// As [`write()`], without the path.
@@ -147,7 +152,8 @@ pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> 
     for &(name, tensor) in tensors {
         described.push(((name, tensor.dtype()?, tensor.shape()?), tensor));
     }
-    // Wide types first, so that each tensor begins at a multiple of its element.
+    // Sort by decreasing element size, so that each tensor begins at a multiple of its element
+    // size.
     described.sort_by_key(|&((name, dtype, _), _)| (Reverse(dtype.bytes()), name));
     let header = header::written(described.iter().map(|(tensor, _)| *tensor))?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;

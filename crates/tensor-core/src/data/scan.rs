@@ -1,15 +1,15 @@
-//! The text of a header, taken apart from the front.
+//! A scanner for the text of a header.
 //!
-//! Role: what the dictionaries of NPY and the JSON of safetensors have in common.
-//! Method: no part of either nests deeper than its format says, so nothing here calls itself and no text, however
-//! hostile, exhausts the stack. Spaces between the parts are skipped.
+//! Role: the common parts of parsing the dictionaries of NPY and the JSON of safetensors.
+//! Method: neither format allows arbitrary nesting, so the scanner does not recurse and no hostile
+//! text can exhaust the stack. Spaces between tokens are skipped.
 
 use super::error::DataError;
 
-/// How much of a text an error shows.
+/// The number of characters of the text that an error shows.
 const SHOWN: usize = 20;
 
-/// What is left of a header.
+/// The rest of a header that has not been scanned yet.
 pub(super) struct Scan<'a> {
     format: &'static str,
     rest: &'a str,
@@ -20,7 +20,7 @@ impl<'a> Scan<'a> {
         Self { format, rest: text }
     }
 
-    /// Takes `wanted` if it comes next.
+    /// Consumes `wanted` if the text continues with it; returns whether it does.
     pub(super) fn accept(&mut self, wanted: &str) -> bool {
         self.rest = self.rest.trim_start();
         let after = self.rest.strip_prefix(wanted);
@@ -28,7 +28,7 @@ impl<'a> Scan<'a> {
         after.is_some()
     }
 
-    /// Takes `wanted`, which must come next.
+    /// Consumes `wanted`; an error if the text continues with anything else.
     pub(super) fn expect(&mut self, wanted: &str) -> Result<(), DataError> {
         if self.accept(wanted) {
             return Ok(());
@@ -36,7 +36,8 @@ impl<'a> Scan<'a> {
         Err(self.unexpected(wanted))
     }
 
-    /// Takes characters as they are, up to one that is an end.
+    /// Consumes and returns characters, without skipping spaces, up to the first one for which
+    /// `is_end` is true.
     pub(super) fn until(&mut self, is_end: impl Fn(char) -> bool) -> &'a str {
         let (taken, rest) = self
             .rest
@@ -45,7 +46,7 @@ impl<'a> Scan<'a> {
         taken
     }
 
-    /// Takes the next character as it is.
+    /// Consumes and returns the next character, without skipping spaces.
     pub(super) fn letter(&mut self) -> Option<char> {
         let mut letters = self.rest.chars();
         let letter = letters.next();
@@ -53,7 +54,7 @@ impl<'a> Scan<'a> {
         letter
     }
 
-    /// Takes a number without a sign.
+    /// Consumes and returns a number without a sign.
     pub(super) fn number(&mut self) -> Result<usize, DataError> {
         self.rest = self.rest.trim_start();
         let n_digits = self
@@ -66,7 +67,8 @@ impl<'a> Scan<'a> {
         Ok(number)
     }
 
-    /// Takes what stands between two brackets, with commas between; a comma after the last is allowed.
+    /// Consumes a list in brackets, with items separated by commas; a trailing comma is allowed.
+    /// `item` consumes one item.
     pub(super) fn list(
         &mut self,
         open: &str,
@@ -83,7 +85,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Takes a list of numbers.
+    /// Consumes and returns a list of numbers.
     pub(super) fn numbers(&mut self, open: &str, close: &str) -> Result<Vec<usize>, DataError> {
         let mut numbers = Vec::new();
         self.list(open, close, |scan| {
@@ -93,21 +95,23 @@ impl<'a> Scan<'a> {
         Ok(numbers)
     }
 
-    /// Makes sure that nothing but spaces is left.
+    /// Checks that only spaces remain.
     pub(super) fn end(&self) -> Result<(), DataError> {
         if self.rest.trim().is_empty() {
             return Ok(());
         }
-        Err(self.unexpected("its end"))
+        Err(self.unexpected("the end"))
     }
 
-    /// The error that something else comes next.
+    /// Creates the error for a text that continues with something other than `wanted`.
     pub(super) fn unexpected(&self, wanted: &str) -> DataError {
         let found: String = self.rest.trim_start().chars().take(SHOWN).collect();
-        self.bad(format!("the header has {found:?} in the place of {wanted}"))
+        self.bad(format!(
+            "invalid header (found {found:?}; expected {wanted})"
+        ))
     }
 
-    /// The error of a header that is wrong.
+    /// Creates the error for an invalid header.
     pub(super) fn bad(&self, why: String) -> DataError {
         DataError::BadHeader {
             format: self.format,

@@ -1,8 +1,10 @@
-//! Specifications that have met the shapes of their operands.
+//! Contractions: specifications resolved against the shapes of their operands.
 //!
-//! Role: one label and one size for every axis; ellipses are gone, and every executor starts here.
-//! Method: the axes under an ellipsis become labels counted from the last one, so that ellipses of
-//! different ranks line up as shapes do in broadcasting; from then on they are labels like letters.
+//! Role: the representation from which every executor starts. Every axis has one label and one
+//! size, and ellipses are replaced by labels.
+//! Method: the axes under an ellipsis become labels numbered from the last axis, so that ellipses
+//! of different ranks align as shapes do in broadcasting. From then on these labels are treated
+//! like letters.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,12 +15,13 @@ use super::spec::{EinsumSpec, Subscripts};
 
 /// An index of a [`Contraction`].
 ///
-/// Prints as its letter, or as `...[-1]` for the last axis under the ellipsis and so on.
+/// A label is displayed as its letter, or as `...[-1]` for the last axis under the ellipsis,
+/// `...[-2]` for the one before, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Label {
     /// A letter of the specification.
     Letter(char),
-    /// An axis under the ellipsis, counted from the last one, which is 0.
+    /// An axis under the ellipsis, counted from the last one, which is number 0.
     Ellipsis(usize),
 }
 
@@ -31,7 +34,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// An einsum whose shapes are known: one label for each axis, one size for each label.
+/// An einsum with known shapes: one label for each axis, one size for each label.
 ///
 /// # Examples
 /// ```
@@ -54,17 +57,18 @@ pub struct Contraction {
     inputs: Vec<Vec<Label>>,
     shapes: Vec<Vec<usize>>,
     output: Vec<Label>,
-    /// Output labels first, then the summed ones.
+    /// The labels with their sizes: output labels first, then the summed labels.
     sizes: Vec<(Label, usize)>,
 }
 
 impl EinsumSpec {
-    /// Gives every axis of operands of these shapes its label, and every label its size.
+    /// Resolves the specification against the shapes of the operands: assigns a label to every axis
+    /// and a size to every label.
     ///
-    /// An axis of size 1 gives way to axes of the same label in other operands, not in its own. The
-    /// ellipses of the operands are lined up from the last axis; the output's stands for all of them.
-    /// The sizes are not multiplied with each other: whether the output and what leads to it can be
-    /// allocated is for the executor to check.
+    /// An axis of size 1 broadcasts against axes with the same label in other operands, not in the
+    /// same operand. The ellipses of the operands are aligned at the last axis; the ellipsis of the
+    /// output represents all of their axes. Products of sizes are not checked: the executor has to
+    /// check whether the output and the intermediate arrays can be allocated.
     ///
     /// # Errors
     /// [`EinsumError::OperandCount`], [`OperandRank`](EinsumError::OperandRank),
@@ -74,7 +78,8 @@ impl EinsumSpec {
         let inputs = self.label_axes(shapes)?;
         let output = self.output.labels(self.ellipsis_rank(shapes)?);
         let mut sizes = self.agree_on_sizes(&inputs, shapes)?;
-        // Every output label is in an operand, and the sort keeps the others in their order.
+        // Every output label occurs in an operand. The sort is stable, so the summed labels stay in
+        // order of first appearance.
         let places: BTreeMap<Label, usize> = output.iter().copied().zip(0..).collect();
         sizes.sort_by_key(|(label, _)| places.get(label).copied().unwrap_or(usize::MAX));
         Ok(Contraction {
@@ -85,7 +90,7 @@ impl EinsumSpec {
         })
     }
 
-    /// The labels of each operand.
+    /// Returns the labels of each operand.
     fn label_axes(&self, shapes: &[&[usize]]) -> Result<Vec<Vec<Label>>, EinsumError> {
         let (expected, actual) = (self.inputs.len(), shapes.len());
         if expected != actual {
@@ -111,7 +116,8 @@ impl EinsumSpec {
         labels.collect()
     }
 
-    /// For how many axes the ellipsis of the output stands; as in `NumPy` it may not be left out.
+    /// Returns the number of axes under the ellipsis of the output. As in `NumPy`, the output must
+    /// have an ellipsis if that number is not 0.
     fn ellipsis_rank(&self, shapes: &[&[usize]]) -> Result<usize, EinsumError> {
         let operands = self.inputs.iter().zip(shapes).enumerate();
         let ranks = operands.map(|(operand, (input, shape))| {
@@ -130,7 +136,7 @@ impl EinsumSpec {
         Ok(rank)
     }
 
-    /// All labels in order of their first appearance, with their sizes.
+    /// Returns all labels in order of first appearance, with their sizes.
     fn agree_on_sizes(
         &self,
         inputs: &[Vec<Label>],
@@ -148,6 +154,8 @@ impl EinsumSpec {
                 right_shape: shapes[right_operand].into(),
             }
         };
+        // Two maps: `own` checks that a label has one size within an operand, `agreed` broadcasts
+        // sizes of 1 between operands.
         let (mut order, mut agreed) = (Vec::new(), BTreeMap::new());
         for (operand, (input, shape)) in inputs.iter().zip(shapes).enumerate() {
             let mut own = BTreeMap::new();
@@ -178,12 +186,13 @@ impl EinsumSpec {
 }
 
 impl Subscripts {
-    /// How many axes of `shape` have no letter; `None` if there are more letters than axes.
+    /// Returns the number of axes of `shape` without a letter; `None` if there are more letters
+    /// than axes.
     fn axes_under_ellipsis(&self, shape: &[usize]) -> Option<usize> {
         shape.len().checked_sub(self.letters.len())
     }
 
-    /// The labels in full, the ellipsis standing for `rank` axes.
+    /// Returns the labels with the ellipsis expanded to `rank` axes.
     fn labels(&self, rank: usize) -> Vec<Label> {
         let (left, right) = self
             .letters
@@ -197,38 +206,39 @@ impl Subscripts {
 }
 
 impl Contraction {
-    /// The labels of each operand, one for each axis; a label may repeat.
+    /// Returns the labels of each operand, one per axis; a label may repeat.
     #[must_use]
     pub fn inputs(&self) -> &[Vec<Label>] {
         &self.inputs
     }
 
-    /// The shape of each operand. An axis of size 1 under a longer label repeats along it.
+    /// Returns the shape of each operand. An axis of size 1 is repeated if its label is longer.
     #[must_use]
     pub fn shapes(&self) -> &[Vec<usize>] {
         &self.shapes
     }
 
-    /// The labels of the output, one for each axis; none repeats.
+    /// Returns the labels of the output, one per axis, without repetition.
     #[must_use]
     pub fn output(&self) -> &[Label] {
         &self.output
     }
 
-    /// The shape of the output.
+    /// Returns the shape of the output.
     #[must_use]
     pub fn out_shape(&self) -> Vec<usize> {
         let output = &self.sizes[..self.output.len()];
         output.iter().map(|&(_, size)| size).collect()
     }
 
-    /// Every label with its size: those of the output, in its order, then those that are summed over.
+    /// Returns every label with its size: the output labels in output order, then the summed
+    /// labels.
     #[must_use]
     pub fn sizes(&self) -> &[(Label, usize)] {
         &self.sizes
     }
 
-    /// The labels that are summed over, in order of their first appearance, with their sizes.
+    /// Returns the summed labels with their sizes, in order of first appearance.
     #[must_use]
     pub fn summed(&self) -> &[(Label, usize)] {
         &self.sizes[self.output.len()..]
@@ -273,7 +283,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "einsum \"...,...i->i\": operand 0 of shape [1] has 1 axes under its ellipsis, \
-             the output has no ellipsis"
+             but the output has no ellipsis"
         );
     }
 
@@ -282,17 +292,17 @@ mod tests {
         let count = resolve("ik,kj->ij", &[&[2, 3]]).unwrap_err();
         assert_eq!(
             count.to_string(),
-            "einsum \"ik,kj->ij\": the specification has 2 operands, the call 1"
+            "einsum \"ik,kj->ij\": expected 2 operands, got 1"
         );
         let rank = resolve("ik,kj->ij", &[&[2, 3], &[3]]).unwrap_err();
         assert_eq!(
             rank.to_string(),
-            "einsum \"ik,kj->ij\": operand 1 has 2 indices, its shape is [3]"
+            "einsum \"ik,kj->ij\": operand 1 has 2 indices, but its shape is [3]"
         );
         let rank = resolve("...ij", &[&[3]]).unwrap_err();
         assert_eq!(
             rank.to_string(),
-            "einsum \"...ij->...ij\": operand 0 has 2 indices and an ellipsis, its shape is [3]"
+            "einsum \"...ij->...ij\": operand 0 has 2 indices and an ellipsis, but its shape is [3]"
         );
         assert!(resolve("i", &[&[3, 4]]).is_err());
         let size = resolve("ik,kj->ij", &[&[2, 3], &[4, 5]]).unwrap_err();

@@ -2,80 +2,81 @@
 
 use super::contraction::Label;
 
-/// Why an einsum specification is refused.
+/// An error in an einsum specification, or a mismatch with its operands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EinsumError {
-    /// A character is neither a letter, a comma, a blank nor part of the one `->` or of the one `...`
-    /// that each operand and the output may have.
+    /// A character is not a letter, a comma, a blank, or part of an allowed `->` or `...`. A
+    /// specification may have one `->`, and each operand and the output one `...`.
     #[error("einsum {spec:?}: unexpected {found:?} at character {position}")]
     UnexpectedCharacter {
-        /// The specification as given.
+        /// The specification as passed by the caller.
         spec: String,
-        /// The character that does not belong there.
+        /// The unexpected character.
         found: char,
-        /// Its place, counted in characters from zero.
+        /// The position of the character, in characters from zero.
         position: usize,
     },
     /// An output index occurs in no operand.
     #[error("einsum {spec:?}: output index {index:?} occurs in no operand")]
     UnknownOutputIndex {
-        /// The specification as given.
+        /// The specification as passed by the caller.
         spec: String,
-        /// The index.
+        /// The unknown index.
         index: char,
     },
     /// An index occurs twice in the output.
     #[error("einsum {spec:?}: index {index:?} occurs more than once in the output")]
     RepeatedOutputIndex {
-        /// The specification as given.
+        /// The specification as passed by the caller.
         spec: String,
-        /// The index.
+        /// The repeated index.
         index: char,
     },
-    /// The specification is for another number of operands.
-    #[error("einsum {spec:?}: the specification has {expected} operands, the call {actual}")]
+    /// The number of operands differs from that of the specification.
+    #[error("einsum {spec:?}: expected {expected} operands, got {actual}")]
     OperandCount {
         /// The specification in normal form.
         spec: String,
-        /// How many operands the specification names.
+        /// The number of operands in the specification.
         expected: usize,
-        /// How many were given.
+        /// The number of operands passed.
         actual: usize,
     },
-    /// An operand does not have one axis for each of its indices, or has more without an ellipsis.
+    /// The rank of an operand differs from its number of indices, or is smaller if the operand has
+    /// an ellipsis.
     #[error(
-        "einsum {spec:?}: operand {operand} has {expected} indices{}, its shape is {shape:?}",
+        "einsum {spec:?}: operand {operand} has {expected} indices{}, but its shape is {shape:?}",
         if *.ellipsis { " and an ellipsis" } else { "" }
     )]
     OperandRank {
         /// The specification in normal form.
         spec: String,
-        /// Which operand, counted from zero.
+        /// The index of the operand, from zero.
         operand: usize,
-        /// How many letters the specification gives it.
+        /// The number of letters of the operand in the specification.
         expected: usize,
-        /// Whether an ellipsis takes the axes beyond those.
+        /// Whether the operand has an ellipsis, which represents all further axes.
         ellipsis: bool,
-        /// The shape that it has.
+        /// The shape of the operand.
         shape: Vec<usize>,
     },
-    /// The ellipses stand for axes, and the output has no ellipsis to take them.
+    /// The ellipses of the operands represent at least one axis, but the output has no ellipsis.
     #[error(
         "einsum {spec:?}: operand {operand} of shape {shape:?} has {rank} axes under its ellipsis, \
-         the output has no ellipsis"
+         but the output has no ellipsis"
     )]
     EllipsisNotInOutput {
         /// The specification in normal form.
         spec: String,
-        /// The first operand whose ellipsis stands for the most axes.
+        /// The first operand whose ellipsis represents the most axes.
         operand: usize,
         /// The shape of that operand.
         shape: Vec<usize>,
-        /// For how many axes its ellipsis stands.
+        /// The number of axes under the ellipsis of that operand.
         rank: usize,
     },
-    /// One index stands for two sizes.
+    /// An index has two different sizes, of which neither is broadcast.
     #[error(
         "einsum {spec:?}: index '{index}' has size {left} in operand {left_operand} of shape \
          {left_shape:?} and size {right} in operand {right_operand} of shape {right_shape:?}"
@@ -83,17 +84,17 @@ pub enum EinsumError {
     SizeMismatch {
         /// The specification in normal form.
         spec: String,
-        /// The index.
+        /// The index with two sizes.
         index: Label,
-        /// The size met first.
+        /// The first size.
         left: usize,
-        /// The operand that has it.
+        /// The operand with the first size.
         left_operand: usize,
         /// The shape of that operand.
         left_shape: Box<[usize]>,
-        /// The size that does not fit.
+        /// The size that differs from `left`.
         right: usize,
-        /// The operand that has it.
+        /// The operand with the other size.
         right_operand: usize,
         /// The shape of that operand.
         right_shape: Box<[usize]>,

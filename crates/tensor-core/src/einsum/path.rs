@@ -1,51 +1,52 @@
-//! The steps that a contraction is lowered to, each with one or two operands.
+//! The steps into which a contraction is decomposed, each with one or two operands.
 //!
-//! Role: every executor lowers two things only, a reduction of one tensor and a batched matrix
-//! product of two; this module says which, in what order.
-//! Method: first each operand loses what only it has: repeated labels (a diagonal), axes of size 1
-//! under a longer label, and summed labels that no other operand has. From then on a label has one
-//! size everywhere and stays only while the output or another tensor needs it, so the labels of any
-//! pair fall into the four groups of a batched matrix product. The order of the pairs comes from
-//! `search`.
+//! Role: an executor needs only two operations, a reduction of one tensor and a batched matrix
+//! product of two tensors. This module decomposes a contraction into such steps and determines
+//! their order.
+//! Method: first each operand is reduced by the parts that no other operand shares: repeated labels
+//! (a diagonal), axes of size 1 under a longer label, and summed labels that no other operand has.
+//! From then on a label has one size in all tensors, and it is summed as soon as neither the output
+//! nor another tensor needs it. So the labels of any pair of tensors fall into the four groups of a
+//! batched matrix product. The order of the pairs is determined by `search`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contraction::{Contraction, Label};
 use super::search::Network;
 
-/// A tensor that a step reads, and the label of each of its axes.
+/// An input tensor of a step, with the labels of its axes.
 ///
 /// The tensors of a contraction are numbered: its operands from 0, then the results of the steps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// The number of the tensor.
     pub id: usize,
-    /// One label for each axis.
+    /// The labels, one per axis.
     pub labels: Vec<Label>,
 }
 
-/// One step of [`Contraction::path`].
+/// A step of [`Contraction::path`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// `y[output] = Σ x[labels]`, the sum over all labels that `output` lacks.
+    /// A reduction `y[output] = Σ x[labels]`: the sum over all labels that `output` lacks.
     ///
-    /// A label that repeats in the input walks its diagonal; the output is any reordering of labels
-    /// that are left. The size of a label is that of its axis in `x`, which may be 1 where the label
-    /// is longer elsewhere; such a label is never in the output.
+    /// A label that repeats in the input selects its diagonal. The output may contain the remaining
+    /// labels in any order. The size of a label is that of its axis in `x`, which may be 1 where
+    /// the label is longer in other tensors; such a label is never in the output.
     Reduce {
         /// The tensor `x`; its labels may repeat.
         input: Slot,
-        /// The labels of the result, all different.
+        /// The labels of the result, without repetition.
         output: Vec<Label>,
     },
-    /// `z[output] = Σ x[left labels] · y[right labels]`.
+    /// A product `z[output] = Σ x[left labels] · y[right labels]`.
     Product(Product),
 }
 
 /// A step with two operands, which is always a batched matrix product.
 ///
-/// No label repeats in an operand or in the output. A label has the same size in both operands. Each
-/// is in both operands or in one and the output.
+/// No label repeats in an operand or in the output. A label has the same size in both operands.
+/// Each label is in both operands, or in one operand and the output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Product {
     /// The left tensor.
@@ -56,20 +57,20 @@ pub struct Product {
     pub output: Vec<Label>,
 }
 
-/// The labels of a [`Product`] by the part they play: permuted and merged by group it is
-/// `[batch, rows, inner] × [batch, inner, cols] → [batch, rows, cols]`.
+/// The labels of a [`Product`], grouped by role. With the axes permuted and merged by group the
+/// product is `[batch, rows, inner] × [batch, inner, cols] → [batch, rows, cols]`.
 ///
-/// Any group may be empty and then counts as one axis of size 1. Without `inner` the product sums
-/// nothing; it is elementwise with broadcasting.
+/// An empty group counts as one axis of size 1. Without `inner` the product sums nothing: it is
+/// elementwise with broadcasting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Groups {
-    /// In both operands and in the output, in the output's order.
+    /// The labels in both operands and in the output, in the output's order.
     pub batch: Vec<Label>,
-    /// In the left operand and in the output, in the output's order.
+    /// The labels in the left operand and in the output only, in the output's order.
     pub rows: Vec<Label>,
-    /// In the right operand and in the output, in the output's order.
+    /// The labels in the right operand and in the output only, in the output's order.
     pub cols: Vec<Label>,
-    /// In both operands and summed over, in the left operand's order.
+    /// The labels in both operands that are summed over, in the left operand's order.
     pub inner: Vec<Label>,
 }
 
@@ -80,6 +81,7 @@ impl Product {
         let set = |labels: &[Label]| -> BTreeSet<Label> { labels.iter().copied().collect() };
         let (left, right) = (set(&self.left.labels), set(&self.right.labels));
         let output = set(&self.output);
+        // The output labels that are in the given operands, in output order.
         let kept = |in_left: bool, in_right: bool| -> Vec<Label> {
             let labels = self.output.iter().copied();
             labels
@@ -99,22 +101,24 @@ impl Product {
 }
 
 impl Contraction {
-    /// Gives the steps that compute the contraction, in order; the result is the last tensor.
+    /// Returns the steps that compute the contraction, in order. The result is the last tensor.
     ///
-    /// With `n` operands step `s` makes tensor `n + s`, and every tensor but the last is read once.
-    /// One operand takes one [`Step::Reduce`], or none if it is the result as it is; its labels are
-    /// then those of the output. More take `n - 1` products, and before those a reduction for each
-    /// operand with something to lose. The last product has the output's labels in the output's order.
-    /// Those before list batch, rows and cols of their [`Groups`], as a matrix product gives them.
+    /// With `n` operands step `s` creates tensor `n + s`, and every tensor but the last is read
+    /// once. One operand takes one [`Step::Reduce`], or no step if it already is the result; its
+    /// labels are then those of the output. Several operands take `n - 1` products, preceded by a
+    /// reduction for each operand that can be reduced on its own. The last product has the output's
+    /// labels in the output's order. The other products have the labels batch, rows, cols of their
+    /// [`Groups`], in the order of a matrix product.
     ///
-    /// Up to 8 operands the sum of all loop iterations and of all elements of intermediates is the
-    /// least possible. With more, the pair whose product frees the most elements comes first, among 64
-    /// tensors at a time. So `n` operands with `l` labels take about `3^n · l` operations, then
-    /// `64 · n · (64 + l)`. The same labels and sizes always give the same steps. A zero size counts
-    /// as one.
+    /// With up to 8 operands the total of all loop iterations and all elements of intermediates is
+    /// minimal. With more, the path is greedy: among 64 tensors at a time, the pair whose product
+    /// frees the most elements is multiplied first. Finding the path for `n` operands with `l`
+    /// labels takes about `3^n · l` operations with up to 8 operands, and `64 · n · (64 + l)` with
+    /// more. The same labels and sizes always produce the same steps. A size of zero counts as one.
     ///
-    /// Steps sum in another order than [`oracle`](super::oracle), so floats may round differently; a
-    /// NaN or infinity in a factor may meet a zero that another order would not have brought to it.
+    /// The steps sum in another order than [`oracle`](super::oracle), so floats may round
+    /// differently. Also, a NaN or an infinity may be multiplied by a zero that it does not meet in
+    /// another order.
     ///
     /// # Examples
     /// ```
@@ -124,7 +128,7 @@ impl Contraction {
     /// let [Step::Product(first), Step::Product(last)] = &path[..] else {
     ///     panic!("three operands, two products");
     /// };
-    /// // The vector first: tensor 3 is `jk,k->j`, tensor 4 `ij,j->i`.
+    /// // The vector comes first: tensor 3 is `jk,k->j`, tensor 4 is `ij,j->i`.
     /// assert_eq!((first.left.id, first.right.id), (1, 2));
     /// assert_eq!((last.left.id, last.right.id), (0, 3));
     /// assert_eq!(last.groups().rows, last.output);
@@ -132,6 +136,7 @@ impl Contraction {
     /// ```
     #[must_use]
     pub fn path(&self) -> Vec<Step> {
+        // Reduce each operand on its own first, then multiply pairs in the order of the search.
         let full = self.full_labels();
         let mut uses = Uses::default();
         uses.add(full.iter().flatten().chain(self.output()));
@@ -158,7 +163,8 @@ impl Contraction {
         steps
     }
 
-    /// The labels that each operand has in their full size, each label once.
+    /// Returns the labels of each operand whose axis has the full size of the label, without
+    /// repetition.
     fn full_labels(&self) -> Vec<Vec<Label>> {
         let sizes: BTreeMap<Label, usize> = self.sizes().iter().copied().collect();
         let operands = self.inputs().iter().zip(self.shapes());
@@ -172,7 +178,8 @@ impl Contraction {
         full.collect()
     }
 
-    /// The operands without what only they have, and the steps that take it away.
+    /// Reduces each operand to the labels that it shares with another tensor or the output. Returns
+    /// the reduced operands and the steps that compute them.
     fn reduce_operands(&self, full: Vec<Vec<Label>>, uses: &Uses) -> (Vec<Slot>, Vec<Step>) {
         let n_operands = full.len();
         let (mut slots, mut steps) = (Vec::with_capacity(n_operands), Vec::new());
@@ -191,6 +198,7 @@ impl Contraction {
                     id: n_operands + steps.len(),
                     labels: output.clone(),
                 };
+                // From here on the reduced tensor replaces the operand.
                 let input = std::mem::replace(&mut slot, reduced);
                 steps.push(Step::Reduce { input, output });
             }
@@ -199,6 +207,7 @@ impl Contraction {
         (slots, steps)
     }
 
+    /// Converts the tensors to the form of the search, with numbered labels.
     fn network(&self, slots: &[Slot]) -> Network {
         let (labels, sizes): (Vec<Label>, Vec<usize>) = self.sizes().iter().copied().unzip();
         let places: BTreeMap<Label, usize> = labels.into_iter().zip(0..).collect();
@@ -212,7 +221,7 @@ impl Contraction {
     }
 }
 
-/// How many tensors have each label; the output counts as one of them.
+/// The number of tensors with each label; the output counts as a tensor.
 #[derive(Debug, Default)]
 struct Uses(BTreeMap<Label, usize>);
 
@@ -227,8 +236,9 @@ impl Uses {
         }
     }
 
-    /// Replaces two tensors by their product, and gives the labels of that: batch, rows, cols.
+    /// Replaces two tensors by their product. Returns the labels of the product: batch, rows, cols.
     fn multiply(&mut self, left: &[Label], right: &[Label]) -> Vec<Label> {
+        // Both factors disappear. A label without a further use is summed by this product.
         for label in left.iter().chain(right) {
             self.0.entry(*label).and_modify(|uses| *uses -= 1);
         }
@@ -249,7 +259,7 @@ mod tests {
     use super::*;
     use crate::einsum::EinsumSpec;
 
-    /// The steps as text: `ids:labels->labels`, letters only.
+    /// Returns the steps as text in the form `ids:labels->labels`; letters only.
     fn path(spec: &str, shapes: &[&[usize]]) -> Vec<String> {
         let contraction = EinsumSpec::parse(spec).unwrap().resolve(shapes).unwrap();
         let text = |labels: &[Label]| labels.iter().map(Label::to_string).collect::<String>();
@@ -286,9 +296,9 @@ mod tests {
             path("ij,ij->ij", &[&[1, 3], &[2, 3]]),
             ["0:ij->j", "2:j,1:ij->ij"]
         );
-        // Of size 1 everywhere, it stays.
+        // A label of size 1 in all tensors is kept.
         assert_eq!(path("ij,ij->ij", &[&[1, 3], &[1, 3]]), ["0:ij,1:ij->ij"]);
-        // Once the left axis repeats, only the right operand has k.
+        // The left axis of size 1 is dropped, so only the right operand has k.
         assert_eq!(
             path("ik,kj->ij", &[&[2, 1], &[3, 4]]),
             ["0:ik->i", "1:kj->j", "2:i,3:j->ij"]
@@ -316,7 +326,7 @@ mod tests {
     fn labels_are_grouped_as_a_batched_matrix_product() {
         let spec = EinsumSpec::parse("...hqd,...khd->...hkq").unwrap();
         let contraction = spec.resolve(&[&[5, 2, 3, 4], &[6, 2, 4]]).unwrap();
-        // The right operand has no axis under the ellipsis, so that is among the rows.
+        // The right operand has no axis under the ellipsis, so the ellipsis belongs to the rows.
         let [Step::Product(product)] = &contraction.path()[..] else {
             panic!("one product: {:?}", contraction.path());
         };
@@ -339,7 +349,8 @@ mod tests {
         assert_eq!(path(&commas, &vec![&[][..]; n]).len(), n - 1);
         let chain: Vec<String> = (0..n).map(chain_part).collect();
         assert_eq!(path(&chain.join(","), &vec![&[2, 2][..]; n]).len(), n - 1);
-        // Letters repeat along the chain, so all tensors meet; ranks beyond any real array.
+        // Letters repeat along the chain, so all tensors are connected. The ranks exceed those of
+        // any real array.
         let ones = vec![1; 2_000];
         let wide = ["...a"; 12].join(",");
         assert_eq!(path(&wide, &[&ones[..]; 12]).len(), 11);

@@ -1,50 +1,55 @@
-//! The order in which the tensors of a contraction are multiplied.
+//! The search for the order in which the tensors of a contraction are multiplied.
 //!
-//! Method: with few tensors dynamic programming over their subsets, since the labels that are left
-//! of a subset do not depend on the order within it; with more, greedily the pair whose product frees
-//! the most elements, the cost of `opt_einsum`'s greedy path. Counts are integers that saturate, and
-//! ties go to the pair named first, so the order depends on the labels and sizes alone. The crate
-//! `opt-einsum-path` 0.2 was measured and left out: 15 more dependencies, costs in f64 that become NaN
-//! for huge sizes (and then an empty path), and 14 s for 2000 tensors of which many share a label.
+//! Method: for few tensors, dynamic programming over their subsets, which works because the labels
+//! of the product of a subset do not depend on the order within the subset. For more tensors, a
+//! greedy search for the pair whose product frees the most elements, the cost of `opt_einsum`'s
+//! greedy path. Counts are saturating integers, and ties go to the pair with the lower numbers, so
+//! the order depends only on the labels and sizes. The crate `opt-einsum-path` 0.2 was measured and
+//! not used: it adds 15 dependencies, its costs in f64 become NaN for huge sizes (and then the path
+//! is empty), and it takes 14 s for 2000 tensors of which many share a label.
 //! Source: Pfeifer, Haegeman and Verstraete 2014, "Faster identification of optimal contraction
 //! sequences for tensor networks"; Smith and Gray 2018, "`opt_einsum`".
-//! Limits: the greedy order looks at [`WINDOW`] tensors at a time, so that time grows linearly with
-//! their number; it is rarely the best order, never a wrong one.
+//! Limits: the greedy search considers [`WINDOW`] tensors at a time, so that its time is linear in
+//! their number. Its order is always valid but rarely optimal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most tensors for which every order is considered; that takes about `3^n` steps.
+/// The largest number of tensors for which every order is considered, in about `3^n` steps.
 const MAX_EXACT: usize = 8;
 
-/// How many tensors the greedy order chooses a pair from.
+/// The number of tensors from which the greedy search chooses a pair.
 const WINDOW: usize = 64;
 
-/// A number of elements or of loop iterations, or a difference of such.
+/// A number of elements or of loop iterations, or the difference of two such numbers.
 type Count = i128;
 
-/// Which tensor has which labels; labels are numbered, those of the output first.
+/// The tensors of a contraction as sets of numbered labels; the labels of the output come first.
 #[derive(Debug, Clone)]
 pub(super) struct Network {
-    /// The labels of each tensor, from `0..sizes.len()`. Each label is in two tensors or the output.
+    /// The labels of each tensor, in `0..sizes.len()`. Each label is in two tensors or in the
+    /// output.
     pub(super) tensors: Vec<BTreeSet<usize>>,
     pub(super) sizes: Vec<usize>,
-    /// How many labels are in the output.
+    /// The number of labels in the output.
     pub(super) n_out: usize,
 }
 
-/// Two tensors that the greedy order may multiply next; the smallest is chosen.
+/// A pair of tensors that the greedy search may multiply next. The smallest candidate is chosen, so
+/// the order of the fields matters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Whether they share no label: an outer product can nearly always wait.
+    /// Whether the tensors share no label. Outer products are chosen last, because they can nearly
+    /// always wait.
     disjoint: bool,
-    /// The elements of the product less those of both tensors.
+    /// The number of elements of the product less those of both tensors.
     growth: Count,
     left: usize,
     right: usize,
 }
 
 impl Network {
-    /// The pairs to multiply, in order; tensor `tensors.len() + i` is the product of pair `i`.
+    /// Returns the pairs to multiply, in order. Tensor `tensors.len() + i` is the product of pair
+    /// `i`.
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
         if self.tensors.len() <= MAX_EXACT {
             self.exact()
@@ -53,32 +58,37 @@ impl Network {
         }
     }
 
-    /// The product of the sizes of some labels. A zero counts as one: it tells nothing of the others.
+    /// Returns the product of the sizes of some labels. A size of zero counts as one, so that it
+    /// does not hide the cost of the other labels.
     fn count(&self, labels: impl Iterator<Item = usize>) -> Count {
         let sizes = labels.map(|label| self.sizes[label].max(1) as Count);
         sizes.fold(1, Count::saturating_mul)
     }
 
+    /// Finds the cheapest order by dynamic programming over subsets of tensors.
     fn exact(&self) -> Vec<(usize, usize)> {
         let n_labels = self.sizes.len();
         let mut holders = vec![0_usize; n_labels];
         for (at, labels) in self.tensors.iter().enumerate() {
             labels.iter().for_each(|&label| holders[label] |= 1 << at);
         }
-        // Tensors are bits of a set. What is left of a set has the labels still needed outside.
+        // A set of tensors is a bit mask. The product of a set has the labels that are in the set
+        // and also needed outside: by the output or by another tensor.
         let has = |set: usize, label: usize| {
             let held = holders[label];
             held & set != 0 && (label < self.n_out || held & !set != 0)
         };
         let everything = (1_usize << self.tensors.len()) - 1;
-        // For each set the least cost and the part of it that is one side of its last product.
+        // For each set, the least cost, and the subset that is one operand of its last product.
         let mut best = vec![(0, 0); everything + 1];
         for set in (1..=everything).filter(|set| !set.is_power_of_two()) {
             let (mut least, mut side) = (Count::MAX, 0);
+            // Enumerate all non-empty proper subsets of `set`: `(part - 1) & set` is the next
+            // smaller one.
             let mut part = (set - 1) & set;
             while part > 0 {
                 let rest = set ^ part;
-                // Each split once, the side with the first tensor on the left.
+                // Consider each split only once, with the lowest tensor on the left.
                 if part.trailing_zeros() < rest.trailing_zeros() {
                     let both = (0..n_labels).filter(|&label| has(part, label) || has(rest, label));
                     let below: Count = best[part].0;
@@ -99,7 +109,7 @@ impl Network {
         pairs
     }
 
-    /// Writes down the products that make a set, and gives the number of the last one.
+    /// Appends the products that compute a set, and returns the number of the resulting tensor.
     fn unwind(
         &self,
         best: &[(Count, usize)],
@@ -116,14 +126,16 @@ impl Network {
         self.tensors.len() + pairs.len() - 1
     }
 
+    /// Finds an order by repeatedly multiplying the best pair within a window of tensors.
     fn greedy(&self) -> Vec<(usize, usize)> {
         let n_tensors = self.tensors.len();
-        // How many tensors have a label; the output counts as one of them.
+        // The number of tensors with each label; the output counts as a tensor.
         let mut uses = vec![0_usize; self.sizes.len()];
         uses[..self.n_out].fill(1);
         for &label in self.tensors.iter().flatten() {
             uses[label] += 1;
         }
+        // Tensors enter the window in order, as long as it has room.
         let mut waiting = self.tensors.iter().cloned().enumerate();
         let (mut window, mut candidates) = (BTreeMap::new(), Vec::new());
         let mut pairs = Vec::with_capacity(n_tensors);
@@ -136,6 +148,8 @@ impl Network {
             let Some(&Candidate { left, right, .. }) = candidates.iter().min() else {
                 return pairs;
             };
+            // Remove all candidates with one of the two tensors, which are replaced by their
+            // product.
             candidates.retain(|c| {
                 ![c.left, c.right]
                     .iter()
@@ -157,8 +171,9 @@ impl Network {
         }
     }
 
-    /// Lets a tensor into the window, beside a candidate with each tensor there. The candidates stay
-    /// right while both of theirs are there: other products take no label that one of them needs.
+    /// Adds a tensor to the window, with a candidate for each pair of this tensor and a tensor in
+    /// the window. A candidate stays valid as long as both of its tensors are in the window,
+    /// because other products do not remove labels that one of them needs.
     fn enter(
         &self,
         id: usize,
@@ -182,7 +197,7 @@ impl Network {
     }
 }
 
-/// The labels of the product of two tensors: those that a third one or the output has.
+/// Returns the labels of the product of two tensors: those that a third tensor or the output has.
 fn product(a: &BTreeSet<usize>, b: &BTreeSet<usize>, uses: &[usize]) -> BTreeSet<usize> {
     let needed = |label: &usize| {
         let own = usize::from(a.contains(label)) + usize::from(b.contains(label));
@@ -196,7 +211,7 @@ mod tests {
     use super::*;
     use crate::rng::Philox;
 
-    /// The cost that `exact` minimises: loop iterations, and elements of every product.
+    /// Returns the cost that `exact` minimizes: loop iterations plus elements of every product.
     fn cost(network: &Network, pairs: &[(usize, usize)]) -> Count {
         let mut uses = vec![0; network.sizes.len()];
         uses[..network.n_out].fill(1);
@@ -218,7 +233,11 @@ mod tests {
             product.iter().for_each(|&label| uses[label] += 1);
             tensors.push(Some(product));
         }
-        assert_eq!(tensors.iter().flatten().count(), 1, "one tensor is left");
+        assert_eq!(
+            tensors.iter().flatten().count(),
+            1,
+            "exactly one tensor remains"
+        );
         total
     }
 
@@ -239,7 +258,7 @@ mod tests {
         }
     }
 
-    /// The least cost of any order, by trying all of them.
+    /// Returns the least cost of any order, by trying all orders.
     fn least(network: &Network, live: &[usize], pairs: &mut Vec<(usize, usize)>) -> Count {
         if live.len() < 2 {
             return cost(network, pairs);

@@ -1,7 +1,7 @@
-//! Einsum specifications: text to indices.
+//! Parsing of einsum specifications.
 //!
-//! Role: the part of einsum that needs no shapes; [`EinsumSpec::resolve`] takes them and gives a
-//! [`Contraction`](super::Contraction).
+//! Role: the part of einsum that does not depend on shapes. [`EinsumSpec::resolve`] takes the
+//! shapes and returns a [`Contraction`](super::Contraction).
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use super::error::EinsumError;
 
 /// A parsed specification such as `"ik,kj->ij"` or `"...ij,...jk->...ik"`.
 ///
-/// Its `Display` is the normal form: explicit and without blanks; parsing it gives an equal value.
+/// `Display` writes the normal form: explicit and without blanks. Parsing the normal form returns
+/// an equal value.
 ///
 /// # Examples
 /// ```
@@ -32,19 +33,20 @@ pub struct EinsumSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Subscripts {
     pub(super) letters: Vec<char>,
-    /// How many letters stand before the ellipsis, if there is one.
+    /// The number of letters before the ellipsis; `None` without an ellipsis.
     pub(super) ellipsis: Option<usize>,
 }
 
 impl EinsumSpec {
     /// Parses explicit (`"ik,kj->ij"`) or implicit (`"ik,kj"`) notation; indices are ASCII letters.
     ///
-    /// An operand and the output may each have one ellipsis. Without `->` the output is the ellipsis,
-    /// if an operand has one, and then the letters that occur once, in alphabetical order. Blanks are
-    /// ignored except inside `...` and `->`.
+    /// An operand and the output may each have one ellipsis. Without `->` the output is the
+    /// ellipsis, if an operand has one, followed by the letters that occur once, in alphabetical
+    /// order. Blanks are ignored except inside `...` and `->`.
     ///
     /// # Errors
-    /// The first three variants of [`EinsumError`].
+    /// [`EinsumError::UnexpectedCharacter`], [`EinsumError::UnknownOutputIndex`] or
+    /// [`EinsumError::RepeatedOutputIndex`].
     pub fn parse(spec: &str) -> Result<Self, EinsumError> {
         let (inputs, output) = match spec.split_once("->") {
             Some((inputs, output)) => (inputs, Some(output)),
@@ -75,7 +77,7 @@ impl EinsumSpec {
         })
     }
 
-    /// How many operands the specification is for; at least one.
+    /// Returns the number of operands, at least 1.
     #[must_use]
     pub fn n_operands(&self) -> usize {
         self.inputs.len()
@@ -93,12 +95,13 @@ impl fmt::Display for EinsumSpec {
 }
 
 impl Subscripts {
-    /// Parses the part of `spec` that begins at character `start`.
+    /// Parses `part`, which begins at character `start` of `spec`.
     fn parse(spec: &str, part: &str, start: usize) -> Result<Self, EinsumError> {
         let mut parsed = Self {
             letters: Vec::new(),
             ellipsis: None,
         };
+        // Positions are counted in characters, slices in bytes.
         let (mut rest, mut position) = (part, start);
         while let Some(found) = rest.chars().next() {
             let mut token = found.len_utf8();
@@ -120,7 +123,7 @@ impl Subscripts {
         Ok(parsed)
     }
 
-    /// The output that a specification without `->` means.
+    /// Returns the output of a specification without `->`.
     fn implicit(inputs: &[Self]) -> Self {
         let mut letters: Vec<char> = inputs.iter().flat_map(|i| &i.letters).copied().collect();
         letters.sort_unstable();

@@ -87,7 +87,7 @@ mod tests {
         let error = oracle(&[1.0; 5], &[1.0; 6], [2, 3, 2]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "matmul oracle: shape [2, 3] holds 6 elements, the data 5"
+            "matmul oracle: shape [2, 3] has 6 elements, but the data has 5"
         );
         for shape in [[0, usize::MAX, 0], [1 << 40, 0, 1 << 40]] {
             let error = oracle(&[], &[], shape).unwrap_err();

@@ -1,22 +1,22 @@
-//! What the faults planted in gradients do.
+//! The implementation of the deliberate faults in gradients.
 
 use crate::fault::{Fault, is_planted};
 use crate::op::Binary;
 use crate::tensor::Tensor;
 
-/// How far apart within themselves overlapping windows hold one element.
+/// Returns the distance of the inner positions of overlapping windows that read the same element.
 pub(crate) fn step(step: isize) -> isize {
     let is_lost = is_planted(Fault::GradientStride);
     if is_lost { 0 } else { step }
 }
 
-/// What another reader adds to what a tensor was handed.
+/// Returns the cotangent that a further use of a tensor adds to its total.
 pub(super) fn share(share: Tensor) -> Tensor {
     let is_dropped = is_planted(Fault::GradientShare);
     if is_dropped { share.like(0.0) } else { share }
 }
 
-/// The derivatives of an operation by its arguments.
+/// Returns the derivatives of an operation with respect to its arguments.
 pub(crate) fn derivatives<V>(op: Binary, [by_a, by_b]: [V; 2]) -> [V; 2] {
     let is_swapped = is_planted(Fault::GradientOperands) && op == Binary::Sub;
     if is_swapped {

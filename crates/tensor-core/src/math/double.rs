@@ -1,4 +1,4 @@
-//! The functions of f64: the standard library's, one element at a time.
+//! The functions of f64: those of the standard library, one element at a time.
 
 use super::Math;
 
@@ -30,7 +30,8 @@ impl Math for f64 {
 
     #[inline(always)]
     fn sigmoid(x: Self) -> Self {
-        // Of a number below 1, so that it neither overflows nor loses the digits of a small result.
+        // The exponential of −|x| is at most 1, so it does not overflow, and small results keep
+        // their accuracy.
         let e = (-x.abs()).exp();
         (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
     }

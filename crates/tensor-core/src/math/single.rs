@@ -1,21 +1,22 @@
 //! The functions of f32.
 //!
-//! Method: `exp` writes `x = n ln 2 + r`, takes a polynomial for `e^r` and multiplies by 2^n. `ln` writes
-//! `x = 2^k (1 + f)` with `1 + f` near 1, takes a rational function for `ln(1 + f)` and adds `k ln 2`.
-//! In both, ln 2 is split in two, so that the products with the first part are exact (Cody and Waite). Every other
-//! function goes through f64 (module `wide`), whose error vanishes beside that of the one rounding to f32.
+//! Method: `exp` splits `x = n ln 2 + r`, approximates `e^r` by a polynomial, and multiplies by
+//! 2^n. `ln` splits `x = 2^k (1 + f)` with `1 + f` near 1, approximates `ln(1 + f)` by a rational
+//! function, and adds `k ln 2`. In both, ln 2 is split into two parts, so that the products with
+//! the first part are exact (Cody and Waite). Every other function is computed in f64 (module
+//! `wide`), with an error that is negligible compared with the final rounding to f32.
 
 use super::{Math, wide};
 
-/// ln 2 cut off after 16 bits: a product with up to 8 more is exact.
+/// The first 16 bits of ln 2. Its product with a number of up to 8 bits is exact in f32.
 const LN_2_HIGH: f32 = 45_426.0 / 65_536.0;
-/// The rest, ln 2 − `LN_2_HIGH`.
+/// The remainder ln 2 − `LN_2_HIGH`.
 const LN_2_LOW: f32 = 1.4286068e-6;
 
 impl Math for f32 {
     #[inline(always)]
     fn exp(x: Self) -> Self {
-        // All that overflows and all that vanishes does so at these bounds already; `clamp` leaves NaN alone.
+        // At these limits the result already is infinite or 0. `clamp` returns NaN for NaN.
         exp_within(x.clamp(-104.0, 89.0))
     }
 
@@ -58,15 +59,17 @@ impl Math for f32 {
 
     #[inline(always)]
     fn tanh(x: Self) -> Self {
-        // tanh |x| = (e^2|x| − 1) / (e^2|x| + 1), which is 1 in f32 long before 20.
+        // tanh |x| = (e^2|x| − 1) / (e^2|x| + 1), which rounds to 1 in f32 well below |x| = 20.
         let e = wide::exp_m1(2.0 * f64::from(x.abs().clamp(0.0, 20.0)));
         rounded(e / (e + 2.0)).copysign(x)
     }
 
     #[inline(always)]
     fn sigmoid(x: Self) -> Self {
-        // Of a number up to 1, so that it neither overflows nor loses the digits of a small result. As a difference
-        // from 1 or from e the result takes little of the quotient's error; e / (1 + e) itself would exceed 2 ulp.
+        // The exponential of −|x| is at most 1, so it does not overflow, and small results keep
+        // their accuracy. The result is computed as a difference from 1 or from e, which reduces
+        // the effect of the rounding error of the quotient; e / (1 + e) itself would have an error
+        // above 2 ulp.
         let size = -x.abs();
         let e = exp_within(if size < -104.0 { -104.0 } else { size });
         let base = if x < 0.0 { e } else { 1.0 };
@@ -91,19 +94,21 @@ impl Math for f32 {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "rounding to f32 is what is asked for"
+    reason = "the purpose of this function is to round to f32"
 )]
 #[inline(always)]
 fn rounded(x: f64) -> f32 {
     x as f32
 }
 
-/// e to the power of `x`, which must lie in [−104, 89] or be NaN.
+/// Returns e to the power of `x`, which must be in [−104, 89] or NaN.
 #[inline(always)]
 fn exp_within(x: f32) -> f32 {
-    /// Added and taken away again, rounds to a whole number; meanwhile the low bits hold that number plus 254.
+    /// Adding and subtracting this constant rounds to a whole number. The low bits of the sum
+    /// contain that number plus 254.
     const ROUND: f32 = 12_582_912.0 + 254.0;
-    /// (e^r − 1 − r) / r² on |r| ≤ ln 2 / 2, with a relative error of e^r below 2^-28.2.
+    /// The coefficients of (e^r − 1 − r) / r² on |r| ≤ ln 2 / 2, with a relative error of e^r below
+    /// 2^-28.2.
     const C: [f32; 5] = [
         0.49999994,
         0.16666521,
@@ -116,26 +121,29 @@ fn exp_within(x: f32) -> f32 {
     let n = shifted - ROUND;
     let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
     let r2 = r * r;
-    // Pairs of terms first, which shortens the chain of operations that wait for each other (Estrin).
+    // Combine pairs of terms first, which shortens the chain of dependent operations (Estrin's
+    // scheme).
     let tail = r2
         .mul_add(C[4], r.mul_add(C[3], C[2]))
         .mul_add(r2, r.mul_add(C[1], C[0]));
     let excess = r2.mul_add(tail, r);
-    // 2^n in two factors, each a normal number: n + 254 is the sum of their biased exponents. The shift drops the
-    // other bits of `shifted`. The first product is exact, so a subnormal result is rounded once.
+    // Multiply by 2^n in two factors, each a normal number: n + 254 is the sum of their biased
+    // exponents. The shift discards the other bits of `shifted`. The first product is exact, so a
+    // subnormal result is rounded only once.
     let bits = shifted.to_bits();
     let half = bits >> 1;
     let first = f32::from_bits(half << 23);
     excess.mul_add(first, first) * f32::from_bits((bits - half) << 23)
 }
 
-/// The natural logarithm of a positive number.
+/// Returns the natural logarithm of a positive finite number.
 #[inline(always)]
 fn ln_of_positive(x: f32) -> f32 {
-    /// (ln((1 + s) / (1 − s)) / s − 2) / s² in powers of s² on |s| ≤ 5/27, with a relative error of the logarithm
-    /// below 2^-29.2.
+    /// The coefficients of (ln((1 + s) / (1 − s)) / s − 2) / s² in powers of s² on |s| ≤ 5/27, with
+    /// a relative error of the logarithm below 2^-29.2.
     const C: [f32; 3] = [0.6666684, 0.39969334, 0.30093905];
-    /// The least 1 + f. With 11/16 the small part, `less`, is below 1/16 at both ends; with √½ it is not.
+    /// The smallest 1 + f. With 11/16 the small term `less` is below 1/16 at both ends of the
+    /// interval; with the usual √½ it is not.
     const LEAST: u32 = 0.6875_f32.to_bits();
     const MANTISSA: u32 = (1 << 23) - 1;
 
@@ -144,15 +152,18 @@ fn ln_of_positive(x: f32) -> f32 {
     } else {
         (x, 0.0)
     };
-    // Counted from the least 1 + f, the bits above the mantissa are the exponent k that leaves it in [11/16, 11/8).
+    // After subtracting the bits of the smallest 1 + f, the bits above the mantissa are the
+    // exponent k for which x / 2^k is in [11/16, 11/8).
     let bits = x.to_bits().wrapping_sub(LEAST);
     let k = (bits.cast_signed() >> 23) as f32 - lifted;
     let f = f32::from_bits((bits & MANTISSA) + LEAST) - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
-    // As 2 s = f − s f, ln(1 + f) = f − s (f − z C(z)): the exact f first, then a small part that is rounded.
+    // Since 2 s = f − s f, ln(1 + f) = f − s (f − z C(z)): the exact f, less a small term whose
+    // rounding error is small as well.
     let less = s * (f - z * (C[0] + z * (C[1] + z * C[2])));
-    // What the sum of the two large parts loses is exact too (Dekker 1971).
+    // The rounding error of the sum of the two large terms is computed exactly and added back
+    // (Dekker 1971).
     let high = k * LN_2_HIGH;
     let sum = high + f;
     let lost = f - (sum - high);

@@ -1,13 +1,15 @@
-//! Checks the functions of f32 against the standard library's of f64.
+//! Tests of the functions of f32 against the functions of f64 in the standard library.
 //!
-//! Method: f64 has 29 bits more, so its own error of an ulp or so does not show. A sample of the arguments is tried
-//! always; with `VERIFY_FULL=1` every one of the 2^32 is (and more pairs of `pow`), in some ten minutes on two cores.
+//! Method: f64 has 29 more bits, so its own error of about one ulp is negligible. By default a
+//! sample of the arguments is tested; with `VERIFY_FULL=1` all 2^32 (and more pairs of `pow`),
+//! which takes about ten minutes on two cores.
 
 use super::Math;
 use rayon::prelude::*;
 use std::f32::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};
 
-/// A function, what it should be, and the bound on its error in ulps that its doc states.
+/// A test case: name, function, reference, and the error bound in ulps that its documentation
+/// states.
 type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
 
 const CASES: [Case; 8] = [
@@ -22,8 +24,9 @@ const CASES: [Case; 8] = [
 ];
 const POW_BOUND: f64 = 0.502;
 
-/// Where a reduction changes over or results leave their range, and (the last row) where all 2^32 arguments showed
-/// the largest errors. Around these and around their negatives nothing is left out of the sample.
+/// Arguments at which a reduction switches or results leave their range, and (in the last row) the
+/// arguments with the largest errors among all 2^32. The sample includes every number around these
+/// arguments and their negatives.
 #[rustfmt::skip]
 const TURNING_POINTS: [f32; 28] = [
     0.0, f32::MIN_POSITIVE, 1.0 / 16_777_216.0, 0.5, 0.6875, 1.0, 1.375, 2.0, f32::INFINITY,
@@ -31,7 +34,8 @@ const TURNING_POINTS: [f32; 28] = [
     FRAC_PI_4, FRAC_PI_2, PI, 3.0 * FRAC_PI_2, FROM, FROM * STEP, FROM * STEP * STEP,
     27.377993, 5.858424, 1.1205679, 1.2724477, 1.1137725, 0.031193217,
 ];
-/// Where the reduction of sine and cosine first skips a part of 1/π, and by what factor the next times follow.
+/// The magnitude at which the reduction of sine and cosine first skips a group of bits of 1/π, and
+/// the factor to the next such magnitude.
 const FROM: f32 = 1_125_899_906_842_624.0;
 const STEP: f32 = 67_108_864.0;
 const NEIGHBOURS: u32 = 2000;
@@ -40,14 +44,14 @@ fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
 
-/// Every `stride`-th number, by its bits.
+/// Returns every `stride`-th number, in the order of the bit patterns.
 fn strided(stride: u32) -> impl ParallelIterator<Item = f32> {
     (0..=u32::MAX / stride)
         .into_par_iter()
         .map(move |i| f32::from_bits(i * stride))
 }
 
-/// The numbers around the turning points and around their negatives.
+/// Returns the numbers around the turning points and around their negatives.
 fn neighbours() -> impl ParallelIterator<Item = f32> {
     let around = |point: f32| {
         let first = point.to_bits().wrapping_sub(NEIGHBOURS);
@@ -59,9 +63,10 @@ fn neighbours() -> impl ParallelIterator<Item = f32> {
         .flat_map_iter(around)
 }
 
-/// The distance of `actual` from `exact` in ulps; infinite where one of them is NaN or a zero has the wrong sign.
+/// Returns the distance of `actual` from `exact` in ulps; infinite if exactly one of them is NaN or
+/// a zero has the wrong sign.
 fn error_in_ulps(actual: f32, exact: f64) -> f64 {
-    /// What f32 would hold after its largest number.
+    /// The number that would follow the largest f32, 2^128.
     const END: f64 = 2.0 * (1_u128 << 127) as f64;
     if actual.is_nan() && exact.is_nan() {
         return 0.0;
@@ -76,7 +81,7 @@ fn error_in_ulps(actual: f32, exact: f64) -> f64 {
     (actual - exact).abs() / ulp
 }
 
-/// The largest error in ulps over the arguments given, and where it is.
+/// Returns the largest error in ulps over the arguments, and the argument where it occurs.
 fn worst<A: Send>(
     arguments: impl ParallelIterator<Item = A>,
     error: impl Fn(&A) -> f64 + Sync,
@@ -104,7 +109,8 @@ fn powers_of_f32_keep_the_bound_in_their_doc() {
     } else {
         (500_009, 40_000_003)
     };
-    // Most powers to an exponent from all of f32 are 1, 0 or infinite; these small ones fill the range between.
+    // With exponents from the whole range of f32, most powers are 1, 0 or infinite. These small
+    // exponents cover the values between.
     let small = (-40..=40).flat_map(|i| [i as f32 / 4.0, i as f32 / 7.0, i as f32 * 3.3]);
     let exponents: Vec<f32> = strided(exponents).chain(small.par_bridge()).collect();
     let pairs = strided(bases).flat_map_iter(|x| exponents.iter().map(move |y| (x, *y)));
@@ -137,12 +143,16 @@ fn special_values_are_those_of_c99() {
         );
     }
     let (tiny, vanishing) = (f32::from_bits(1), -104.0_f32);
-    assert_same(Math::exp(-103.5_f32), tiny, "exp gives the smallest number");
+    assert_same(
+        Math::exp(-103.5_f32),
+        tiny,
+        "exp equal to the smallest number",
+    );
     assert_same(Math::exp(vanishing), 0.0, "exp below the smallest number");
     assert_same(
         Math::sigmoid(-103.5_f32),
         tiny,
-        "sigmoid gives the smallest number",
+        "sigmoid equal to the smallest number",
     );
     assert_same(Math::ln(tiny), -103.27893, "ln of the smallest number");
     assert_same(Math::ln_1p(-1.0_f32), -INF, "ln_1p of -1");
@@ -153,7 +163,7 @@ fn special_values_are_those_of_c99() {
 fn special_powers_are_those_of_c99() {
     const INF: f32 = f32::INFINITY;
     const NAN: f32 = f32::NAN;
-    // C99, F.9.4.4, row by row; one of each sign and parity.
+    // C99, F.9.4.4, row by row, with one case for each sign and parity.
     for (x, y, expected) in [
         (0.0, -3.0, INF),
         (-0.0, -3.0, -INF),
@@ -219,7 +229,7 @@ fn special_powers_are_those_of_c99() {
     }
 }
 
-/// Asserts equal bits, but for those of a NaN.
+/// Asserts that two numbers have the same bits, or that both are NaN.
 fn assert_same(actual: f32, expected: f32, what: &str) {
     let same = actual.to_bits() == expected.to_bits() || (actual.is_nan() && expected.is_nan());
     assert!(same, "{what}: {actual}, expected {expected}");
@@ -237,8 +247,9 @@ fn a_loop_for_the_widest_instructions_gives_the_same_bits() {
     }
 }
 
-/// A function's name, its inputs and where its results go. Not a closure: through a pointer, as in `CASES`, and in a
-/// closure that the compiler does not inline, a function runs without the instructions that it was dispatched for.
+/// A function's name, its inputs and its outputs. A struct instead of a closure: a function that is
+/// called through a pointer, as in `CASES`, or in a closure that the compiler does not inline, runs
+/// without the instructions for which it was dispatched.
 struct ByName<'a>(&'static str, &'a [f32], &'a mut [f32]);
 
 impl pulp::NullaryFnOnce for ByName<'_> {
@@ -257,7 +268,7 @@ impl pulp::NullaryFnOnce for ByName<'_> {
             "sigmoid" => lanes.for_each(|(y, x)| *y = Math::sigmoid(*x)),
             "sin" => lanes.for_each(|(y, x)| *y = Math::sin(*x)),
             "cos" => lanes.for_each(|(y, x)| *y = Math::cos(*x)),
-            _ => panic!("{name} needs a line here"),
+            _ => panic!("{name} has no case in this match"),
         }
     }
 }

@@ -1,34 +1,38 @@
-//! The functions of f32 computed in f64, to 2^-30 or better: enough for the one rounding to f32 that follows.
+//! Functions of f32 arguments computed in f64, with a relative error of 2^-30 or better, which
+//! suffices for the final rounding to f32.
 //!
-//! Method: arguments are values of f32, so nothing here is subnormal and every reduction stays far from the limits of
-//! f64. Whole numbers are made by adding a large constant and taking it away again, and are read from the low bits of
-//! the sum: all SIMD instruction sets can do that, few can turn f64 into integers.
+//! Method: arguments are values of f32, so no intermediate result is subnormal and every reduction
+//! is far from the limits of f64. Numbers are rounded to whole numbers by adding and subtracting a
+//! large constant, and the whole number is read from the low bits of the sum: all SIMD instruction
+//! sets support this, whereas few can convert f64 to integers.
 
 use std::f64::consts::{LN_2, LOG2_E};
 
-/// Added and taken away again, rounds numbers up to 2^51 to whole ones; the low bits of the sum hold the number.
+/// Adding and subtracting this constant rounds numbers up to 2^51 to whole numbers. The low bits of
+/// the sum contain the whole number.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// e to the power of `x`, for |x| ≤ 700 or NaN.
+/// Returns e to the power of `x`, for |x| ≤ 700 or NaN.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
     let (scale, excess) = exp_parts(x);
     scale + scale * excess
 }
 
-/// `exp(x) − 1` for |x| ≤ 700 or NaN; relatively exact also near 0, but the sign of a zero is lost.
+/// Returns `exp(x) − 1` for |x| ≤ 700 or NaN. The relative error is small near 0 as well, but the
+/// sign of a zero is lost.
 #[inline(always)]
 pub(super) fn exp_m1(x: f64) -> f64 {
     let (scale, excess) = exp_parts(x);
     scale * excess + (scale - 1.0)
 }
 
-/// Gives 2^n and e^r − 1, where `x = n ln 2 + r` and |r| is smallest.
+/// Returns 2^n and e^r − 1, where `x = n ln 2 + r` and |r| is smallest.
 #[inline(always)]
 fn exp_parts(x: f64) -> (f64, f64) {
-    /// The low bits of the sum are the biased exponent of 2^n.
+    /// As `ROUND`, but the low bits of the sum are the biased exponent of 2^n.
     const ROUND_TO_EXPONENT: f64 = ROUND + 1023.0;
-    /// (e^r − 1) / r on |r| ≤ ln 2 / 2, with a relative error below 2^-31.9.
+    /// The coefficients of (e^r − 1) / r on |r| ≤ ln 2 / 2, with a relative error below 2^-31.9.
     const C: [f64; 7] = [
         1.0000000000312215,
         0.5000000046680061,
@@ -42,7 +46,8 @@ fn exp_parts(x: f64) -> (f64, f64) {
     let shifted = x * LOG2_E + ROUND_TO_EXPONENT;
     let r = x - (shifted - ROUND_TO_EXPONENT) * LN_2;
     let r2 = r * r;
-    // Pairs of terms first, which shortens the chain of operations that wait for each other (Estrin).
+    // Combine pairs of terms first, which shortens the chain of dependent operations (Estrin's
+    // scheme).
     let (low, high) = (
         (C[0] + C[1] * r) + r2 * (C[2] + C[3] * r),
         (C[4] + C[5] * r) + r2 * C[6],
@@ -51,41 +56,44 @@ fn exp_parts(x: f64) -> (f64, f64) {
     (scale, r * (low + r2 * r2 * high))
 }
 
-/// The natural logarithm of a positive normal number.
+/// Returns the natural logarithm of a positive normal number.
 #[inline(always)]
 fn ln(x: f64) -> f64 {
     let (k, m) = exponent_and_mantissa(x);
     ln_of_parts(k, m - 1.0)
 }
 
-/// `ln(1 + x)` for finite x > −1.
+/// Returns `ln(1 + x)` for finite x > −1.
 #[inline(always)]
 pub(super) fn ln_1p(x: f64) -> f64 {
     let (k, m) = exponent_and_mantissa(1.0 + x);
-    // Near 0 the sum loses digits of x, but there it needs no reduction.
+    // Near 0 the sum rounds x, but there no reduction is needed, so use x itself.
     ln_of_parts(k, if k == 0.0 { x } else { m - 1.0 })
 }
 
-/// Writes a positive normal number as `2^k m` with m in [√½, √2).
+/// Splits a positive normal number into `2^k m` with m in [√½, √2); returns k and m.
 #[inline(always)]
 fn exponent_and_mantissa(x: f64) -> (f64, f64) {
     const MANTISSA: u64 = (1 << 52) - 1;
     const ROOT_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
-    /// The bias of the exponents, 1023, in the place of an exponent.
+    /// The exponent bias 1023, shifted to the exponent field.
     const BIAS: u64 = 1023 << 52;
-    /// A whole number below 2^52 in the mantissa of this number adds itself to it.
+    /// The number 2^52. With a whole number below 2^52 in its mantissa field, it represents the sum
+    /// of both.
     const TWO_52: f64 = 4_503_599_627_370_496.0;
 
-    // Counted from √½ instead of 1, the bits above the mantissa are k + 1023, positive.
+    // After replacing the offset 1 by √½, the bits above the mantissa are k + 1023, which is
+    // positive.
     let bits = x.to_bits().wrapping_add(BIAS - ROOT_HALF);
     let k = f64::from_bits(TWO_52.to_bits() | (bits >> 52)) - (TWO_52 + 1023.0);
     (k, f64::from_bits((bits & MANTISSA) + ROOT_HALF))
 }
 
-/// `k ln 2 + ln(1 + f)` for 1 + f in [√½, √2).
+/// Returns `k ln 2 + ln(1 + f)` for 1 + f in [√½, √2).
 #[inline(always)]
 fn ln_of_parts(k: f64, f: f64) -> f64 {
-    /// ln((1 + s) / (1 − s)) / s in powers of s² on |s| ≤ 0.1716, with a relative error below 2^-45.
+    /// The coefficients of ln((1 + s) / (1 − s)) / s in powers of s² on |s| ≤ 0.1716, with a
+    /// relative error below 2^-45.
     const C: [f64; 6] = [
         1.9999999999999467,
         0.6666666667966467,
@@ -99,30 +107,40 @@ fn ln_of_parts(k: f64, f: f64) -> f64 {
     k * LN_2 + s * polynomial(C, s * s)
 }
 
-/// The sine of `x`, a value of f32.
+/// Returns the sine of `x`, a value of f32.
 #[inline(always)]
 pub(super) fn sin(x: f64) -> f64 {
-    // Negative zero is the number that changes no other when added, not even itself.
+    // Adding −0.0 leaves every number unchanged, including −0.0 itself; adding 0.0 would not.
     sin_ahead(x, -0.0)
 }
 
-/// The cosine of `x`, a value of f32.
+/// Returns the cosine of `x`, a value of f32.
 #[inline(always)]
 pub(super) fn cos(x: f64) -> f64 {
     sin_ahead(x, 0.5)
 }
 
-/// The sine of `x + lead π`, where `x` is a value of f32 and |lead| ≤ 1/2; of infinity NaN.
+/// Returns the sine of `x + lead π`, where `x` is a value of f32 and |lead| ≤ 1/2; NaN for an
+/// infinity.
 ///
-/// Half turns are counted: the product of x and 1/π is taken in three parts. The first two have factors of 26 bits
-/// beside the 24 of x and are exact; the third has all bits of f64 and starts where the second ends. As x grows, the
-/// first bits of 1/π only make whole turns, so it is three later parts that count (Payne and Hanek). All sizes of x
-/// take the same path.
+/// The function counts half turns: it computes the product of x and 1/π in three parts. The first
+/// two use factors of 26 bits, which multiplied by the 24 bits of x are exact; the third uses a
+/// factor with all bits of f64, which starts where the second ends. For large x the first bits of
+/// 1/π only contribute whole turns, so three later parts are used (Payne and Hanek). Every
+/// magnitude of x takes the same path, without branches:
+/// ```text
+/// |x| below       first     second    third
+/// FROM            STEPS[0]  STEPS[1]  TAILS[0]
+/// FROM · 2^26     STEPS[1]  STEPS[2]  TAILS[1]
+/// FROM · 2^52     STEPS[2]  STEPS[3]  TAILS[2]
+/// ∞               STEPS[3]  STEPS[4]  TAILS[3]
+/// ```
 #[inline(always)]
 fn sin_ahead(x: f64, lead: f64) -> f64 {
     const BITS_26: f64 = 1.0 / 67_108_864.0;
     const BITS_78: f64 = BITS_26 * BITS_26 * BITS_26;
-    /// 1/π in steps of 26 bits: `floor(2^26(i + 1) / π) mod 2^26`, at its place.
+    /// The bits of 1/π in groups of 26: `floor(2^26(i + 1) / π) mod 2^26`, each scaled to its
+    /// position.
     const STEPS: [f64; 5] = [
         21_361_414.0 * BITS_26,
         57_831_968.0 * BITS_26 * BITS_26,
@@ -130,16 +148,18 @@ fn sin_ahead(x: f64, lead: f64) -> f64 {
         61_597_946.0 * BITS_78 * BITS_26,
         40_483_713.0 * BITS_78 * BITS_26 * BITS_26,
     ];
-    /// What of 1/π remains after two, three, four and five steps.
+    /// The remainder of 1/π after two, three, four and five groups.
     const TAILS: [f64; 4] = [
         1.46854777018591e-16,
         3.037013244824923e-24,
         2.9742735481906476e-32,
         5.245247224065451e-40,
     ];
-    /// From here on the first step makes whole turns only: 2^50 in f32 is a multiple of 2^27.
+    /// The magnitude from which the first group contributes only whole turns: values of f32 from
+    /// 2^50 are multiples of 2^27.
     const FROM: f64 = 1_125_899_906_842_624.0;
-    /// sin(π s) / s in powers of s² on |s| ≤ 1/2, with a relative error below 2^-35.4.
+    /// The coefficients of sin(π s) / s in powers of s² on |s| ≤ 1/2, with a relative error below
+    /// 2^-35.4.
     const C: [f64; 6] = [
         3.1415926535233436,
         -5.167712762115387,
@@ -163,49 +183,54 @@ fn sin_ahead(x: f64, lead: f64) -> f64 {
     let second = x * choose([STEPS[1], STEPS[2], STEPS[3], STEPS[4]]);
     let third = x * choose(TAILS);
 
-    // Exact, but for x below 1/16, where no rounding of it matters.
+    // These sums are exact, except for x below 1/16, where their rounding does not matter.
     let (n_first, rest) = split(first + lead);
     let (n_second, rest) = split(rest + second);
     let (n_third, s) = split(rest + third);
     let size = s * polynomial(C, s * s);
-    // Every half turn changes the sign.
+    // Each half turn changes the sign, so the parity of their number becomes the sign bit.
     let half_turns = n_first.wrapping_add(n_second).wrapping_add(n_third);
     f64::from_bits(size.to_bits() ^ (half_turns << 63))
 }
 
-/// Splits a number up to 2^51 into a whole number, of which the low bits count, and a rest of at most one half.
+/// Splits a number up to 2^51 into a whole number, of which only the low bits are valid, and a
+/// remainder of at most one half in magnitude.
 #[inline(always)]
 fn split(x: f64) -> (u64, f64) {
     let shifted = x + ROUND;
     (shifted.to_bits(), x - (shifted - ROUND))
 }
 
-/// The sum of `c[i] x^i`, pairs of terms first, which shortens the chain of operations that wait for each other (Estrin).
+/// Evaluates `Σ c[i] x^i`. Pairs of terms are combined first, which shortens the chain of dependent
+/// operations (Estrin's scheme).
 #[inline(always)]
 fn polynomial(c: [f64; 6], x: f64) -> f64 {
     let x2 = x * x;
     (c[0] + c[1] * x) + x2 * ((c[2] + c[3] * x) + x2 * (c[4] + c[5] * x))
 }
 
-/// `x` to the power of `y`, both values of f32; exact enough where the result is one.
+/// Returns `x` to the power of `y`, both values of f32; the result is accurate if it is within the
+/// range of f32.
 ///
-/// The conditions are joined by `&` and `|`, which evaluate both sides: no branch remains.
+/// The conditions are combined by `&` and `|` instead of `&&` and `||`: both sides are evaluated,
+/// so no branch remains.
 #[inline(always)]
 pub(super) fn pow(x: f64, y: f64) -> f64 {
-    /// All numbers of f32 from here on are even.
+    /// The magnitude from which all values of f32 are even numbers.
     const EVEN: f64 = 33_554_432.0;
     let is_whole = |y: f64| (y + ROUND) - ROUND == y;
 
     let size = x.abs();
     let log = if size < f64::INFINITY { ln(size) } else { size };
     let log = if size == 0.0 { f64::NEG_INFINITY } else { log };
-    // Everything beyond these bounds overflows or vanishes in f32.
+    // Beyond these limits the result is infinite or 0 in f32.
     let power = exp((y * log).clamp(-104.0, 89.0));
-    // Here 0 · ∞ and 0 · NaN gave NaN.
+    // In these cases the formula above computes 0 · ∞ or 0 · NaN, which is NaN; the result is 1.
     let is_one = (y == 0.0) | (x == 1.0) | ((x == -1.0) & (y.abs() == f64::INFINITY));
     let power = if is_one { 1.0 } else { power };
 
-    // Of a negative number only whole powers exist, and the odd ones are negative; but all powers of −0 and −∞ exist.
+    // A negative number has only whole powers, and its odd powers are negative; −0 and −∞ have all
+    // powers.
     let steps = y.abs();
     let steps = if steps < EVEN { steps } else { EVEN };
     let is_even = is_whole(0.5 * steps);

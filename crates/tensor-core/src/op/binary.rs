@@ -1,10 +1,10 @@
-//! Operations of two arguments.
+//! Binary operations: evaluation, supported types and derivatives.
 
 use super::calculus::Calculus;
 use super::{Compare, Unary};
 use crate::dtype::{DType, Scalar};
 
-/// An operation of two arguments of one type that keeps it.
+/// An operation on two arguments of one type, whose result has the same type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Binary {
     /// `a + b`; integers wrap.
@@ -15,30 +15,31 @@ pub enum Binary {
     Mul,
     /// `a / b` of floats.
     Div,
-    /// `a / b` rounded down; integers give 0 for `b = 0`.
+    /// `a / b` rounded down; for integers 0 if `b = 0`.
     FloorDiv,
-    /// `a - b * floor(a / b)`, with the sign of `b`; integers give 0 for `b = 0`.
+    /// `a - b * floor(a / b)`, with the sign of `b`; for integers 0 if `b = 0`.
     Rem,
     /// `a^b` of floats, with C's special cases: `x^0 = 1^y = 1` even for NaN.
     Pow,
-    /// The larger one; NaN if either is.
+    /// The larger argument; NaN if either argument is NaN.
     Maximum,
-    /// The smaller one; NaN if either is.
+    /// The smaller argument; NaN if either argument is NaN.
     Minimum,
-    /// Both: of `bool`s, or of each bit.
+    /// Logical and of `bool`s, or bitwise and of integers.
     And,
-    /// Either or both: of `bool`s, or of each bit.
+    /// Logical or of `bool`s, or bitwise or of integers.
     Or,
-    /// Either but not both: of `bool`s, or of each bit.
+    /// Logical exclusive or of `bool`s, or bitwise exclusive or of integers.
     Xor,
-    /// Bits moved up by `b`; 0 for `b` of 32 or more (or negative).
+    /// `a` shifted left by `b` bits; 0 if `b` is negative, or 32 or more.
     Shl,
-    /// Bits moved down by `b`, with copies of the sign for `i32`; past 31 places nothing but those is left.
+    /// `a` shifted right by `b` bits; the sign bit is copied for `i32`. If `b` is negative, or 32
+    /// or more, the result is 0, or -1 for a negative `a`.
     Shr,
 }
 
 impl Binary {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 14] = [
         Self::Add,
         Self::Sub,
@@ -56,7 +57,7 @@ impl Binary {
         Self::Shr,
     ];
 
-    /// The name of the method that applies it.
+    /// Returns the name of the tensor method that applies the operation.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +78,7 @@ impl Binary {
         }
     }
 
-    /// Whether it is defined on a type.
+    /// Returns whether the operation is defined on a type.
     #[must_use]
     pub fn accepts(self, dtype: DType) -> bool {
         match self {
@@ -88,13 +89,13 @@ impl Binary {
         }
     }
 
-    /// Whether every executor gives the same bits, as [`Unary::is_correctly_rounded`].
+    /// Returns whether every executor computes the same bits, as [`Unary::is_correctly_rounded`].
     #[must_use]
     pub fn is_correctly_rounded(self) -> bool {
         !matches!(self, Self::Pow | Self::FloorDiv | Self::Rem)
     }
 
-    /// What one evaluation costs, in additions.
+    /// Returns the estimated cost of one evaluation, in additions.
     #[must_use]
     pub fn cost(self) -> usize {
         match self {
@@ -104,10 +105,10 @@ impl Binary {
         }
     }
 
-    /// Evaluates it by its definition.
+    /// Evaluates the operation by its definition.
     ///
     /// # Panics
-    /// If the types differ or it does not accept them.
+    /// If the types differ or the operation does not support them.
     #[must_use]
     pub fn eval(self, a: Scalar, b: Scalar) -> Scalar {
         match (a, b) {
@@ -122,7 +123,12 @@ impl Binary {
                 Self::Xor => a != b,
                 _ => panic!("{} is not defined on bool", self.name()),
             }),
-            _ => panic!("{} of {} and {}", self.name(), a.dtype(), b.dtype()),
+            _ => panic!(
+                "{}: operand types differ ({} and {})",
+                self.name(),
+                a.dtype(),
+                b.dtype()
+            ),
         }
     }
 
@@ -134,7 +140,10 @@ impl Binary {
             Self::Div => a / b,
             Self::FloorDiv if b == 0.0 => a / b,
             Self::FloorDiv => {
-                // From the remainder that has the sign of `a`: that with the sign of `b` may be infinite.
+                // Subtract the remainder first, so that the quotient is a whole number up to
+                // rounding. Use Rust's `%`, which has the sign of `a`: the remainder with the sign
+                // of `b` (`rem + b`) is infinite for an infinite `b`. `below` corrects the quotient
+                // if the signs differ.
                 let rem = a % b;
                 let below = f64::from(u8::from(rem != 0.0 && (rem < 0.0) != (b < 0.0)));
                 let quotient = ((a - rem) / b - below).round_ties_even();
@@ -169,6 +178,8 @@ impl Binary {
             Self::Mul => a.wrapping_mul(b),
             Self::FloorDiv if b == 0 => 0,
             Self::FloorDiv => {
+                // `wrapping_div` truncates. Round down instead if the signs differ and the division
+                // is inexact.
                 let quotient = a.wrapping_div(b);
                 let inexact = a.wrapping_rem(b) != 0 && (a < 0) != (b < 0);
                 quotient - i32::from(inexact)
@@ -211,10 +222,12 @@ impl Binary {
         }
     }
 
-    /// Its derivatives by `a` and by `b`, where its value is `y`; `None` where one is 0 for all of them.
+    /// Returns the derivatives with respect to `a` and to `b`, given the value `y`; `None` for a
+    /// derivative that is 0 everywhere.
     ///
-    /// `maximum` and `minimum` give each of two equal arguments a half. `pow` gives 0 by its exponent for `a` at or below
-    /// 0, where only whole exponents have a value, and 0 by `a` for the exponent 0. `floor_div` counts as constant.
+    /// `maximum` and `minimum` assign one half to each of two equal arguments. The derivative of
+    /// `pow` with respect to the exponent is 0 for `a <= 0`, where only whole exponents have a
+    /// value; with respect to `a` it is 0 for the exponent 0. `floor_div` is treated as constant.
     pub(crate) fn derivatives<V: Calculus>(self, a: &V, b: &V, y: &V) -> [Option<V>; 2] {
         let number = |value| a.number(value);
         match self {
@@ -231,13 +244,16 @@ impl Binary {
             ],
             Self::Pow => {
                 let (zero, one) = (number(0.0), number(1.0));
-                // What is not chosen is finite too: it is multiplied by 0 in second derivatives.
+                // The branch that is not selected must be finite as well, because second
+                // derivatives multiply it by 0. Hence the base is replaced by 1 where `a` or `b` is
+                // 0.
                 let not_zero = V::choose(Compare::Eq, a, &zero, &one, a);
                 let base = V::choose(Compare::Eq, b, &zero, &not_zero, a);
                 let slope = b.binary(
                     Self::Mul,
                     &base.binary(Self::Pow, &b.binary(Self::Sub, &one)),
                 );
+                // Likewise, take the logarithm of 1 instead of an argument at or below 0.
                 let above = V::choose(Compare::Lt, &zero, a, a, &one);
                 let by_exponent = y.binary(Self::Mul, &above.unary(Unary::Ln));
                 [
@@ -254,7 +270,7 @@ impl Binary {
     }
 }
 
-/// 1 where `less < more`, 0 where it is the other way round, else a half.
+/// Returns 1 where `less < more`, 0 where `less > more`, and one half elsewhere.
 fn wins<V: Calculus>(less: &V, more: &V) -> V {
     let (zero, half, one) = (less.number(0.0), less.number(0.5), less.number(1.0));
     let not_less = V::choose(Compare::Lt, more, less, &zero, &half);

@@ -1,21 +1,22 @@
-//! What derivatives are written in.
+//! The interface in which derivatives are written.
 //!
-//! Role: one description of each derivative, read twice: as tensors by [`grad`](crate::grad()), and as numbers by the tests
-//! here, which compare it with differences.
+//! Role: each derivative is written once and evaluated on two types: on tensors by
+//! [`grad`](crate::grad()), and on numbers by the tests of this module, which compare it with
+//! finite differences.
 
 use super::{Binary, Compare, Reduce, Unary};
 
-/// Numbers, or tensors of them, of one type and shape.
+/// Numbers, or tensors of one type and shape.
 pub(crate) trait Calculus: Clone {
-    /// A constant like this one.
+    /// Creates a constant of the type and shape of `self`.
     fn number(&self, value: f64) -> Self;
-    /// An operation of one argument.
+    /// Applies a unary operation.
     fn unary(&self, op: Unary) -> Self;
-    /// An operation of two arguments.
+    /// Applies a binary operation.
     fn binary(&self, op: Binary, other: &Self) -> Self;
-    /// `yes` where a comparison holds, else `no`.
+    /// Returns `yes` where `a op b` holds, else `no`.
     fn choose(op: Compare, a: &Self, b: &Self, yes: &Self, no: &Self) -> Self;
-    /// Folded over the axes of a reduction, and repeated along them.
+    /// Folds the axes of the reduction, and repeats the result along these axes.
     fn folded(&self, op: Reduce) -> Self;
 }
 
@@ -24,7 +25,7 @@ mod tests {
     use super::*;
     use crate::dtype::Scalar;
 
-    /// A line of numbers, which reductions fold.
+    /// A vector of numbers, along which reductions fold.
     #[derive(Clone, Debug)]
     struct Line(Vec<f64>);
 
@@ -82,7 +83,7 @@ mod tests {
         }
     }
 
-    /// The slope of `f` at `x` by a central difference.
+    /// Returns the derivative of `f` at `x` by a central difference.
     fn slope(x: f64, f: impl Fn(f64) -> f64) -> f64 {
         const STEP: f64 = 1.0 / 4096.0 / 16.0;
         (f(x + STEP) - f(x - STEP)) / (2.0 * STEP)
@@ -93,11 +94,11 @@ mod tests {
         let bound = 1e-6 * (1.0 + expected.abs());
         assert!(
             (actual - expected).abs() < bound,
-            "{what}: {actual}, by differences {expected}"
+            "{what}: {actual}, by finite differences {expected}"
         );
     }
 
-    /// Arguments away from corners, ties and steps.
+    /// Arguments at which every tested operation is differentiable: no corners, ties or steps.
     const PLACES: [f64; 6] = [0.31, 0.73, 1.17, 1.9, 2.43, 3.3];
 
     #[test]

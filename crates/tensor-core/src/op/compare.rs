@@ -1,8 +1,8 @@
-//! Comparisons.
+//! Comparison operations.
 
 use crate::dtype::{DType, Scalar};
 
-/// A comparison of two arguments of one type; gives `bool`.
+/// A comparison of two arguments of one type, with a `bool` as its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// `a < b`.
@@ -16,10 +16,10 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// All of them.
+    /// All comparisons.
     pub const ALL: [Self; 4] = [Self::Lt, Self::Le, Self::Eq, Self::Ne];
 
-    /// The name of the method that applies it.
+    /// Returns the name of the tensor method that applies the comparison.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,7 +30,8 @@ impl Compare {
         }
     }
 
-    /// Whether it is defined on a type: order needs numbers, equality anything but `f16`.
+    /// Returns whether the comparison is defined on a type: `Lt` and `Le` on numbers, `Eq` and `Ne`
+    /// on every type except `f16`.
     #[must_use]
     pub fn accepts(self, dtype: DType) -> bool {
         match self {
@@ -39,10 +40,10 @@ impl Compare {
         }
     }
 
-    /// Evaluates it by its definition.
+    /// Evaluates the comparison by its definition.
     #[must_use]
     pub fn eval(self, a: Scalar, b: Scalar) -> bool {
-        // Every element of every type is an f64, so this is exact.
+        // Every value of every type is exactly representable in f64, so this comparison is exact.
         let (a, b) = (a.to_f64(), b.to_f64());
         match self {
             Self::Lt => a < b,

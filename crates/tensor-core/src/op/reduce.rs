@@ -1,28 +1,28 @@
-//! Reductions.
+//! Reductions: folds, identities and derivatives.
 
 use super::calculus::Calculus;
 use super::{Binary, Compare};
 use crate::dtype::{DType, Scalar};
 
-/// A reduction over axes.
+/// A reduction over one or more axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduce {
-    /// The sum; integers wrap, `bool`s are counted in `u32`. 0 for no elements.
+    /// The sum; 0 for no elements. Integers wrap; the sum of `bool`s is their count, as `u32`.
     Sum,
-    /// The product; integers wrap. 1 for no elements.
+    /// The product; 1 for no elements. Integers wrap.
     Prod,
-    /// The largest; NaN if any is. Undefined for no elements.
+    /// The maximum; NaN if any element is NaN. Undefined for no elements.
     Max,
-    /// The smallest; NaN if any is. Undefined for no elements.
+    /// The minimum; NaN if any element is NaN. Undefined for no elements.
     Min,
-    /// Whether all are true; `true` for no elements.
+    /// True if all elements are true; `true` for no elements.
     All,
-    /// Whether any is true; `false` for no elements.
+    /// True if any element is true; `false` for no elements.
     Any,
 }
 
 impl Reduce {
-    /// All of them.
+    /// All reductions.
     pub const ALL: [Self; 6] = [
         Self::Sum,
         Self::Prod,
@@ -32,7 +32,7 @@ impl Reduce {
         Self::Any,
     ];
 
-    /// The name of the method that applies it.
+    /// Returns the name of the tensor method that applies the reduction.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Reduce {
         }
     }
 
-    /// Whether it is defined on a type.
+    /// Returns whether the reduction is defined on a type.
     #[must_use]
     pub fn accepts(self, dtype: DType) -> bool {
         match self {
@@ -55,7 +55,8 @@ impl Reduce {
         }
     }
 
-    /// The type of its result: that of its argument, but `u32` for a sum of `bool`s.
+    /// Returns the type of the result: the type of the argument, except that the sum of `bool`s is
+    /// a `u32`.
     #[must_use]
     pub fn result(self, dtype: DType) -> DType {
         if self == Self::Sum && dtype == DType::Bool {
@@ -65,8 +66,8 @@ impl Reduce {
         }
     }
 
-    /// What the reduction of no elements gives; `None` where it is undefined. An extreme of no elements is refused when a
-    /// program is built and never reaches an executor.
+    /// Returns the result of reducing no elements; `None` if it is undefined. A maximum or minimum
+    /// of no elements is an error when the program is built, so it never reaches an executor.
     #[must_use]
     pub fn identity(self, dtype: DType) -> Option<Scalar> {
         match self {
@@ -78,11 +79,12 @@ impl Reduce {
         }
     }
 
-    /// What accumulators may start from: no element that is folded into it changes by it. It is the
-    /// [`identity`](Reduce::identity) where there is one; for the extremes the least and the greatest number of the type.
+    /// Returns a start value for accumulators: folding this value with any element leaves the
+    /// element unchanged. The result is the [`identity`](Reduce::identity) if there is one; for
+    /// `Max` and `Min` the least or the greatest value of the type (an infinity for floats).
     ///
     /// # Panics
-    /// If it does not accept the type.
+    /// If the reduction does not support the type.
     #[must_use]
     pub fn neutral(self, dtype: DType) -> Scalar {
         match (self, dtype) {
@@ -99,7 +101,8 @@ impl Reduce {
         }
     }
 
-    /// The operation that joins two results; a `bool` counts as the integer it is summed as.
+    /// Returns the operation that combines two partial results. For the sum of `bool`s the partial
+    /// results are integers.
     #[must_use]
     pub fn binary(self) -> Binary {
         match self {
@@ -112,7 +115,8 @@ impl Reduce {
         }
     }
 
-    /// The result that no further element can change; a loop in which every reduction has its own may stop. None has to.
+    /// Returns the result that no further element can change. A loop may stop early once every
+    /// reduction in it has reached this result, but does not have to.
     #[must_use]
     pub fn annihilator(self) -> Option<bool> {
         match self {
@@ -122,15 +126,20 @@ impl Reduce {
         }
     }
 
-    /// The derivative of its result `y` by each element of `x`, with `y` repeated along what was folded; `None` if that is 0.
+    /// Returns the derivative of the result `y` with respect to each element of `x`, where `y` is
+    /// repeated along the folded axes; `None` if the derivative is 0 everywhere.
     ///
-    /// `max` and `min` share 1 evenly among equal extremes. That of `prod` is the product of all other elements; where it is
-    /// 0, because of a 0 elsewhere in the line, it counts as constant, so second derivatives there are 0 too.
+    /// For `max` and `min` the derivative 1 is divided evenly among the elements that equal the
+    /// extreme. For `prod` it is the product of all other elements. If that product is 0 because
+    /// another element is 0, it is treated as constant, so second derivatives are 0 there as well.
     pub(crate) fn derivative<V: Calculus>(self, x: &V, y: &V) -> Option<V> {
         let (zero, one) = (x.number(0.0), x.number(1.0));
         match self {
             Self::Sum => Some(one),
             Self::Prod => {
+                // Without zeros in the line, the product of the other elements is `y / x`. With a
+                // single zero, only the zero itself has a non-zero derivative: the product of the
+                // other elements. With two or more zeros, all derivatives are 0.
                 let zeros = V::choose(Compare::Eq, x, &zero, &one, &zero).folded(Self::Sum);
                 let others = V::choose(Compare::Eq, x, &zero, &one, x);
                 let product = others.folded(Self::Prod);

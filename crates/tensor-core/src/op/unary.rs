@@ -1,25 +1,26 @@
-//! Operations of one argument.
+//! Unary operations: evaluation, supported types and derivatives.
 
 use super::calculus::Calculus;
 use super::{Binary, Compare};
 use crate::dtype::{DType, Scalar};
 
-/// An operation of one argument that keeps its type; [`Unary::IsNan`] gives `bool`.
+/// An operation on one argument, whose result has the same type; the result of [`Unary::IsNan`] is
+/// a `bool`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unary {
     /// `-x`; integers wrap.
     Neg,
-    /// `|x|`; the smallest `i32` stays what it is.
+    /// `|x|`; `i32::MIN` is unchanged.
     Abs,
     /// The largest integer not above `x`.
     Floor,
     /// The smallest integer not below `x`.
     Ceil,
-    /// The nearest integer, ties to even.
+    /// The nearest integer; ties round to even.
     Round,
-    /// The integer part.
+    /// The integer part, rounded towards zero.
     Trunc,
-    /// The square root; NaN below zero, -0.0 stays.
+    /// The square root; NaN below zero, -0.0 for -0.0.
     Sqrt,
     /// `1 / x`.
     Recip,
@@ -35,14 +36,14 @@ pub enum Unary {
     Tanh,
     /// `1 / (1 + e^-x)`.
     Sigmoid,
-    /// Whether `x` is NaN.
+    /// True if `x` is NaN.
     IsNan,
-    /// The complement: of a `bool`, or of each bit.
+    /// Logical not of a `bool`, or bitwise not of an integer.
     Not,
 }
 
 impl Unary {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 16] = [
         Self::Neg,
         Self::Abs,
@@ -62,7 +63,7 @@ impl Unary {
         Self::Not,
     ];
 
-    /// The name of the method that applies it.
+    /// Returns the name of the tensor method that applies the operation.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,7 +86,7 @@ impl Unary {
         }
     }
 
-    /// Whether it is defined on a type.
+    /// Returns whether the operation is defined on a type.
     #[must_use]
     pub fn accepts(self, dtype: DType) -> bool {
         match self {
@@ -95,7 +96,7 @@ impl Unary {
         }
     }
 
-    /// The type of its result.
+    /// Returns the type of the result for an argument of type `dtype`.
     #[must_use]
     pub fn result(self, dtype: DType) -> DType {
         if self == Self::IsNan {
@@ -105,8 +106,9 @@ impl Unary {
         }
     }
 
-    /// Whether every executor gives the same bits: it is exact, or correctly rounded. What is not may differ by a unit in the
-    /// last place between executors, and so between them and a constant folded while planning.
+    /// Returns whether every executor computes the same bits, because the operation is exact or
+    /// correctly rounded. The other operations may differ in the last places between executors, and
+    /// between an executor and a constant that the planner folded.
     #[must_use]
     pub fn is_correctly_rounded(self) -> bool {
         !matches!(
@@ -115,7 +117,7 @@ impl Unary {
         )
     }
 
-    /// What one evaluation costs, in additions.
+    /// Returns the estimated cost of one evaluation, in additions.
     #[must_use]
     pub fn cost(self) -> usize {
         match self {
@@ -125,10 +127,10 @@ impl Unary {
         }
     }
 
-    /// Evaluates it by its definition.
+    /// Evaluates the operation by its definition.
     ///
     /// # Panics
-    /// If it does not accept the type of `x`.
+    /// If the operation does not support the type of `x`.
     #[must_use]
     pub fn eval(self, x: Scalar) -> Scalar {
         match x {
@@ -165,23 +167,25 @@ impl Unary {
             Self::Sin => x.sin(),
             Self::Cos => x.cos(),
             Self::Tanh => x.tanh(),
-            // On either side of zero the form that cannot overflow or lose its small result.
+            // Two forms of one function: below zero the first does not overflow and keeps the
+            // relative accuracy of small results; above zero the second does.
             Self::Sigmoid if x < 0.0 => x.exp() / (1.0 + x.exp()),
             Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-            Self::IsNan | Self::Not => panic!("{} gives no float", self.name()),
+            Self::IsNan | Self::Not => panic!("{} does not return a float", self.name()),
         }
     }
 
-    /// Its derivative at `x`, where its value is `y`; `None` where that is 0 for all `x`.
+    /// Returns the derivative at `x`, given the value `y`; `None` if it is 0 everywhere.
     ///
-    /// At 0 that of `abs` is 0, which lies in the middle of its subdifferential; those of `floor`, `ceil`, `round` and
-    /// `trunc` are 0 at their steps too.
+    /// The derivative of `abs` at 0 is 0, the midpoint of its subdifferential. The derivatives of
+    /// `floor`, `ceil`, `round` and `trunc` are 0 at their steps as well.
     pub(crate) fn derivative<V: Calculus>(self, x: &V, y: &V) -> Option<V> {
         let number = |value| x.number(value);
         Some(match self {
             Self::Neg => number(-1.0),
             Self::Abs => {
                 let (zero, one) = (number(0.0), number(1.0));
+                // Composed of two selections, so that the derivative at 0 is 0.
                 let not_above = V::choose(Compare::Lt, x, &zero, &number(-1.0), &zero);
                 V::choose(Compare::Lt, &zero, x, &one, &not_above)
             }

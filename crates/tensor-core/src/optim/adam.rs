@@ -1,4 +1,4 @@
-//! Adam, with weight decay in either place.
+//! The Adam optimizer, with coupled or decoupled weight decay.
 
 use std::panic::Location;
 
@@ -9,22 +9,25 @@ use crate::tensor::Tensor;
 
 const NAME: &str = "adam";
 
-/// Adam: steps of about the rate in each element, by running means of the gradient and of its square.
+/// The Adam optimizer: steps of about the learning rate in each element, based on running means of
+/// the gradient and of its square.
 ///
-/// With the gradient `g`, in step `t = 1, 2, …`:
+/// With the gradient `g`, step `t = 1, 2, …` computes:
 /// ```text
 /// m ← β₁ m + (1 - β₁) g          v ← β₂ v + (1 - β₂) g²
 /// p ← p - rate / (1 - β₁ᵗ) · m / (sqrt(v / (1 - β₂ᵗ)) + ε)
 /// ```
-/// State: the number of steps so far, a `u32` without axes; then `m` and then `v` of each parameter, in its shape and
-/// type. All are zero at first. The number stays at the largest `u32`, where the corrections have long been 1.
+/// State: the number of steps so far, a `u32` without axes; then `m` of all parameters, then `v` of
+/// all parameters, each with the shape and type of its parameter. All are zero initially. The
+/// number saturates at the largest `u32`; by then the corrections have long been 1.
 ///
-/// Accuracy: `1 - βᵗ` is computed as `-tanh(y / 2) (1 + eʸ)` with `y = t ln β`, in the type of the parameter, as that
-/// loses no digits where β is close to 1, and no device needs `f64` for it.
+/// Accuracy: `1 - βᵗ` is computed as `-tanh(y / 2) (1 + eʸ)` with `y = t ln β`, in the type of the
+/// parameter. This form is accurate for β close to 1, and does not need `f64` on devices.
 ///
 /// # Source
-/// Kingma and Ba 2015, "Adam: a method for stochastic optimization", ICLR; Loshchilov and Hutter 2019, "Decoupled weight
-/// decay regularization", ICLR; PyTorch's `torch.optim.Adam` and `AdamW`, where ε stands beside the corrected root.
+/// Kingma and Ba 2015, "Adam: a method for stochastic optimization", ICLR; Loshchilov and Hutter
+/// 2019, "Decoupled weight decay regularization", ICLR; PyTorch's `torch.optim.Adam` and `AdamW`,
+/// where ε is added to the corrected root.
 ///
 /// # Examples
 /// ```
@@ -47,17 +50,18 @@ pub struct Adam {
     decay: Decay,
 }
 
-/// Where weights decay.
+/// The kind of weight decay, with its factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Decay {
-    /// In the gradient, so that it goes through the running means.
+    /// Coupled decay: added to the gradient, so that it enters the running means.
     Coupled(f64),
-    /// In the parameter itself.
+    /// Decoupled decay, applied to the parameter (`AdamW`).
     Decoupled(f64),
 }
 
 impl Adam {
-    /// Adam at a learning rate, with β₁ = 0.9, β₂ = 0.999 and ε = 1e-8, without weight decay.
+    /// Creates the optimizer with a learning rate, β₁ = 0.9, β₂ = 0.999 and ε = 1e-8, without
+    /// weight decay.
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is in `0..=1e18`.
@@ -71,7 +75,7 @@ impl Adam {
         })
     }
 
-    /// The same with other shares of the running means that stay.
+    /// Sets β₁ and β₂, the decay factors of the running means (default 0.9 and 0.999).
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless both are in `0..1`.
@@ -86,21 +90,23 @@ impl Adam {
         })
     }
 
-    /// The same with another number that keeps the divisor from zero.
+    /// Sets ε, which prevents division by zero (default 1e-8).
     ///
     /// # Errors
-    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless an `f32` holds it as a normal number, up to 1e18.
+    /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is between the smallest
+    /// normal `f32`, about 1.2e-38, and 1e18.
     #[track_caller]
     pub fn with_epsilon(self, epsilon: f64) -> Result<Self> {
         if (f64::from(f32::MIN_POSITIVE)..=LARGEST).contains(&epsilon) {
             Ok(Self { epsilon, ..self })
         } else {
-            let wanted = "a number from 1.2e-38, the least normal f32, to 1e18";
+            let wanted = "a number from 1.2e-38, the smallest normal f32, to 1e18";
             Err(bad_setting(NAME, "epsilon", epsilon, wanted))
         }
     }
 
-    /// The same with weight decay in the gradient, `g + decay · p`, instead of any other.
+    /// Sets coupled weight decay, which adds `decay · p` to the gradient. Replaces any other weight
+    /// decay.
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
@@ -112,8 +118,8 @@ impl Adam {
         })
     }
 
-    /// `AdamW`: the same with weight decay apart from the gradient, instead of any other: `p ← (1 - rate · decay) p`
-    /// before the step.
+    /// Sets decoupled weight decay (`AdamW`): `p ← (1 - rate · decay) p` before the step. Replaces
+    /// any other weight decay.
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
@@ -125,7 +131,8 @@ impl Adam {
         })
     }
 
-    /// Tests what a step is given, and gives the parts of the state: number of steps, first and second moments.
+    /// Checks the arguments of a step, and returns the parts of the state: number of steps, first
+    /// moments, second moments.
     fn parts<'s>(
         parameters: &[&Tensor],
         gradients: &[Tensor],
@@ -144,7 +151,7 @@ impl Adam {
         Ok((count, first, second))
     }
 
-    /// The next values of a parameter and of its moments, in the step of this number.
+    /// Returns the new values of a parameter and of its moments, in step number `step`.
     fn updated(
         &self,
         step: &Tensor,
@@ -162,6 +169,8 @@ impl Adam {
         }
         let first = moments[0] * beta1 + &gradient * (1.0 - beta1);
         let second = moments[1] * beta2 + gradient.square() * (1.0 - beta2);
+        // Apply the corrections to the rate and to the root instead of the moments. The correction
+        // of the rate is then a scalar operation.
         let rate = self.rate / correction(beta1, &step);
         let root = second.sqrt() / correction(beta2, &step).sqrt();
         let next = parameter - &first * rate / (root + self.epsilon);
@@ -208,7 +217,8 @@ impl Optimizer for Adam {
     }
 }
 
-/// `1 - βᵗ`, which the running mean of ones would be after `t` steps from zero.
+/// Returns `1 - βᵗ`, the bias correction: the value of a running mean of ones after `t` steps from
+/// zero.
 fn correction(beta: f64, step: &Tensor) -> Tensor {
     let y = step * beta.ln();
     -(&y * 0.5).tanh() * (y.exp() + 1.0)
@@ -220,7 +230,7 @@ mod tests {
     use crate::Host;
     use crate::compare::{Bound, assert_close};
 
-    /// Betas that are as good as 1, common, or 0.
+    /// Betas close to 1, common values, and 0.
     const BETAS: [f64; 6] = [0.999_999_9, 0.9999, 0.999, 0.9, 0.5, 0.0];
 
     #[test]
@@ -229,11 +239,12 @@ mod tests {
         for beta in BETAS {
             let expected = steps.map(|step| -(f64::from(step) * beta.ln()).exp_m1());
             let step = Tensor::from_vec(&[steps.len()], steps.to_vec());
-            // An epsilon of each type, in those of f64.
+            // The machine epsilon of each type, in units of that of f64.
             for (dtype, epsilon) in [(DType::F32, 1 << 29), (DType::F64, 1)] {
                 let actual = correction(beta, &step.cast(dtype)).cast(DType::F64);
                 let actual = actual.eval::<f64>(&Host::new()).unwrap();
-                // Six roundings: of ln β, its product, both functions, the sum and the last product.
+                // Six roundings: of ln β, its product with the step, both functions, the sum and
+                // the final product.
                 let bound = Bound::relative(3 * epsilon);
                 assert_close(actual, &expected[..], bound);
             }

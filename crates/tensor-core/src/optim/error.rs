@@ -1,62 +1,66 @@
-//! The errors of optimisers.
+//! The errors of optimizers.
 
 use crate::dtype::DType;
 
-/// What is wrong with an optimiser or with what it was given.
+/// An invalid option of an optimizer, or tensors that do not match.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptimError {
-    /// A number that the method is not defined for.
-    #[error("{optimizer}: {setting} is {value}, which is not {wanted}")]
+    /// An option is outside its range.
+    #[error("{optimizer}: invalid {setting} ({value}; expected {wanted})")]
     BadSetting {
-        /// The optimiser.
+        /// The name of the optimizer.
         optimizer: &'static str,
-        /// What the number is.
+        /// The name of the option.
         setting: &'static str,
-        /// The number.
+        /// The value of the option.
         value: f64,
-        /// What it must be.
+        /// The allowed values.
         wanted: &'static str,
     },
-    /// There are more or fewer tensors than the parameters ask for.
-    #[error("{optimizer}: {parameters} parameters take {expected} {what}, got {actual}")]
+    /// The number of tensors in a list does not match the number of parameters.
+    #[error(
+        "{optimizer}: wrong number of {what} for {parameters} parameters (got {actual}, expected {expected})"
+    )]
     WrongCount {
-        /// The optimiser.
+        /// The name of the optimizer.
         optimizer: &'static str,
-        /// What the tensors are: `gradients`, or `tensors of state`.
+        /// The kind of tensors: `gradients`, or `tensors of state`.
         what: &'static str,
         /// The number of parameters.
         parameters: usize,
-        /// How many tensors there must be.
+        /// The expected number of tensors.
         expected: usize,
-        /// How many there are.
+        /// The actual number of tensors.
         actual: usize,
     },
-    /// A parameter is not of a float type.
-    #[error("{optimizer}: parameter {number} is of {dtype}, and not of f32 or f64")]
+    /// The type of a parameter is not a float.
+    #[error("{optimizer}: parameter {number} has type {dtype} (expected f32 or f64)")]
     NotTrainable {
-        /// The optimiser.
+        /// The name of the optimizer.
         optimizer: &'static str,
-        /// Which parameter.
+        /// The index of the parameter, from 0.
         number: usize,
-        /// Its type.
+        /// The type of the parameter.
         dtype: DType,
     },
-    /// A gradient, or a tensor of the state, is not what belongs to its parameter.
+    /// The type or shape of a gradient, or of a tensor of the state, differs from that of its
+    /// parameter.
     #[error(
-        "{optimizer}: {what} {number} is {} {:?}, and not {} {:?}",
+        "{optimizer}: {what} {number} has the wrong type or shape (got {} {:?}, expected {} {:?})",
         actual.0, actual.1, expected.0, expected.1
     )]
     Misfit {
-        /// The optimiser.
+        /// The name of the optimizer.
         optimizer: &'static str,
-        /// What the tensor is: `gradient`, `velocity`, ….
+        /// The kind of tensor: `gradient`, `velocity`, ….
         what: &'static str,
-        /// The number of its parameter; the place in the state of a tensor that belongs to none.
+        /// The index of its parameter; for a tensor that belongs to no parameter, its index in the
+        /// state.
         number: usize,
-        /// The type and shape that it must have.
+        /// The expected type and shape.
         expected: (DType, Vec<usize>),
-        /// The type and shape that it has.
+        /// The actual type and shape.
         actual: (DType, Vec<usize>),
     },
 }

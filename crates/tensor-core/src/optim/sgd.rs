@@ -1,4 +1,4 @@
-//! Stochastic gradient descent, with momentum.
+//! Stochastic gradient descent with momentum.
 
 use std::panic::Location;
 
@@ -8,14 +8,19 @@ use crate::tensor::Tensor;
 
 const NAME: &str = "sgd";
 
-/// Stochastic gradient descent: `p ← p - rate · d`, where `d` is the gradient `g`, to which weight decay adds `decay · p`;
-/// with momentum the velocity `v ← momentum · v + g`, and by Nesterov's rule `g + momentum · v` of the new `v`.
+/// The optimizer of stochastic gradient descent: `p ← p - rate · d`.
 ///
-/// State: the velocity of each parameter, in its shape and type, zeros at first; nothing without momentum.
+/// Let `g` be the gradient, to which weight decay adds `decay · p`. Without momentum `d = g`. With
+/// momentum `d` is the velocity `v ← momentum · v + g`; with Nesterov momentum `d = g + momentum ·
+/// v` with the new `v`.
+///
+/// State: the velocity of each parameter, with its shape and type, initially zero; empty without
+/// momentum.
 ///
 /// # Source
-/// PyTorch's `torch.optim.SGD` without dampening; Sutskever, Martens, Dahl and Hinton 2013, "On the importance of
-/// initialization and momentum in deep learning", ICML, where the rate is inside of the velocity.
+/// PyTorch's `torch.optim.SGD` without dampening; Sutskever, Martens, Dahl and Hinton 2013, "On the
+/// importance of initialization and momentum in deep learning", ICML, where the velocity includes
+/// the learning rate.
 ///
 /// # Examples
 /// ```
@@ -39,7 +44,7 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// Plain descent at a learning rate.
+    /// Creates the optimizer with a learning rate, without momentum and weight decay.
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless the rate is in `0..=1e18`.
@@ -53,7 +58,7 @@ impl Sgd {
         })
     }
 
-    /// The same with momentum.
+    /// Sets momentum (default 0).
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
@@ -66,7 +71,7 @@ impl Sgd {
         })
     }
 
-    /// The same with momentum by Nesterov's rule.
+    /// Sets Nesterov momentum.
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..1`.
@@ -78,7 +83,7 @@ impl Sgd {
         })
     }
 
-    /// The same with weight decay, which is added to the gradient.
+    /// Sets weight decay, which adds `decay · p` to the gradient (default 0).
     ///
     /// # Errors
     /// [`OptimError::BadSetting`](super::OptimError::BadSetting) unless it is in `0..=1e18`.
@@ -94,7 +99,7 @@ impl Sgd {
         self.momentum > 0.0
     }
 
-    /// The next values of a parameter and, if it has one, of its velocity.
+    /// Returns the new values of a parameter and, with momentum, of its velocity.
     fn updated(
         &self,
         parameter: &Tensor,
@@ -106,6 +111,7 @@ impl Sgd {
             gradient += parameter * self.weight_decay;
         }
         let velocity = velocity.map(|velocity| velocity * self.momentum + &gradient);
+        // Nesterov momentum looks ahead by one more step of the velocity.
         let direction = match &velocity {
             Some(velocity) if self.nesterov => gradient + velocity * self.momentum,
             Some(velocity) => velocity.clone(),

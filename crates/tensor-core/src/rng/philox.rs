@@ -1,28 +1,30 @@
 //! Philox4x32-10: random numbers as a pure function of key and counter.
 //!
-//! Role: the generator of the workspace. Element `i` of a stream does not depend on who computes it
-//! or in which order, so a shader that implements [`philox4x32_10`] gives the same bits.
-//! Method: ten rounds of two 32 × 32 → 64-bit products on a counter of four words, under a key of
-//! two words that grows by a constant each round.
-//! Layout: the key is the seed, low word first. The counter is
-//! `[block low, block high, stream low, stream high]`; a block is four words, and word `i` of a
-//! stream is word `i mod 4` of block `i / 4`. Different (seed, stream, block) are different inputs
-//! of a bijection on the counter, so streams of one seed never share a block. Every `u64` is an
-//! index; a fill that passes the last one goes on at index 0.
-//! Accuracy: words and uniform numbers are exact and the same everywhere. Normal numbers are taken
-//! in f64 and depend on the platform's `ln`, `sin` and `cos` in the last digits.
+//! Role: the random number generator of this workspace. Element `i` of a stream does not depend on
+//! which thread or device computes it, nor on the order, so a shader that implements
+//! [`philox4x32_10`] returns the same bits.
+//! Method: ten rounds of two 32 × 32 → 64-bit products on a counter of four words, with a key of
+//! two words that is incremented by a constant in each round.
+//! Layout: the key is the seed, low word first. The counter is `[block low, block high, stream low,
+//! stream high]`. A block is four words, and word `i` of a stream is word `i mod 4` of block `i /
+//! 4`. For one key the function is a bijection on the counter, and different pairs (stream, block)
+//! are different counters, so streams of one seed never share a block. Every `u64` is an index; a
+//! fill that passes the last index continues at index 0.
+//! Accuracy: words and uniform numbers are exact and equal on all platforms. Normal numbers are
+//! computed in f64 and depend on the platform's `ln`, `sin` and `cos` in the last digits.
 //! Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC11.
-//! Limits: not for secrets.
+//! Limits: not cryptographically secure.
 
 use std::f64::consts::TAU;
 
 /// The multipliers of the first and third counter word (Salmon et al. 2011, table 2).
 const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
-/// What the key grows by: the fractions of the golden ratio and of the square root of 3, in 32 bits.
+/// The increments of the key: the fractional parts of the golden ratio and of the square root of 3,
+/// in 32 bits.
 const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 const ROUNDS: usize = 10;
 
-/// Maps a counter to four random words under a key; for one key it is a bijection.
+/// Maps a counter to four random words; for a fixed key the map is a bijection.
 ///
 /// # Examples
 /// ```
@@ -45,11 +47,11 @@ pub fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// A stream of random numbers with access to any element.
+/// A stream of random numbers with random access to its elements.
 ///
-/// There is no state to copy, so nothing repeats by accident; give each task its own
-/// [`stream`](Self::stream), and each use within a task (uniform, normal, words) too: they are made
-/// of the same words.
+/// The generator has no state, so copies do not repeat draws by accident. Use a separate
+/// [`stream`](Self::stream) for each task, and for each kind of numbers within a task (uniform,
+/// normal, words), because all kinds are computed from the same words.
 ///
 /// # Examples
 /// ```
@@ -57,7 +59,7 @@ pub fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 /// let (parent, child) = (Philox::new(42).stream(0), Philox::new(42).stream(1));
 /// assert_ne!(parent.uniform_f32(0), child.uniform_f32(0));
 ///
-/// // Any part can be filled by anyone.
+/// // Any part can be filled independently.
 /// let (mut whole, mut tail) = ([0.0; 7], [0.0; 4]);
 /// parent.fill_normal_f32(0, &mut whole);
 /// parent.fill_normal_f32(3, &mut tail);
@@ -70,7 +72,7 @@ pub struct Philox {
 }
 
 impl Philox {
-    /// Gives stream 0 of a seed.
+    /// Creates stream 0 of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -79,7 +81,7 @@ impl Philox {
         }
     }
 
-    /// Gives another stream of the same seed.
+    /// Returns stream `id` of the same seed.
     #[must_use]
     pub fn stream(self, id: u64) -> Self {
         Self {
@@ -88,104 +90,106 @@ impl Philox {
         }
     }
 
-    /// The key, for a shader that computes the same words.
+    /// Returns the key, for a shader that computes the same words.
     #[must_use]
     pub fn key(&self) -> [u32; 2] {
         self.key
     }
 
-    /// The upper half of every counter of the stream, for the same.
+    /// Returns the upper half of every counter of the stream, for a shader that computes the same
+    /// words.
     pub(crate) fn counter_high(&self) -> [u32; 2] {
         self.stream
     }
 
-    /// Gives block `index` of the stream: its words `4 * index` to `4 * index + 3`. Blocks past
-    /// `u64::MAX / 4` exist too; their words have no index of their own.
+    /// Returns block `index` of the stream: words `4 * index` to `4 * index + 3`. Blocks past
+    /// `u64::MAX / 4` are valid, but their words have no index.
     #[must_use]
     pub fn block(&self, index: u64) -> [u32; 4] {
         let [low, high] = words_of(index);
         philox4x32_10([low, high, self.stream[0], self.stream[1]], self.key)
     }
 
-    /// Gives word `index` of the stream.
+    /// Returns word `index` of the stream.
     #[must_use]
     pub fn word(&self, index: u64) -> u32 {
         element(index, |block| self.block(block))
     }
 
-    /// Gives element `index` of the uniform f32 in [0, 1): the upper 24 bits of word `index`.
+    /// Returns uniform f32 number `index`, in [0, 1): the upper 24 bits of word `index`.
     #[must_use]
     pub fn uniform_f32(&self, index: u64) -> f32 {
         unit_f32(self.word(index))
     }
 
-    /// Gives element `index` of the uniform f64 in [0, 1): the upper 53 bits of the first (even index)
-    /// or last (odd index) two words of block `index / 2`, of which the second is the high half.
+    /// Returns uniform f64 number `index`, in [0, 1): the upper 53 bits of the first two words
+    /// (even index) or the last two words (odd index) of block `index / 2`. The second word of a
+    /// pair is the high half.
     #[must_use]
     pub fn uniform_f64(&self, index: u64) -> f64 {
         element(index, |block| unit_f64_pair(self.block(block)))
     }
 
-    /// Gives element `index` of the standard normal numbers, by the method of Box and Muller.
+    /// Returns standard normal number `index`, by the Box–Muller method.
     ///
     /// Elements `2 i` and `2 i + 1` are `r cos t` and `r sin t` with `r = sqrt(-2 ln(1 - u))` and
-    /// `t = 2 pi v`, where `u` and `v` are the uniform f64 of the same indices. So one block makes
-    /// two numbers, and none exceeds 8.58 in size.
+    /// `t = 2 pi v`, where `u` and `v` are the uniform f64 numbers with the same indices. One block
+    /// produces two numbers, and no number exceeds 8.58 in magnitude.
     #[must_use]
     pub fn normal(&self, index: u64) -> f64 {
         element(index, |block| normal_pair(self.block(block)))
     }
 
-    /// Fills `out` with the words from index `first` on.
+    /// Fills `out` with the words from index `first`.
     pub fn fill_words(&self, first: u64, out: &mut [u32]) {
         fill(first, out, |block| self.block(block));
     }
 
-    /// Fills `out` with the uniform f32 from index `first` on.
+    /// Fills `out` with the uniform f32 numbers from index `first`.
     pub fn fill_uniform_f32(&self, first: u64, out: &mut [f32]) {
         fill(first, out, |block| self.block(block).map(unit_f32));
     }
 
-    /// Fills `out` with the uniform f64 from index `first` on.
+    /// Fills `out` with the uniform f64 numbers from index `first`.
     pub fn fill_uniform_f64(&self, first: u64, out: &mut [f64]) {
         fill(first, out, |block| unit_f64_pair(self.block(block)));
     }
 
-    /// Fills `out` with the normal numbers from index `first` on, each rounded to f32.
+    /// Fills `out` with the normal numbers from index `first`, each rounded to f32.
     pub fn fill_normal_f32(&self, first: u64, out: &mut [f32]) {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "rounding to f32 is what is asked for"
+            reason = "the purpose of this function is to round to f32"
         )]
         fill(first, out, |block| {
             normal_pair(self.block(block)).map(|x| x as f32)
         });
     }
 
-    /// Fills `out` with the normal numbers from index `first` on.
+    /// Fills `out` with the normal numbers from index `first`.
     pub fn fill_normal_f64(&self, first: u64, out: &mut [f64]) {
         fill(first, out, |block| normal_pair(self.block(block)));
     }
 }
 
-/// Splits into the low and the high word.
+/// Splits a number into its low and its high word.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "cutting off the upper half is what is asked for"
+    reason = "the cast selects the low word on purpose"
 )]
 fn words_of(x: u64) -> [u32; 2] {
     [x as u32, (x >> 32) as u32]
 }
 
 fn unit_f32(word: u32) -> f32 {
-    // 24 bits fit the significand, so both steps are exact.
+    // 24 bits fit the significand, so the conversion and the product are exact.
     (word >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
 fn unit_f64_pair(block: [u32; 4]) -> [f64; 2] {
     let unit = |low: u32, high: u32| {
         let bits = u64::from(high) << 32 | u64::from(low);
-        // 53 bits fit the significand, so both steps are exact.
+        // 53 bits fit the significand, so the conversion and the product are exact.
         (bits >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     };
     [unit(block[0], block[1]), unit(block[2], block[3])]
@@ -193,23 +197,24 @@ fn unit_f64_pair(block: [u32; 4]) -> [f64; 2] {
 
 fn normal_pair(block: [u32; 4]) -> [f64; 2] {
     let [u, v] = unit_f64_pair(block);
-    // 1 - u lies in (0, 1] and is exact, so the logarithm is finite.
+    // 1 - u is in (0, 1] and exact, so the logarithm is finite.
     let radius = (-2.0 * (1.0 - u).ln()).sqrt();
     let (sin, cos) = (TAU * v).sin_cos();
     [radius * cos, radius * sin]
 }
 
-/// Element `index` of a sequence whose blocks have `N` elements each.
+/// Returns element `index` of a sequence whose blocks have `N` elements each.
 fn element<T: Copy, const N: usize>(index: u64, block: impl Fn(u64) -> [T; N]) -> T {
     let n = N as u64;
-    block(index / n)[usize::try_from(index % n).expect("the place in a block is small")]
+    block(index / n)[usize::try_from(index % n).expect("the index within a block is below N")]
 }
 
-/// Elements `first..` of a sequence whose blocks have `N` elements each; block by block. Indices
-/// wrap around after `u64::MAX`.
+/// Fills `out` block by block with the elements from index `first` of a sequence whose blocks have
+/// `N` elements each. Indices wrap around after `u64::MAX`.
 fn fill<T: Copy, const N: usize>(first: u64, out: &mut [T], block: impl Fn(u64) -> [T; N]) {
     let n = N as u64;
-    let skipped = usize::try_from(first % n).expect("the place in a block is small");
+    // The first block may be used only from its middle on, the last block only up to its middle.
+    let skipped = usize::try_from(first % n).expect("the index within a block is below N");
     let (head, body) = out.split_at_mut((N - skipped).min(out.len()));
     head.copy_from_slice(&block(first / n)[skipped..skipped + head.len()]);
     let last_block = u64::MAX / n;
@@ -226,8 +231,8 @@ mod tests {
     use crate::compare::{Bound, assert_close};
     use std::collections::HashSet;
 
-    /// The known-answer vectors that come with Random123; a second implementation, written from the
-    /// paper in another language, gave the same twelve words.
+    /// The known-answer vectors of the Random123 library. A second implementation, written from the
+    /// paper in another language, produced the same twelve words.
     #[test]
     fn the_published_vectors_come_out() {
         let cases = [
@@ -362,7 +367,8 @@ mod tests {
         assert!(normal_pair([u32::MAX; 4])[0] < 8.58);
     }
 
-    /// Moments of 2^18 draws, within five standard errors of their expectation.
+    /// Compares moments of 2^18 draws with their expectations; the tolerance is five standard
+    /// errors.
     #[test]
     fn moments_are_those_of_the_laws() {
         let n = 1 << 18;

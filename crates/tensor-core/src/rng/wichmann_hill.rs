@@ -1,16 +1,17 @@
-//! The Wichmann-Hill generator, as Python had it before version 2.3.
+//! The Wichmann-Hill generator, as implemented in Python before version 2.3.
 //!
-//! Role: reproduces published draws; for anything else take [`Philox`](super::Philox).
+//! Role: reproduces published draws; use [`Philox`](super::Philox) for any other purpose.
 //! Method: three linear congruential generators whose fractions are added modulo 1.
 //! Source: Wichmann and Hill 1982, "Algorithm AS 183: an efficient and portable pseudo-random
 //! number generator", Applied Statistics 31(2); seeding as in Python's old `whrandom`.
-//! Limits: the period is about 7e12, far too short for parallel streams.
+//! Limits: the period is about 7e12, which is far too short for parallel streams.
 
 const MODULUS_X: u32 = 30269;
 const MODULUS_Y: u32 = 30307;
 const MODULUS_Z: u32 = 30323;
 
-/// The three-part generator of Wichmann and Hill; an endless iterator of floats in [0, 1).
+/// The generator of Wichmann and Hill, with a state of three parts; an infinite iterator of floats
+/// in [0, 1).
 ///
 /// # Examples
 /// ```
@@ -19,7 +20,7 @@ const MODULUS_Z: u32 = 30323;
 /// assert_eq!(random.state(), (4976, 20238, 499));
 /// assert_eq!(random.next_f64(), 0.7645251082582081);
 /// ```
-/// A copy of the state repeats the draws. Two forked processes do just that, and print the same
+/// A copy of the state repeats the draws. This happens in forked processes, which print the same
 /// "random" number:
 /// ```
 /// # use tensor_core::rng::WichmannHill;
@@ -29,7 +30,7 @@ const MODULUS_Z: u32 = 30323;
 /// assert_eq!(parent.next_f64(), 0.9559050644103264);
 /// assert_eq!(child.next_f64(), 0.9559050644103264);
 /// ```
-/// Streams of [`Philox`](super::Philox) cannot fall into this trap.
+/// [`Philox`](super::Philox) avoids this problem by separate streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WichmannHill {
     x: u32,
@@ -38,8 +39,9 @@ pub struct WichmannHill {
 }
 
 impl WichmannHill {
-    /// Splits a seed into the three states, each between 1 and its modulus less one. Every seed is
-    /// allowed; 0 gives (1, 1, 1), and what exceeds the 2.8e13 states is taken modulo their number.
+    /// Creates a generator by splitting a seed into three states between 1 and modulus − 1. Every
+    /// seed is allowed: 0 results in the states (1, 1, 1), and seeds beyond the 2.8e13 possible
+    /// states wrap around.
     #[must_use]
     pub fn seed(seed: u64) -> Self {
         let mut rest = seed;
@@ -50,13 +52,13 @@ impl WichmannHill {
         }
     }
 
-    /// The three states.
+    /// Returns the three states.
     #[must_use]
     pub fn state(&self) -> (u32, u32, u32) {
         (self.x, self.y, self.z)
     }
 
-    /// Draws the next number, in [0, 1).
+    /// Returns the next number, in [0, 1).
     pub fn next_f64(&mut self) -> f64 {
         self.x = 171 * self.x % MODULUS_X;
         self.y = 172 * self.y % MODULUS_Y;
@@ -74,7 +76,8 @@ impl Iterator for WichmannHill {
     }
 }
 
-/// Takes one state out of what is left of a seed.
+/// Takes one state from the remaining seed: the remainder modulo the range becomes the state, the
+/// quotient remains.
 fn split_off(rest: &mut u64, modulus: u32) -> u32 {
     let range = u64::from(modulus - 1);
     let state = *rest % range + 1;
@@ -101,7 +104,7 @@ mod tests {
         assert_eq!(draws, published);
     }
 
-    /// Recomputed with Python's integers and floats from the published recurrences.
+    /// The expected values were computed in Python from the published recurrences.
     #[test]
     fn the_smallest_and_the_largest_seed_have_draws_too() {
         for (seed, state, draws) in [

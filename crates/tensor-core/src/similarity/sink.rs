@@ -1,31 +1,33 @@
-//! Who takes tiles: what counts, a file, a function.
+//! Sinks for tiles: a counter, a file, a function.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::{Place, Tile};
 
-/// Takes tiles, in order; of tiles beside the diagonal only those above it, whose [`Tile::transposed`] lie below.
+/// A consumer of tiles, in order. A sink receives only the tiles on and above the diagonal;
+/// [`Tile::transposed`] converts a tile above the diagonal to the one below.
 pub trait Sink {
-    /// What may go wrong.
+    /// The error of the sink.
     type Error;
 
-    /// Takes a tile.
+    /// Processes a tile.
     ///
     /// # Errors
-    /// Whatever stops the work.
+    /// Any error; it ends the computation.
     fn take(&mut self, tile: Tile) -> Result<(), Self::Error>;
 }
 
-/// Counts.
+/// A sink that counts similar pairs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Pairs that are alike, of all `d²`.
+    /// The number of similar pairs, of all `d²` ordered pairs.
     pub alike: u64,
-    /// Pairs that were asked.
+    /// The number of pairs compared.
     pub pairs: u64,
 }
 
-/// Writes all answers as packed rows: column `c` of a row is bit `c % 8` of byte `c / 8`; a row has `d.div_ceil(8)` bytes.
+/// A sink that writes all results to a file as packed rows. Column `c` of a row is bit `c % 8` of
+/// byte `c / 8`; a row has `d.div_ceil(8)` bytes.
 #[derive(Debug)]
 pub struct BitFile<W> {
     file: W,
@@ -43,7 +45,7 @@ impl Sink for Count {
             .map(|word| u64::from(word.count_ones()))
             .sum();
         let pairs = tile.place.rows as u64 * tile.place.cols as u64;
-        // A tile above the diagonal stands for the one below as well.
+        // A tile above the diagonal also represents the tile below.
         let times = if tile.place.is_on_diagonal() { 1 } else { 2 };
         self.alike += times * alike;
         self.pairs += times * pairs;
@@ -60,7 +62,7 @@ impl<E, F: FnMut(Tile) -> Result<(), E>> Sink for F {
 }
 
 impl<W: Write + Seek> BitFile<W> {
-    /// A file for the answers of so many columns, written from its beginning.
+    /// Creates a sink that writes the results of `n_cols` columns, from the beginning of the file.
     pub fn new(file: W, n_cols: usize) -> Self {
         Self {
             file,
@@ -74,12 +76,12 @@ impl<W: Write + Seek> BitFile<W> {
         let end = (row + tile.place.rows).max(col + cols);
         if end > self.n_cols {
             let what = format!(
-                "a tile ends at column {end}, the file is for {}",
+                "BitFile: too many columns (a tile ends at column {end}, the file has {})",
                 self.n_cols
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        // Tiles begin with whole words.
+        // Tiles begin at a multiple of 32 columns, so their rows begin at whole bytes.
         let (first, n_bytes) = ((col / 8) as u64, cols.div_ceil(8));
         let mut bytes = Vec::with_capacity(n_bytes);
         for (row, words) in (row as u64..).zip(tile.rows()) {
@@ -92,10 +94,10 @@ impl<W: Write + Seek> BitFile<W> {
         Ok(())
     }
 
-    /// Gives the file back, once all is written.
+    /// Flushes and returns the file.
     ///
     /// # Errors
-    /// What the file says.
+    /// Any error of the file.
     pub fn finish(mut self) -> io::Result<W> {
         self.file.flush()?;
         Ok(self.file)

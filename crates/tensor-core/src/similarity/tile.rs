@@ -1,38 +1,41 @@
-//! Answers of a stretch of rows and columns, packed.
+//! Tiles: packed results for a range of rows and columns.
 
 use super::WORD;
 
-/// Where a tile lies among all answers.
+/// The position of a tile in the matrix of all results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The first row, and how many.
+    /// The index of the first row.
     pub row: usize,
-    /// See `row`.
+    /// The number of rows.
     pub rows: usize,
-    /// The first column, and how many.
+    /// The index of the first column.
     pub col: usize,
-    /// See `col`.
+    /// The number of columns.
     pub cols: usize,
-    /// The number of the tile, and how many there are: how far the work is.
+    /// The number of the tile, from 0, in the order of computation.
     pub number: usize,
-    /// See `number`.
+    /// The total number of tiles, which together with `number` shows the progress.
     pub n_tiles: usize,
 }
 
-/// Answers of a stretch of rows and columns, packed: bit `c % 32` of word `r * words_per_row + c / 32` is that of row `r` and
-/// column `c`, counted within the tile. Bits beyond the last column are 0.
+/// Packed results for a range of rows and columns.
+///
+/// Bit `c % 32` of word `r * words_per_row + c / 32` is the result for row `r` and column `c`,
+/// counted within the tile. Bits beyond the last column are 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tile {
-    /// Where it lies.
+    /// The position of the tile.
     pub place: Place,
-    /// The words of a row.
+    /// The number of words per row.
     pub words_per_row: usize,
-    /// The answers.
+    /// The packed results.
     pub words: Vec<u32>,
 }
 
 impl Place {
-    /// Whether it lies on the diagonal, and holds both answers of each of its pairs.
+    /// Returns whether the tile is on the diagonal. Such a tile contains both orders of each of its
+    /// pairs.
     #[must_use]
     pub fn is_on_diagonal(&self) -> bool {
         self.row == self.col
@@ -40,7 +43,7 @@ impl Place {
 }
 
 impl Tile {
-    /// From words whose bits beyond rows and columns mean nothing.
+    /// Creates a tile from words whose bits beyond the last row and column are arbitrary.
     pub(super) fn of(place: Place, mut words: Vec<u32>) -> Self {
         let words_per_row = place.cols.div_ceil(WORD);
         words.truncate(place.rows * words_per_row);
@@ -58,7 +61,7 @@ impl Tile {
         }
     }
 
-    /// The answer at a row and a column of the tile; `None` outside of it.
+    /// Returns the result for a row and a column of the tile; `None` outside the tile.
     #[must_use]
     pub fn get(&self, row: usize, col: usize) -> Option<bool> {
         if row >= self.place.rows || col >= self.place.cols {
@@ -68,12 +71,12 @@ impl Tile {
         Some(word >> (col % WORD) & 1 == 1)
     }
 
-    /// The rows, in words.
+    /// Returns an iterator over the rows, as slices of words.
     pub fn rows(&self) -> impl Iterator<Item = &[u32]> {
         self.words.chunks_exact(self.words_per_row.max(1))
     }
 
-    /// The tile on the other side of the diagonal.
+    /// Returns the transposed tile, on the other side of the diagonal.
     #[must_use]
     pub fn transposed(&self) -> Self {
         let Place {
@@ -87,6 +90,8 @@ impl Tile {
         let mut words = vec![0; cols * words_per_row];
         for from in (0..rows).step_by(WORD) {
             for column in 0..self.words_per_row {
+                // Collect a block of 32 × 32 bits: one word from each of 32 rows, with zeros past
+                // the last row.
                 let own = |n: usize| {
                     let row = from + n;
                     let inside = row < rows;
@@ -117,7 +122,15 @@ impl Tile {
     }
 }
 
-/// Bit `n` of word `m` becomes bit `m` of word `n`: quarters of ever smaller squares change places.
+/// Transposes a matrix of 32 × 32 bits: bit `n` of word `m` becomes bit `m` of word `n`.
+///
+/// The matrix is split into squares of 2 × 2 quarters, first of size 32, then 16, and so on. In
+/// each square the off-diagonal quarters are exchanged, for all squares of a row in one operation
+/// by means of a mask:
+/// ```text
+/// A B        A C
+/// C D   ->   B D
+/// ```
 fn transposed_block(mut block: [u32; WORD]) -> [u32; WORD] {
     let mut size = WORD / 2;
     let mut mask = u32::MAX >> size;
@@ -127,7 +140,7 @@ fn transposed_block(mut block: [u32; WORD]) -> [u32; WORD] {
             let swapped = ((block[n] >> size) ^ block[n + size]) & mask;
             block[n] ^= swapped << size;
             block[n + size] ^= swapped;
-            // The next word of the upper half of a square.
+            // Proceed to the next word of the upper half of a square.
             n = (n + size + 1) & !size;
         }
         size /= 2;

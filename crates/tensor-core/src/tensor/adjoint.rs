@@ -1,10 +1,11 @@
-//! What each operation hands on to its inputs of the cotangent it was handed.
+//! Reverse-mode rules: the cotangents of an operation's inputs, given the cotangent of its result.
 //!
-//! Role: the rules of [`grad`](crate::grad()) for nodes; those of scalar operations stand beside their definitions in
-//! [`crate::op`].
-//! Method: all that is made here are nodes of the same dozen kinds. A view is undone axis by axis: an axis that it repeats is
-//! summed; a slice is padded; a step is filled with zeros; overlapping windows are read along their diagonals and summed.
-//! A gather compares each place of the table with each index.
+//! Role: the rules of [`grad`](crate::grad()) for nodes. The derivatives of scalar operations are
+//! in [`crate::op`], next to their definitions.
+//! Method: the rules create nodes of the same kinds as any program. A view is inverted axis by
+//! axis: repeated axes are summed, slices are padded, steps are filled with zeros, and overlapping
+//! windows are read along their diagonals and summed. For a gather, each position of the table is
+//! compared with each index.
 
 use super::{Axes, Op, Tensor};
 use crate::dtype::{DType, Scalar};
@@ -14,7 +15,7 @@ use crate::op::calculus::Calculus;
 use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::shape::element_count;
 
-/// The elements of a tensor as derivatives are written in them; reductions fold its last axes.
+/// A tensor on which derivatives are evaluated; reductions fold its last axes.
 #[derive(Clone)]
 struct Elements {
     tensor: Tensor,
@@ -64,14 +65,15 @@ impl Calculus for Elements {
 }
 
 impl Tensor {
-    /// A constant in the shape and the type of this tensor.
+    /// Creates a constant of the shape and the type of this tensor.
     pub(crate) fn like(&self, value: f64) -> Self {
         Self::constant(Scalar::F64(value).cast(self.0.dtype)).broadcast_to(&self.0.shape)
     }
 
-    /// What a node hands on to each of its inputs of its cotangent; `None` where it is constant.
+    /// Returns the cotangent of each input, given the cotangent of this node; `None` for an input
+    /// whose derivative is 0 everywhere.
     ///
-    /// What is made for that counts as made by the node's own line.
+    /// The new nodes record the source line of this node.
     pub(crate) fn handed_on(&self, cotangent: &Self) -> Vec<Option<Self>> {
         Self::on_behalf_of(self.node().location, || self.shares(cotangent))
     }
@@ -79,6 +81,7 @@ impl Tensor {
     fn shares(&self, cotangent: &Self) -> Vec<Option<Self>> {
         let node = self.node();
         let inputs = &node.inputs;
+        // The chain rule of an elementwise operation.
         let scaled = |derivative: Option<Elements>| derivative.map(|by| cotangent * by.tensor);
         match &node.op {
             Op::Error(_)
@@ -117,6 +120,8 @@ impl Tensor {
             }
             Op::Reduce { op, n_reduced } => {
                 let x = Elements::of(&inputs[0], *n_reduced);
+                // The result and its cotangent lack the reduced axes; repeat them along these axes,
+                // which are the last ones of the input.
                 let repeated = |tensor: &Self| {
                     let mut shape = node.shape.clone();
                     shape.resize(shape.len() + n_reduced, 1);
@@ -129,7 +134,7 @@ impl Tensor {
     }
 }
 
-/// What of a padded tensor is not padding.
+/// Removes the padding: returns the part of shape `shape` that starts at `before`.
 fn unpadded(padded: &Tensor, before: &[usize], shape: &[usize]) -> Tensor {
     let mut inner = padded.clone();
     for (axis, (&before, &size)) in before.iter().zip(shape).enumerate() {
@@ -138,19 +143,20 @@ fn unpadded(padded: &Tensor, before: &[usize], shape: &[usize]) -> Tensor {
     inner
 }
 
-/// `size` elements of an axis, from `first` on.
+/// Returns `size` elements of an axis, from position `first`.
 fn kept(tensor: &Tensor, axis: usize, first: usize, size: usize) -> Tensor {
     let range = first.cast_signed()..(first + size).cast_signed();
     tensor.slice(axis.cast_signed(), range)
 }
 
-/// Zeros around one axis.
+/// Pads one axis with zeros.
 fn padded(tensor: &Tensor, axis: usize, before: usize, after: usize) -> Tensor {
     let zero = Tensor::constant(Scalar::zero(tensor.0.dtype));
     tensor.pad(axis.cast_signed(), before, after, zero)
 }
 
-/// The table's share: each element goes where the index says. Every place is compared with every index.
+/// Returns the cotangent of the table of a gather: the sum of the cotangents of all elements that
+/// read each position. No scatter exists, so every position is compared with every index.
 fn ungathered(
     cotangent: &Tensor,
     index: &Tensor,
@@ -160,15 +166,18 @@ fn ungathered(
 ) -> Tensor {
     let size = table[axis];
     let places = Tensor::index("grad", size, 1 << 32).cast(index.0.dtype);
+    // Negative indices count from the end of the axis.
     let index = if index.0.dtype == DType::I32 {
         let from_end = index.binary(Binary::Add, Tensor::constant(offset_of(size.cast_signed())));
         index.lt(0).select(from_end, index)
     } else {
         index.clone()
     };
+    // A new last axis runs over all positions of the table: an element is passed on where the
+    // position equals its index, and is 0 elsewhere.
     let hits = index.expand_dims(-1).eq(places);
     let spread = hits.select(cotangent.expand_dims(-1), 0.0);
-    // The place is one more axis of what was read, and the axis of the table walks along it.
+    // The coordinate along `axis` of the table now depends on the new last axis only.
     let rank = cotangent.0.shape.len();
     let rows: Vec<IndexMap> = rows
         .iter()
@@ -183,14 +192,17 @@ fn ungathered(
     unmoved(&spread, &rows, table)
 }
 
-/// The source's share of what was read at affine coordinates: at each place the sum over all that read it.
+/// Returns the cotangent of the source of a view: for each position the sum over all elements that
+/// read the position.
 ///
-/// `rows` has a map for each axis of the source, whose shape is `to`, over the axes of `cotangent`.
+/// `rows` has one map per axis of the source, from the axes of `cotangent` to the coordinate on
+/// that axis. `to` is the shape of the source.
 fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
     let undone = || -> Result<Tensor> {
         if cotangent.shape()?.contains(&0) {
             return Ok(Tensor::constant(Scalar::zero(cotangent.0.dtype)).broadcast_to(to));
         }
+        // After these steps every axis of the tensor is an axis of the source.
         let mut undone = Undone::of(cotangent, rows, to);
         undone.sum_what_repeats()?;
         undone.separate_diagonals()?;
@@ -202,19 +214,19 @@ fn unmoved(cotangent: &Tensor, rows: &[IndexMap], to: &[usize]) -> Tensor {
     undone().unwrap_or_else(Tensor::error)
 }
 
-/// What an axis of a view half undone stands for.
+/// The meaning of an axis of a partially inverted view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     /// An axis of the view.
     View(usize),
-    /// An axis of the source, complete.
+    /// An axis of the source, at its full size.
     Source(usize),
 }
 
-/// A view on its way back to its source.
+/// A partially inverted view.
 ///
-/// Each operation on the way may be an error node, of a shape that is too large. An error node has
-/// no axes, so the shape is read by [`Tensor::shape`] alone, which returns the error.
+/// Each intermediate tensor may be an error node, if its shape is too large. An error node has no
+/// axes, so the code reads shapes by [`Tensor::shape`], which returns the error.
 struct Undone<'a> {
     tensor: Tensor,
     axes: Vec<Axis>,
@@ -228,7 +240,7 @@ impl<'a> Undone<'a> {
         let mut rows = rows.to_vec();
         for row in &mut rows {
             row.strides.resize(shape.len(), 0);
-            // An axis with one position moves nothing.
+            // On an axis of size 1 the stride is irrelevant.
             for (stride, &size) in row.strides.iter_mut().zip(shape) {
                 *stride = if size == 1 { 0 } else { *stride };
             }
@@ -241,15 +253,15 @@ impl<'a> Undone<'a> {
         }
     }
 
-    /// Where an axis of the view stands now.
+    /// Returns the current position of an axis.
     fn place(&self, axis: Axis) -> usize {
         match self.axes.iter().position(|&own| own == axis) {
             Some(place) => place,
-            None => unreachable!("an axis is taken once"),
+            None => unreachable!("an axis is used once"),
         }
     }
 
-    /// The axes of the view that a coordinate of the source depends on.
+    /// Returns the axes of the view on which a coordinate of the source depends.
     fn walked(&self, source: usize) -> Vec<usize> {
         let strides = self.rows[source].strides.iter().enumerate();
         strides
@@ -258,13 +270,14 @@ impl<'a> Undone<'a> {
             .collect()
     }
 
+    /// Sums over the axes of the view on which no coordinate depends, which repeat the source.
     fn sum_what_repeats(&mut self) -> Result<()> {
         let repeats = |axis: &usize| self.rows.iter().all(|row| row.strides[*axis] == 0);
         let repeated: Vec<usize> = (0..self.axes.len()).filter(repeats).collect();
         self.sum_places(&repeated)
     }
 
-    /// Sums over some axes; those with one position just go.
+    /// Sums over some axes and removes them; axes of size 1 are removed without a sum.
     fn sum_places(&mut self, places: &[usize]) -> Result<()> {
         let shape = self.tensor.shape()?;
         let longer = places.iter().filter(|&&place| shape[place] != 1);
@@ -281,8 +294,8 @@ impl<'a> Undone<'a> {
         Ok(())
     }
 
-    /// A coordinate that walks along an axis which another one walks already (a diagonal) becomes an axis of its own, with
-    /// zeros where the two disagree.
+    /// Converts diagonals: a coordinate that depends on an axis on which another coordinate already
+    /// depends becomes an axis of its own, with zeros where the two disagree.
     fn separate_diagonals(&mut self) -> Result<()> {
         let mut taken: Vec<usize> = Vec::new();
         let mut apart = Vec::new();
@@ -296,6 +309,8 @@ impl<'a> Undone<'a> {
         }
         for (source, walked) in &apart {
             let row = &self.rows[*source];
+            // Compute the coordinate at each element of the view, and compare it with every
+            // position on the axis of the source.
             let mut coordinate = Tensor::constant(offset_of(row.offset));
             for &axis in walked {
                 let place = self.place(Axis::View(axis));
@@ -310,15 +325,16 @@ impl<'a> Undone<'a> {
             self.tensor = agree.select(self.tensor.expand_dims(-1), 0.0);
             self.axes.push(Axis::Source(*source));
         }
-        // Nothing else walks along what only diagonals did.
+        // No coordinate depends any more on the axes that only diagonals used, so they can be
+        // summed.
         let left = |axis: &Axis| matches!(axis, Axis::View(axis) if !taken.contains(axis));
         let places = (0..self.axes.len()).filter(|&place| left(&self.axes[place]));
         let places: Vec<usize> = places.collect();
         self.sum_places(&places)
     }
 
-    /// Whether a coordinate is one that `restore` undoes: constant, along one axis, or along the starts and the insides of
-    /// windows.
+    /// Returns whether `restore` can invert a coordinate: it is constant, or depends on one axis,
+    /// or on the starts and the inner positions of windows.
     fn is_simple(&self, source: usize) -> bool {
         let strides = &self.rows[source].strides;
         match self.walked(source)[..] {
@@ -328,7 +344,7 @@ impl<'a> Undone<'a> {
         }
     }
 
-    /// Restores one axis of the source.
+    /// Converts the axes of one coordinate to the axis of the source.
     fn restore(&mut self, source: usize) -> Result<()> {
         if self.axes.contains(&Axis::Source(source)) {
             return Ok(());
@@ -343,8 +359,12 @@ impl<'a> Undone<'a> {
             [axis] => (self.restore_line(source, axis)?, row.strides[axis] < 0),
             [starts, inside, ..] => (self.restore_windows(source, starts, inside)?, false),
         };
-        // Elements lie from the first one's coordinate on, to higher ones or to lower ones; a step leaves zeros at the end.
+        // The elements occupy coordinates from the first one upwards, or downwards if the axis is
+        // reversed; a step leaves zeros at the end, which are cut off. The other coordinates are
+        // padded.
         let first = row.offset.unsigned_abs();
+        // The number of coordinates from the first one to the end of the axis in the walking
+        // direction.
         let room = if backwards {
             first + 1
         } else {
@@ -361,13 +381,14 @@ impl<'a> Undone<'a> {
         Ok(())
     }
 
-    /// A line with steps: zeros are put between its elements.
+    /// Converts an axis with a step: inserts zeros between its elements. Returns the position of
+    /// the axis.
     fn restore_line(&mut self, source: usize, axis: usize) -> Result<usize> {
         let place = self.place(Axis::View(axis));
         let step = self.rows[source].strides[axis].unsigned_abs();
         if step > 1 {
             let mut shape = self.tensor.shape()?.to_vec();
-            // Not more than the axis of the source and one step, so there is no overflow.
+            // At most the size of the source axis plus one step, so this product does not overflow.
             shape[place] *= step;
             let apart = self.tensor.expand_dims(place.cast_signed() + 1);
             self.tensor = padded(&apart, place + 1, 0, step - 1).reshape(&shape);
@@ -376,8 +397,17 @@ impl<'a> Undone<'a> {
         Ok(place)
     }
 
-    /// Windows: position `step u + v` of the source was read by the windows that start at `u - m` steps, at their position
-    /// `v + step m`, for each m. So both axes are padded, read along these diagonals, and summed over m.
+    /// Converts the two axes of overlapping windows, and returns the position of the resulting
+    /// axis.
+    ///
+    /// Position `step * u + v` of the source, with `v < step`, is read by window `u - m` at its
+    /// inner position `v + step * m`, for each `m`. Therefore both axes are padded, read along
+    /// these diagonals, and summed over `m`:
+    /// ```text
+    /// size 3, step 1   source position   0   1   2   3
+    /// window 0         inner position    0   1   2
+    /// window 1         inner position        0   1   2
+    /// ```
     fn restore_windows(&mut self, source: usize, starts: usize, inside: usize) -> Result<usize> {
         let (at, within) = (
             self.place(Axis::View(starts)),
@@ -387,9 +417,12 @@ impl<'a> Undone<'a> {
         let shape = self.tensor.shape()?;
         let (n, size) = (shape[at], shape[within]);
         let overlap = size.div_ceil(step);
+        // Up to `overlap` windows read a position. Pad the starts on both sides, so that `u - m` is
+        // always valid, and the inner positions up to a multiple of the step.
         let wide = padded(&self.tensor, at, overlap - 1, overlap - 1);
         let wide = padded(&wide, within, 0, overlap * step - size);
-        // The axes: all others as they were, u in the place of the starts, v in that of the insides, and m last.
+        // The axes of the new view: u replaces the starts, v replaces the inner positions, m is the
+        // last axis, and all others are unchanged.
         let rank = self.axes.len();
         let apart = step.cast_signed();
         #[cfg(test)]
@@ -417,7 +450,7 @@ impl<'a> Undone<'a> {
         let (dtype, rows) = (wide.0.dtype, rows.collect());
         let name = "window";
         let summed = Tensor::new(Op::Move { name, rows }, vec![wide], shape, dtype).sum(-1);
-        // v after u, then both are one axis.
+        // Move v next to u, then merge both into one axis.
         let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != within).collect();
         let place = at - usize::from(within < at);
         order.insert(place + 1, within);
@@ -436,6 +469,7 @@ impl<'a> Undone<'a> {
         Ok(place)
     }
 
+    /// Permutes the axes into the order of the source.
     fn in_order(self) -> Tensor {
         let places =
             (0..self.to.len()).map(|source| self.place(Axis::Source(source)).cast_signed());
@@ -444,7 +478,7 @@ impl<'a> Undone<'a> {
     }
 }
 
-/// A position as an `i32`, modulo 2^32 as all positions are.
+/// Converts a position to `i32`, modulo 2^32 like all positions.
 fn offset_of(position: isize) -> Scalar {
     Scalar::U32(crate::exec::low_bits(position)).cast(DType::I32)
 }

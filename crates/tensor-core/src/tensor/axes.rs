@@ -1,17 +1,17 @@
-//! Which axes a reduction folds.
+//! Axis arguments of operations and reductions.
 
 use std::ops::RangeFull;
 
 use crate::error::{Error, Result};
 use crate::shape::resolve_axis;
 
-/// An axis: counted from the first one, or from the end if negative. Made from an `isize`, `usize`
-/// or `i32`.
+/// An axis, counted from the first one, or from the end if negative. Conversions exist from
+/// `isize`, `usize` and `i32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Axis(isize);
 
 impl Axis {
-    /// The axis as a number, negative if counted from the end.
+    /// Returns the axis as a number, negative if counted from the end.
     #[must_use]
     pub fn number(self) -> isize {
         self.0
@@ -26,7 +26,7 @@ impl From<isize> for Axis {
 
 impl From<usize> for Axis {
     fn from(axis: usize) -> Self {
-        // No shape has so many axes, so a number that does not fit stays out of range.
+        // No shape has so many axes, so a saturated number stays out of range.
         Self(isize::try_from(axis).unwrap_or(isize::MAX))
     }
 }
@@ -38,7 +38,7 @@ impl From<i32> for Axis {
 }
 
 /// The axes of a reduction: one (`1`, `-1`), several (`[0, 2]`, `&[0, 2]`, `vec![0, 2]`) or all
-/// (`..`), and whether they stay as axes of size 1.
+/// (`..`). By default the reduced axes are removed; [`Axes::keep`] keeps them with size 1.
 ///
 /// # Examples
 /// ```
@@ -54,13 +54,13 @@ impl From<i32> for Axis {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Axes {
-    /// The axes, negative ones counted from the end; `None` for all.
+    /// The axes, counted from the end if negative; `None` for all axes.
     which: Option<Vec<isize>>,
     keep: bool,
 }
 
 impl Axes {
-    /// The same axes, kept with size 1, so that the result broadcasts against what was reduced.
+    /// Keeps the reduced axes with size 1, so that the result broadcasts against the operand.
     #[must_use]
     pub fn keep(axes: impl Into<Self>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Axes {
         self.keep
     }
 
-    /// The axes in ascending order.
+    /// Returns the axes in ascending order, without negative numbers.
     pub(super) fn resolve(&self, op: &'static str, shape: &[usize]) -> Result<Vec<usize>> {
         let Some(which) = &self.which else {
             return Ok((0..shape.len()).collect());
@@ -82,6 +82,7 @@ impl Axes {
         for &axis in which {
             axes.push(resolve_axis(op, axis, shape)?);
         }
+        // Sorted, so that duplicates are adjacent; `1` and `-1` may denote the same axis.
         axes.sort_unstable();
         if axes.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(Error::RepeatedAxis {

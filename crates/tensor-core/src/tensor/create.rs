@@ -1,4 +1,4 @@
-//! Tensors from data, constants, positions and random streams.
+//! Constructors: tensors from data, constants, positions and random streams.
 
 use std::f32::consts::TAU;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::rng::Philox;
 use crate::shape::{allocatable_count, check_rank, element_count};
 
 impl Tensor {
-    /// Takes an `ndarray`; no copy if it is contiguous and row-major.
+    /// Creates a tensor from an `ndarray`, without a copy if the array is contiguous and row-major.
     #[track_caller]
     #[must_use]
     pub fn from_array<T: Element, D: Dimension>(array: Array<T, D>) -> Self {
@@ -33,16 +33,18 @@ impl Tensor {
         Self::from_vec(&shape, data)
     }
 
-    /// Takes the elements of an array of `shape` in row-major order.
+    /// Creates a tensor of `shape` from its elements in row-major order, without a copy.
     ///
-    /// The error node of [`Error::LengthMismatch`] or [`Error::TooLarge`] if they do not fit, and
-    /// of [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+    /// Returns an error node of [`Error::LengthMismatch`] if the number of elements differs from
+    /// that of `shape`, of [`Error::TooLarge`] if the shape exceeds the address space, and of
+    /// [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
     ///
     /// # Examples
     /// ```
     /// # use tensor_core::Tensor;
     /// let error = Tensor::from_vec(&[2, 2], vec![1.0_f32, 2.0]).shape().unwrap_err();
-    /// assert_eq!(error.root().to_string(), "from_vec: shape [2, 2] holds 4 elements, the data 2");
+    /// let message = "from_vec: shape [2, 2] has 4 elements, but the data has 2";
+    /// assert_eq!(error.root().to_string(), message);
     /// ```
     #[track_caller]
     #[must_use]
@@ -62,7 +64,7 @@ impl Tensor {
         Self::new(Op::Data(storage), Vec::new(), shape.to_vec(), T::DTYPE)
     }
 
-    /// A tensor without axes that holds one element.
+    /// Creates a tensor without axes that holds one element.
     #[track_caller]
     #[must_use]
     pub fn scalar<T: Element>(value: T) -> Self {
@@ -74,7 +76,7 @@ impl Tensor {
         Self::new(Op::Const(value), Vec::new(), Vec::new(), value.dtype())
     }
 
-    /// A tensor of `shape` that holds one value everywhere and takes no memory.
+    /// Creates a tensor of `shape` with the same value in all elements. The tensor takes no memory.
     #[track_caller]
     #[must_use]
     pub fn full<T: Element>(shape: &[usize], value: T) -> Self {
@@ -83,7 +85,7 @@ impl Tensor {
             .composed("full", &[])
     }
 
-    /// A tensor of `shape` that holds zeros, or `false`, and takes no memory.
+    /// Creates a tensor of `shape` filled with zeros, or `false`. The tensor takes no memory.
     ///
     /// # Examples
     /// ```
@@ -100,7 +102,7 @@ impl Tensor {
             .composed("zeros", &[])
     }
 
-    /// A tensor of `shape` that holds ones, or `true`, and takes no memory.
+    /// Creates a tensor of `shape` filled with ones, or `true`. The tensor takes no memory.
     #[track_caller]
     #[must_use]
     pub fn ones(shape: &[usize], dtype: DType) -> Self {
@@ -109,16 +111,18 @@ impl Tensor {
             .composed("ones", &[])
     }
 
-    /// The positions `0, 1, …, len - 1` as `i32`; takes no memory.
+    /// Creates the tensor of the positions `0, 1, …, len - 1`, as `i32`. The tensor takes no
+    /// memory.
     ///
-    /// The error node of [`Error::TooLarge`] for more than 2^31 positions.
+    /// Returns an error node of [`Error::TooLarge`] for more than 2^31 positions.
     #[track_caller]
     #[must_use]
     pub fn arange(len: usize) -> Self {
         Self::index("arange", len, 1 << 31).cast(DType::I32)
     }
 
-    /// The positions of one axis as `u32`.
+    /// Creates the tensor of the positions `0, 1, …, len - 1`, as `u32`; an error node if there are
+    /// more than `limit`.
     #[track_caller]
     pub(super) fn index(op: &'static str, len: usize, limit: usize) -> Self {
         if len <= limit {
@@ -132,10 +136,11 @@ impl Tensor {
         }
     }
 
-    /// Uniform random `f32`s in [0, 1): element `i`, counted in row-major order, is
-    /// [`Philox::uniform_f32`]`(i)` of the stream, on every executor.
+    /// Creates a tensor of uniform random `f32`s in [0, 1). Element `i`, counted in row-major
+    /// order, is [`Philox::uniform_f32`]`(i)` of the stream, on every executor.
     ///
-    /// Takes no memory: each use computes them again. The error node of [`Error::TooLarge`] for more than 2^32.
+    /// The tensor takes no memory, because each use computes the numbers again. Returns an error
+    /// node of [`Error::TooLarge`] for more than 2^32 elements.
     ///
     /// # Examples
     /// ```
@@ -154,14 +159,15 @@ impl Tensor {
         uniform(&words).reshape(shape)
     }
 
-    /// Uniform random `f32`s in [0, 1) of the stream whose number a tensor holds: the elements of
-    /// [`rand(seed.stream(n), shape)`](Self::rand), where `n` is the element of `stream`.
+    /// Creates a tensor of uniform random `f32`s in [0, 1), from a stream whose number is the
+    /// element of a tensor: the elements of [`rand(seed.stream(n), shape)`](Self::rand), where `n`
+    /// is the element of `stream`.
     ///
-    /// The stream may be an argument of a function that [`jit`](crate::jit) compiles, so that
-    /// dropout or noise differs in every call without a new plan. `stream` is a `u32` tensor of one
-    /// element; the stream of `seed` itself is not used. The error node of
-    /// [`Error::DTypeUnsupported`] or [`Error::NotAScalar`] for another type or shape, of
-    /// [`Error::TooLarge`] for more than 2^32 elements.
+    /// The stream number may be an argument of a function that [`jit`](crate::jit) compiles, so
+    /// that dropout or noise differs in every call without a new plan. `stream` is a `u32` tensor
+    /// of one element; the stream of `seed` itself is ignored. Returns an error node of
+    /// [`Error::DTypeUnsupported`] or [`Error::NotAScalar`] if `stream` has another type or shape,
+    /// and of [`Error::TooLarge`] for more than 2^32 elements.
     ///
     /// # Examples
     /// ```
@@ -186,23 +192,25 @@ impl Tensor {
         uniform(&words).reshape(shape)
     }
 
-    /// Standard normal random `f32`s by the method of Box and Muller.
+    /// Creates a tensor of standard normal random `f32`s by the Box–Muller method.
     ///
-    /// Element `i` is `sqrt(-2 ln(1 - u)) cos(2π v)` in `f32`, where `u` and `v` are [`Philox::uniform_f32`] of
-    /// `2 i` and `2 i + 1`; so no element exceeds 5.78 in size, and executors agree up to the errors of their
-    /// logarithm and cosine. Takes no memory: each use computes them again. The error node of
-    /// [`Error::TooLarge`] for more than 2^31. [`Philox::normal`] has longer tails, on the host.
+    /// Element `i` is `sqrt(-2 ln(1 - u)) cos(2π v)` in `f32`, where `u` and `v` are
+    /// [`Philox::uniform_f32`] of `2 i` and `2 i + 1`. No element exceeds 5.78 in magnitude, and
+    /// executors agree up to the errors of their logarithm and cosine. The tensor takes no memory,
+    /// because each use computes the numbers again. Returns an error node of [`Error::TooLarge`]
+    /// for more than 2^31 elements. [`Philox::normal`] has longer tails, on the host.
     #[track_caller]
     #[must_use]
     pub fn randn(stream: Philox, shape: &[usize]) -> Self {
         or_error_node!(normal("randn", stream, &stream_number(stream), shape))
     }
 
-    /// Standard normal random `f32`s of the stream whose number a tensor holds: the elements of
-    /// [`randn(seed.stream(n), shape)`](Self::randn), where `n` is the element of `stream`, a `u32`
-    /// tensor of one element.
+    /// Creates a tensor of standard normal random `f32`s, from a stream whose number is the element
+    /// of a tensor: the elements of [`randn(seed.stream(n), shape)`](Self::randn), where `n` is the
+    /// element of `stream`, a `u32` tensor of one element.
     ///
-    /// Errors and use in compiled functions as in [`rand_in_stream`](Self::rand_in_stream).
+    /// Errors and the use in compiled functions are as for
+    /// [`rand_in_stream`](Self::rand_in_stream).
     #[track_caller]
     #[must_use]
     pub fn randn_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
@@ -212,13 +220,14 @@ impl Tensor {
     }
 }
 
-/// The number of a stream as two words, low word first.
+/// Returns a stream number as two words, low word first.
 #[track_caller]
 fn stream_number(stream: Philox) -> [Tensor; 2] {
     stream.counter_high().map(Tensor::scalar)
 }
 
-/// The number of a stream that a `u32` tensor of one element holds.
+/// Returns the stream number that a `u32` tensor of one element holds, as two words, low word
+/// first. The high word is 0.
 #[track_caller]
 fn given_number(op: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
     let (dtype, shape) = (stream.dtype()?, stream.shape()?);
@@ -232,17 +241,18 @@ fn given_number(op: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
     Ok([stream.reshape(&[]), Tensor::scalar(0_u32)])
 }
 
-/// Normal numbers by the method of Box and Muller.
+/// Computes normal numbers by the Box–Muller method.
 #[track_caller]
 fn normal(op: &'static str, seed: Philox, number: &[Tensor; 2], shape: &[usize]) -> Result<Tensor> {
     let u = words(op, seed, number, shape, 2, 0)?;
     let v = words(op, seed, number, shape, 2, 1)?;
+    // `1 - u` is in (0, 1], so the logarithm is finite.
     let radius = ((1.0 - uniform(&u)).ln() * -2.0).sqrt();
     let angle = uniform(&v) * TAU;
     Ok((radius * angle.cos()).reshape(shape))
 }
 
-/// Word `stride * i + first` of the stream of a number for each element `i` of a shape, in one row.
+/// Returns word `stride * i + first` of a stream for each element `i` of a shape, as one axis.
 #[track_caller]
 fn words(
     op: &'static str,
@@ -253,6 +263,7 @@ fn words(
     first: u32,
 ) -> Result<Tensor> {
     let len = element_count(op, shape)?;
+    // Positions are `u32`, and `stride` words belong to each element.
     let at = Tensor::index(op, len, (1 << 32) / stride as usize);
     let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
     Ok(Tensor::new(
@@ -267,7 +278,8 @@ fn words(
     ))
 }
 
-/// The upper 24 bits of random words as numbers in [0, 1).
+/// Converts the upper 24 bits of random words to numbers in [0, 1), the 24 bits that an `f32`
+/// represents.
 #[track_caller]
 fn uniform(words: &Tensor) -> Tensor {
     const LOW_BITS: u32 = 8;

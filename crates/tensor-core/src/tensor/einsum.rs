@@ -1,7 +1,7 @@
 //! Einstein summation of tensors.
 //!
-//! Role: lowers each step of a contraction's path to a view, a product and a sum; a product of two tensors comes out as
-//! a (batched) matrix product wherever there are rows, columns and an inner index.
+//! Role: lowers each step of a contraction's path to a view, a product and a sum. A product of two
+//! tensors becomes a (batched) matrix product if there are rows, columns and an inner index.
 
 use super::{Op, Tensor, or_error_node};
 use crate::dtype::DType;
@@ -12,19 +12,22 @@ use crate::ir::IndexMap;
 use crate::op::Reduce;
 use crate::shape::{check_rank, element_count};
 
-/// Multiplies tensors label by label and sums over the labels that the output lacks, as `numpy.einsum` does.
+/// Computes an Einstein summation, as `numpy.einsum`: multiplies tensors and sums over the labels
+/// that the output lacks.
 ///
-/// `"ik,kj->ij"` is `C[i, j] = Σ_k A[i, k] · B[k, j]`. Without `->` the output consists of the labels that occur once, in
-/// alphabetical order. A label that repeats in one operand walks its diagonal. An ellipsis stands for the axes that
-/// have no label; axes of size 1 broadcast. Many operands are multiplied two at a time, in the order that
-/// [`Contraction::path`](crate::einsum::Contraction::path) finds.
+/// `"ik,kj->ij"` means `C[i, j] = Σ_k A[i, k] · B[k, j]`. Without `->` the output consists of the
+/// labels that occur once, in alphabetical order. A label that repeats in one operand selects its
+/// diagonal. An ellipsis represents the axes without a label; axes of size 1 broadcast. Several
+/// operands are multiplied two at a time, in the order of
+/// [`Contraction::path`](crate::einsum::Contraction::path).
 ///
-/// An operand without elements makes every sum over its axes 0. The other operands are multiplied
-/// first where the path says so, and their product times 0 is NaN where it is NaN or infinite; the
-/// definition and `numpy.einsum` give 0 there.
+/// If an operand has no elements, every sum over its axes is 0. The other operands may be
+/// multiplied first, depending on the path; where their product is NaN or infinite, its product
+/// with 0 is NaN. The definition and `numpy.einsum` return 0 there.
 ///
-/// The error node of [`Error::Einsum`] if the specification is malformed or does not fit;
-/// [`Error::DTypeMismatch`] if the types differ; [`Error::DTypeUnsupported`] for `bool`.
+/// Returns an error node of [`Error::Einsum`] if the specification is malformed or does not match
+/// the operands; of [`Error::DTypeMismatch`] if the types differ; of [`Error::DTypeUnsupported`]
+/// for `bool` and `f16`.
 ///
 /// # Examples
 /// ```
@@ -53,6 +56,7 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
         let made = match step {
             Step::Reduce { input, output } => {
                 let tensor = &slots[input.id];
+                // Order the axes as the output labels followed by the labels to sum.
                 let mut labels = output.clone();
                 let only_here = input.labels.iter().filter(|label| !output.contains(label));
                 only_here.for_each(|label| {
@@ -66,6 +70,8 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
             }
             Step::Product(product) => {
                 let inner = product.groups().inner;
+                // Both operands are views over the output labels and the summed labels; the planner
+                // recognizes the sum of their product as a matrix product.
                 let labels = [&product.output[..], &inner].concat();
                 let (left, right) = (&slots[product.left.id], &slots[product.right.id]);
                 let sizes = sizes_of(&labels, &[(&product.left, left), (&product.right, right)]);
@@ -79,11 +85,11 @@ pub fn einsum(spec: &str, tensors: &[&Tensor]) -> Tensor {
     drop(lazily);
     match slots.pop() {
         Some(result) => eager::finished(result),
-        None => unreachable!("a specification has an operand"),
+        None => unreachable!("a specification has at least one operand"),
     }
 }
 
-/// The operands, and the steps of their contraction.
+/// Checks the operands, and returns them with the steps of their contraction.
 fn prepared(spec: &str, tensors: &[&Tensor]) -> Result<(Vec<Tensor>, Vec<Step>)> {
     let spec = EinsumSpec::parse(spec)?;
     let mut shapes = Vec::with_capacity(tensors.len());
@@ -104,7 +110,8 @@ fn prepared(spec: &str, tensors: &[&Tensor]) -> Result<(Vec<Tensor>, Vec<Step>)>
     Ok((slots, contraction.path()))
 }
 
-/// The size of each label, as the first tensor that has it says.
+/// Returns the size of each label, which is the size of the corresponding axis of the first tensor
+/// with this label.
 fn sizes_of(labels: &[Label], tensors: &[(&Slot, &Tensor)]) -> Vec<usize> {
     let size = |label: &Label| {
         let mut sizes = tensors.iter().filter_map(|(slot, tensor)| {
@@ -117,11 +124,14 @@ fn sizes_of(labels: &[Label], tensors: &[(&Slot, &Tensor)]) -> Vec<usize> {
 }
 
 impl Tensor {
-    /// The tensor over one axis for each label: those it lacks repeat it, one that it has twice walks its diagonal.
+    /// Returns a view of the tensor with one axis per label. The tensor is repeated along labels
+    /// that it lacks; a label that occurs twice selects its diagonal.
     #[track_caller]
     fn labelled(&self, slot: &Slot, labels: &[Label], sizes: &[usize]) -> Result<Self> {
         check_rank("einsum", sizes.len())?;
         element_count("einsum", sizes)?;
+        // An axis of the tensor follows each result axis with its label. Stride 0 on all other axes
+        // repeats the tensor along them.
         let row = |label: &Label| IndexMap {
             offset: 0,
             strides: labels
@@ -142,7 +152,7 @@ impl Tensor {
         ))
     }
 
-    /// The sum over the last `n` axes.
+    /// Returns the sum over the last `n` axes.
     #[track_caller]
     fn sum_last(self, n: usize) -> Self {
         if n == 0 || self.check().is_err() {

@@ -1,14 +1,14 @@
-//! Element by element: arithmetic, functions, comparisons, selection, conversion.
+//! Elementwise operations: arithmetic, functions, comparisons, selection, conversion.
 //!
-//! Role: the methods and operators; what each computes, its NaN and its infinities stand in
-//! [`crate::op`]. `%` is [`Tensor::rem`], with the sign of the divisor as in Python and not as in
+//! Role: the methods and operators. Definitions, including NaN and infinities, are in
+//! [`crate::op`]. `%` is [`Tensor::rem`], with the sign of the divisor as in Python and unlike
 //! Rust; `&`, `|`, `^` and `!` are [`Tensor::and`], [`Tensor::or`], [`Tensor::xor`] and
-//! [`Tensor::not`]. A number on the right of an operator is an `f32`, `f64`, `i32`, `u32`, `usize`
-//! or `bool`, on the left an `f64` or `i32`: for an `lr` of `f32`, write `&x * lr`. With two types
-//! of floats on the left, Rust could not tell the type of the result of `1.0 - &x`, and `(1.0 -
-//! &x).ln()` would not compile. `x += &y` is `x = &x + &y`: tensors do not change, the variable
-//! does.
-//! Shapes: operands broadcast against each other by `NumPy`'s rules.
+//! [`Tensor::not`]. A number on the right of an operator may be an `f32`, `f64`, `i32`, `u32`,
+//! `usize` or `bool`; on the left only an `f64` or `i32`, so for an `lr` of type `f32` write `&x *
+//! lr`. With two float types on the left, Rust could not infer the type of the literal in `1.0 -
+//! &x`, and `(1.0 - &x).ln()` would not compile. `x += &y` means `x = &x + &y`: the variable
+//! changes, not the tensor.
+//! Shapes: operands broadcast by `NumPy`'s rules.
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -36,7 +36,7 @@ impl Tensor {
         Self::new(Op::Unary(op), vec![self.clone()], shape, op.result(dtype))
     }
 
-    /// Broadcasts operands of one type, which `accepts` must take, to one shape.
+    /// Broadcasts operands to one shape. All must have one type, for which `accepts` returns true.
     #[track_caller]
     fn aligned<const N: usize>(
         name: &'static str,
@@ -62,7 +62,7 @@ impl Tensor {
             .map(|operand| &operand.0.shape[..])
             .collect();
         let shape = broadcast_all(name, &shapes)?;
-        // No closure: it would be the caller of what it makes.
+        // A loop instead of `map`, because the nodes would record the closure as their caller.
         let mut aligned = operands;
         for operand in &mut aligned {
             *operand = operand.broadcast_to(&shape);
@@ -92,7 +92,8 @@ impl Tensor {
         Self::new(Op::Compare(op), operands.to_vec(), shape, DType::Bool)
     }
 
-    /// A comparison that is another one the other way round, under its own name and with its operands in order.
+    /// Computes a comparison from another comparison with exchanged operands. Errors have the name
+    /// `name` and the operands in the caller's order.
     #[track_caller]
     fn swapped(&self, name: &'static str, op: Compare, other: impl Operand) -> Self {
         let other = other.operand(name, self.0.dtype);
@@ -101,7 +102,7 @@ impl Tensor {
         Self::compared(op, b, a)
     }
 
-    /// `max(x, 0)`; NaN stays NaN. Its derivative at 0 is 0.
+    /// Returns `max(x, 0)`; NaN for NaN. The derivative at 0 is 0.
     #[track_caller]
     #[must_use]
     pub fn relu(&self) -> Self {
@@ -113,10 +114,12 @@ impl Tensor {
             .composed("relu", &[self])
     }
 
-    /// This tensor, with the derivatives of another of its shape and type, which is not computed: for steps that are to
-    /// be trained through (straight-through estimators), and for derivatives that are known better.
+    /// Returns this tensor, with the derivatives of another tensor of its shape and type, which is
+    /// not computed. Used to train through step functions (straight-through estimators), and to
+    /// supply a more accurate derivative.
     ///
-    /// A smaller one is broadcast. The error node of [`Error::NotBroadcastable`] or [`Error::DTypeMismatch`] if they do not fit.
+    /// `surrogate` is broadcast to the shape of this tensor. Returns an error node of
+    /// [`Error::NotBroadcastable`] or [`Error::DTypeMismatch`] if shapes or types do not match.
     ///
     /// # Examples
     /// ```
@@ -145,14 +148,15 @@ impl Tensor {
         Self::new(Op::Surrogate, vec![value, surrogate], shape, dtype)
     }
 
-    /// This tensor, in memory, in the place of a program that computes it.
+    /// Returns this tensor, which is in memory, with the derivatives of `program`, which computes
+    /// the same elements.
     #[track_caller]
     pub(crate) fn standing_for(self, program: Self) -> Self {
         let (shape, dtype) = (self.0.shape.clone(), self.0.dtype);
         Self::new(Op::Surrogate, vec![self, program], shape, dtype)
     }
 
-    /// This tensor, as a constant to derivatives.
+    /// Returns this tensor as a constant with respect to derivatives.
     #[track_caller]
     #[must_use]
     pub fn stop_gradient(&self) -> Self {
@@ -162,15 +166,15 @@ impl Tensor {
         self.with_gradient_of(&self.like(0.0))
     }
 
-    /// `x * x`.
+    /// Returns `x * x`.
     #[track_caller]
     #[must_use]
     pub fn square(&self) -> Self {
         (self * self).composed("square", &[self])
     }
 
-    /// The elements brought into `low..=high`: `min(max(x, low), high)`, broadcast, as `numpy.clip`. So `high` where
-    /// `low > high`, and NaN where any of the three is.
+    /// Limits the elements to `low..=high`: `min(max(x, low), high)`, broadcast, as `numpy.clip`.
+    /// The result is `high` where `low > high`, and NaN where any of the three is NaN.
     #[track_caller]
     #[must_use]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
@@ -181,40 +185,47 @@ impl Tensor {
             .composed(op, &[self, &low, &high])
     }
 
-    /// -1 below zero, 1 above, 0 for either zero, NaN for NaN; as `numpy.sign`.
+    /// Returns the sign: -1 below zero, 1 above zero, 0 for 0.0 and -0.0, NaN for NaN, as
+    /// `numpy.sign`.
     #[track_caller]
     #[must_use]
     pub fn sign(&self) -> Self {
         let sign = match self.0.dtype {
             DType::U32 => self.minimum(1),
             DType::I32 => self.maximum(-1).minimum(1),
-            // Only zeros and NaN come to the last choice.
+            // Only zeros and NaN reach the last choice, and `abs` turns -0.0 into 0.0.
             _ => self.gt(0).select(1, self.lt(0).select(-1, self.abs())),
         };
         sign.composed("sign", &[self])
     }
 
-    /// Whether `self > other`: [`lt`](Tensor::lt) the other way round.
+    /// Returns whether `self > other`, as `bool`; equal to [`lt`](Tensor::lt) with exchanged
+    /// operands.
     #[track_caller]
     #[must_use]
     pub fn gt(&self, other: impl Operand) -> Self {
         self.swapped("gt", Compare::Lt, other)
     }
 
-    /// Whether `self >= other`: [`le`](Tensor::le) the other way round.
+    /// Returns whether `self >= other`, as `bool`; equal to [`le`](Tensor::le) with exchanged
+    /// operands.
     #[track_caller]
     #[must_use]
     pub fn ge(&self, other: impl Operand) -> Self {
         self.swapped("ge", Compare::Le, other)
     }
 
-    /// Where this tensor of `bool` is true, the element of `yes`, else that of `no`. The other one may be anything, NaN
-    /// too; but both are computed, so a [`gather`](Tensor::gather) in either must stay in range. Only where the condition is
-    /// one number for all elements is the other choice left out, and what is out of range in it is not reported.
+    /// Selects elements by this tensor of `bool`: those of `yes` where it is true, those of `no`
+    /// elsewhere, all broadcast.
     ///
-    /// A number takes the type of the other choice. Two numbers are `f32`, whatever they are written as: the condition, a
-    /// `bool`, says nothing of the type. So `select(1, 0)` gives `f32`s, and `select(true, false)` is refused; for other types
-    /// [`cast`](Tensor::cast) the condition, or make one choice a [`scalar`](Tensor::scalar).
+    /// The element that is not selected may have any value, even NaN. Both choices are computed,
+    /// however, so a [`gather`](Tensor::gather) in either must be in range. Only if the condition
+    /// is a single constant is the other choice left out, and its indices are not checked.
+    ///
+    /// A number takes the type of the other choice. Two numbers become `f32`, whatever their Rust
+    /// types, because the condition, a `bool`, does not determine a type. So `select(1, 0)` returns
+    /// `f32`s and `select(true, false)` is an error. For other types [`cast`](Tensor::cast) the
+    /// condition, or make one choice a [`scalar`](Tensor::scalar).
     ///
     /// # Examples
     /// ```
@@ -229,6 +240,7 @@ impl Tensor {
     #[must_use]
     pub fn select(&self, yes: impl Choice, no: impl Choice) -> Self {
         let name = "select";
+        // The type of the result is the type of the choice that is a tensor.
         let dtype = yes.dtype().or(no.dtype()).unwrap_or(DType::F32);
         let (yes, no) = (yes.operand(name, dtype), no.operand(name, dtype));
         if self.check().is_ok() && self.0.dtype != DType::Bool {
@@ -246,8 +258,9 @@ impl Tensor {
         Self::new(Op::Select, operands, shape, dtype)
     }
 
-    /// Converts the elements, as [`Scalar::cast`](crate::Scalar::cast) does: rounds to nearest, truncates and saturates
-    /// towards integers (NaN becomes 0), wraps between integers; `bool` asks for "not 0".
+    /// Converts the elements to another type, as [`Scalar::cast`](crate::Scalar::cast): to floats
+    /// by rounding to nearest, from floats to integers by truncation and saturation (NaN becomes
+    /// 0), between integers modulo 2^32, to `bool` by comparison with 0.
     #[track_caller]
     #[must_use]
     pub fn cast(&self, dtype: DType) -> Self {
@@ -258,9 +271,9 @@ impl Tensor {
     }
 }
 
-/// A choice of [`Tensor::select`]: an operand that knows its type if it is a tensor.
+/// A choice of [`Tensor::select`]: an operand with a fixed type if it is a tensor.
 pub trait Choice: Operand {
-    /// The type of a tensor; `None` for a number.
+    /// Returns the type of a tensor; `None` for a number.
     fn dtype(&self) -> Option<DType>;
 }
 
@@ -292,7 +305,7 @@ macro_rules! unary_methods {
         impl Tensor {$(
             $(#[$doc])*
             ///
-            /// Element by element; see
+            /// Applied elementwise; see
             #[doc = concat!("[`Unary::", stringify!($op), "`](crate::op::Unary::", stringify!($op), ").")]
             #[track_caller]
             #[must_use]
@@ -303,35 +316,35 @@ macro_rules! unary_methods {
     };
 }
 unary_methods! {
-    /// The absolute value.
+    /// Returns the absolute value.
     abs Abs;
-    /// The largest integer not above.
+    /// Returns the largest integer not above each element.
     floor Floor;
-    /// The smallest integer not below.
+    /// Returns the smallest integer not below each element.
     ceil Ceil;
-    /// The nearest integer, ties to even.
+    /// Rounds to the nearest integer, ties to even.
     round Round;
-    /// The integer part.
+    /// Rounds towards zero.
     trunc Trunc;
-    /// The square root.
+    /// Returns the square root.
     sqrt Sqrt;
-    /// One over it.
+    /// Returns the reciprocal.
     recip Recip;
-    /// The exponential function.
+    /// Returns the exponential function `e^x`.
     exp Exp;
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     ln Ln;
-    /// The sine.
+    /// Returns the sine of an angle in radians.
     sin Sin;
-    /// The cosine.
+    /// Returns the cosine of an angle in radians.
     cos Cos;
-    /// The hyperbolic tangent.
+    /// Returns the hyperbolic tangent.
     tanh Tanh;
-    /// The logistic function.
+    /// Returns the logistic function `1 / (1 + e^-x)`.
     sigmoid Sigmoid;
-    /// Whether it is NaN.
+    /// Returns whether each element is NaN, as `bool`.
     is_nan IsNan;
-    /// The complement; also `!a`.
+    /// Returns the logical not of `bool`s or the bitwise not of integers; also `!a`.
     not Not;
 }
 
@@ -340,7 +353,7 @@ macro_rules! binary_methods {
         impl Tensor {$(
             $(#[$doc])*
             ///
-            /// Element by element, broadcast; see
+            /// Applied elementwise with broadcasting; see
             #[doc = concat!("[`Binary::", stringify!($op), "`](crate::op::Binary::", stringify!($op), ").")]
             #[track_caller]
             #[must_use]
@@ -351,25 +364,26 @@ macro_rules! binary_methods {
     };
 }
 binary_methods! {
-    /// The quotient rounded down.
+    /// Returns the quotient rounded down.
     floor_div FloorDiv;
-    /// What [`floor_div`](Tensor::floor_div) leaves, with the sign of the divisor; also `a % b`.
+    /// Returns the remainder of [`floor_div`](Tensor::floor_div), with the sign of the divisor;
+    /// also `a % b`.
     rem Rem;
-    /// This tensor to the power of another.
+    /// Raises this tensor to the power of another.
     pow Pow;
-    /// The larger one.
+    /// Returns the larger of two elements.
     maximum Maximum;
-    /// The smaller one.
+    /// Returns the smaller of two elements.
     minimum Minimum;
-    /// Both; also `a & b`.
+    /// Returns the logical or bitwise and; also `a & b`.
     and And;
-    /// Either or both; also `a | b`.
+    /// Returns the logical or bitwise or; also `a | b`.
     or Or;
-    /// Either but not both; also `a ^ b`.
+    /// Returns the logical or bitwise exclusive or; also `a ^ b`.
     xor Xor;
-    /// The bits moved up.
+    /// Shifts the bits left.
     shl Shl;
-    /// The bits moved down.
+    /// Shifts the bits right, with copies of the sign bit for `i32`.
     shr Shr;
 }
 
@@ -377,7 +391,8 @@ macro_rules! compare_methods {
     ($($(#[$doc:meta])* $method:ident $op:ident;)*) => {
         impl Tensor {$(
             $(#[$doc])*
-            /// Element by element, broadcast; the result is `bool`. Comparing with NaN gives false, except `ne`.
+            ///
+            /// Applied elementwise with broadcasting. Comparisons with NaN are false, except `ne`.
             #[track_caller]
             #[must_use]
             pub fn $method(&self, other: impl Operand) -> Self {
@@ -388,13 +403,13 @@ macro_rules! compare_methods {
     };
 }
 compare_methods! {
-    /// Whether `self < other`.
+    /// Returns whether `self < other`, as `bool`.
     lt Lt;
-    /// Whether `self <= other`.
+    /// Returns whether `self <= other`, as `bool`.
     le Le;
-    /// Whether `self == other`.
+    /// Returns whether `self == other`, as `bool`.
     eq Eq;
-    /// Whether `self != other`.
+    /// Returns whether `self != other`, as `bool`.
     ne Ne;
 }
 
@@ -440,7 +455,8 @@ macro_rules! operators {
         }
     )*};
 }
-// Numbers on the left: one type each for literals with and without a point, so that `1.0 - &x` needs no annotation.
+// Numbers on the left: one type for literals with a decimal point and one for literals without, so
+// that `1.0 - &x` needs no annotation.
 operators! {
     Add add AddAssign add_assign Add [f64 i32];
     Sub sub SubAssign sub_assign Sub [f64 i32];

@@ -1,4 +1,4 @@
-//! Computing tensors.
+//! Evaluation: computing tensors and reading their elements.
 
 use std::borrow::Borrow;
 use std::panic::Location;
@@ -13,16 +13,16 @@ use crate::error::{Error, Result};
 use crate::exec::{self, Executor, HostStorage, Storage};
 use crate::plan::Plan;
 
-/// Tensors that are [realized together](Tensor::realize_all): an array, a slice or a vector of
-/// tensors or references.
+/// A list of tensors that are [realized together](Tensor::realize_all): an array, a slice or a
+/// vector of tensors or references.
 pub trait TensorList {
-    /// An array for an array, else a vector.
+    /// The type of the results: an array for an array, otherwise a vector.
     type Realized;
 
-    /// The tensors, in order.
+    /// Returns the tensors, in order.
     fn tensors(&self) -> Vec<&Tensor>;
 
-    /// The result for as many tensors in memory.
+    /// Converts the realized tensors, one per tensor of the list, to the type of the results.
     fn realized(tensors: Vec<Tensor>) -> Self::Realized;
 }
 
@@ -36,7 +36,7 @@ impl<T: Borrow<Tensor>, const N: usize> TensorList for [T; N] {
     fn realized(tensors: Vec<Tensor>) -> Self::Realized {
         match tensors.try_into() {
             Ok(tensors) => tensors,
-            Err(_) => unreachable!("there are as many results as tensors"),
+            Err(_) => unreachable!("there is one result per tensor"),
         }
     }
 }
@@ -78,25 +78,25 @@ impl<T: Borrow<Tensor>> TensorList for &Vec<T> {
 }
 
 impl Tensor {
-    /// Computes the tensor and gives its elements as an array.
+    /// Computes the tensor and returns its elements as an array.
     ///
     /// # Errors
-    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements; whatever went wrong while the tensor was built,
-    /// with the line of that; what the executor meets, with the line of the operation. Where no operation is to blame the line is
-    /// the caller's.
+    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements; any error of building
+    /// the tensor or of the executor, with the source line of the operation. An error that belongs
+    /// to no operation has the line of this call.
     #[track_caller]
     pub fn eval<T: Element>(&self, executor: &dyn Executor) -> Result<ArrayD<T>> {
         self.expect::<T>("eval")?;
         let mut storages = computed(&[self], executor)?;
         match storages.pop() {
-            // This is the only handle on the result, so reading it copies nothing.
+            // No other handle on the result exists, so reading it does not copy.
             Some(storage) => read("eval", &self.node().shape, storage),
-            None => unreachable!("there are as many results as tensors"),
+            None => unreachable!("there is one result per tensor"),
         }
     }
 
-    /// Computes the tensor and keeps the result where the executor has it. A tensor made from host data is brought there
-    /// once, instead of at every evaluation.
+    /// Computes the tensor and keeps the result in the memory of the executor. A tensor of host
+    /// data is transferred once, instead of at every evaluation.
     ///
     /// # Errors
     /// As [`eval`](Tensor::eval).
@@ -117,10 +117,10 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Computes several tensors together, and computes shared parts once: a loss and its gradients,
-    /// say, for which there is [`value_and_grad`](crate::value_and_grad) too.
+    /// Computes several tensors together, and their common subexpressions once. An example is a
+    /// loss and its gradients, for which [`value_and_grad`](crate::value_and_grad) exists as well.
     ///
-    /// Takes an array, a slice or a vector, of tensors or of references to them, and returns an
+    /// `tensors` is an array, a slice or a vector, of tensors or of references. The result is an
     /// array for an array and a vector otherwise.
     ///
     /// # Errors
@@ -149,7 +149,8 @@ impl Tensor {
     /// Computes a tensor of one element, of any rank, and returns the element.
     ///
     /// # Errors
-    /// [`Error::NotAScalar`] if there is not exactly one element; else as [`eval`](Tensor::eval).
+    /// [`Error::NotAScalar`] if there is not exactly one element; otherwise as
+    /// [`eval`](Tensor::eval).
     ///
     /// # Examples
     /// ```
@@ -178,7 +179,8 @@ impl Tensor {
         elements.first().copied().ok_or_else(not_one)
     }
 
-    /// [`realize_all`](Tensor::realize_all) of a list. An error that no operation is to blame for has no line.
+    /// Computes the tensors of a list together, for [`realize_all`](Tensor::realize_all). An error
+    /// that belongs to no operation has no source line.
     pub(crate) fn realized(tensors: &[&Self], executor: &dyn Executor) -> Result<Vec<Self>> {
         let storages = run(tensors, executor)?.into_iter();
         let mut results = Vec::with_capacity(tensors.len());
@@ -189,13 +191,13 @@ impl Tensor {
         Ok(results)
     }
 
-    /// The tensor of an array in memory.
+    /// Creates the tensor of an array in memory.
     #[track_caller]
     pub(crate) fn stored(storage: Arc<dyn Storage>, shape: Vec<usize>, dtype: DType) -> Self {
         Self::new(Op::Data(storage), Vec::new(), shape, dtype)
     }
 
-    /// The array of a tensor that is in memory already.
+    /// Returns the array of a tensor, if it is in memory.
     pub(crate) fn storage(&self) -> Option<&Arc<dyn Storage>> {
         match &self.node().op {
             Op::Data(storage) => Some(storage),
@@ -204,11 +206,13 @@ impl Tensor {
         }
     }
 
-    /// Gives the elements of a tensor that is in memory already: made from data, or by [`realize`](Tensor::realize).
+    /// Returns the elements of a tensor that is in memory: created from data, or returned by
+    /// [`realize`](Tensor::realize).
     ///
     /// # Errors
-    /// With the caller's line: [`Error::NotRealized`] if it would have to be computed; [`Error::ElementTypeMismatch`] if `T` is not
-    /// the type of the elements; [`Error::NoData`] of an argument inside a function that is traced; what the device meets.
+    /// With the source line of the caller: [`Error::NotRealized`] if the tensor is not in memory;
+    /// [`Error::ElementTypeMismatch`] if `T` is not the type of the elements; [`Error::NoData`] for
+    /// an argument of a function that is being traced; any error of the device.
     #[track_caller]
     pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
         let op = "to_host";
@@ -216,8 +220,8 @@ impl Tensor {
         read(op, &self.node().shape, Arc::clone(storage))
     }
 
-    /// Calls `take` with the elements of a tensor in memory, for the operation `op`. Elements in
-    /// host memory are borrowed.
+    /// Calls `take` with the elements of a tensor in memory. Elements in host memory are borrowed,
+    /// others are copied. `op` is the name of the operation in errors.
     ///
     /// # Errors
     /// As [`to_host`](Tensor::to_host).
@@ -237,7 +241,7 @@ impl Tensor {
         Ok(take(T::slice(&data).unwrap_or_default()))
     }
 
-    /// The array of a tensor in memory with elements of type `T`.
+    /// Returns the array of a tensor that is in memory and has elements of type `T`.
     #[track_caller]
     fn in_memory<T: Element>(&self, op: &'static str) -> Result<&Arc<dyn Storage>> {
         self.expect::<T>(op)?;
@@ -256,7 +260,8 @@ impl Tensor {
     }
 }
 
-/// The results of some tensors, where the executor has them. What goes wrong in no operation's line does so in the caller's.
+/// Computes tensors and returns the arrays, in the memory of the executor. An error that belongs to
+/// no operation has the line of the caller.
 #[track_caller]
 pub(crate) fn computed(
     tensors: &[&Tensor],

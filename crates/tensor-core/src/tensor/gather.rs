@@ -1,4 +1,4 @@
-//! Reading a tensor at positions that another tensor holds.
+//! Gathers: reading a tensor at positions that another tensor holds.
 
 use super::views::coordinates;
 use super::{Axis, Op, Tensor, or_error_node};
@@ -7,12 +7,13 @@ use crate::ir::IndexMap;
 use crate::shape::{check_rank, element_count, resolve_axis};
 
 impl Tensor {
-    /// Picks elements along `axis` by an integer tensor of any shape, as `numpy.take` does: the shape of `index` takes
-    /// the place of the axis. Negative positions count from the end.
+    /// Selects elements along `axis` by an integer tensor of any shape, as `numpy.take`: the shape
+    /// of `index` replaces the axis in the result. Negative positions count from the end.
     ///
-    /// A position outside the axis is found when the element is computed: [`Error::IndexOutOfRange`], for one of them if there
-    /// are several. It is not found where no element is computed from it: behind a view that leaves it out, or in a
-    /// [`select`](Tensor::select) whose condition is one number.
+    /// A position outside the axis is an error on evaluation, [`Error::IndexOutOfRange`]; if there
+    /// are several such positions, the error shows only one of them. A position is not checked if
+    /// no element is computed from it, because a view leaves the element out, or in a
+    /// [`select`](Tensor::select) whose condition is a single constant.
     ///
     /// # Examples
     /// ```
@@ -30,7 +31,12 @@ impl Tensor {
         or_error_node!(self.gathered("gather", index, axis, |shape, at| {
             let n_index = index.0.shape.len();
             let out = [&shape[..at], &index.0.shape, &shape[at + 1..]].concat();
-            // Axes before the picked one keep their number, those after it move by what takes its place.
+            // Maps an axis of the source to its axis in the result. Axes before the selected one
+            // keep their number; the others move by the number of index axes, less the selected
+            // axis:
+            //
+            //     source  a b [axis] c
+            //     result  a b i j k  c      with the index axes i j k
             let place = |source: usize| {
                 if source < at {
                     source
@@ -52,10 +58,10 @@ impl Tensor {
         }))
     }
 
-    /// Picks one element along `axis` for each element of an integer tensor, as `numpy.take_along_axis` does: `index` has
-    /// this tensor's rank, and its other axes broadcast.
+    /// Selects one element along `axis` for each element of an integer tensor, as
+    /// `numpy.take_along_axis`. `index` has the rank of this tensor, and its other axes broadcast.
     ///
-    /// A position outside the axis is found as by [`gather`](Tensor::gather).
+    /// Positions are checked as in [`gather`](Tensor::gather).
     #[track_caller]
     #[must_use]
     pub fn take_along_axis(&self, index: &Self, axis: impl Into<Axis>) -> Self {
@@ -73,7 +79,8 @@ impl Tensor {
             out[at] = index.0.shape.get(at).copied().unwrap_or(1);
             let index = index.broadcast_to(&out).composed(op, &[index]);
             index.check()?;
-            // The picked axis itself is read through the index alone.
+            // The coordinate on the selected axis comes from the index only, so its map is
+            // constant.
             let mut line = shape.to_vec();
             line[at] = 1;
             let mut rows = coordinates(&line, |view| view.broadcast_to(&out))?;

@@ -1,27 +1,28 @@
-//! Joining tensors, and splitting them again.
+//! Concatenation, stacking and splitting.
 //!
-//! Method: a join chooses each element among padded pieces by its position; a split is a slice for
-//! each part.
+//! Method: a join selects each element among padded pieces by its position; a split is one slice
+//! per part.
 
 use super::{Axis, Tensor, or_error_node};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::shape::{element_count, resolve_axis};
 
-/// The most parts of one split: more would be a mistake, and exhaust memory.
+/// The largest number of parts of one split. A larger number is probably a mistake and would
+/// exhaust memory.
 const MAX_PARTS: usize = 1 << 16;
 
 impl Tensor {
-    /// Joins tensors of one type end to end along an axis; all other sizes must agree.
+    /// Concatenates tensors of one type along an axis; all other sizes must be equal.
     ///
-    /// Up to eight pieces are one choice by position, without a copy of its own. More are joined in
-    /// groups, and the groups again, so that `n` pieces cost each element `O(log n)` choices and
-    /// copies. The error node of [`Error::ConcatMismatch`] if sizes do not agree, or if there is
-    /// nothing to join.
+    /// Up to eight tensors are joined by one selection by position, without an intermediate copy.
+    /// More are joined in groups of eight, and the groups again, so that `n` tensors cost each
+    /// element `O(log n)` selections and copies. Returns an error node of [`Error::ConcatMismatch`]
+    /// if sizes differ, or if the list is empty.
     #[track_caller]
     #[must_use]
     pub fn concat(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
-        /// The most pieces that an element is chosen from at once.
+        /// The largest number of pieces in one selection.
         const FAN_IN: usize = 8;
         let axis = axis.into().number();
         let at = or_error_node!(concat_axis("concat", tensors, axis));
@@ -39,8 +40,8 @@ impl Tensor {
     /// Joins tensors of one type and shape along a new axis, which becomes axis `axis` of the
     /// result.
     ///
-    /// The error node of [`Error::ConcatMismatch`] if shapes differ, or if there is nothing to
-    /// join.
+    /// Returns an error node of [`Error::ConcatMismatch`] if shapes differ, or if the list is
+    /// empty.
     #[track_caller]
     #[must_use]
     pub fn stack(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
@@ -48,7 +49,8 @@ impl Tensor {
         for tensor in tensors {
             or_error_node!(tensor.check());
         }
-        // Said here, of the shapes that the caller knows.
+        // Check the shapes here, so that the error shows the caller's shapes and not the expanded
+        // ones.
         if tensors
             .iter()
             .any(|tensor| tensor.0.shape != tensors[0].0.shape)
@@ -65,12 +67,12 @@ impl Tensor {
         Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
     }
 
-    /// Splits an axis into `n` parts of equal size, in order, as `numpy.split` does with a number.
-    /// For other parts use [`slice`](Tensor::slice). Nothing is copied.
+    /// Splits an axis into `n` parts of equal size, in order, as `numpy.split` with a number.
+    /// Nothing is copied. For unequal parts use [`slice`](Tensor::slice).
     ///
-    /// The error node of [`Error::UnevenSplit`] for each part, and at least one, if the size of the
-    /// axis is no multiple of `n`, or `n` is 0 or above 65,536; of [`Error::AxisOutOfRange`] if
-    /// there is no such axis.
+    /// If the size of the axis is not divisible by `n`, or if `n` is 0 or above 65,536, returns `n`
+    /// error nodes of [`Error::UnevenSplit`] (at least one, at most 65,536); if there is no such
+    /// axis, error nodes of [`Error::AxisOutOfRange`].
     ///
     /// # Examples
     /// ```
@@ -105,7 +107,7 @@ impl Tensor {
     }
 }
 
-/// A few tensors end to end: each element is chosen by its position.
+/// Concatenates a few tensors: each element is selected by its position among the padded pieces.
 #[track_caller]
 fn joined(pieces: &[Tensor], axis: usize) -> Tensor {
     let total = pieces.iter().map(|piece| piece.0.shape[axis]).sum();
@@ -119,7 +121,7 @@ fn joined(pieces: &[Tensor], axis: usize) -> Tensor {
     joined
 }
 
-/// A tensor with zeros around it on `axis`: `before` come first, and there are `total` elements.
+/// Pads a tensor with zeros on `axis` to `total` elements, of which `before` precede the tensor.
 #[track_caller]
 fn placed(tensor: &Tensor, axis: usize, before: usize, total: usize) -> Tensor {
     let after = total - before - tensor.0.shape[axis];
@@ -127,7 +129,7 @@ fn placed(tensor: &Tensor, axis: usize, before: usize, total: usize) -> Tensor {
     tensor.pad(axis.cast_signed(), before, after, zero)
 }
 
-/// Whether the position on `axis` is below `bound`, in the shape of `like`.
+/// Returns whether the position on `axis` is below `bound`, as a tensor of the shape of `like`.
 #[track_caller]
 fn position_below(like: &Tensor, axis: usize, bound: usize) -> Tensor {
     let shape = &like.0.shape;
@@ -138,6 +140,7 @@ fn position_below(like: &Tensor, axis: usize, bound: usize) -> Tensor {
     index.lt(bound).reshape(&line).broadcast_to(shape)
 }
 
+/// Checks the operands of a concatenation and returns the axis in `0..rank`.
 fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usize> {
     let shapes = || {
         tensors
@@ -172,7 +175,7 @@ fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usi
     let mut out = first.0.shape.clone();
     out[at] = total;
     element_count(op, &out)?;
-    // Which tensor an element comes from is told by its position, a u32.
+    // The source of an element is selected by its position, which is a u32.
     if total > 1 << 32 {
         return Err(Error::TooLarge {
             op,

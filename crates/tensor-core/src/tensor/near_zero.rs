@@ -1,29 +1,29 @@
-//! Exponentials and logarithms that keep their digits near zero, and of base 2.
+//! Exponentials and logarithms that are accurate near zero, and the exponential of base 2.
 //!
-//! Method: each one is composed of primitive operations, so every executor has it, with derivatives
-//! of its own. The forms hold no difference that rounding makes (as `(1 + x) - 1` is): some
-//! compilers of devices reassociate sums, and such a form would lose all digits there.
+//! Method: each function is composed of primitive operations, so that every executor supports it,
+//! and has an explicit derivative. The formulas avoid differences that depend on rounding, such as
+//! `(1 + x) - 1`: some device compilers reassociate sums, which would destroy the result.
 //! Source: the series of the inverse hyperbolic tangent, Abramowitz and Stegun 1964, "Handbook of
 //! Mathematical Functions", 4.6.22; `expm1` by the hyperbolic tangent, 4.5.
-//! Accuracy: stated at each function for executors with the accuracy that [`crate::op`] demands,
-//! and held to on [`Host`](crate::Host) and [`Reference`](crate::Reference) by
-//! `tests/near_zero.rs`.
+//! Accuracy: stated for each function, for executors with the accuracy that [`crate::op`] requires,
+//! and tested on [`Host`](crate::Host) and [`Reference`](crate::Reference) by `tests/near_zero.rs`.
 
 use super::Tensor;
 use crate::dtype::DType;
 use crate::eager;
 use crate::op::{Binary, Unary};
 
-/// `log1p` is a series up to here, the square root of 2 less 1, and the logarithm of a sum beyond.
+/// The threshold of `log1p`: the series is used for `|x|` up to `√2 - 1`, the logarithm of `1 + x`
+/// beyond.
 const SERIES_END: f64 = std::f64::consts::SQRT_2 - 1.0;
-/// Terms of the series: the next one is below a quarter of a unit in the last place of the type,
-/// since `s² <= (3 - 2 √2)² = 0.0295`.
+/// The number of terms of the series, so that the next term is below a quarter of a unit in the
+/// last place of the type, since `s² <= (3 - 2 √2)² = 0.0295`.
 const F32_TERMS: u32 = 6;
 const F64_TERMS: u32 = 12;
 
 impl Tensor {
-    /// 2 to the power of each element, of a float tensor: [`pow`](Tensor::pow) of 2, exact for
-    /// whole numbers.
+    /// Returns 2 to the power of each element of a float tensor, exactly for whole numbers. Equal
+    /// to [`pow`](Tensor::pow) of 2.
     ///
     /// # Examples
     /// ```
@@ -46,10 +46,12 @@ impl Tensor {
             .composed(op, &[self])
     }
 
-    /// `e^x - 1` of each element, of a float tensor, without the cancellation near 0; -0.0 stays.
+    /// Returns `e^x - 1` of each element of a float tensor, without cancellation near 0; -0.0 for
+    /// -0.0.
     ///
-    /// With `t = tanh(x / 2)` it is `2 t / (1 - t)` below 1, and the difference itself above.
-    /// Accuracy: 8 units in the last place where the result is normal. The derivative is `e^x`.
+    /// Below 1 the formula is `2 t / (1 - t)` with `t = tanh(x / 2)`, above 1 the difference
+    /// itself. Accuracy: 8 units in the last place where the result is a normal number. The
+    /// derivative is `e^x`.
     ///
     /// # Examples
     /// ```
@@ -75,12 +77,12 @@ impl Tensor {
         eager::finished(value.composed(op, &[self]))
     }
 
-    /// `ln(1 + x)` of each element, of a float tensor, without the rounding of that sum near 0;
-    /// -0.0 stays.
+    /// Returns `ln(1 + x)` of each element of a float tensor, without the rounding of the sum near
+    /// 0; -0.0 for -0.0, minus infinity at -1, NaN below.
     ///
-    /// With `s = x / (2 + x)` it is the series `2 (s + s³/3 + s⁵/5 + …)` near 0, and the logarithm
-    /// itself elsewhere: minus infinity at -1, NaN below. Accuracy: 8 units in the last place where
-    /// the result is normal. The derivative is `1 / (1 + x)`.
+    /// Near 0 the formula is the series `2 (s + s³/3 + s⁵/5 + …)` with `s = x / (2 + x)`, elsewhere
+    /// the logarithm itself. Accuracy: 8 units in the last place where the result is a normal
+    /// number. The derivative is `1 / (1 + x)`.
     ///
     /// # Examples
     /// ```
@@ -105,7 +107,7 @@ impl Tensor {
         } else {
             F64_TERMS
         };
-        // Horner's scheme, the last term first.
+        // Horner's scheme, starting from the last term.
         let coefficient = |term: u32| 2.0 / f64::from(2 * term + 1);
         let mut sum = self.like(coefficient(n_terms - 1));
         for term in (0..n_terms - 1).rev() {
@@ -118,7 +120,7 @@ impl Tensor {
         eager::finished(value.composed(op, &[self]))
     }
 
-    /// Checks that exponentials are defined on the type.
+    /// Checks that exponentials are defined on the element type.
     fn accepts_exponential(&self) -> crate::Result<()> {
         self.check()?;
         let (op, dtype) = (Unary::Exp.name(), self.0.dtype);

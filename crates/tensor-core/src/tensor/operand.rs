@@ -1,16 +1,18 @@
-//! The other side of an operation: a tensor, or a number that takes the tensor's type.
+//! Operands: tensors, or numbers that take the type of a tensor.
 
 use super::Tensor;
 use crate::dtype::{DType, Scalar};
 use crate::error::Error;
 
-/// What stands beside a tensor in an operation: a `Tensor`, a `&Tensor`, or a number.
+/// The other operand of an operation on a tensor: a `Tensor`, a `&Tensor`, or a number.
 ///
-/// A number takes the type of the tensor, as in `NumPy` 2: integers fit integer types that can hold them and floats,
-/// floats fit floats (both are rounded to them), `bool`s fit `bool`. Two tensors must be of one type; nothing else is converted without a
+/// A number takes the type of the tensor, as in `NumPy` 2. Integers convert to floats, and to
+/// integer types that can represent them; floats convert to floats; `bool`s to `bool`. Conversions
+/// to floats round. Two tensors must have the same type, because tensors are converted only by
 /// [`cast`](Tensor::cast).
 pub trait Operand {
-    /// Gives the operand as a tensor of type `dtype`, if it is a number; as it is, if it is a tensor.
+    /// Converts a number to a tensor of type `dtype`; returns a tensor unchanged. `op` is the name
+    /// of the operation in errors.
     #[track_caller]
     fn operand(self, op: &'static str, dtype: DType) -> Tensor;
 }
@@ -27,12 +29,13 @@ impl Operand for &Tensor {
     }
 }
 
-/// A count or a size. Floats round it, integers must hold it.
+/// A count or a size. Conversions to floats round; integer types must be able to represent the
+/// number.
 impl Operand for usize {
     #[track_caller]
     #[allow(
         clippy::cast_precision_loss,
-        reason = "floats round numbers, as all numbers here"
+        reason = "a conversion to a float rounds, as documented at `Operand`"
     )]
     fn operand(self, op: &'static str, dtype: DType) -> Tensor {
         let fits = match dtype {

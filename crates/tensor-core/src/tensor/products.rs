@@ -1,4 +1,4 @@
-//! Products of matrices, written as a product and a sum; the planner sees what they are.
+//! Matrix products, written as an elementwise product and a sum, which the planner recognizes.
 
 use super::Tensor;
 use crate::eager;
@@ -6,12 +6,14 @@ use crate::error::{Error, Result};
 use crate::shape::broadcast;
 
 impl Tensor {
-    /// The matrix product over the last two axes, with the axes before them broadcast, as `numpy.matmul` does: a
-    /// vector on the left is a row, on the right a column, and its axis disappears again.
+    /// Returns the matrix product over the last two axes, with the other axes broadcast, as
+    /// `numpy.matmul`. A vector on the left is a row and a vector on the right a column; its axis
+    /// is removed from the result.
     ///
-    /// The error node of [`Error::InnerMismatch`] if the inner sizes differ or a scalar takes part,
-    /// [`Error::BroadcastMismatch`] if the axes before the last two do not fit, [`Error::DTypeMismatch`] of two types, and
-    /// [`Error::DTypeUnsupported`] of `bool`s.
+    /// Returns an error node of [`Error::InnerMismatch`] if the inner sizes differ or an operand is
+    /// a scalar, of [`Error::BroadcastMismatch`] if the other axes do not broadcast, of
+    /// [`Error::DTypeMismatch`] for two types, and of [`Error::DTypeUnsupported`] for `bool` and
+    /// `f16`.
     ///
     /// # Examples
     /// ```
@@ -38,6 +40,8 @@ impl Tensor {
         } else {
             other.clone()
         };
+        // The product `[…, m, k, 1] * […, 1, k, n]` is only a loop: the plan fuses it with its sum
+        // over k.
         let lazily = eager::pause();
         let product = a.expand_dims(-1) * b.expand_dims(-3);
         let mut sum = product.sum(-2).composed("matmul", &[self, other]);
@@ -52,6 +56,7 @@ impl Tensor {
         eager::finished(sum)
     }
 
+    /// Checks that the inner sizes are equal and that the other axes broadcast.
     fn inner_size(&self, other: &Self) -> Result<()> {
         let (left, right) = (self.shape()?, other.shape()?);
         let inner = |shape: &[usize], from_end: usize| {

@@ -1,9 +1,10 @@
 //! Reductions over axes.
 //!
-//! Role: sums, products, extremes, truth, counts, means, variances, and where the extremes are.
-//! Shapes: the reduced axes disappear, or stay with size 1 under [`Axes::keep`].
-//! Accuracy: the order of a sum is fixed by the step that it belongs to, never by the number of threads; the
-//! reference executor adds floats in f64.
+//! Role: sums, products, extremes, logical reductions, counts, means, variances, and the positions
+//! of extremes.
+//! Shapes: the reduced axes are removed, or kept with size 1 by [`Axes::keep`].
+//! Accuracy: the order of the additions of a sum is determined by the step of the plan, never by
+//! the number of threads. The reference executor adds floats in f64.
 
 use super::{Axes, Axis, Op, Tensor, or_error_node};
 use crate::dtype::DType;
@@ -21,8 +22,8 @@ impl Tensor {
             if !op.accepts(dtype) {
                 return Err(Error::DTypeUnsupported { op: name, dtype });
             }
-            // Refused even if the result is empty too, as in NumPy: whether a line has a largest element must not
-            // depend on how many lines there are.
+            // An error even if the result is empty as well, as in NumPy: whether a line has a
+            // largest element must not depend on the number of lines.
             let nothing = axes.iter().any(|&axis| shape[axis] == 0);
             if nothing && op.identity(dtype).is_none() {
                 return Err(Error::EmptyReduction {
@@ -34,6 +35,7 @@ impl Tensor {
         });
         let folded = or_error_node!(resolved);
         let shape = &self.0.shape;
+        // The operation folds the last axes, so move the reduced axes to the end.
         let kept = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let order: Vec<isize> = kept
             .chain(folded.iter().copied())
@@ -53,66 +55,69 @@ impl Tensor {
         result
     }
 
-    /// The sum over `axes`. Integers wrap; `bool`s are counted in `u32`; no elements give 0.
+    /// Returns the sum over `axes`; 0 for no elements. Integers wrap; the sum of `bool`s is their
+    /// count, as `u32`.
     #[track_caller]
     #[must_use]
     pub fn sum(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::Sum, &axes.into())
     }
 
-    /// The product over `axes`. Integers wrap; no elements give 1.
+    /// Returns the product over `axes`; 1 for no elements. Integers wrap.
     #[track_caller]
     #[must_use]
     pub fn prod(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::Prod, &axes.into())
     }
 
-    /// The largest element over `axes`; NaN if any is.
+    /// Returns the largest element over `axes`; NaN if any element is NaN.
     ///
-    /// The error node of [`Error::EmptyReduction`] where there are no elements.
+    /// Returns an error node of [`Error::EmptyReduction`] if an axis has size 0.
     #[track_caller]
     #[must_use]
     pub fn max(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::Max, &axes.into())
     }
 
-    /// The smallest element over `axes`; NaN if any is.
+    /// Returns the smallest element over `axes`; NaN if any element is NaN.
     ///
-    /// The error node of [`Error::EmptyReduction`] where there are no elements.
+    /// Returns an error node of [`Error::EmptyReduction`] if an axis has size 0.
     #[track_caller]
     #[must_use]
     pub fn min(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::Min, &axes.into())
     }
 
-    /// Whether all elements of a `bool` tensor are true; no elements give true. Leaves the loop at the first that is not.
+    /// Returns whether all elements of a `bool` tensor are true; true for no elements. The loop may
+    /// stop at the first false element.
     #[track_caller]
     #[must_use]
     pub fn all(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::All, &axes.into())
     }
 
-    /// Whether any element of a `bool` tensor is true; no elements give false. Leaves the loop at the first that is.
+    /// Returns whether any element of a `bool` tensor is true; false for no elements. The loop may
+    /// stop at the first true element.
     #[track_caller]
     #[must_use]
     pub fn any(&self, axes: impl Into<Axes>) -> Self {
         self.reduced(Reduce::Any, &axes.into())
     }
 
-    /// How many elements are true, or not 0 (NaN is not 0), as `u32`.
+    /// Returns the number of elements that are true, or differ from 0 (as NaN does), as `u32`.
     #[track_caller]
     #[must_use]
     pub fn count(&self, axes: impl Into<Axes>) -> Self {
         self.cast(DType::Bool).sum(axes).composed("count", &[self])
     }
 
-    /// The mean over `axes`: the sum over the number of elements, NaN if there are none. Integers and `bool`s are
-    /// converted to `f32` first.
+    /// Returns the mean over `axes`: the sum divided by the number of elements; NaN for no
+    /// elements. Integers and `bool`s are converted to `f32` first.
     #[track_caller]
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
-        reason = "a count beyond 2^53 does not fit any memory"
+        reason = "no array has more than 2^53 elements in memory"
     )]
     pub fn mean(&self, axes: impl Into<Axes>) -> Self {
         let (op, axes) = ("mean", axes.into());
@@ -121,16 +126,19 @@ impl Tensor {
         (self.to_float().sum(axes) / count as f64).composed(op, &[self])
     }
 
-    /// The variance over `axes`: the sum of the squared distances from the mean, over the number of elements less `ddof` (0
-    /// for the variance of what is there, 1 for that of what it is a sample of), as `numpy.var`. The mean comes first, so that
-    /// nothing is lost where it is large. Integers and `bool`s are converted to `f32` first.
+    /// Returns the variance over `axes`, as `numpy.var`: the sum of the squared distances from the
+    /// mean, divided by the number of elements less `ddof`. Use 0 for the variance of the elements
+    /// themselves, and 1 for an unbiased estimate from a sample. The mean is computed first, so
+    /// that a large mean does not cause cancellation. Integers and `bool`s are converted to `f32`
+    /// first.
     ///
-    /// NaN if there are no elements, or if any is NaN or infinite; the sum over 0 for `ddof` elements or fewer.
+    /// The result is NaN if there are no elements, or if any element is NaN or infinite. With
+    /// `ddof` elements or fewer it is the sum divided by 0.
     #[track_caller]
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
-        reason = "a count beyond 2^53 does not fit any memory"
+        reason = "no array has more than 2^53 elements in memory"
     )]
     pub fn var(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
         let (op, axes) = ("var", axes.into());
@@ -141,14 +149,15 @@ impl Tensor {
         (squares.sum(axes) / count.saturating_sub(ddof) as f64).composed(op, &[self])
     }
 
-    /// The standard deviation over `axes`: the square root of [`var`](Tensor::var).
+    /// Returns the standard deviation over `axes`: the square root of [`var`](Tensor::var).
     #[track_caller]
     #[must_use]
     pub fn std(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
         self.var(axes, ddof).sqrt().composed("std", &[self])
     }
 
-    /// The tensor, as one of `f32` if it has no fractions. What is half precise stays so, and is refused by what comes next.
+    /// Converts integers and `bool`s to `f32`. `f16` is unchanged, and the next operation rejects
+    /// it.
     #[track_caller]
     fn to_float(&self) -> Self {
         if self.0.dtype.is_float() || self.0.dtype == DType::F16 {
@@ -158,9 +167,10 @@ impl Tensor {
         }
     }
 
-    /// The position of the first largest element along `axis`, as `u32`; of the first NaN if there is one.
+    /// Returns the position of the first largest element along `axis`, as `u32`. If the line
+    /// contains a NaN, returns the position of the first NaN.
     ///
-    /// The error node of [`Error::EmptyReduction`] for an axis of size 0.
+    /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
     #[must_use]
     pub fn argmax(&self, axis: impl Into<Axis>) -> Self {
@@ -168,9 +178,10 @@ impl Tensor {
         self.position_of(Reduce::Max, "argmax", axis)
     }
 
-    /// The position of the first smallest element along `axis`, as `u32`; of the first NaN if there is one.
+    /// Returns the position of the first smallest element along `axis`, as `u32`. If the line
+    /// contains a NaN, returns the position of the first NaN.
     ///
-    /// The error node of [`Error::EmptyReduction`] for an axis of size 0.
+    /// Returns an error node of [`Error::EmptyReduction`] for an axis of size 0.
     #[track_caller]
     #[must_use]
     pub fn argmin(&self, axis: impl Into<Axis>) -> Self {
@@ -178,12 +189,15 @@ impl Tensor {
         self.position_of(Reduce::Min, "argmin", axis)
     }
 
-    /// The first position along `axis` that equals an extreme, or is NaN.
+    /// Returns the first position along `axis` whose element equals the extreme, or is NaN.
     ///
-    /// There is one because what is compared with the extreme has the bits that the extreme was found among: either it is in
-    /// memory, or it is computed again by the same operations on the same elements, which every executor does alike. A
-    /// sum need not come out alike in another step; so the axis comes last before the extreme is taken, not in it: the
-    /// comparison reads the extreme's own operand, and a plan puts what holds a sum into memory before it is reduced again.
+    /// Such a position exists only if the elements of the comparison have the bits of the elements
+    /// from which the extreme was found. These are equal if the elements are in memory, or if they
+    /// are computed again by the same operations on the same elements, because such results are
+    /// equal on every executor. A sum, however, may round differently in another step. Therefore
+    /// the axis is moved to the end before the extreme is taken: the comparison then reads the
+    /// operand of the extreme itself, and a plan stores a tensor that contains a sum before it is
+    /// reduced again.
     #[track_caller]
     fn position_of(&self, extreme: Reduce, op: &'static str, axis: isize) -> Self {
         let at = or_error_node!(self.shape().and_then(|shape| resolve_axis(op, axis, shape)));
@@ -192,15 +206,16 @@ impl Tensor {
         let lines = self.permute(&order);
         let mut hit = lines.eq(lines.reduced(extreme, &Axes::keep(-1)));
         if self.0.dtype.is_float() {
-            // A plan begins with the last operand, so that this reads what the extreme has put into memory, too.
+            // A plan starts with the last operand. With this order the test for NaN also reads the
+            // array that was stored for the extreme.
             hit = lines.is_nan().or(hit);
         }
         let index = Self::index(op, self.0.shape[at], 1 << 32);
         hit.select(index, u32::MAX).min(-1).composed(op, &[self])
     }
 
-    /// `e^x` divided by its sum along `axis`, of a float tensor; each line is shifted by its largest element first, so
-    /// it never overflows.
+    /// Returns the softmax of a float tensor along `axis`: `e^x` divided by its sum. Each line is
+    /// shifted by its largest element first, so that it does not overflow.
     #[track_caller]
     #[must_use]
     pub fn softmax(&self, axis: impl Into<Axis>) -> Self {
@@ -209,9 +224,9 @@ impl Tensor {
         (&exp / exp.sum(Axes::keep(axis))).composed("softmax", &[self])
     }
 
-    /// The logarithm of [`softmax`](Tensor::softmax) along `axis`, of a float tensor: `x - max -
-    /// ln(sum(exp(x - max)))`. Finite where the softmax underflows to 0. The gradient is `g -
-    /// softmax * sum(g)`.
+    /// Returns the logarithm of [`softmax`](Tensor::softmax) of a float tensor along `axis`: `x -
+    /// max - ln(sum(exp(x - max)))`. The result is finite where the softmax underflows to 0. The
+    /// gradient is `g - softmax * sum(g)`.
     ///
     /// # Examples
     /// ```
@@ -225,13 +240,14 @@ impl Tensor {
     #[must_use]
     pub fn log_softmax(&self, axis: impl Into<Axis>) -> Self {
         let axis = axis.into();
-        // The shift cancels out of the result, so its derivative need not be computed.
+        // The shift cancels in the result, so its derivative is not needed.
         let shifted = self - self.max(Axes::keep(axis)).stop_gradient();
         let sum = shifted.exp().sum(Axes::keep(axis));
         (&shifted - sum.ln()).composed("log_softmax", &[self])
     }
 }
 
+/// Returns the sizes of the axes that are not in `axes`.
 fn without(shape: &[usize], axes: &[usize]) -> Vec<usize> {
     let kept = shape
         .iter()

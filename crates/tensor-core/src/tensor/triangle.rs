@@ -6,13 +6,15 @@ use crate::error::Result;
 use crate::op::Compare;
 use crate::shape::resolve_axis;
 
-/// The most rows and columns whose positions are `i32`s.
+/// The largest number of rows or columns, so that positions fit `i32`.
 const MAX_SIDE: usize = 1 << 31;
 
 impl Tensor {
-    /// The matrix with ones on its diagonal and zeros elsewhere; takes no memory.
+    /// Creates an `n × n` matrix with ones on the diagonal and zeros elsewhere. The tensor takes no
+    /// memory.
     ///
-    /// The error node of [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31 rows.
+    /// Returns an error node of [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31
+    /// rows.
     ///
     /// # Examples
     /// ```
@@ -31,12 +33,13 @@ impl Tensor {
         is_diagonal.cast(dtype).composed(op, &[])
     }
 
-    /// The lower triangles of the matrices of the last two axes: zeros above diagonal `k`, as
-    /// `numpy.tril`. Diagonal 0 is the main one, 1 is above it, -1 below. What is left out may be
-    /// NaN.
+    /// Returns the lower triangles of the matrices of the last two axes: zeros above diagonal `k`,
+    /// as `numpy.tril`. Diagonal 0 is the main diagonal, 1 the one above, -1 the one below. The
+    /// elements that are replaced may be NaN.
     ///
-    /// The error node of [`Error::AxisOutOfRange`](crate::Error::AxisOutOfRange) for fewer than two
-    /// axes, and of [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31 rows or columns.
+    /// Returns an error node of [`Error::AxisOutOfRange`](crate::Error::AxisOutOfRange) for fewer
+    /// than two axes, and of [`Error::TooLarge`](crate::Error::TooLarge) for more than 2^31 rows or
+    /// columns.
     ///
     /// # Examples
     /// ```
@@ -45,7 +48,8 @@ impl Tensor {
     /// let scores = Tensor::zeros(&[4, 3, 3], DType::F32);
     /// let mask = Tensor::ones(&[3, 3], DType::Bool).tril(0);
     /// let weights = mask.select(&scores, f64::NEG_INFINITY).softmax(-1);
-    /// assert_eq!(weights.slice(0, 0..1).sum(1).slice(1, 2..).item::<f32>(&Host::new())?, 1.0 / 3.0);
+    /// let last = weights.slice(0, 0..1).sum(1).slice(1, 2..);
+    /// assert_eq!(last.item::<f32>(&Host::new())?, 1.0 / 3.0);
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     #[track_caller]
@@ -57,8 +61,8 @@ impl Tensor {
         self.only_where(&kept).composed(op, &[self])
     }
 
-    /// The upper triangles of the matrices of the last two axes: zeros below diagonal `k`, as
-    /// `numpy.triu`; see [`tril`](Tensor::tril).
+    /// Returns the upper triangles of the matrices of the last two axes: zeros below diagonal `k`,
+    /// as `numpy.triu`; see [`tril`](Tensor::tril).
     #[track_caller]
     #[must_use]
     pub fn triu(&self, k: isize) -> Self {
@@ -68,7 +72,8 @@ impl Tensor {
         self.only_where(&kept).composed(op, &[self])
     }
 
-    /// How far each element of a matrix is to the right of the main diagonal, as `i32`.
+    /// Returns the number of columns from the main diagonal to each element of a matrix, positive
+    /// to the right, as `i32`.
     fn diagonal_distance(&self, op: &'static str) -> Result<Self> {
         let shape = self.shape()?;
         let row = Self::index(op, shape[resolve_axis(op, -2, shape)?], MAX_SIDE);
@@ -78,14 +83,15 @@ impl Tensor {
         Ok(distance)
     }
 
-    /// The elements where `kept` is true, zeros elsewhere.
+    /// Returns the elements where `kept` is true, and zeros elsewhere.
     #[track_caller]
     fn only_where(&self, kept: &Self) -> Self {
         kept.select(self, Self::constant(Scalar::zero(self.0.dtype)))
     }
 }
 
-/// The number of a diagonal, as an `i32`: distances are smaller than the ends of the type.
+/// Converts the number of a diagonal to `i32`. The conversion saturates, because all distances are
+/// smaller than the limits of `i32`.
 #[track_caller]
 fn diagonal(k: isize) -> Tensor {
     let end = if k < 0 { i32::MIN } else { i32::MAX };

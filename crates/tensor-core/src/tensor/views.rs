@@ -1,8 +1,9 @@
-//! Views of a tensor: the same elements elsewhere, repeated, left out, or padded.
+//! Views and padding: operations that move, repeat, leave out or pad elements.
 //!
-//! Role: everything that moves elements and computes none; no view copies.
-//! Method: [`View`] knows `NumPy`'s rules. Applied to the coordinates of each source axis (the view with stride 1
-//! along that axis and 0 along the others) it gives the affine map by which the source is read.
+//! Role: all operations that change the positions of elements but not their values; no view copies.
+//! Method: [`View`] implements `NumPy`'s rules. Each rule is applied to the coordinates of each
+//! source axis (the view with stride 1 along that axis and 0 along the others), which yields the
+//! affine map with which the source is read.
 
 use super::{Axis, Op, Operand, Tensor, or_error_node};
 use crate::error::{Error, Result};
@@ -11,10 +12,12 @@ use crate::shape::{check_rank, element_count, resolve_axis};
 use crate::view::{Slice, View};
 
 impl Tensor {
-    /// Reads the tensor through a view of its coordinates.
+    /// Creates the node of a view, given as a function on the coordinates of the tensor.
     #[track_caller]
     fn viewed(&self, name: &'static str, view: impl Fn(&View) -> Result<View>) -> Self {
         let moved = self.shape().and_then(|shape| {
+            // The view of a contiguous array determines the resulting shape, and views of its
+            // coordinates determine the maps.
             let out = view(&View::contiguous(shape)?)?.shape().to_vec();
             let rows = coordinates(shape, view)?;
             Ok((rows, out))
@@ -31,11 +34,12 @@ impl Tensor {
         )
     }
 
-    /// Gives the same elements, in row-major order, another shape.
+    /// Changes the shape and keeps the row-major order of the elements.
     ///
-    /// Nothing is copied where strides can describe the new shape; else the tensor is computed into
-    /// memory first. The error node of [`Error::ElementCount`] if the number of elements changes,
-    /// and of [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK) axes.
+    /// Nothing is copied if strides can describe the new shape; otherwise the tensor is first
+    /// computed into memory. Returns an error node of [`Error::ElementCount`] if the number of
+    /// elements changes, and of [`Error::RankTooLarge`] beyond [`MAX_RANK`](crate::shape::MAX_RANK)
+    /// axes.
     #[track_caller]
     #[must_use]
     pub fn reshape(&self, shape: &[usize]) -> Self {
@@ -66,7 +70,7 @@ impl Tensor {
         )
     }
 
-    /// All elements on one axis.
+    /// Reshapes to one axis.
     #[track_caller]
     #[must_use]
     pub fn flatten(&self) -> Self {
@@ -83,7 +87,7 @@ impl Tensor {
 
     /// Exchanges two axes.
     ///
-    /// The error node of [`Error::AxisOutOfRange`] if there is no such axis.
+    /// Returns an error node of [`Error::AxisOutOfRange`] if there is no such axis.
     ///
     /// # Examples
     /// ```
@@ -113,7 +117,7 @@ impl Tensor {
         self.viewed("t", |view| Ok(view.t()))
     }
 
-    /// Inserts an axis of size 1 so that it becomes axis `axis` of the result; -1 appends.
+    /// Inserts an axis of size 1, which becomes axis `axis` of the result; -1 appends an axis.
     #[track_caller]
     #[must_use]
     pub fn expand_dims(&self, axis: impl Into<Axis>) -> Self {
@@ -129,14 +133,16 @@ impl Tensor {
         self.viewed("squeeze", |view| view.squeeze(axis))
     }
 
-    /// Repeats the tensor up to `shape`: axes are lined up from the last, new ones and those of size 1 repeat.
+    /// Broadcasts the tensor to `shape`: axes are aligned from the last one; new axes and axes of
+    /// size 1 are repeated.
     ///
-    /// Operands of one operation are broadcast to each other this way, so this is seldom called. Nothing is copied:
-    /// an axis that repeats has stride 0. The error node of [`Error::NotBroadcastable`] if a size is neither 1 nor
-    /// the one asked for.
+    /// The operands of an operation are broadcast automatically, so this function is rarely needed.
+    /// Nothing is copied: a repeated axis has stride 0. Returns an error node of
+    /// [`Error::NotBroadcastable`] if a size is neither 1 nor the requested one.
     ///
     /// # Examples
-    /// A number meets every element of an array, and a row every row of a matrix, whichever stands first.
+    /// A number is combined with every element of an array, and a row with every row of a matrix,
+    /// in either order of the operands.
     /// ```
     /// use tensor_core::ndarray::array;
     /// use tensor_core::{Host, Tensor, View};
@@ -147,21 +153,24 @@ impl Tensor {
     ///
     /// let m = Tensor::from_array(array![[1.0_f32, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);
     /// let c = Tensor::from_array(array![10.0_f32, 20.0, 30.0]);
-    /// assert_eq!((2 * &m).eval::<f32>(&host)?, array![[2.0, 4.0, 6.0], [8.0, 10.0, 12.0], [14.0, 16.0, 18.0]].into_dyn());
+    /// let double = array![[2.0, 4.0, 6.0], [8.0, 10.0, 12.0], [14.0, 16.0, 18.0]].into_dyn();
+    /// assert_eq!((2 * &m).eval::<f32>(&host)?, double);
     /// let sum = array![[11.0, 22.0, 33.0], [14.0, 25.0, 36.0], [17.0, 28.0, 39.0]].into_dyn();
     /// assert_eq!((&m + &c).eval::<f32>(&host)?, sum);
     /// assert_eq!((&c + &m).eval::<f32>(&host)?, sum);
     ///
-    /// // The rows look copied, but there are three elements in memory, read with stride 0 from row to row.
+    /// // The result has three rows, but memory holds three elements, read with row stride 0.
     /// let t = c.broadcast_to(m.shape()?);
-    /// assert_eq!(t.eval::<f32>(&host)?, array![[10.0, 20.0, 30.0], [10.0, 20.0, 30.0], [10.0, 20.0, 30.0]].into_dyn());
+    /// let repeated = array![[10.0, 20.0, 30.0], [10.0, 20.0, 30.0], [10.0, 20.0, 30.0]];
+    /// assert_eq!(t.eval::<f32>(&host)?, repeated.into_dyn());
     /// assert_eq!((&m + &t).eval::<f32>(&host)?, sum);
     /// let rows = View::contiguous(&[3])?.broadcast_to(&[3, 3])?;
     /// assert_eq!((rows.shape(), rows.strides()), (&[3, 3][..], &[0, 1][..]));
     /// assert!(rows.check_within(3).is_ok());
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
-    /// A new axis says whether a line is a row or a column; the two together give outer products and all comparisons.
+    /// A new axis turns a vector into a row or a column; a row and a column combine to outer
+    /// products and tables of comparisons.
     /// ```
     /// # use tensor_core::ndarray::array;
     /// # use tensor_core::{Host, Tensor, View};
@@ -177,11 +186,14 @@ impl Tensor {
     /// let columns = array![[10.0, 10.0, 10.0], [20.0, 20.0, 20.0], [30.0, 30.0, 30.0]].into_dyn();
     /// assert_eq!(column.broadcast_to(&[3, 3]).eval::<f32>(&host)?, columns);
     /// assert_eq!(View::contiguous(&[3, 1])?.broadcast_to(&[3, 3])?.strides(), [1, 0]);
-    /// assert_eq!((&m + &column).eval::<f32>(&host)?, array![[11.0, 12.0, 13.0], [24.0, 25.0, 26.0], [37.0, 38.0, 39.0]].into_dyn());
-    /// assert_eq!((&m + &row).eval::<f32>(&host)?, array![[11.0, 22.0, 33.0], [14.0, 25.0, 36.0], [17.0, 28.0, 39.0]].into_dyn());
+    /// let sum = array![[11.0, 12.0, 13.0], [24.0, 25.0, 26.0], [37.0, 38.0, 39.0]].into_dyn();
+    /// assert_eq!((&m + &column).eval::<f32>(&host)?, sum);
+    /// let sum = array![[11.0, 22.0, 33.0], [14.0, 25.0, 36.0], [17.0, 28.0, 39.0]].into_dyn();
+    /// assert_eq!((&m + &row).eval::<f32>(&host)?, sum);
     ///
     /// let outer = &row * &column;
-    /// assert_eq!(outer.eval::<f32>(&host)?, array![[100.0, 200.0, 300.0], [200.0, 400.0, 600.0], [300.0, 600.0, 900.0]].into_dyn());
+    /// let products = array![[100.0, 200.0, 300.0], [200.0, 400.0, 600.0], [300.0, 600.0, 900.0]];
+    /// assert_eq!(outer.eval::<f32>(&host)?, products.into_dyn());
     /// let greater = row.gt(&column);
     /// assert_eq!(
     ///     greater.eval::<bool>(&host)?,
@@ -189,8 +201,8 @@ impl Tensor {
     /// );
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
-    /// The rules: sizes are lined up from the last axis; two agree if they are equal or one of them is 1, and a missing
-    /// one counts as 1.
+    /// The rules: sizes are aligned from the last axis; two sizes are compatible if they are equal
+    /// or one of them is 1, and a missing axis counts as 1.
     ///
     /// | left | right | result |
     /// |---|---|---|
@@ -211,21 +223,22 @@ impl Tensor {
     ///     assert!(matches!(error.root(), Error::BroadcastMismatch { op: "mul", .. }));
     /// }
     ///
-    /// // A row of a matrix product: the row of the left matrix as a column beside the right one, summed downwards.
+    /// // A row of a matrix product: multiply the row of the left matrix, as a column, with the
+    /// // right matrix, and sum over the rows.
     /// let (digit, weights) = (ones(&[784]), ones(&[784, 10]));
     /// assert_eq!((digit.expand_dims(1) * &weights).sum(0).shape()?, [10]);
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     ///
     /// # Source
-    /// fast.ai "matmul" notebook, section on broadcasting: its examples, in its order.
+    /// The fast.ai notebook "matmul", section on broadcasting: its examples, in the same order.
     #[track_caller]
     #[must_use]
     pub fn broadcast_to(&self, shape: &[usize]) -> Self {
         self.viewed("broadcast_to", |view| view.broadcast_to(shape))
     }
 
-    /// Keeps a part of one axis, with `NumPy`'s rules for bounds and steps.
+    /// Selects a range of one axis, with `NumPy`'s rules for bounds and steps.
     ///
     /// # Examples
     /// ```
@@ -254,8 +267,9 @@ impl Tensor {
         self.viewed("flip", |view| view.flip(axis))
     }
 
-    /// Cuts one axis into windows of `size` elements whose starts lie `step` apart; a new last axis walks through
-    /// one. They overlap, without a copy, if `step < size`: convolutions and moving averages.
+    /// Splits one axis into windows of `size` elements whose starts are `step` elements apart; a
+    /// new last axis runs through the elements of a window. Windows overlap, without a copy, if
+    /// `step < size`: used for convolutions and moving averages.
     #[track_caller]
     #[must_use]
     pub fn window(&self, axis: impl Into<Axis>, size: usize, step: usize) -> Self {
@@ -263,7 +277,7 @@ impl Tensor {
         self.viewed("window", |view| view.window(axis, size, step))
     }
 
-    /// Puts `before` and `after` elements of `fill` around one axis.
+    /// Pads one axis with `before` and `after` elements of the number `fill`.
     #[track_caller]
     #[must_use]
     pub fn pad(
@@ -304,7 +318,8 @@ impl Tensor {
     }
 }
 
-/// For each axis of `shape` the map from the indices of a view to the coordinate on that axis.
+/// Returns for each axis of `shape` the map from the indices of a view to the coordinate on that
+/// axis.
 pub(super) fn coordinates(
     shape: &[usize],
     view: impl Fn(&View) -> Result<View>,
@@ -313,6 +328,8 @@ pub(super) fn coordinates(
     for axis in 0..shape.len() {
         let mut strides = vec![0; shape.len()];
         strides[axis] = 1;
+        // An array with stride 1 on one axis and 0 on the others holds the coordinate on this axis:
+        // the offset of an element in it equals the coordinate.
         let row = view(&View::new(shape, &strides, 0)?)?;
         rows.push(IndexMap {
             offset: row.offset().cast_signed(),
@@ -322,7 +339,8 @@ pub(super) fn coordinates(
     Ok(rows)
 }
 
-/// Whether each source axis is read at the axis of the same number.
+/// Returns whether the maps are the identity: each source axis is read at the result axis of the
+/// same number.
 fn is_identity(rows: &[IndexMap]) -> bool {
     rows.iter().enumerate().all(|(axis, row)| {
         let own = |(other, &stride): (usize, &isize)| stride == isize::from(other == axis);

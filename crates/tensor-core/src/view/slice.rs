@@ -1,30 +1,30 @@
-//! Slices of one axis with `NumPy`'s rules.
+//! Slices of one axis, with `NumPy`'s rules.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// Which elements of an axis to keep: `start:stop:step`.
+/// The elements `start:stop:step` of an axis.
 ///
-/// Bounds below zero count from the end; then they are clamped to the axis. A missing bound is
-/// the end at which a walk in the direction of the step begins or finishes.
+/// Negative bounds count from the end; then they are clamped to the axis. A missing bound is the
+/// end of the axis at which a walk in the direction of the step begins or finishes.
 ///
 /// Ranges of `isize`, `usize` and `i32` convert into a slice with step 1. The last element of an
-/// inclusive range may be counted from the end, too: `..=-1` is the whole axis.
+/// inclusive range may also count from the end: `..=-1` is the whole axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slice {
     /// The first element.
     pub start: Option<isize>,
-    /// The element before which the walk stops.
+    /// The exclusive end of the walk.
     pub stop: Option<isize>,
-    /// The distance from one element to the next; not zero.
+    /// The distance from one element to the next; must not be zero.
     pub step: isize,
 }
 
 impl Slice {
-    /// Gives the first element and the number of elements kept of an axis of `len` elements; `None`
-    /// if the step is zero.
+    /// Returns the first element and the number of selected elements of an axis of `len` elements;
+    /// `None` if the step is zero.
     pub(super) fn resolve(self, len: usize) -> Option<(usize, usize)> {
         let (len, step) = (len as i128, self.step as i128);
-        // A walk forwards lives in 0..=len, one backwards in -1..=len - 1.
+        // A forward walk uses bounds in 0..=len, a backward walk bounds in -1..=len - 1.
         let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
         let place = |bound: isize| {
             let bound = bound as i128;
@@ -33,13 +33,13 @@ impl Slice {
         let (begin, end) = if step > 0 { (low, high) } else { (high, low) };
         let start = self.start.map_or(begin, place);
         let stop = self.stop.map_or(end, place);
-        // Rounded up: the last step may be cut short by `stop`.
+        // The division rounds up, because `stop` may cut the last step short.
         let distance = (stop - start) * step.signum();
         let count = match step.unsigned_abs() {
             0 => return None,
             step => distance.max(0).unsigned_abs().div_ceil(step),
         };
-        let fits = "both lie within the axis";
+        let fits = "start and count are within the axis";
         let first = if count == 0 {
             0
         } else {
@@ -59,13 +59,14 @@ impl Slice {
     }
 }
 
-/// The bound before which a walk stops that includes `last`. After the last element of the axis
-/// there is no number.
+/// Returns the exclusive end of a walk whose last element is `last`. For the last element of the
+/// axis (-1) the end is `None`, because no number denotes the position after it.
 fn after(last: isize) -> Option<isize> {
     (last != -1).then(|| last.saturating_add(1))
 }
 
-/// A bound as an `isize`; the ends of the type are beyond every axis.
+/// A bound of a range, converted to `isize`. Values beyond the limits of `isize` saturate, because
+/// every axis is shorter.
 trait Bound: Copy {
     fn place(self) -> isize;
 }
@@ -134,7 +135,7 @@ impl From<RangeFull> for Slice {
 mod tests {
     use super::*;
 
-    /// Python's own words: `range(*slice(start, stop, step).indices(len))`, element by element.
+    /// Python's definition, element by element: `range(*slice(start, stop, step).indices(len))`.
     fn naive(slice: Slice, len: usize) -> Vec<i128> {
         let len = len as i128;
         let step = slice.step as i128;

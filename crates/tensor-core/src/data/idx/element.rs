@@ -4,7 +4,7 @@ use ndarray::ArrayD;
 
 use super::error::IdxError;
 
-/// The type of the elements of a file.
+/// The element type of an IDX file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DType {
     /// Unsigned bytes, code 0x08.
@@ -22,7 +22,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Every type, in the order of the codes.
+    /// All types, in the order of their codes.
     pub const ALL: [Self; 6] = [
         Self::U8,
         Self::I8,
@@ -32,7 +32,7 @@ impl DType {
         Self::F64,
     ];
 
-    /// The code in the third byte of a file.
+    /// Returns the code in the third byte of a file.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -45,7 +45,7 @@ impl DType {
         }
     }
 
-    /// The size of one element, in bytes.
+    /// Returns the size of one element, in bytes.
     #[must_use]
     pub fn size_bytes(self) -> usize {
         match self {
@@ -62,7 +62,7 @@ impl DType {
     }
 }
 
-/// An array of the type that its file names.
+/// An array with the element type of its file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IdxArray {
     /// Unsigned bytes.
@@ -80,7 +80,7 @@ pub enum IdxArray {
 }
 
 impl IdxArray {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         match self {
@@ -93,7 +93,7 @@ impl IdxArray {
         }
     }
 
-    /// The shape of the array.
+    /// Returns the shape of the array.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         match self {
@@ -107,15 +107,15 @@ impl IdxArray {
     }
 }
 
-/// A type that IDX files can hold.
+/// An element type of IDX files.
 pub trait IdxElement: Copy + sealed::Sealed {
-    /// Its name in the header.
+    /// The run-time value for this type.
     const DTYPE: DType;
-    /// Its representation: as many bytes as it has.
+    /// The byte array of one element.
     type Bytes: AsRef<[u8]> + AsMut<[u8]> + Default + Copy;
-    /// Gives the bytes, the most significant first.
+    /// Returns the bytes, most significant first.
     fn to_be(self) -> Self::Bytes;
-    /// Gives the value of bytes that begin with the most significant.
+    /// Returns the value of bytes in the order most significant first.
     fn from_be(bytes: Self::Bytes) -> Self;
     /// Wraps an array of this type.
     fn wrap(array: ArrayD<Self>) -> IdxArray;

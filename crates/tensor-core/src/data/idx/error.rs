@@ -1,26 +1,26 @@
-//! What can be wrong with an IDX file.
+//! The errors of IDX files.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a file could not be read or written.
+/// An error in reading or writing an IDX file.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdxError {
     /// The first two bytes are not zero.
-    #[error("idx: the file begins with {found:02x?}, not with two zero bytes")]
+    #[error("idx: the file does not begin with two zero bytes (found {found:02x?})")]
     BadMagic {
         /// The first two bytes, after decompression.
         found: [u8; 2],
     },
-    /// The third byte names no type.
-    #[error("idx: type code 0x{code:02x} is unknown")]
+    /// The third byte is not the code of a type.
+    #[error("idx: unknown type code 0x{code:02x}")]
     UnknownDType {
         /// The third byte.
         code: u8,
     },
-    /// The header claims more elements than a machine can address.
+    /// The number of elements in the header exceeds the address space.
     #[error(
         "idx: shape {shape:?} with elements of {element_bytes} bytes exceeds the address space"
     )]
@@ -30,46 +30,44 @@ pub enum IdxError {
         /// The size of one element, in bytes.
         element_bytes: usize,
     },
-    /// The file ends early.
-    #[error(
-        "idx: the file should have {expected_bytes} bytes of {part}, it ends after {actual_bytes}"
-    )]
+    /// The file ends too early.
+    #[error("idx: the file ends after {actual_bytes} of {expected_bytes} bytes of {part}")]
     Truncated {
-        /// What is cut off: the header or the elements.
+        /// The incomplete part: `header` or `elements`.
         part: &'static str,
-        /// How many bytes that part should have.
+        /// The expected size of the part, in bytes.
         expected_bytes: u64,
-        /// How many it has.
+        /// The actual size of the part, in bytes.
         actual_bytes: u64,
     },
-    /// The file goes on after its last element.
-    #[error("idx: the file goes on after the {expected_bytes} bytes of its elements")]
+    /// The file has additional bytes after the last element.
+    #[error("idx: trailing bytes after the {expected_bytes} bytes of elements")]
     TrailingBytes {
-        /// How many bytes the elements take.
+        /// The size of the elements, in bytes.
         expected_bytes: u64,
     },
-    /// The compressed stream is damaged or cut off.
+    /// The compressed stream is corrupt or truncated.
     #[error("idx: the gzip stream is corrupt: {source}")]
     CorruptGzip {
-        /// What the decompressor found.
+        /// The error of the decompressor.
         source: Arc<io::Error>,
     },
-    /// The operating system could not read or write.
+    /// The operating system returned an error.
     #[error("idx: {source}")]
     Io {
-        /// What it said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// One of the faults above, in a file that was opened by its path.
+    /// An error with the path of the file.
     #[error("{fault}, in {}", path.display())]
     InFile {
-        /// The path as given.
+        /// The path as passed by the caller.
         path: PathBuf,
-        /// What is wrong with the file.
+        /// The error.
         fault: Box<Self>,
     },
-    /// The format has no header for this shape.
-    #[error("idx: shape {shape:?} does not fit a header of up to 255 sizes of 32 bits each")]
+    /// The shape cannot be described in a header of the format.
+    #[error("idx: shape {shape:?} does not fit the header (limit: 255 sizes of 32 bits each)")]
     Unwritable {
         /// The shape of the array.
         shape: Vec<usize>,

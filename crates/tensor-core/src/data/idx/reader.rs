@@ -12,12 +12,13 @@ use super::error::IdxError;
 use crate::shape::count_in_bytes;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// How much is read at a time; a claim beyond it costs no memory before its bytes arrive.
+/// The number of bytes read at a time. A false size in a header costs no more memory than this
+/// before the missing bytes are noticed.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Reads an IDX file piece by piece: the header at once, then as many rows as are asked for.
+/// A streaming reader of an IDX file: reads the header first, then as many rows as requested.
 ///
-/// After an error the position in the file is undefined; start over with a new reader.
+/// After an error the position in the file is undefined; start again with a new reader.
 ///
 /// # Examples
 /// ```
@@ -43,7 +44,7 @@ pub struct Reader<R: Read> {
     bytes_read: u64,
 }
 
-/// The input with the two bytes in front that were looked at.
+/// The input, preceded by the two bytes that were read to detect gzip.
 type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 enum Source<R: Read> {
@@ -56,8 +57,8 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// [`IdxError::Truncated`], [`IdxError::BadMagic`], [`IdxError::UnknownDType`] or
-    /// [`IdxError::TooLarge`] for a bad header; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if its
-    /// bytes can't be had.
+    /// [`IdxError::TooLarge`] for a bad header; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if
+    /// reading fails.
     pub fn new(input: R) -> Result<Self, IdxError> {
         let mut bytes = Source::open(input)?;
         let mut start = [0; 4];
@@ -93,33 +94,35 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The shape of the whole file.
+    /// Returns the shape of the array in the file.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Reads up to `max_rows` entries of the first axis; `None` after the last one, and only there.
+    /// Reads up to `max_rows` entries of the first axis; returns `None` only after the last entry.
     ///
-    /// For 0 rows it gives an empty batch and reads nothing. A file of rank 0 counts as one row, which
-    /// is an array of rank 0; an empty batch of it has shape `[0]`. Rows without elements come all at
-    /// once.
+    /// With `max_rows` 0 this function returns an empty batch and reads nothing. A file of rank 0
+    /// counts as one row, which is an array of rank 0; an empty batch of such a file has shape
+    /// `[0]`. If the rows have no elements, one call returns all of them.
     ///
     /// # Errors
-    /// [`IdxError::Truncated`] if the file ends early; [`IdxError::TrailingBytes`], with the last
-    /// row, if it goes on; [`IdxError::CorruptGzip`] or [`IdxError::Io`] if its bytes can't be had.
+    /// [`IdxError::Truncated`] if the file ends too early; [`IdxError::TrailingBytes`], when
+    /// reading the last row, if the file has additional bytes; [`IdxError::CorruptGzip`] or
+    /// [`IdxError::Io`] if reading fails.
     pub fn read_rows(&mut self, max_rows: usize) -> Result<Option<IdxArray>, IdxError> {
         if self.rows_left == 0 {
             self.check_end()?;
             return Ok(None);
         }
-        // A dozen bytes can claim billions of rows that hold nothing.
+        // A file of a dozen bytes can claim billions of rows without elements. Returning them all
+        // at once avoids a loop over them in the caller.
         let is_empty = self.shape.contains(&0);
         let n_rows = if is_empty {
             self.rows_left
@@ -129,7 +132,7 @@ impl<R: Read> Reader<R> {
         self.read_next(n_rows).map(Some)
     }
 
-    /// Reads all entries of the first axis that are left; an empty batch where none is.
+    /// Reads all remaining entries of the first axis. Returns an empty batch after the last entry.
     ///
     /// # Errors
     /// As [`Self::read_rows`].
@@ -192,7 +195,8 @@ impl<R: Read> Reader<R> {
         Ok(elements)
     }
 
-    /// The bytes of all elements; the header was checked, so they can be counted.
+    /// Returns the size of all elements, in bytes. The product does not overflow, because the
+    /// header was checked.
     fn element_bytes(&self) -> u64 {
         (self.shape.iter().product::<usize>() * self.dtype.size_bytes()) as u64
     }
@@ -212,6 +216,7 @@ impl<R: Read> Source<R> {
         let mut start = vec![0; GZIP_MAGIC.len()];
         let got = fill(&mut input, &mut start)?;
         start.truncate(got);
+        // Put the bytes back in front of the input, because both kinds of files need them.
         let is_gzip = start == GZIP_MAGIC;
         let input = Cursor::new(start).chain(input);
         Ok(if is_gzip {
@@ -221,12 +226,13 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// Fills `out`, or less where the input ends; gives the number of bytes.
+    /// Fills `out`, or a part of it if the input ends; returns the number of bytes.
     fn fill(&mut self, out: &mut [u8]) -> Result<usize, IdxError> {
         match self {
             Self::Plain(input) => Ok(fill(input, out)?),
             Self::Gzip(input) => fill(input, out).map_err(|source| match source.kind() {
-                // What flate2 reports of the stream itself; all else comes from beneath.
+                // The kinds that flate2 uses for corrupt streams. Errors of other kinds come from
+                // the input.
                 ErrorKind::InvalidInput | ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
                     IdxError::CorruptGzip {
                         source: Arc::new(source),

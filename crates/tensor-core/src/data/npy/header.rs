@@ -10,12 +10,13 @@ use crate::data::scan::Scan;
 use crate::dtype::DType;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// More than the header of any array that `NumPy` makes; a longer one is a fault, not a reason to allocate.
+/// The largest accepted header, in bytes. `NumPy` writes shorter headers for all arrays, so a
+/// longer one is treated as an error and not allocated.
 const MAX_HEADER_BYTES: u32 = 1 << 16;
-/// The elements begin at a multiple of it.
+/// The alignment of the first element in the file, in bytes.
 const ALIGNMENT: usize = 64;
 
-/// What a file says of its elements.
+/// The contents of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) dtype: FileType,
@@ -30,17 +31,17 @@ impl Header {
         let (magic, version) = start.split_at(MAGIC.len());
         if magic != MAGIC {
             return Err(bad(format!(
-                "the file begins with {magic:02x?}, not with \\x93NUMPY"
+                "the file does not begin with \\x93NUMPY (found {magic:02x?})"
             )));
         }
         let length = match version {
             [1, 0] => u32::from(u16::from_le_bytes(bytes(input)?)),
             [2 | 3, 0] => u32::from_le_bytes(bytes(input)?),
-            other => return Err(bad(format!("version {other:?} is unknown"))),
+            other => return Err(bad(format!("unknown version {other:?}"))),
         };
         if length > MAX_HEADER_BYTES {
             return Err(bad(format!(
-                "the header claims {length} bytes, more than {MAX_HEADER_BYTES}"
+                "the header is too long ({length} bytes; limit {MAX_HEADER_BYTES})"
             )));
         }
         let mut text = Vec::new();
@@ -53,11 +54,12 @@ impl Header {
                 "the file ends after {got} of {length} bytes of the header"
             )));
         }
-        let text = String::from_utf8(text).map_err(|_| bad("the header is no text".into()))?;
+        let text = String::from_utf8(text).map_err(|_| bad("the header is not UTF-8".into()))?;
         Self::parse(&text)
     }
 
-    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`, the keys in any order.
+    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`, with the keys in any
+    /// order.
     fn parse(text: &str) -> Result<Self, DataError> {
         let (mut descr, mut is_column_major, mut shape) = (None, None, None);
         let mut scan = Scan::new(FORMAT, text);
@@ -68,7 +70,7 @@ impl Header {
                 "descr" => descr = Some(description(scan)?),
                 "fortran_order" => is_column_major = Some(boolean(scan)?),
                 "shape" => shape = Some(scan.numbers("(", ")")?),
-                other => return Err(bad(format!("key {other:?} of the header is unknown"))),
+                other => return Err(bad(format!("unknown key {other:?} in the header"))),
             }
             Ok(())
         })?;
@@ -86,7 +88,7 @@ impl Header {
     }
 }
 
-/// Takes a string; no name in such a header needs an escape.
+/// Consumes and returns a string. No string in such a header needs an escape sequence.
 fn string<'a>(scan: &mut Scan<'a>) -> Result<&'a str, DataError> {
     for (quote, mark) in [("'", '\''), ("\"", '"')] {
         if scan.accept(quote) {
@@ -98,7 +100,8 @@ fn string<'a>(scan: &mut Scan<'a>) -> Result<&'a str, DataError> {
     Err(scan.unexpected("a string"))
 }
 
-/// Takes the name of a type. A structured one is a list, of which the error that refuses it shows the beginning.
+/// Consumes and returns the name of a type. A structured type is a list; its beginning is returned,
+/// so that the error about an unsupported type can show it.
 fn description<'a>(scan: &mut Scan<'a>) -> Result<&'a str, DataError> {
     if !scan.accept("[") {
         return string(scan);
@@ -117,8 +120,8 @@ fn boolean(scan: &mut Scan<'_>) -> Result<bool, DataError> {
     Err(scan.unexpected("True or False"))
 }
 
-/// The type that a description such as `<f4` stands for. Without a mark, or with `=`, the order is
-/// this machine's.
+/// Returns the byte order and the type of a description such as `<f4`. Without a byte order mark,
+/// or with `=`, the order is that of this machine.
 fn element(descr: &str) -> (ByteOrder, FileType) {
     let native = if cfg!(target_endian = "big") {
         ByteOrder::Big
@@ -127,7 +130,7 @@ fn element(descr: &str) -> (ByteOrder, FileType) {
     };
     let (order, name) = match descr.split_at_checked(1) {
         Some((">", name)) => (ByteOrder::Big, name),
-        // One byte has no order.
+        // `|` marks types of one byte, for which the order is irrelevant.
         Some(("<" | "|", name)) => (ByteOrder::Little, name),
         Some(("=", name)) => (native, name),
         _ => (native, descr),
@@ -141,7 +144,7 @@ fn element(descr: &str) -> (ByteOrder, FileType) {
     )
 }
 
-/// The name of a type; `None` if the format has none.
+/// Returns the name of a type; `None` if the format does not have the type.
 fn code(dtype: &FileType) -> Option<&'static str> {
     Some(match dtype {
         FileType::Tensor(DType::F32) => "f4",
@@ -160,11 +163,11 @@ fn code(dtype: &FileType) -> Option<&'static str> {
     })
 }
 
-/// All bytes before the elements.
+/// Returns the bytes of a file before the elements.
 pub(super) fn written(dtype: DType, shape: &[usize]) -> Result<Vec<u8>, DataError> {
     let order = if dtype == DType::Bool { '|' } else { '<' };
     let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    // A tuple of one needs its comma, or it is a number in brackets.
+    // A Python tuple of one element needs a comma, otherwise it is a number in parentheses.
     let comma = if sizes.len() == 1 { "," } else { "" };
     let code = code(&FileType::from(dtype)).unwrap_or_default();
     let sizes = sizes.join(", ");
@@ -172,6 +175,7 @@ pub(super) fn written(dtype: DType, shape: &[usize]) -> Result<Vec<u8>, DataErro
         "{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({sizes}{comma}), }}"
     );
     let prefix = MAGIC.len() + 2 + size_of::<u16>();
+    // Pad with spaces up to the newline that ends the header, so that the elements are aligned.
     let total = (prefix + text.len() + 1).next_multiple_of(ALIGNMENT);
     text.push_str(&" ".repeat(total - prefix - text.len() - 1));
     text.push('\n');
@@ -248,10 +252,10 @@ mod tests {
     #[test]
     fn faults_of_a_header_are_named() {
         for (text, message) in [
-            ("", "npy: the header has \"\" in the place of {"),
+            ("", "npy: invalid header (found \"\"; expected {)"),
             (
                 "{'descr': '<f4'",
-                "npy: the header has \"\" in the place of }",
+                "npy: invalid header (found \"\"; expected })",
             ),
             (
                 "{'descr': '<f4'}",
@@ -259,18 +263,21 @@ mod tests {
             ),
             (
                 "{'shape': (3), 'descr': '<f4', 'fortran_order': no}",
-                "npy: the header has \"no}\" in the place of True or False",
+                "npy: invalid header (found \"no}\"; expected True or False)",
             ),
             (
                 "{'shape': (-3,)}",
-                "npy: the header has \"-3,)}\" in the place of a size",
+                "npy: invalid header (found \"-3,)}\"; expected a size)",
             ),
             (
                 "{'shape': (99999999999999999999,)}",
-                "npy: the header has \"99999999999999999999\" in the place of a size",
+                "npy: invalid header (found \"99999999999999999999\"; expected a size)",
             ),
-            ("{'x': 1}", "npy: key \"x\" of the header is unknown"),
-            ("{} x", "npy: the header has \"x\" in the place of its end"),
+            ("{'x': 1}", "npy: unknown key \"x\" in the header"),
+            (
+                "{} x",
+                "npy: invalid header (found \"x\"; expected the end)",
+            ),
         ] {
             assert_eq!(Header::parse(text).unwrap_err().to_string(), message);
         }

@@ -11,30 +11,30 @@ use crate::data::scan::Scan;
 use crate::dtype::DType;
 use crate::shape::count_in_bytes;
 
-/// What the format allows.
+/// The largest header that the format allows, in bytes.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
-/// The key that names no tensor but texts about them.
+/// The key of the metadata, which is not the name of a tensor.
 const RESERVED_NAME: &str = "__metadata__";
-/// The elements begin at a multiple of it.
+/// The alignment of the first element in the file, in bytes.
 const ALIGNMENT: usize = 8;
 
-/// One tensor of a file, as the header describes it.
+/// The description of a tensor in the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The name.
+    /// The name of the tensor.
     pub name: String,
     /// The type of the elements.
     pub dtype: FileType,
     /// The size of each axis.
     pub shape: Vec<usize>,
-    /// Where the elements are, in bytes from the end of the header. They begin where those of the
-    /// entry before end.
+    /// The range of the element bytes, counted from the end of the header. The range begins where
+    /// that of the previous entry ends.
     pub(super) place: Range<u64>,
 }
 
 impl Entry {
-    /// Says in which tensor a fault was found.
+    /// Adds the name of the tensor to an error.
     pub(super) fn fault(&self, fault: DataError) -> DataError {
         in_tensor(&self.name)(fault)
     }
@@ -54,8 +54,8 @@ fn bad(why: String) -> DataError {
     }
 }
 
-/// Reads and checks the header. The tensors come in the order of their elements, after the number
-/// of bytes before these.
+/// Reads and checks the header. Returns the position of the first element byte, and the tensors in
+/// the order of their elements.
 pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError> {
     let mut length = Vec::new();
     input
@@ -67,7 +67,7 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
     };
     if length > MAX_HEADER_BYTES {
         return Err(bad(format!(
-            "the header claims {length} bytes, more than {MAX_HEADER_BYTES}"
+            "the header is too long ({length} bytes; limit {MAX_HEADER_BYTES})"
         )));
     }
     let mut text = Vec::new();
@@ -80,8 +80,10 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
             "the file ends after {got} of {length} bytes of the header"
         )));
     }
-    let text = String::from_utf8(text).map_err(|_| bad("the header is no text".into()))?;
+    let text = String::from_utf8(text).map_err(|_| bad("the header is not UTF-8".into()))?;
     let mut claims = parse(&text)?;
+    // JSON objects are unordered. Sorted by range, each tensor has to begin where the previous one
+    // ends.
     claims.sort_by_key(|claim| claim.place);
     let mut end = 0;
     let entries = claims.into_iter().map(|claim| {
@@ -92,7 +94,7 @@ pub(super) fn read(input: &mut impl Read) -> Result<(u64, Vec<Entry>), DataError
     Ok((size_of::<u64>() as u64 + length, entries?))
 }
 
-/// What the header says of one tensor.
+/// The unchecked description of a tensor in the header.
 #[derive(Debug)]
 struct Claim {
     name: String,
@@ -102,7 +104,8 @@ struct Claim {
 }
 
 impl Claim {
-    /// Accepts it if its elements fill exactly its place, and this begins at `end`, which moves on.
+    /// Checks that the range has exactly the size of the elements and begins at `end`, and advances
+    /// `end`.
     fn checked(self, end: &mut usize) -> Result<Entry, DataError> {
         let Self {
             name,
@@ -115,7 +118,8 @@ impl Claim {
             .into_iter()
             .find(|known| code(known) == Some(&dtype));
         let dtype = known.unwrap_or(FileType::Other(dtype));
-        // Of an unknown type only the order of the places can be checked.
+        // The element size of an unknown type is unknown, so only the order of the range can be
+        // checked.
         let n_bytes = match dtype.bytes() {
             None => to.checked_sub(from),
             Some(element_bytes) => match count_in_bytes(&shape, element_bytes) {
@@ -132,7 +136,7 @@ impl Claim {
         if from != *end || n_bytes.is_none() || to.checked_sub(from) != n_bytes {
             let n_bytes = n_bytes.unwrap_or_default();
             return Err(bad(format!(
-                "{dtype} elements of shape {shape:?} stand at {from}..{to}, not in {n_bytes} bytes from {end} on"
+                "{dtype} elements of shape {shape:?} are at {from}..{to} (expected {n_bytes} bytes from {end})"
             )));
         }
         *end = to;
@@ -153,7 +157,7 @@ fn parse(text: &str) -> Result<Vec<Claim>, DataError> {
         let name = string(scan)?;
         scan.expect(":")?;
         if !names.insert(name.clone()) {
-            return Err(bad(format!("the header gives the name {name:?} twice")));
+            return Err(bad(format!("duplicate name {name:?} in the header")));
         }
         if name == RESERVED_NAME {
             return texts(scan);
@@ -174,7 +178,7 @@ fn claim(scan: &mut Scan<'_>, name: String) -> Result<Claim, DataError> {
             "dtype" => dtype = Some(string(scan)?),
             "shape" => shape = Some(scan.numbers("[", "]")?),
             "data_offsets" => place = <[usize; 2]>::try_from(scan.numbers("[", "]")?).ok(),
-            other => return Err(bad(format!("key {other:?} of tensor {name:?} is unknown"))),
+            other => return Err(bad(format!("unknown key {other:?} of tensor {name:?}"))),
         }
         Ok(())
     })?;
@@ -186,12 +190,12 @@ fn claim(scan: &mut Scan<'_>, name: String) -> Result<Claim, DataError> {
             place,
         }),
         _ => Err(bad(format!(
-            "tensor {name:?} has no dtype, no shape or no two data_offsets"
+            "tensor {name:?} lacks dtype, shape or two data_offsets"
         ))),
     }
 }
 
-/// Takes an object of texts.
+/// Consumes an object whose values are strings.
 fn texts(scan: &mut Scan<'_>) -> Result<(), DataError> {
     scan.list("{", "}", |scan| {
         string(scan)?;
@@ -200,7 +204,7 @@ fn texts(scan: &mut Scan<'_>) -> Result<(), DataError> {
     })
 }
 
-/// Takes a string of JSON.
+/// Consumes and returns a JSON string.
 fn string(scan: &mut Scan<'_>) -> Result<String, DataError> {
     scan.expect("\"")?;
     let mut text = String::new();
@@ -214,7 +218,7 @@ fn string(scan: &mut Scan<'_>) -> Result<String, DataError> {
     }
 }
 
-/// Takes what stands for one character after a backslash.
+/// Consumes the rest of an escape sequence, after the backslash, and returns its character.
 fn escaped(scan: &mut Scan<'_>) -> Result<char, DataError> {
     let letter = match scan.letter() {
         Some(letter @ ('"' | '\\' | '/')) => Some(letter),
@@ -224,7 +228,8 @@ fn escaped(scan: &mut Scan<'_>) -> Result<char, DataError> {
         Some('r') => Some('\r'),
         Some('t') => Some('\t'),
         Some('u') => {
-            // One unit of UTF-16, or the first of the two that a rare character takes.
+            // One UTF-16 unit, or the first unit of a surrogate pair, which is followed by a second
+            // escape sequence.
             let mut units = vec![unit(scan)?];
             if (0xd800..0xdc00).contains(&units[0])
                 && scan.letter() == Some('\\')
@@ -236,21 +241,21 @@ fn escaped(scan: &mut Scan<'_>) -> Result<char, DataError> {
         }
         _ => None,
     };
-    letter.ok_or_else(|| scan.bad("the header has a backslash before what is no escape".into()))
+    letter.ok_or_else(|| scan.bad("invalid escape sequence in the header".into()))
 }
 
-/// Takes four hexadecimal digits.
+/// Consumes four hexadecimal digits and returns their value.
 fn unit(scan: &mut Scan<'_>) -> Result<u16, DataError> {
     let mut unit = 0;
     for _ in 0..4 {
         let digit = scan.letter().and_then(|letter| letter.to_digit(16));
         let digit = digit.and_then(|digit| u16::try_from(digit).ok());
-        unit = unit * 16 + digit.ok_or_else(|| scan.unexpected("four digits"))?;
+        unit = unit * 16 + digit.ok_or_else(|| scan.unexpected("four hexadecimal digits"))?;
     }
     Ok(unit)
 }
 
-/// The name of a type; `None` if the format has none.
+/// Returns the name of a type; `None` if the format does not have the type.
 fn code(dtype: &FileType) -> Option<&'static str> {
     Some(match dtype {
         FileType::Tensor(DType::F32) => "F32",
@@ -270,23 +275,23 @@ fn code(dtype: &FileType) -> Option<&'static str> {
     })
 }
 
-/// A tensor to be written: its name, type and shape.
+/// The name, type and shape of a tensor to write.
 pub(super) type Described<'a> = (&'a str, DType, &'a [usize]);
 
-/// All bytes before the elements of tensors that follow in this order.
+/// Returns the bytes of a file before the elements, for tensors in the given order.
 pub(super) fn written<'a>(
     tensors: impl Iterator<Item = Described<'a>>,
 ) -> Result<Vec<u8>, DataError> {
     let (mut fields, mut names, mut end) = (Vec::new(), BTreeSet::from([RESERVED_NAME]), 0);
     for (name, dtype, shape) in tensors {
         if !names.insert(name) {
-            let why = format!("the name {name:?} is taken");
+            let why = format!("the name {name:?} is reserved or used twice");
             return Err(DataError::Unwritable {
                 format: FORMAT,
                 why,
             });
         }
-        // All elements are in memory, so nothing overflows.
+        // All elements are in memory, so these sums do not overflow.
         let from = end;
         end += shape.iter().product::<usize>() * dtype.bytes();
         let code = code(&FileType::from(dtype)).unwrap_or_default();
@@ -302,7 +307,7 @@ pub(super) fn written<'a>(
     Ok([&(text.len() as u64).to_le_bytes()[..], &text].concat())
 }
 
-/// A string of JSON.
+/// Returns a text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
@@ -366,43 +371,43 @@ mod tests {
         for (text, message) in [
             (
                 String::new(),
-                "safetensors: the header has \"\" in the place of {",
+                "safetensors: invalid header (found \"\"; expected {)",
             ),
             (
                 "{\"w".into(),
-                "safetensors: the header has \"\" in the place of the end of a string",
+                "safetensors: invalid header (found \"\"; expected the end of a string)",
             ),
             (
                 r#"{"\x":0}"#.into(),
-                "safetensors: the header has a backslash before what is no escape",
+                "safetensors: invalid escape sequence in the header",
             ),
             (
                 r#"{"\ud83e":0}"#.into(),
-                "safetensors: the header has a backslash before what is no escape",
+                "safetensors: invalid escape sequence in the header",
             ),
             (
                 r#"{"w":{}}"#.into(),
-                "safetensors: tensor \"w\" has no dtype, no shape or no two data_offsets",
+                "safetensors: tensor \"w\" lacks dtype, shape or two data_offsets",
             ),
             (
                 r#"{"w":{"a":1}}"#.into(),
-                "safetensors: key \"a\" of tensor \"w\" is unknown",
+                "safetensors: unknown key \"a\" of tensor \"w\"",
             ),
             (
                 tensor("F32", "1", "0,4,8"),
-                "safetensors: tensor \"w\" has no dtype, no shape or no two data_offsets",
+                "safetensors: tensor \"w\" lacks dtype, shape or two data_offsets",
             ),
             (
                 tensor("F32", "-1", "0,4"),
-                "safetensors: the header has \"-1],\\\"data_offsets\\\":[\" in the place of a size",
+                "safetensors: invalid header (found \"-1],\\\"data_offsets\\\":[\"; expected a size)",
             ),
             (
                 tensor("BF16", "2", "0,8"),
-                "safetensors: bf16 elements of shape [2] stand at 0..8, not in 4 bytes from 0 on, in tensor \"w\"",
+                "safetensors: bf16 elements of shape [2] are at 0..8 (expected 4 bytes from 0), in tensor \"w\"",
             ),
             (
                 tensor("F8_E4M3", "2", "3,1"),
-                "safetensors: F8_E4M3 elements of shape [2] stand at 3..1, not in 0 bytes from 0 on, in tensor \"w\"",
+                "safetensors: F8_E4M3 elements of shape [2] are at 3..1 (expected 0 bytes from 0), in tensor \"w\"",
             ),
             (
                 tensor("F32", &["1"; 65].join(","), "0,4"),
@@ -410,15 +415,15 @@ mod tests {
             ),
             (
                 tensor("F32", "2", "0,4"),
-                "safetensors: f32 elements of shape [2] stand at 0..4, not in 8 bytes from 0 on, in tensor \"w\"",
+                "safetensors: f32 elements of shape [2] are at 0..4 (expected 8 bytes from 0), in tensor \"w\"",
             ),
             (
                 tensor("F32", "1", "4,8"),
-                "safetensors: f32 elements of shape [1] stand at 4..8, not in 4 bytes from 0 on, in tensor \"w\"",
+                "safetensors: f32 elements of shape [1] are at 4..8 (expected 4 bytes from 0), in tensor \"w\"",
             ),
             (
                 tensor("F32", "1", "4,0"),
-                "safetensors: f32 elements of shape [1] stand at 4..0, not in 4 bytes from 0 on, in tensor \"w\"",
+                "safetensors: f32 elements of shape [1] are at 4..0 (expected 4 bytes from 0), in tensor \"w\"",
             ),
             (
                 tensor("BOOL", &huge, &format!("0,{huge}")),
@@ -426,7 +431,7 @@ mod tests {
             ),
             (
                 r#"{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"w":0}"#.into(),
-                "safetensors: the header gives the name \"w\" twice",
+                "safetensors: duplicate name \"w\" in the header",
             ),
         ] {
             assert_eq!(read_text(&text).unwrap_err().to_string(), message, "{text}");

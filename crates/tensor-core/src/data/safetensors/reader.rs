@@ -1,4 +1,4 @@
-//! Reading a file's tensors one by one.
+//! A reader for the tensors of a file, one at a time.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -10,18 +10,20 @@ use crate::data::error::DataError;
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// An open file whose header was read and checked, and none of its elements.
+/// An open file whose header has been read and checked.
 ///
-/// A tensor that cannot be read, because of its type or because the file is cut off, leaves the
-/// others readable.
+/// If a tensor cannot be read, because of its type or because the file is truncated, the other
+/// tensors can still be read.
 ///
 /// # Examples
 /// ```
 /// use tensor_core::data::safetensors::{self, Reader};
 /// use tensor_core::ndarray::array;
 /// use tensor_core::{DType, Tensor};
-/// let path = std::env::temp_dir().join(format!("tensor-core-reader-{}.safetensors", std::process::id()));
-/// let (weight, steps) = (Tensor::from_array(array![[1.0_f32, 2.0]]), Tensor::from_array(array![7_i32]));
+/// let file = format!("tensor-core-reader-{}.safetensors", std::process::id());
+/// let path = std::env::temp_dir().join(file);
+/// let weight = Tensor::from_array(array![[1.0_f32, 2.0]]);
+/// let steps = Tensor::from_array(array![7_i32]);
 /// safetensors::write(&path, &[("weight", &weight), ("steps", &steps)])?;
 ///
 /// let mut file = Reader::open(&path)?;
@@ -32,7 +34,7 @@ use crate::tensor::Tensor;
 /// let steps = file.read_as("steps", DType::F64)?;
 /// assert_eq!((weight.dtype()?, steps.dtype()?), (DType::F32, DType::F64));
 ///
-/// // All tensors of a file, each in the closest type that tensors have.
+/// // Read all tensors of a file, each in the closest tensor type.
 /// for entry in file.entries().to_vec() {
 ///     if let Some(dtype) = entry.dtype.closest() {
 ///         let tensor = file.read_as(&entry.name, dtype)?;
@@ -45,7 +47,7 @@ use crate::tensor::Tensor;
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    /// Where the elements begin.
+    /// The position of the first element byte in the file.
     start: u64,
     entries: Vec<Entry>,
     path: Option<PathBuf>,
@@ -71,7 +73,7 @@ impl Reader<BufReader<File>> {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// Reads the header from the bytes of a file, which begins at position 0.
+    /// Reads the header from a byte stream with the contents of a file, which starts at position 0.
     ///
     /// # Errors
     /// As [`open`](Reader::open), without the path.
@@ -92,15 +94,15 @@ impl<R: Read + Seek> Reader<R> {
         })
     }
 
-    /// The tensors of the file, in the order of their elements.
+    /// Returns the tensors of the file, in the order of their elements.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Reads a tensor into host memory, in the type that its elements have.
+    /// Reads a tensor into host memory, in the element type of the file.
     ///
     /// # Errors
-    /// [`DataError::InFile`] with the path, if there is one; its fault is
+    /// [`DataError::InFile`] with the path, if the file was opened by path; its fault is
     /// [`DataError::NoSuchTensor`], or, under [`DataError::InTensor`] with the name,
     /// [`DataError::UnsupportedDType`] (use [`read_as`](Reader::read_as)),
     /// [`DataError::Truncated`], [`DataError::NotABool`], [`DataError::OutOfMemory`] or
@@ -111,14 +113,14 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Reads a tensor into host memory and converts its elements to `dtype`.
     ///
-    /// A conversion never changes a value: an element that `dtype` does not have exactly is an
-    /// error. To round instead, read the tensor as it is and [`cast`](Tensor::cast).
-    /// [`FileType::closest`](crate::data::FileType::closest) is the best type for each type of
-    /// elements.
+    /// Conversions never change a value: an element that is not exactly representable in `dtype` is
+    /// an error. To round instead, use [`read`](Reader::read) and then [`cast`](Tensor::cast).
+    /// [`FileType::closest`](crate::data::FileType::closest) returns the best type for each element
+    /// type.
     ///
     /// # Errors
     /// As [`read`](Reader::read), and [`DataError::Unrepresentable`] with the index and the value
-    /// of the first element that does not fit.
+    /// of the first element that is not representable.
     pub fn read_as(&mut self, name: &str, dtype: DType) -> Result<Tensor, DataError> {
         self.tensor(name, |input, entry| read_converted(input, entry, dtype))
     }
