@@ -16,7 +16,9 @@ pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 /// What a profile gives, and what each player could have instead.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
-    /// Each player's expected payoff.
+    /// Each player's expected payoff, computed from payoffs less the middle of their range. Its
+    /// error is a few roundings of the player's largest payoff: next to payoffs of 1e20, a value of
+    /// 1e-3 is reported as 0.
     pub values: Vec<f64>,
     /// Each player's largest expected payoff against the strategies of the others.
     pub best_values: Vec<f64>,

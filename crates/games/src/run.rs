@@ -137,9 +137,10 @@ impl Checkpoint {
 pub struct Solution {
     /// The average profile, or what linear algebra made of it.
     pub strategies: Profile,
-    /// Player 0's expected payoff under it; in a zero-sum game within NashConv of the game's value.
+    /// Player 0's expected payoff under `strategies`. In a zero-sum game it differs from the game's
+    /// value by at most `nash_conv` plus `rounding`, and by a few roundings of the largest payoff.
     pub value: f64,
-    /// Each player's expected payoff under it.
+    /// Each player's expected payoff under `strategies`; see [`BestResponses::values`](crate::BestResponses::values).
     pub values: Vec<f64>,
     /// The sum over players of what a best response gains, by best responses.
     pub nash_conv: f64,

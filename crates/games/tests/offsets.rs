@@ -291,3 +291,21 @@ fn a_player_of_one_action_gains_nothing() {
     let answers = best_response(&game, &[vec![1.0]]).unwrap();
     assert_eq!((answers.nash_conv(), answers.rounding), (0.0, 0.0));
 }
+
+#[test]
+fn a_constant_sum_does_not_swallow_the_second_players_payoffs() {
+    // The sum, 1e16 + 0.3, is no float.
+    let general = Bimatrix::new(array![[1e16, 1e16]], array![[0.3, 0.3]]).unwrap();
+    let game = MatrixGame::try_from(general.clone()).unwrap();
+    let profile = vec![vec![1.0], vec![0.5, 0.5]];
+    let [of_general, of_game] = [
+        best_response(&general, &profile).unwrap().values,
+        best_response(&game, &profile).unwrap().values,
+    ];
+    assert_eq!((of_general, of_game), (vec![1e16, 0.3], vec![1e16, 0.3]));
+    let mut values = [0.0; 2];
+    game.action_values(1, &profile, &mut values);
+    assert_eq!(values, [0.3; 2]);
+    let solution = solve(&game, &Dynamics::default()).unwrap();
+    assert_eq!(solution.values, [1e16, 0.3]);
+}

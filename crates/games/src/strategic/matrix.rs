@@ -2,7 +2,6 @@
 
 use super::table::Table;
 use super::{Base, Labels, StrategicGame, polish, product};
-use crate::number::nearest;
 use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 use num_traits::Zero;
@@ -25,6 +24,9 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     gains: Table,
+    /// The column player's payoffs, unless these are the negated gains: rounded from the exact
+    /// differences, because a large sum less a large gain would lose the digits of a small one.
+    rest: Option<Table>,
     /// The sum of both players' payoffs.
     sum: Rational,
     labels: Labels,
@@ -42,6 +44,7 @@ impl MatrixGame {
         Ok(Self {
             shape,
             gains: Table::new(OPERATION, 0, &shape, gains.iter())?,
+            rest: None,
             sum: Rational::zero(),
             labels: Labels::default(),
         })
@@ -91,6 +94,7 @@ impl MatrixGame {
     pub(super) fn of_parts(shape: [usize; 2], gains: Table, sum: Rational, labels: Labels) -> Self {
         Self {
             shape,
+            rest: (!sum.is_zero()).then(|| gains.complement(&sum)),
             gains,
             sum,
             labels,
@@ -99,8 +103,8 @@ impl MatrixGame {
 
     /// Gives both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
-        let losses = self.gains.complement(&self.sum);
-        (self.shape, [self.gains, losses], self.labels)
+        let rest = self.rest.unwrap_or_else(|| self.gains.negated());
+        (self.shape, [self.gains, rest], self.labels)
     }
 }
 
@@ -118,40 +122,43 @@ impl StrategicGame for MatrixGame {
         if player == 0 { gain } else { &self.sum - gain }
     }
 
-    fn payoff_range(&self, _player: usize) -> f64 {
-        self.gains.range()
+    fn payoff_range(&self, player: usize) -> f64 {
+        self.table(player).range()
     }
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
-        let gains = self.gains.of_base(base);
+        let payoffs = self.table(player).of_base(base);
         if player == 0 {
-            product::right(gains, &profile[1], values);
+            product::right(payoffs, &profile[1], values);
         } else {
-            product::left(gains, &profile[0], values);
-            negate(values);
-            self.add_sum(base, &profile[0], values);
+            product::left(payoffs, &profile[0], values);
+            if self.rest.is_none() {
+                negate(values);
+            }
         }
     }
 
     fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
         let (rows, cols) = values.split_at_mut(1);
-        let gains = self.gains.of_base(base);
-        product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
-        negate(&mut cols[0]);
-        self.add_sum(base, &profile[0], &mut cols[0]);
-    }
-
-    fn constant(&self, player: usize) -> f64 {
-        let constant = self.gains.constant();
-        if player == 0 {
-            constant
+        if self.rest.is_some() {
+            self.expected(base, 0, profile, &mut rows[0]);
+            self.expected(base, 1, profile, &mut cols[0]);
         } else {
-            nearest(&self.sum) - constant
+            // One pass over the gains serves both players.
+            let gains = self.gains.of_base(base);
+            product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
+            negate(&mut cols[0]);
         }
     }
 
-    fn payoff_size(&self, _player: usize) -> f64 {
-        self.gains.size()
+    fn constant(&self, player: usize) -> f64 {
+        let constant = self.table(player).constant();
+        let is_negated = player == 1 && self.rest.is_none();
+        if is_negated { -constant } else { constant }
+    }
+
+    fn payoff_size(&self, player: usize) -> f64 {
+        self.table(player).size()
     }
 
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
@@ -164,12 +171,11 @@ impl StrategicGame for MatrixGame {
 }
 
 impl MatrixGame {
-    /// Adds the sum of payoffs, which centred values do not contain, to what the columns are worth.
-    fn add_sum(&self, base: Base, rows: &[f64], values: &mut [f64]) {
-        if matches!(base, Base::Given) && !self.sum.is_zero() {
-            let sum = nearest(&self.sum) * rows.iter().sum::<f64>();
-            values.iter_mut().for_each(|value| *value += sum);
-        }
+    /// Returns the table of a player's payoffs; for the column player of a zero-sum game, that of
+    /// the gains, whose signs are opposite.
+    fn table(&self, player: usize) -> &Table {
+        let rest = self.rest.as_ref().filter(|_| player == 1);
+        rest.unwrap_or(&self.gains)
     }
 }
 

@@ -97,11 +97,8 @@ impl Table {
         }
     }
 
-    /// Returns the table of what these payoffs leave of a sum.
+    /// Returns the table of a sum less these payoffs, each rounded once.
     pub(crate) fn complement(&self, sum: &Rational) -> Self {
-        if sum.is_zero() {
-            return self.negated();
-        }
         let fractions: Vec<Rational> = (0..self.floats.len())
             .map(|at| sum - self.fraction(at))
             .collect();
@@ -113,8 +110,8 @@ impl Table {
         }
     }
 
-    /// Gives the same table with the other sign.
-    fn negated(&self) -> Self {
+    /// Returns the table of the negated payoffs.
+    pub(crate) fn negated(&self) -> Self {
         let fractions = self.fractions.as_deref();
         Self {
             floats: self.floats.iter().map(|payoff| -payoff).collect(),
