@@ -29,9 +29,8 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
     #[cfg(unix)]
     {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let ignored = ignored_signals();
         let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter();
-        let wanted = wanted.filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        let wanted = wanted.filter(|&signal| !is_ignored(signal));
         let signals = signal_hook::iterator::Signals::new(wanted);
         let mut signals = signals.context("signals: cannot install the handler")?;
         std::thread::Builder::new()
@@ -55,12 +54,14 @@ pub fn on_stop(mut on: impl FnMut(Stop) + Send + 'static) -> Result<()> {
     }
 }
 
-/// Returns the signals that this process ignores, as a mask with signal 1 at bit 0; 0 if the system
-/// does not report them.
+/// Returns whether this process ignores a signal, as the children of `nohup` and of a shell's
+/// background jobs do; `false` if the system does not report it.
 #[cfg(unix)]
-fn ignored_signals() -> u64 {
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The mask has signal 1 at bit 0.
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -129,7 +129,11 @@ fn an_interrupt_ends_a_trace_without_a_command_and_all_is_well() {
     };
     wait_for(has_rows);
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    // In a background job of a shell, this process and its children ignore SIGINT.
+    let (interrupt, terminate) = (rustix::process::Signal::INT, rustix::process::Signal::TERM);
+    let is_ignored = benches::signals::is_ignored(interrupt.as_raw());
+    let signal = if is_ignored { terminate } else { interrupt };
+    rustix::process::kill_process(pid, signal).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert!(json(&output)["devices"][0]["energy"]["joules"].is_number());

@@ -117,7 +117,9 @@ pub enum Error {
         weight: f64,
     },
     /// A sample is too small for what is asked of it.
-    #[error("{operation}: the total weight of the sample is {weight:?}, it must be above {above:?}")]
+    #[error(
+        "{operation}: the total weight of the sample is {weight:?}, it must be above {above:?}"
+    )]
     TooFewObservations {
         /// The function that was called.
         operation: &'static str,

@@ -6,7 +6,7 @@
 use ndarray::{ArrayD, ArrayRef, Dimension, IxDyn, Zip};
 
 use crate::error::{Error, Result};
-use crate::shape::{allocatable_count, broadcast};
+use crate::shape::{allocatable_count, broadcast, max_count};
 
 /// Creates an array of `shape` from its elements in row-major order.
 ///
@@ -43,7 +43,7 @@ pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> R
     ArrayD::from_shape_vec(shape.clone(), data).map_err(|_| Error::TooLarge {
         op,
         shape: shape.slice().to_vec(),
-        element_bytes: size_of::<T>(),
+        limit: max_count(size_of::<T>()),
     })
 }
 
@@ -86,7 +86,7 @@ where
     let too_large = || Error::TooLarge {
         op,
         shape: shape.clone(),
-        element_bytes: size_of::<A>().max(size_of::<B>()),
+        limit: max_count(size_of::<A>().max(size_of::<B>())),
     };
     // The shapes broadcast, so ndarray can fail only because a size is too large.
     let left = a.broadcast(IxDyn(&shape)).ok_or_else(too_large)?;

@@ -23,17 +23,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The elements of a shape, or their bytes, exceed `isize::MAX`.
-    #[error(
-        "{op}: shape {shape:?} with elements of {element_bytes} bytes exceeds the address space"
-    )]
+    /// A shape has more elements than an operation can address: their number or their bytes exceed
+    /// `isize::MAX`, or an axis has more positions than an index.
+    #[error("{op}: shape {shape:?} has too many elements (limit {limit})")]
     TooLarge {
         /// The name of the operation.
         op: &'static str,
         /// The shape that is too large.
         shape: Vec<usize>,
-        /// The size of one element, in bytes; 1 if the limit is on the number of elements.
-        element_bytes: usize,
+        /// The largest number of elements, of the whole shape or of one axis.
+        limit: usize,
     },
     /// A shape has more axes than views and tensors support.
     #[error("{op}: the shape has too many axes (rank {rank}; limit {limit})")]

@@ -17,7 +17,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::exec::Storage;
 use crate::ir::{Contract, LoopNest};
-use crate::shape::count_in_bytes;
+use crate::shape::{count_in_bytes, max_count};
 use crate::tensor::{Op, Tensor};
 use graph::Graph;
 use lower::Draft;
@@ -201,7 +201,7 @@ impl Plan {
                 return Err(Error::TooLarge {
                     op: "plan",
                     shape: shape.clone(),
-                    element_bytes,
+                    limit: max_count(element_bytes),
                 });
             }
         }

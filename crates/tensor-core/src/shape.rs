@@ -50,8 +50,13 @@ fn bounded_count(op: &'static str, shape: &[usize], element_bytes: usize) -> Res
     count_in_bytes(shape, element_bytes).ok_or_else(|| Error::TooLarge {
         op,
         shape: shape.to_vec(),
-        element_bytes,
+        limit: max_count(element_bytes),
     })
+}
+
+/// Returns the largest number of elements of a size in bytes that one allocation can hold.
+pub(crate) fn max_count(element_bytes: usize) -> usize {
+    isize::MAX.unsigned_abs() / element_bytes.max(1)
 }
 
 /// Returns the number of elements of `shape`; `None` if the elements, with zero sizes left out,

@@ -111,6 +111,21 @@ fn shapes_and_types_are_told_in_the_callers_order() {
         message(&Tensor::stack(&[&x, &y], 0)),
         "stack: shapes [[1, 2], [3]] cannot be joined along axis 0"
     );
+    // The shape of the operand, although the reduced axis is moved to the end.
+    let empty = Tensor::from_vec(&[0, 3], Vec::<f32>::new()).argmax(0);
+    assert!(message(&empty).contains("[0, 3]"), "{}", message(&empty));
+    assert_eq!(
+        message(&Tensor::arange(1 << 33)),
+        "arange: shape [8589934592] has too many elements (limit 2147483648)"
+    );
+    assert_eq!(
+        message(&y.reshape(&[usize::MAX, 2])),
+        format!(
+            "reshape: shape {:?} has too many elements (limit {})",
+            [usize::MAX, 2],
+            isize::MAX
+        )
+    );
 }
 
 #[test]

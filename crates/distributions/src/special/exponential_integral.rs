@@ -67,6 +67,10 @@ mod tests {
         assert_close([at_infinity], [0.0], Bound::exact());
         // mpmath 1.3.0: e1(1e-400), whose argument is 0 in f64.
         let ln_x = -400.0 * 10.0_f64.ln();
-        assert_close([scaled_e1(0.0, ln_x)], [920.456_821_532_716_7], Bound::relative(5));
+        assert_close(
+            [scaled_e1(0.0, ln_x)],
+            [920.456_821_532_716_7],
+            Bound::relative(5),
+        );
     }
 }

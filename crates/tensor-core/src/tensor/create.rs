@@ -131,7 +131,7 @@ impl Tensor {
             Self::error(Error::TooLarge {
                 op,
                 shape: vec![len],
-                element_bytes: size_of::<u32>(),
+                limit,
             })
         }
     }

@@ -8,6 +8,9 @@ use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::shape::{element_count, resolve_axis};
 
+/// Largest size of a joined axis: a `u32` selects the source of an element.
+const MOST_POSITIONS: usize = 1 << 32;
+
 /// The largest number of parts of one split. A larger number is probably a mistake and would
 /// exhaust memory.
 const MAX_PARTS: usize = 1 << 16;
@@ -176,11 +179,11 @@ fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usi
     out[at] = total;
     element_count(op, &out)?;
     // The source of an element is selected by its position, which is a u32.
-    if total > 1 << 32 {
+    if total > MOST_POSITIONS {
         return Err(Error::TooLarge {
             op,
             shape: out,
-            element_bytes: first.0.dtype.bytes(),
+            limit: MOST_POSITIONS,
         });
     }
     Ok(at)

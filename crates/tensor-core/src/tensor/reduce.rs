@@ -201,6 +201,11 @@ impl Tensor {
     #[track_caller]
     fn position_of(&self, extreme: Reduce, op: &'static str, axis: isize) -> Self {
         let at = or_error_node!(self.shape().and_then(|shape| resolve_axis(op, axis, shape)));
+        if self.0.shape[at] == 0 {
+            // The error of the reduction below would name the permuted shape.
+            let shape = self.0.shape.clone();
+            return Self::error(Error::EmptyReduction { op, shape });
+        }
         let others = (0..self.0.shape.len()).filter(|&other| other != at);
         let order: Vec<isize> = others.chain([at]).map(usize::cast_signed).collect();
         let lines = self.permute(&order);
