@@ -1,4 +1,4 @@
-//! Running error analysis: how far the result of an executor may differ from the exact one.
+//! Running error analysis: bounds on the errors that an executor may make.
 //!
 //! Role: computes a bound on the absolute error of every value of a nest, so that the reference
 //! executor and another one can be compared on any program, including programs with cancellation
