@@ -21,7 +21,7 @@ fn a_profile_of_nothing_is_sensible() {
         assert!(table.rows.is_empty());
         assert!(!table.to_string().contains("NaN"), "{table}");
         let memory = profile.memory(by).to_string();
-        assert!(memory.starts_with("arrays: 0 B at the peak"), "{memory}");
+        assert!(memory.starts_with("arrays: peak 0 B"), "{memory}");
     }
     check_trace(&profile);
     assert!(!profile.icicle_svg().contains("NaN"));
