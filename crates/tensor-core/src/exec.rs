@@ -132,8 +132,8 @@ pub trait Executor: Debug + Send + Sync {
     }
 
     /// Checks that the executor has room for an array of this type and length. The scheduler checks
-    /// each output of a plan before it runs the first step, so nothing is computed for an array that
-    /// no memory can hold.
+    /// each output of a plan before it runs the first step, so nothing is computed for an array
+    /// that no memory can hold.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) with the limit of the device.
@@ -175,9 +175,9 @@ pub trait Executor: Debug + Send + Sync {
     /// device.
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>>;
 
-    /// Starts the queued work without waiting for its end. The scheduler calls this function after it
-    /// has handed out all steps of a plan, and after a step that runs at the same time as steps of
-    /// other executors.
+    /// Starts the queued work without waiting for its end. The scheduler calls this function after
+    /// it has handed out all steps of a plan, and after a step that runs at the same time as steps
+    /// of other executors.
     ///
     /// # Errors
     /// Errors of the device.

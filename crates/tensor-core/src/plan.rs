@@ -40,8 +40,8 @@ mod nodes;
 /// against hash flooding is not needed, and planning computes several hashes per node.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
 
-/// The minimum caps with which every single operation can be planned: a selection reads three
-/// arrays and computes one value from them.
+/// The minimum caps with which every single operation can be planned: a selection has three inputs
+/// and four values.
 const LEAST_VALUES: usize = 4;
 const LEAST_INPUTS: usize = 3;
 

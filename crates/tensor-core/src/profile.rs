@@ -107,7 +107,7 @@ pub struct Span {
     pub start_ns: u64,
     /// The end, in nanoseconds on the profiler's clock.
     pub end_ns: u64,
-    /// The enclosing span, if there is any.
+    /// The index of the enclosing span; `None` at the top level.
     pub parent: Option<SpanId>,
     /// Named details.
     pub args: Vec<(Cow<'static, str>, Arg)>,

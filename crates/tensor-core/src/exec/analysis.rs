@@ -388,7 +388,7 @@ pub(super) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
     certain_if(a.is_exact() && b.is_exact() || gap > a.error + b.error || has_nan)
 }
 
-/// Returns the error of a selection, given the operand that was taken and the other one.
+/// Returns the error of a selection, given the selected operand and the other operand.
 pub(super) fn select(condition: Approximate, taken: Approximate, other: Approximate) -> f64 {
     if condition.error == 0.0 || taken.value == other.value && taken.error == other.error {
         taken.error

@@ -1,4 +1,4 @@
-//! A pool of the memory of arrays that the host executor computes: counts its bytes and reuses it.
+//! A memory pool for the arrays of the host executor, with byte counters.
 //!
 //! Role: every array of [`Host`](super::Host) is allocated here and returns when its last handle is
 //! dropped, including temporaries and scratch memory. Therefore a program that runs again allocates
@@ -145,7 +145,7 @@ fn sentinel(dtype: DType) -> Scalar {
 /// Functions that can change the sizes return the arrays that the pool no longer keeps, so that the
 /// caller frees them after releasing the lock.
 impl State {
-    /// Removes and returns a free array that fits, if there is any. `kept` only shrinks, so no
+    /// Removes and returns a free array that fits, or `None`. `kept` only shrinks, so no
     /// trimming is needed.
     fn take(&mut self, dtype: DType, len: usize) -> Option<HostData> {
         let fits = |data: &HostData| data.len() == len && data.dtype() == dtype;

@@ -1,5 +1,4 @@
-//! The scheduler: runs a plan wave by wave and holds each array from the step that writes it to the
-//! last step that reads it.
+//! The scheduler: runs a plan wave by wave and drops each array after its last reader.
 
 use std::sync::{Arc, LazyLock};
 
@@ -24,8 +23,8 @@ pub async fn run(
     run_with(&[executor], plan, data, |_, _| 0).await
 }
 
-/// Runs a plan like [`run`] and waits for it. A large plan runs inside rayon's pool, so that the
-/// pool is entered once and not again by each step that splits its work.
+/// Runs a plan like [`run`] and blocks until the end. A large plan runs inside rayon's pool, so
+/// that the pool is entered once and not again by each step that splits its work.
 ///
 /// # Errors
 /// As [`run`].
@@ -93,7 +92,8 @@ fn is_large(plan: &Plan) -> bool {
 /// let (first, second) = (Host::new(), Host::new());
 /// let (plan, data) = Plan::of(&[&sum], &first.target())?;
 /// let executors: [&dyn Executor; 2] = [&first, &second];
-/// let result = pollster::block_on(exec::run_with(&executors, &plan, &data, |number, _| number % 2))?;
+/// let result =
+///     pollster::block_on(exec::run_with(&executors, &plan, &data, |number, _| number % 2))?;
 /// assert_eq!(result[0].len(), 64);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
@@ -116,7 +116,7 @@ pub async fn run_with(
 }
 
 /// Checks that the executors have room for every array of a plan: the array of each step on the
-/// step's executor, and each output on the first executor, which returns it.
+/// step's executor, and each output on the first executor.
 fn check_room(
     executors: &[&dyn Executor],
     plan: &Plan,
@@ -228,7 +228,7 @@ async fn walk(
 /// The copies of one array, at most one for each executor that needed it so far.
 type Copies = Vec<Arc<dyn Storage>>;
 
-/// A step with its executor and its inputs there.
+/// A step with its executor and its inputs in that executor's memory.
 struct Job<'a> {
     executor: &'a dyn Executor,
     step: &'a Step,

@@ -141,7 +141,7 @@ impl Arena {
         }
     }
 
-    /// Returns a conversion, folded if `a` is constant and omitted if the type stays the same.
+    /// Returns a conversion, folded if `a` is constant; returns `a` if the type does not change.
     pub(super) fn cast(&mut self, to: DType, a: ValueId) -> ValueId {
         if self.dtype(a) == to {
             return a;

@@ -1,4 +1,4 @@
-//! The planner's deliberate faults, which tests activate to prove that comparisons detect them.
+//! The planner's deliberate faults, which tests activate to check the comparisons.
 
 use super::arena::Arena;
 use crate::fault::{Fault, is_planted};

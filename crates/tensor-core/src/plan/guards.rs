@@ -104,7 +104,7 @@ impl Interval {
         }
     }
 
-    /// Returns the guard that holds in the interval, or `None` if an `isize` is too small for it.
+    /// Returns the guard that holds in the interval, or `None` if a number exceeds `isize`.
     fn guard(self, direction: &[isize]) -> Option<Guard> {
         let map = IndexMap {
             offset: isize::try_from(-self.low).ok()?,

@@ -9,7 +9,7 @@ pub(super) struct Nodes(Rc<[(usize, bool)]>);
 
 impl Nodes {
     /// Returns the nodes of several computations and an additional node outside of reductions,
-    /// whose number is larger than all others.
+    /// with the largest number.
     pub(super) fn joined<'n>(inputs: impl Iterator<Item = &'n Self>, node: usize) -> Self {
         let listed = inputs.flat_map(|nodes| nodes.0.iter().copied());
         listed.chain([(node, false)]).collect()

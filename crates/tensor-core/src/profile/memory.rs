@@ -1,4 +1,4 @@
-//! Memory by the step that allocated it.
+//! Memory use by step, operation, line or span.
 //!
 //! Method: each array counts for the step that writes it, during its whole life. The live bytes of
 //! each subject at the peak are copied at the first release after a new peak, not at every

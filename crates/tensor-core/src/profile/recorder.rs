@@ -100,7 +100,7 @@ pub(super) struct Entered(bool);
 thread_local! {
     /// The open spans of this thread, each with its recorder's number.
     static ENTERED: RefCell<Vec<(u64, usize)>> = const { RefCell::new(Vec::new()) };
-    /// The number of the last recorder on this thread, and the thread's track there.
+    /// The number of the last recorder on this thread, and this thread's track in that recorder.
     static TRACK: Cell<(u64, u32)> = const { Cell::new((u64::MAX, 0)) };
 }
 
@@ -149,7 +149,7 @@ impl Recorder {
         })
     }
 
-    /// Makes a span the innermost of this thread. A dropped span has no effect.
+    /// Enters a span, which becomes the innermost of this thread. A dropped span has no effect.
     pub(super) fn enter(&self, slot: Option<usize>) -> Entered {
         if let Some(slot) = slot {
             ENTERED.with_borrow_mut(|entered| entered.push((self.id, slot)));

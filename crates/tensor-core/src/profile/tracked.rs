@@ -38,7 +38,7 @@ impl Tracked {
     }
 }
 
-/// Returns the executor's own storage, without the wrapper if there is one.
+/// Returns the executor's own storage, without a wrapper.
 pub(super) fn bare(storage: &Arc<dyn Storage>) -> Arc<dyn Storage> {
     let any: &dyn Any = storage.as_ref();
     Arc::clone(any.downcast_ref().map_or(storage, |it: &Tracked| &it.inner))

@@ -212,7 +212,7 @@ fn size_of_axis(x: &Tensor, axis: isize) -> usize {
     shape[axis.rem_euclid(shape.len().cast_signed()).cast_unsigned()]
 }
 
-/// Returns a permutation of the axes; the code selects the axes one after the other.
+/// Returns a permutation of the axes, which the code selects in turn.
 fn permutation(mut code: usize, rank: usize) -> Vec<isize> {
     let mut left: Vec<isize> = (0..rank.cast_signed()).collect();
     let mut axes = Vec::with_capacity(rank);
@@ -263,8 +263,7 @@ fn of_one_type(a: &Tensor, b: &Tensor, accepts: impl Fn(DType) -> bool) -> (Tens
     (a, b)
 }
 
-/// Returns the tensors, sliced so that they broadcast; `None` if an axis without elements meets a
-/// longer one.
+/// Returns the tensors, sliced so that they broadcast; `None` if an empty axis meets a longer axis.
 fn broadcastable(a: Tensor, b: Tensor) -> Option<(Tensor, Tensor)> {
     let (mut a, mut b) = (a, b);
     let common = shape_of(&a).len().min(shape_of(&b).len());

@@ -48,8 +48,7 @@ enum Join {
 pub(super) struct Pairs {
     op: Reduce,
     join: Join,
-    /// The comparison of the combined numbers with a constant before the reduction, if there is
-    /// one.
+    /// The comparison of the combined numbers with a constant before the reduction, or `None`.
     bound: Option<(Compare, f64)>,
     /// `[batch, inner, rows]`, or `[batch, rows, inner]` if `turned` is set.
     rows: Input,
@@ -59,7 +58,7 @@ pub(super) struct Pairs {
     backward: bool,
 }
 
-/// A product of a tall matrix and a small one.
+/// A product of a tall matrix and a small matrix.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
     tall: Input,
@@ -98,7 +97,7 @@ enum Epilogue {
 enum Layout {
     Plain,
     Turned,
-    /// Two row axes, with the columns between them.
+    /// Two row axes with the columns in between.
     Between,
 }
 

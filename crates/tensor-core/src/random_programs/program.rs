@@ -54,7 +54,7 @@ pub(super) enum Instruction {
         x: Pick,
         y: Pick,
     },
-    /// Each element of one tensor combined with each element of the other.
+    /// Each element of the first tensor combined with each element of the second.
     Outer(Binary, Pick, Pick),
     WithNumber {
         op: Binary,

@@ -353,7 +353,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the instruction of a value, if it needs one. Returns the operands that the instruction
+    /// Emits the instruction of a value, unless the value needs none. Returns the operands that the instruction
     /// reads.
     fn emit_value(&mut self, id: usize, phase: Phase) -> Vec<ValueId> {
         let Some((code, dtype, operands)) = self.code(id) else {

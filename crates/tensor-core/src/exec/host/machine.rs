@@ -44,7 +44,7 @@ pub(super) struct Machine<'p> {
     index: Vec<usize>,
     /// The current block: lanes `start..start + len`.
     pub(super) start: usize,
-    /// The first error of an instruction, until [`check`](Self::check) returns it.
+    /// The first error of an instruction, taken by [`check`](Self::check).
     pub(super) len: usize,
     pub(super) fault: Option<Error>,
     /// As many zeros as there are maps.
@@ -108,7 +108,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Returns the error that an instruction met, and clears it.
+    /// Takes the stored error of an instruction.
     ///
     /// # Errors
     /// The error of the instruction.

@@ -38,7 +38,7 @@ pub(super) fn takes(nest: &LoopNest, contract: &Contract) -> bool {
 pub(super) struct Product {
     contract: Contract,
     /// Set if both factors and the result are matrices in memory: the strides of rows and columns
-    /// of all three, and the epilogue if there is any.
+    /// of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
     /// The fallback, which supports every product.
     ranges: Ranges,

@@ -125,8 +125,7 @@ fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize
     (values_a_block / TASK_VALUES).min(MAX_PARTS).min(units)
 }
 
-/// Computes all output elements with the reduction split into parts, one output block after the
-/// other.
+/// Computes all output elements with the reduction split into parts, block by block.
 fn fill_in_parts<T: Stored>(
     program: &Program,
     inputs: &[&HostData],
