@@ -59,7 +59,7 @@ pub struct Table {
     /// The number of step runs that the executor did not accept. They ran on the scheduler's own
     /// host and have no row.
     pub refused: u64,
-    /// The peak rates of the machine; set by [`Table::beside`].
+    /// The measured peak rates of the machine, or `None`.
     pub peak: Option<Peak>,
     /// The number of spans that were dropped because of the limit. They are included in the sums,
     /// but missing from traces and graphs.

@@ -353,8 +353,8 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the instruction of a value, unless the value needs none. Returns the operands that the instruction
-    /// reads.
+    /// Emits the instruction of a value, unless no instruction is needed. Returns the operands that
+    /// the instruction reads.
     fn emit_value(&mut self, id: usize, phase: Phase) -> Vec<ValueId> {
         let Some((code, dtype, operands)) = self.code(id) else {
             return Vec::new();
