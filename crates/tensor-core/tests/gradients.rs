@@ -7,7 +7,7 @@ use tensor_core::rng::Philox;
 use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Error, Host, Tensor, einsum, grad};
 
-/// Returns numbers in (0.25, 1.75) that are close neither to integers nor to their neighbours.
+/// Returns numbers alternately in 0.25..0.95 and in 1.05..1.75, so that none is near an integer.
 fn numbers(shape: &[usize], stream: u64) -> Vec<f64> {
     let stream = Philox::new(77).stream(stream);
     let len = shape.iter().product::<usize>() as u64;

@@ -45,6 +45,7 @@ impl<'n> Compiler<'n> {
             Value::Reduced(op, _) => Some(op.annihilator().is_some()),
             _ => None,
         };
+        // 8-byte lanes halve the number of lanes, so that a register keeps its size in bytes.
         let wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
         let program = Program {
             sizes: nest.sizes(),
@@ -64,6 +65,7 @@ impl<'n> Compiler<'n> {
             result: Place::Uniform(0),
             before: None,
             pairs: None,
+            // A reduction may stop early if its operation has an annihilator (`All`, `Any`).
             stops: !nest.reduce.is_empty()
                 && !gathers
                 && nest.values.iter().filter_map(stops).all(|stops| stops),
@@ -149,6 +151,7 @@ impl<'n> Compiler<'n> {
             value.operands().for_each(|operand| uses[operand.0] += 1);
         }
         for (id, value) in nest.values.iter().enumerate() {
+            // A reduction counts as a reader in the body, whichever phase reads its result.
             let (reader, phase) = match (value, self.phases[id]) {
                 (Value::Reduced(..), _) => (id, Phase::Body),
                 (_, Some(phase)) => (id, phase),
@@ -316,6 +319,7 @@ impl<'n> Compiler<'n> {
     fn access(&mut self, input: usize, dtype: DType, map: &IndexMap, guards: &[Guard]) -> usize {
         let program = &mut self.program;
         let first = program.offsets.len();
+        // Append the element map and the guards' maps to the tables of offsets and strides.
         for map in std::iter::once(map).chain(guards.iter().map(|guard| &guard.map)) {
             program.offsets.push(map.offset);
             for (strides, &stride) in program.strides.iter_mut().zip(&map.strides) {
@@ -346,6 +350,7 @@ impl<'n> Compiler<'n> {
             }
         }
         for operand in operands {
+            // Operands of earlier phases stay: the body runs again for the next point.
             let is_last = self.last_use[operand.0] <= (phase, id);
             if is_last && self.phases[operand.0] == Some(phase) {
                 self.release(operand.0);

@@ -211,6 +211,7 @@ fn inside(guards: &[Guard], positions: &[isize], strides: &[isize], len: usize) 
             }
         };
         let clamp = |lane: i128| usize::try_from(lane.clamp(0, len as i128)).unwrap_or(0);
+        // The lanes inside several guards are the intersection of their ranges.
         range = range.start.max(clamp(low))..range.end.min(clamp(high));
     }
     range.start.min(range.end)..range.end
@@ -243,6 +244,7 @@ fn copy_run<T: Stored>(
 fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut [T::Lane]) {
     let start = usize::try_from(first).unwrap_or(usize::MAX);
     match stride {
+        // Contiguous: one copy, or a conversion of each element.
         1 => {
             let from = data
                 .get(start..start.saturating_add(lanes.len()))
@@ -267,6 +269,7 @@ fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut 
                 .zip(from)
                 .for_each(|(lane, &element)| *lane = Stored::load(element));
         }
+        // Negative strides: each position is checked separately.
         stride => {
             for (offset, lane) in lanes.iter_mut().enumerate() {
                 let position = first.wrapping_add(stride.wrapping_mul(offset.cast_signed()));

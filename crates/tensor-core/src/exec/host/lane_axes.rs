@@ -66,6 +66,7 @@ impl LaneAxes {
                 scattered += 1.0;
             }
         }
+        // The cost of starting an instruction is shared by the lanes of a block.
         let block = self.len.clamp(1, LANES) as f64;
         instructions * (1.0 + INSTRUCTION_OVERHEAD / block) + SCATTERED_COST * scattered
     }

@@ -92,6 +92,8 @@ pub(super) fn smaller<T: Lane>(a: T, b: T) -> T {
     if a < b || a != a { a } else { b }
 }
 
+/// Implements [`Lane`] for a float type. Each arm is a closure in a generic loop, so the compiler
+/// vectorizes each operation separately.
 macro_rules! float_lane {
     ($type:ident) => {
         impl Lane for $type {
@@ -130,6 +132,8 @@ macro_rules! float_lane {
                     Binary::Div => map2(d, a, b, |a, b| a / b),
                     Binary::Maximum => extreme(d, a, b, larger, |b, a| b >= a),
                     Binary::Minimum => extreme(d, a, b, smaller, |b, a| b <= a),
+                    // Rare operations are defined in f64 and rounded to the type; powers have a
+                    // kernel of their own.
                     _ => rare(d, a, b, |a, b| match op {
                         Binary::Pow => Math::pow(a, b),
                         _ => op.on_float(a as f64, b as f64) as Self,
@@ -226,6 +230,7 @@ macro_rules! conversions {
 float_lane! { f32 }
 float_lane! { f64 }
 
+/// Implements [`Lane`] for an integer type; `$definition` evaluates the rare operations.
 macro_rules! integer_lane {
     ($type:ident, $definition:ident, $negate:expr, $abs:expr) => {
         impl Lane for $type {
@@ -316,6 +321,7 @@ impl Lane for u8 {
 
     #[inline(always)]
     fn identity(op: Reduce) -> Self {
+        // `All` starts with true, `Any` with false.
         Self::from(op == Reduce::All)
     }
 
@@ -359,6 +365,7 @@ pub(super) trait Stored: Element {
     fn as_bytes_mut(data: &mut [Self]) -> Option<&mut [u8]>;
 }
 
+/// Implements [`Stored`] for types whose elements are their own lanes.
 macro_rules! stored_as_is {
     ($($type:ident)*) => {$(
         impl Stored for $type {
@@ -392,6 +399,7 @@ impl Stored for bool {
     }
     #[inline(always)]
     fn store(lane: u8) -> Self {
+        // A `bool` must be exactly 0 or 1, so lanes are converted when they are stored.
         lane != 0
     }
     #[inline(always)]

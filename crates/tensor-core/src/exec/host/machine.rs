@@ -120,6 +120,7 @@ impl<'p> Machine<'p> {
     pub(super) fn fill<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
         let mut done = 0;
         while done < out.len() {
+            // Several rows of lanes at once where that is possible, otherwise one block.
             let rows = self.rows_at(first + done, out.len() - done);
             if rows > 1 {
                 let len = rows * self.program.lanes.len;
@@ -177,6 +178,7 @@ impl<'p> Machine<'p> {
                 flat /= size;
                 index
             };
+            // Each step along an axis changes all positions by the axis' strides.
             let steps = index.cast_signed() - self.index[axis].cast_signed();
             if steps != 0 {
                 self.index[axis] = index;
@@ -252,6 +254,7 @@ impl<'p> Machine<'p> {
     fn fold_lanes(&mut self, units: Range<usize>) {
         let program = self.program;
         let (lanes, axes) = (&program.lanes, program.n_domain..program.lanes.first);
+        // Unit u is block `u % blocks` of the point `u / blocks` of the other reduced axes.
         let blocks = lanes.len.div_ceil(program.block).max(1);
         if !units.is_empty() {
             self.move_to(axes.clone(), units.start / blocks);
@@ -270,6 +273,7 @@ impl<'p> Machine<'p> {
             }
         }
         self.fold_accumulators();
+        // The epilogue runs on the one folded lane.
         (self.start, self.len) = (0, 1);
     }
 
@@ -277,6 +281,7 @@ impl<'p> Machine<'p> {
     fn prefetch_next(&self) {
         for &access in &self.program.streams {
             let access = &self.program.accesses[access];
+            // The next block begins where the current one ends.
             let from = self.positions[access.maps.start]
                 .wrapping_add((self.start + self.len).cast_signed());
             let input = self.inputs[access.input];
@@ -358,6 +363,7 @@ impl<'p> Machine<'p> {
         for (number, accumulator) in self.program.accumulators.iter().enumerate() {
             with_lane!(accumulator.dtype, T => {
                 let total = &mut self.registers[accumulator.total].lanes_mut::<T>()[..self.len];
+                // Each part has one total for each lane of the output block.
                 total.fill(T::identity(accumulator.op));
                 for part in parts {
                     T::accumulate(accumulator.op, Fold::Each, total, View::Lanes(&part[number].lanes::<T>()[..self.len]));

@@ -67,6 +67,7 @@ impl Pairs {
     /// Returns the reduction over pairs that a program computes, or `None` if the program has
     /// another form. The body must be exactly: fetch the row's element, apply the function, fold.
     pub(super) fn of(program: &Program) -> Option<Self> {
+        // One reduced axis, no padding, and no values before the reduction.
         let one_axis = program.sizes.len() == program.n_domain + 1;
         let plain = program.setup.is_empty()
             && program
@@ -90,6 +91,7 @@ impl Pairs {
             Code::AccumulateCompare(op, compare @ (Compare::Lt | Compare::Le))
                 if is_result(fold.operands[0]) =>
             {
+                // The comparison must be with a constant, which all rows share.
                 let is_bound = |place: &Place| {
                     program
                         .constants

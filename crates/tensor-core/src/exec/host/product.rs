@@ -47,6 +47,7 @@ pub(super) struct Product {
 /// Prepares the product of a nest.
 impl Product {
     pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
+        // The library writes sums in the type of the factors, so the output must have this type.
         let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
         let strides = strides_in_memory(nest, contract).filter(|_| same_type);
         let in_memory = strides.map(|strides| {
@@ -108,6 +109,7 @@ fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]
     if (0..contract.batch.len()).any(|axis| !contract.batch.contains(&axis)) {
         return None;
     }
+    // Padding has guards, which strides cannot express.
     let map_of = |factor: ValueId| match &nest.values[factor.0] {
         Value::Load { map, guards, .. } if guards.is_empty() => Some(map),
         _ => None,
@@ -169,6 +171,7 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
 /// Returns the nest without its reduction: the sums are loaded through a map from an additional,
 /// last input.
 pub(super) fn epilogue_of(nest: &LoopNest, sum: ValueId, sums: &IndexMap) -> LoopNest {
+    // Values that are computed after the reduction.
     let needed = nest.epilogue();
     let mut places = vec![ValueId(0); nest.values.len()];
     // Only values that the epilogue needs are copied, so they get new numbers.

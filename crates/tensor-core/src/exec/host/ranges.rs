@@ -69,6 +69,8 @@ impl Ranges {
             let belongs = |axis: &usize| contract.batch.contains(axis) || own.contains(axis);
             (0..n_domain).take_while(belongs).count()
         };
+        // The factor whose axes lead the output further gets the role of the rows; the product is
+        // computed as its transpose if that is the right factor.
         let by_rows = sizes[..leading(&contract.rows)].iter().product::<usize>()
             >= sizes[..leading(&contract.cols)].iter().product::<usize>();
         let (own, cols, factors) = if by_rows {
@@ -82,6 +84,8 @@ impl Ranges {
             .copied()
             .filter(|&axis| axis >= n_outer)
             .collect();
+        // The last leading axis can only be split if it is the factor's last axis: its indices are
+        // then consecutive rows of the factor.
         let last = n_outer
             .checked_sub(1)
             .filter(|last| own.contains(last) && rest_of_own.is_empty());
@@ -112,6 +116,8 @@ impl Ranges {
             strides: vec![0; n_domain],
         };
         let mut stride = 1;
+        // Assigns strides to a group of axes, innermost group first, and reserves `len` indices for
+        // the whole group.
         let mut place = |axes: &[usize], len: usize| {
             let mut within = stride;
             for &axis in axes.iter().rev() {
@@ -166,6 +172,7 @@ impl Ranges {
                         }
                         let factors = self.factors.map(|id| Factor::<T>::of(nest, id, inputs));
                         let sums = self.sums(&factors, &mut index, n_rows, pool)?;
+                        // The epilogue reads the sums as one more input.
                         let mut with_sums = inputs.to_vec();
                         with_sums.push(sums.data());
                         let mut machine = Machine::new(&self.rest, &with_sums);
@@ -192,6 +199,7 @@ impl Ranges {
             len_of(&self.inner, &self.sizes),
             len_of(&self.cols, &self.sizes),
         );
+        // Elements of one small product.
         let product = self.max_rows * n;
         let mut sums = pool.take(T::DTYPE, product * len_of(&self.batch, &self.sizes))?;
         let (rows_an_index, indices) = self.rows_at_once(n_rows);
@@ -202,6 +210,7 @@ impl Ranges {
             // Several indices of the first row axis are packed and multiplied at a time.
             let pieces = sums[..n_rows * n].chunks_mut(indices * rows_an_index * n);
             for (piece, sums) in pieces.enumerate() {
+                // Without a split axis, `piece` counts groups of indices of the first row axis.
                 if let (None, Some(&axis)) = (self.cut, self.rows.first()) {
                     index[axis] = piece * indices;
                 }
@@ -244,6 +253,7 @@ impl Ranges {
         pool: &Arc<Pool>,
     ) -> Result<Matrix<'a, T>> {
         let shape = [n_rows, n_cols];
+        // Rows and columns each need a single stride, and padding needs a copy.
         let strides = [row_axes, col_axes].map(|axes| stride_over(factor.map, axes, &self.sizes));
         if let ([Some(row), Some(col)], true) = (strides, factor.guards.is_empty())
             && let Some(matrix) = matrix(factor.elements, factor.map.at(index), shape, [row, col])

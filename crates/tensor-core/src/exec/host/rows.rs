@@ -30,7 +30,9 @@ impl Machine<'_> {
     /// except in the loop over pairs, which handles early stops itself.
     pub(super) fn rows_at(&self, element: usize, most: usize) -> usize {
         let program = self.program;
+        // Setup instructions would need registers for each row.
         let alike = !program.lanes.reduced && program.setup.is_empty();
+        // The loop over pairs checks for early stops of all its rows together.
         let stops_together = program.pairs.is_some() && program.lanes.len >= pairs::LANES;
         let together = !program.stops || stops_together;
         if !alike
@@ -57,6 +59,7 @@ impl Machine<'_> {
                 }
                 self.reset_accumulators();
                 rows.push(Row {
+                    // Positions of the row relative to the first row.
                     distances: self
                         .positions
                         .iter()

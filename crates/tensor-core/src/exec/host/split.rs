@@ -97,6 +97,7 @@ fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
     } else {
         program.lanes.len
     };
+    // Units to which a task's length is rounded, largest first.
     let units = [MAX_ROWS, pairs::ROWS, 1].map(|rows| lanes.saturating_mul(rows));
     let unit = units
         .into_iter()
@@ -117,6 +118,7 @@ fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize
     } else {
         program.lanes.len.min(program.block)
     };
+    // Values that one output block reduces.
     let values_a_block = values / n_elements.div_ceil(lanes.max(1));
     let units = program.reduce_units();
     if nest.reduce.is_empty() || n_tasks >= ENOUGH_TASKS || values_a_block < WORTH_PARTS {

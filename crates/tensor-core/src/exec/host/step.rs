@@ -164,6 +164,8 @@ impl Machine<'_> {
                 extent,
             } => {
                 let element = self.program.accesses[*access].dtype;
+                // The instruction's type is that of the index; elements have the type of the
+                // access.
                 let fault = match (element, dtype) {
                     (_, DType::I32) => {
                         with_element!(element, T => self.gather::<T, i32>(*access, a, *stride, *extent, destination, len))
@@ -172,6 +174,7 @@ impl Machine<'_> {
                         with_element!(element, T => self.gather::<T, u32>(*access, a, *stride, *extent, destination, len))
                     }
                 };
+                // The first fault is reported.
                 self.fault = self.fault.take().or(fault);
             }
         }
