@@ -195,6 +195,7 @@ impl On<'_> {
         tally: &mut Tally,
         seen: &mut dyn FnMut(&Plan),
     ) -> Result<(), String> {
+        // The random target never exceeds the limits of the executor.
         let own = self.executor.target();
         for target in [own.clone(), within_limits(limits, &own)] {
             let asked: Vec<&Tensor> = tensors.iter().collect();
@@ -340,6 +341,7 @@ fn search<P: Debug>(
     let outcome = runner.run(strategy, |program| {
         n_checked.update(|n| n + 1);
         check.borrow_mut()(program).map_err(|what| {
+            // Shrinking calls the check again; only the first failure counts.
             failed_at.set(failed_at.get().or(Some(n_checked.get())));
             TestCaseError::fail(what)
         })

@@ -220,6 +220,7 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
         return certain_if(a.error == 0.0 && b.error == 0.0);
     }
     if a.has_open_sign() || b.has_open_sign() {
+        // Only a division by the zero, or its power, makes a difference between +0 and -0.
         let divides = match op {
             Binary::Div | Binary::FloorDiv => b.has_open_sign(),
             Binary::Pow => a.has_open_sign(),
@@ -383,6 +384,7 @@ fn is_exact(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> bool 
 /// else infinity.
 pub(super) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
     let (a, b) = (a.signed(), b.signed());
+    // Certain if the intervals of both operands do not overlap.
     let gap = (a.float() - b.float()).abs();
     let has_nan = a.is_surely_nan() || b.is_surely_nan();
     certain_if(a.is_exact() && b.is_exact() || gap > a.error + b.error || has_nan)
@@ -393,6 +395,7 @@ pub(super) fn select(condition: Approximate, taken: Approximate, other: Approxim
     if condition.error == 0.0 || taken.value == other.value && taken.error == other.error {
         taken.error
     } else if taken.value.dtype().is_float() {
+        // The executor may take the other operand: the distance of both bounds the error.
         let gap = (taken.float() - other.float()).abs();
         settled(taken.value, gap + taken.error.max(other.error))
     } else {
@@ -427,6 +430,7 @@ pub(super) fn cast(x: Approximate, result: Scalar) -> f64 {
         // ends are true.
         return f64::INFINITY;
     }
+    // An integer is certain if both ends of the interval convert to it.
     let moved = |shift: f64| Scalar::F64(x.float() + shift).cast(result.dtype());
     let stays = || moved(x.error) == result && moved(-x.error) == result;
     certain_if(x.error == 0.0 || !x.is_open() && stays())

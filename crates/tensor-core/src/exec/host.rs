@@ -98,8 +98,8 @@ impl Host {
         self.pool.n_allocations()
     }
 
-    /// Frees the cached memory. The register files of threads, at most a quarter of a megabyte
-    /// each, stay allocated.
+    /// Frees the cached memory. The cached registers of threads, at most a quarter of a megabyte
+    /// per thread, stay allocated.
     pub fn release_kept(&self) {
         self.pool.release_kept();
     }

@@ -180,6 +180,7 @@ impl<'n> Point<'n> {
             .map(|&id| Fold::new(nest, id))
             .collect();
         let loops = nest.domain.len()..self.sizes.len();
+        // Every value of the body is computed at every point of the reduction, then folded.
         let mut more = nest.reduce_len() > 0;
         while more {
             for id in 0..nest.values.len() {
@@ -374,6 +375,7 @@ impl Fold {
     }
 
     fn push(&mut self, element: Scalar) {
+        // Sums and products of floats are accumulated in f64 and rounded once, in `finish`.
         let wide = self.dtype.is_float() && matches!(self.op, Reduce::Sum | Reduce::Prod);
         let element = element.cast(if wide { DType::F64 } else { self.dtype });
         self.so_far = Some(match self.so_far {

@@ -58,6 +58,7 @@ impl Reached {
                 }
             }
         }
+        // Operands have smaller ids than their readers, so sorting by id puts operands first.
         all.sort_unstable();
         (self.root, self.all) = (Some(root), all.into());
     }
@@ -117,6 +118,7 @@ impl Arena {
             (Some(a), Some(b)) if op.is_correctly_rounded() || !a.dtype().is_float() => {
                 self.constant(op.eval(a, b))
             }
+            // x op identity is x, bit for bit.
             (_, Some(b)) if is_right_identity(op, b) => a,
             (Some(a), _) if op == Binary::Mul && is_right_identity(op, a) => b,
             _ => self.intern(Value::Binary(op, a, b), self.dtype(a)),
@@ -282,6 +284,8 @@ impl Arena {
         reduce: &[usize],
     ) -> Option<ValueId> {
         self.remapped(root, &[to, reduce].concat(), |map| {
+            // Only the strides of the array's own axes change; those of reduced axes follow
+            // unchanged.
             let strides: Vec<isize> = (0..from.len()).map(|axis| map.stride(axis)).collect();
             let mut strides = reshaped_strides(from, &strides, to)?;
             strides.extend(map.strides.iter().skip(from.len()));
@@ -302,6 +306,7 @@ impl Arena {
         before: &[usize],
         fill: Scalar,
     ) -> ValueId {
+        // Coordinate `axis` of the inner array is the padded coordinate minus `before[axis]`.
         let rows: Vec<IndexMap> = (0..from.len())
             .map(|axis| IndexMap {
                 offset: -before[axis].cast_signed(),

@@ -67,6 +67,7 @@ fn nest_of(
         .enumerate()
         .map(|(at, &id)| (id, ValueId(at)))
         .collect();
+    // Inputs are numbered by first use; a buffer that several values read is one input.
     let mut inputs: Vec<BufferId> = Vec::new();
     let sizes = [shape, &lowered.reduce].concat();
     let mut values = Vec::with_capacity(order.len());
@@ -123,6 +124,7 @@ fn merge_axes(nest: &mut LoopNest) {
         if size == 1 {
             continue;
         }
+        // Merge if in every map one step along the run equals `size` steps along this axis.
         if let Some((last, run_size, last_reduced)) = runs.last_mut()
             && *last_reduced == reduced
             && nest
@@ -169,6 +171,7 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
             .filter(|&axis| (left[axis], right[axis]) == want)
             .collect()
     };
+    // Both factors must depend on every reduced axis, otherwise the axis is no inner dimension.
     let inner_is_shared = (n_domain..left.len()).all(|axis| left[axis] && right[axis]);
     inner_is_shared.then(|| Contract {
         batch: [axes((true, true)), axes((false, false))].concat(),

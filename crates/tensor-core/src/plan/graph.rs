@@ -89,6 +89,7 @@ impl<'t> Graph<'t> {
                     .iter()
                     .map(|input| places[&input.address()])
                     .collect();
+                // Common subexpressions: an equal node that was visited before is reused.
                 let key = (&node.op, &node.shape[..], node.dtype, inputs.clone());
                 let place = *known.entry(key).or_insert_with(|| {
                     graph.nodes.push(node);
@@ -122,6 +123,7 @@ impl<'t> Graph<'t> {
         let Op::Move { rows, .. } = &self.nodes[view].op else {
             return 1.0;
         };
+        // An axis is repeated if no row of the view depends on it.
         let is_repeated = |axis: usize| rows.iter().all(|row| row.stride(axis) == 0);
         let sizes = self.nodes[view].shape.iter().enumerate();
         let repeats = sizes.filter(|&(axis, &size)| size > 1 && is_repeated(axis));

@@ -39,6 +39,7 @@ pub(super) fn simplest(guards: &[Guard], sizes: &[usize]) -> Option<Vec<Guard>> 
     if lines.values().any(|line| line.low > line.high) {
         return None;
     }
+    // A guard whose interval contains all positions of the loops always holds.
     let needed = lines
         .iter()
         .filter(|(direction, line)| **line != Interval::reached(direction, sizes));
@@ -60,6 +61,7 @@ impl Interval {
     /// is too close to the limits of its type.
     fn allowed(guard: &Guard) -> Option<(Vec<isize>, Self)> {
         let strides = &guard.map.strides;
+        // Trailing zeros do not change the direction.
         let used = strides.iter().rposition(|&stride| stride != 0);
         let strides = &strides[..used.map_or(0, |last| last + 1)];
         let common = strides

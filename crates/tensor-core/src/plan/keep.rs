@@ -86,7 +86,7 @@ impl Draft<'_> {
     }
 
     /// Returns `true` if it is cheaper to store a node than to evaluate it so often. `fetches` is
-    /// the number of loads of each of the node's inputs.
+    /// the number of evaluations that load their inputs again.
     fn is_dear(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
         /// The cost of writing an element and allocating its memory, in additions.
         const WRITE: f64 = 10.0;
@@ -94,11 +94,12 @@ impl Draft<'_> {
         /// is rough.
         const MARGIN: f64 = 2.0;
         let (elements, cost) = (self.graph.len(node), self.costs[node]);
+        // The first evaluation of each element is always needed; only further ones can be saved.
         let saved =
             cost.operations * (evaluations - elements) + cost.reads * (fetches - elements).max(0.0);
         let price = WRITE * elements + READ * evaluations;
-        // An array that is larger than all its inputs is never stored, whatever its cost: it would
-        // need more memory than the program without the plan's fusion.
+        // An intermediate array that is larger than all its inputs is never stored, whatever its
+        // cost.
         saved > MARGIN * price && !self.grown[node]
     }
 

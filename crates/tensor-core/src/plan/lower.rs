@@ -80,6 +80,8 @@ impl<'g> Draft<'g> {
             costs: Vec::with_capacity(graph.nodes.len()),
             grown: Vec::with_capacity(graph.nodes.len()),
         };
+        // Outputs and nodes that an earlier draft found expensive are stored right after their
+        // lowering.
         let mut is_asked_for: Vec<bool> = vec![false; graph.nodes.len()];
         for &node in graph.outputs.iter().chain(kept) {
             is_asked_for[node] = true;
@@ -209,6 +211,7 @@ impl<'g> Draft<'g> {
                     self.materialise(inputs[0]);
                 }
                 let source = self.lowered[inputs[0]].clone();
+                // A reduction over no axes only converts the type.
                 if *n_reduced == 0 {
                     let value = self.arena.cast(this.dtype, source.value);
                     return Lowered { value, ..source };
@@ -381,6 +384,7 @@ impl<'g> Draft<'g> {
         axis: usize,
         rows: &[IndexMap],
     ) -> Lowered {
+        // A gather reads positions of a whole buffer, so the table must be a load without guards.
         let guarded =
             |value: &Value| !matches!(value, Value::Load { guards, .. } if guards.is_empty());
         if guarded(self.arena.value(self.lowered[table].value)) {
@@ -440,6 +444,8 @@ impl<'g> Draft<'g> {
         let buffer = emit::step(self, lowered, shape);
         self.computed.insert(key, buffer);
         let outputs = len(shape) as f64;
+        // Nodes inside the reduction are evaluated at every point of it, the others once per
+        // output.
         let points = outputs * lowered.reduce.iter().product::<usize>() as f64;
         for (&node, &inside) in lowered.nodes.iter() {
             *self.evaluations.entry(node).or_default() += if inside { points } else { outputs };

@@ -105,6 +105,7 @@ impl Arrays {
         subject: usize,
         bytes: u64,
     ) {
+        // The peak ends here: copy who holds it before this array is subtracted.
         self.settle(subjects);
         let live = &mut subjects[subject].arrays.live;
         *live -= bytes;

@@ -143,6 +143,7 @@ impl Recorder {
     /// Returns the innermost span of this recorder on this thread.
     pub(super) fn current(&self) -> Option<usize> {
         ENTERED.with_borrow(|entered| {
+            // Several profilers may have spans open on one thread.
             let mut inner_first = entered.iter().rev();
             let found = inner_first.find(|(recorder, _)| *recorder == self.id);
             found.map(|(_, slot)| *slot)
@@ -235,6 +236,7 @@ impl Recorder {
         [start, end]: [u64; 2],
     ) {
         let mut state = self.lock();
+        // Device clocks are converted, so an end could come out before its start.
         let end = end.max(start).min(OPEN - 1);
         state.count(known, end - start.min(end), false);
         state.keep(|state| Recorded {
@@ -256,6 +258,7 @@ impl Recorder {
         let end = span.end_ns.max(span.start_ns).min(OPEN - 1);
         let known = Known::transfer(subject, 0);
         state.count(&known, end - span.start_ns.min(end), false);
+        // A parent must have been stored before its part.
         let parent = span.parent.map(|SpanId(parent)| parent);
         state.keep(|state| Recorded {
             subject,

@@ -163,6 +163,7 @@ impl Row {
 
 pub(super) fn of(profile: &Profile, by: By, sorted_by: Column) -> Table {
     let data = &profile.data;
+    // Spans and steps are never in the same table.
     let is_asked_for = |what: &What| matches!(what, What::Named(_)) == (by == By::Span);
     let groups = grouped(data, by, |row: &mut Row, _, subject, is_last| {
         if is_asked_for(&subject.what) {

@@ -217,6 +217,7 @@ fn permutation(mut code: usize, rank: usize) -> Vec<isize> {
     let mut left: Vec<isize> = (0..rank.cast_signed()).collect();
     let mut axes = Vec::with_capacity(rank);
     while !left.is_empty() {
+        // The digits of the code, in a mixed radix, choose among the axes that are left.
         axes.push(left.remove(code % left.len()));
         code /= left.len() + 1;
     }
@@ -269,6 +270,7 @@ fn broadcastable(a: Tensor, b: Tensor) -> Option<(Tensor, Tensor)> {
     let common = shape_of(&a).len().min(shape_of(&b).len());
     for axis in (1..=common).map(|back| -back.cast_signed()) {
         let (left, right) = (size_of_axis(&a, axis), size_of_axis(&b, axis));
+        // Size 1 broadcasts; a longer axis is sliced to the shorter size.
         let cut = |x: Tensor, from: usize, to: usize| match (from, to) {
             (_, 1) | (1, _) => Some(x),
             (from, to) if from == to => Some(x),
@@ -290,6 +292,7 @@ fn concat(parts: Vec<Tensor>, axis: isize) -> Option<Tensor> {
     let axis = axis_in(axis, shape_of(&first).len())?;
     let (mut joined, dtype) = (vec![first.clone()], dtype_of(&first));
     for part in &parts[1..] {
+        // All sizes but that of the joined axis must be equal.
         let fits = |part: &Tensor| {
             let (mut a, mut b) = (shape_of(&first), shape_of(part));
             let at = axis.rem_euclid(a.len().cast_signed()).cast_unsigned();
@@ -388,10 +391,12 @@ fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
         (b, b_rank) = (a.permute(&axes), a_rank);
     }
     let b_axis = if b_rank == 1 { -1 } else { -2 };
+    // Slice both inner axes to their common size.
     let inner = size_of_axis(&a, -1)
         .min(size_of_axis(&b, b_axis))
         .cast_signed();
     let (a, mut b) = (a.slice(-1, ..inner), b.slice(b_axis, ..inner));
+    // Batch axes must broadcast.
     for axis in (3..=a_rank.min(b_rank)).map(|back| -back.cast_signed()) {
         let (left, right) = (size_of_axis(&a, axis), size_of_axis(&b, axis));
         if left != right && left != 1 && right != 1 {

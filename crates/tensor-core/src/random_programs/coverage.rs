@@ -83,6 +83,7 @@ impl Coverage {
         let is_leading = |axes: &[usize]| axes.contains(&0) && nest.domain[0] > RANGE_ROWS;
         let has_epilogue = contract.sum != nest.result();
         let is_cut = has_epilogue && (is_leading(rows) || is_leading(cols));
+        // Columns lie between the first and the last row axis, or the reverse.
         let encloses = |outer: &[usize], inner: &[usize]| {
             let within = |axis: &usize| outer.first() < Some(axis) && Some(axis) < outer.last();
             inner.iter().any(within)
@@ -172,6 +173,7 @@ fn pairs(nest: &LoopNest) -> Option<bool> {
         _ => return None,
     };
     let axis = nest.domain.len();
+    // Whether the value changes with the row, and its stride along the lanes.
     let steps = |id: ValueId| match of(id) {
         Value::Load { map, guards, .. } if guards.is_empty() && map.stride(axis) >= 0 => {
             Some((map.stride(axis - 2) != 0, map.stride(axis - 1)))

@@ -214,6 +214,7 @@ fn parts() -> impl Strategy<Value = Fold> {
         // of the first axis.
         Just(([400, 900], None)),
     ];
+    // About one element in the whole array differs, so a single missed part changes the maximum.
     let rare = Values::RarelyOne { one_in: 1 << 18 };
     let what = prop_oneof![
         2 => Just((Reduce::Sum, Binary::Add, DType::F32, Values::Dyadic)),

@@ -213,6 +213,7 @@ fn gathered(
         coordinates[axis] += shift;
         let at = place(from, coordinates.into_iter())
             .expect("`positions` keeps indices within the axis");
+        // A wrong position reads an unrelated element.
         let error = if position.error == 0.0 {
             table[at].error
         } else {

@@ -76,6 +76,7 @@ impl FoldError {
     }
 
     pub(crate) fn push(&mut self, x: Approximate) {
+        // The sign of a zero does not matter to a fold: `finish` decides on the sign of the result.
         let (x, number) = (x.signed(), x.float());
         self.n += 1.0;
         self.has_subnormal |= is_subnormal(x.value);
@@ -86,6 +87,7 @@ impl FoldError {
             self.has_overflowed |= x.error > 0.0;
             return;
         }
+        // A single open element makes this sum infinite, and so the result open.
         self.errors += x.error;
         self.worst = self.worst.max(x.error);
         if x.is_open() {
@@ -104,6 +106,7 @@ impl FoldError {
     }
 
     fn add(&mut self, number: f64) {
+        // Positive and negative terms apart: their sums bound every partial sum in any order.
         self.up += number.max(0.0);
         self.down -= number.min(0.0);
         if number != 0.0 {
@@ -180,6 +183,7 @@ impl FoldError {
         if self.has_above && self.has_below {
             return !self.has_overflowed;
         }
+        // The finite terms of the opposite sign, which could overflow to the opposite infinity.
         let against = if self.has_above { self.down } else { self.up };
         let room = if self.has_overflowed {
             CLEARLY / 2.0
@@ -195,6 +199,8 @@ impl FoldError {
         let dtype = result.dtype();
         let sum = self.up + self.down;
         let (size, unit) = (sum + self.errors, spacing(dtype, 1.0));
+        // Relative errors of the additions, and an absolute error for results in the subnormal
+        // range.
         let rounding = self.roundings(dtype) * unit * size + (self.n + 1.0) * spacing(dtype, 0.0);
         if size > largest(dtype) {
             // The sum is infinite in any order if no partial sum reaches the opposite infinity. If
@@ -253,6 +259,8 @@ impl FoldError {
         let dtype = result.dtype();
         let (unit, tiny) = (spacing(dtype, 1.0), spacing(dtype, 0.0));
         if result.to_f64().is_infinite() {
+            // The smallest possible product, in logarithms, has to overflow even after all
+            // roundings.
             let exponent = self.least_exponent - self.n * unit;
             let overflows = exponent > largest(dtype).ln() + 2.0 * CLEARLY;
             return certain_if(overflows && self.never_vanishes(dtype));
@@ -273,6 +281,7 @@ impl FoldError {
 
 /// Returns the power of two that the last nonzero digit of a positive float represents; 0 for 0.
 fn granule(x: f64) -> f64 {
+    // The last nonzero digit: the unit in the last place times 2 for each trailing zero bit.
     let digits = f64::MANTISSA_DIGITS - 1;
     let (exponent, fraction) = (x.to_bits() >> digits, x.to_bits() & ((1 << digits) - 1));
     let last = fraction.trailing_zeros().min(digits);
