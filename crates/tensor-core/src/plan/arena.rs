@@ -40,8 +40,8 @@ struct Reached {
     n_walks: usize,
 }
 
-/// Collects the values behind a root, sorted by id, which puts operands first.
 impl Reached {
+    /// Collects the values behind a root, sorted by id, which puts operands first.
     fn walk(&mut self, root: ValueId, values: &[Value]) {
         self.n_walks += 1;
         self.met.resize(values.len(), 0);

@@ -231,8 +231,8 @@ impl FoldError {
         });
         let likely = if self.is_coarse(dtype) {
             self.n / 2.0
-        // Six deviations of half a unit: a group of n equal terms has the variance n^2, not n.
         } else {
+            // Six deviations of half a unit. A group of n equal terms has the variance n^2, not n.
             3.0 * squares.sum::<f64>().sqrt()
         };
         // The reference executor also adds in f64, so both may be off by the same amount.

@@ -44,8 +44,8 @@ pub(super) struct Machine<'p> {
     index: Vec<usize>,
     /// The current block: lanes `start..start + len`.
     pub(super) start: usize,
-    /// The first error of an instruction, taken by [`check`](Self::check).
     pub(super) len: usize,
+    /// The first error of an instruction, taken by `check`.
     pub(super) fault: Option<Error>,
     /// As many zeros as there are maps.
     pub(super) no_strides: Vec<isize>,

@@ -44,8 +44,8 @@ pub(super) struct Product {
     ranges: Ranges,
 }
 
-/// Prepares the product of a nest.
 impl Product {
+    /// Prepares the product of a nest.
     pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
         // The library writes sums in the type of the factors, so the output must have this type.
         let same_type = nest.dtype() == nest.dtypes[contract.sum.0];

@@ -38,8 +38,9 @@ const TASK_PRODUCTS: usize = 1 << 24;
 /// ```
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// The reduced axes.
+    /// The sizes of all loop axes.
     sizes: Vec<usize>,
+    /// The reduced axes.
     inner: Vec<usize>,
     /// The leading axes that enumerate the ranges, without the axis of the rows.
     outer: Vec<usize>,

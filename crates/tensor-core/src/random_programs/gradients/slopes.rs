@@ -44,8 +44,8 @@ pub(super) struct Reached {
     pub(super) has_pole: bool,
 }
 
-/// Collects the facts from the program and its cotangents.
 impl Reached {
+    /// Collects the facts from the program and its cotangents.
     pub(super) fn from(value: &Tensor, inputs: &[Tensor]) -> Result<Self, String> {
         let (counts, nodes) = between(value, inputs);
         let floats = nodes.iter().filter(|node| node.node().dtype == DType::F64);
