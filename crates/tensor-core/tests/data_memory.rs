@@ -152,9 +152,9 @@ fn a_written_tensor_takes_a_chunk_of_memory() {
     let realized = Tensor::arange(len).realize(&Host::new()).expect("4 MB");
     let flags = Tensor::from_vec(&[2, len / 2], vec![true; len]);
     for tensor in [&x, &realized, &flags] {
-        frugal(|| npy::write_to(Nowhere, tensor)).expect("nothing can fail");
+        frugal(|| npy::write_to(Nowhere, tensor)).expect("the sink cannot fail");
         let named = [("x", tensor)];
-        frugal(|| safetensors::write_to(Nowhere, &named)).expect("nothing can fail");
+        frugal(|| safetensors::write_to(Nowhere, &named)).expect("the sink cannot fail");
     }
 }
 
@@ -164,8 +164,8 @@ fn where_no_memory_is_left_there_is_an_error() {
     let len = 1 << 20;
     let x = Tensor::from_vec(&[len], vec![1.0_f32; len]);
     let (mut npy, mut safetensors) = (Vec::new(), Vec::new());
-    npy::write_to(&mut npy, &x).expect("there is memory");
-    safetensors::write_to(&mut safetensors, &[("x", &x)]).expect("there is memory");
+    npy::write_to(&mut npy, &x).expect("the memory suffices");
+    safetensors::write_to(&mut safetensors, &[("x", &x)]).expect("the memory suffices");
     let faults = limited(1 << 20, || {
         let faults = [
             npy::read_from(&npy[..]).map(drop),

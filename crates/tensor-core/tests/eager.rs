@@ -118,7 +118,7 @@ fn scopes_end_when_they_are_left_and_inner_ones_count() {
         assert_eq!(third.to_host::<i32>().unwrap(), array![3, 4, 5].into_dyn());
         assert!(!is_lazy());
         let elsewhere = std::thread::scope(|scope| scope.spawn(is_lazy).join().unwrap());
-        assert!(elsewhere, "a scope is of its thread");
+        assert!(elsewhere, "a scope applies to its thread only");
     });
     assert!(is_lazy());
     let scope = Eager::new(outer);

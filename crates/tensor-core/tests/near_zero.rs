@@ -51,7 +51,7 @@ fn digits_are_kept_at_every_size_of_the_argument() {
 
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "rounded arguments are the test"
+                reason = "the test needs rounded arguments"
             )]
             let x: Vec<f32> = x.iter().map(|&x| x as f32).collect();
             let expected: Vec<f64> = x.iter().map(|&x| definition(f64::from(x))).collect();

@@ -127,7 +127,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
             4 * 2000 * 1200,
         ),
         (
-            "a factor that appears on the way",
+            "a factor that is an intermediate array",
             pairs(&x)
                 .abs()
                 .lt(1.0)
@@ -136,7 +136,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
             4 * 64 * 600 * 600,
         ),
         (
-            "dear pairs that two sums read",
+            "expensive pairs that two sums read",
             pairs(&x).exp().sum(0).sum(0) + pairs(&x).exp().sum(1).sum(0),
             4 * 64 * 600 * 600,
         ),

@@ -315,7 +315,7 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
     let result = exec::run(&Reference, &least, &data);
     let result = pollster::block_on(result).unwrap().remove(0);
     let HostData::F32(elements) = pollster::block_on(result.read()).unwrap() else {
-        panic!("the program gives f32s");
+        panic!("the program returns f32");
     };
     let expected = program.eval::<f32>(&Reference).unwrap();
     assert_close(elements, expected.flatten(), Bound::bits());

@@ -278,7 +278,7 @@ fn a_step_that_fails_closes_its_span_and_its_error_names_the_line() {
     assert_eq!(outcome.unwrap().1, Arg::Text("failed".to_owned()));
     assert_eq!((profile.live_bytes(), host.live_bytes()), (0, 0));
     let (_, outer) = named(&profile, "wrong").next().unwrap();
-    assert!(outer.args.is_empty(), "it ended, and well");
+    assert!(outer.args.is_empty(), "the span ended without a failure");
 }
 
 #[test]

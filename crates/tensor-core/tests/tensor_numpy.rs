@@ -377,7 +377,7 @@ fn run(line: &str, executor: &dyn Executor) -> Result<(), String> {
     if actual == expected {
         Ok(())
     } else {
-        Err(format!("{actual} is refused"))
+        Err(format!("error: {actual} (expected {expected})"))
     }
 }
 

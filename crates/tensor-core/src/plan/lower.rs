@@ -154,8 +154,8 @@ impl<'g> Draft<'g> {
                 let (a, b) = (ids[0], ids[1]);
                 #[cfg(test)]
                 let (a, b) = super::fault::operands(*op, a, b);
-                // x^2 of an f32 is the square rounded once, which x * x returns, too. This does not
-                // hold for f64, where the power is computed in the same type.
+                // The power is defined in f64 and rounded to f32. The square of an f32 is exact in
+                // f64, so x * x in f32 has the same bits. The square of an f64 is not exact in f64.
                 if *op == Binary::Pow && arena.as_constant(b) == Some(Scalar::F32(2.0)) {
                     return arena.binary(Binary::Mul, a, a);
                 }

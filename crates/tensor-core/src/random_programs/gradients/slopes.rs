@@ -20,8 +20,8 @@ use crate::{Tensor, grad};
 /// error of a quotient, is about 4e-9; a rounding error of one part in 2^53 becomes 2e-12.
 pub(super) const STEP: f64 = 1.0 / 16384.0;
 
-/// Below this size the third power of a reciprocal, which occurs in second derivatives, overflows
-/// `f64`.
+/// Below this size the third power of a reciprocal, which occurs in second derivatives, may
+/// overflow `f64`.
 const TINY: f64 = 1e-100;
 
 /// Returns the slope at the middle of five values at points half a [`STEP`] apart, and a bound on
