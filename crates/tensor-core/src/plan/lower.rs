@@ -284,7 +284,8 @@ impl<'g> Draft<'g> {
     }
 
     /// Stores reductions that cannot share one nest: reductions over other loops than the first
-    /// one, and matrix products, which a GEMM library computes faster alone and at the same time.
+    /// one, and matrix products, which run faster as steps of their own, in parallel and by a GEMM
+    /// library.
     fn separate_reductions(&mut self, inputs: &[usize]) {
         let mut reduced: Vec<usize> = inputs
             .iter()
