@@ -90,6 +90,8 @@ impl<'n> Compiler<'n> {
         compiler
     }
 
+    /// Emits the instructions phase by phase. Values are emitted in the order of the nest, so
+    /// operands precede their readers.
     pub(super) fn compile(mut self) -> Program {
         self.find_phases();
         self.find_uses();
