@@ -1,14 +1,18 @@
-//! Points on a map to pixels of its image and back, and a picture with the points marked.
+//! Converts points on a map to pixels of an image and back, and draws a picture with the points
+//! marked.
 //!
-//! Role: an affine georeference as a tensor program. Run it with `cargo run -p tensor-core --example georeference`; a
-//! folder may follow after `--`, else the picture goes to the folder for temporary files.
-//! Method: a world file holds six numbers, one a line, in the order A, D, B, E, C, F:
-//! `x = A col + B row + C`, `y = D col + E row + F`. With positions as rows of a matrix, that is one product and one sum;
-//! the way back subtracts first, since map coordinates are large and their differences small.
-//! Convention: C and F are the *centre* of the upper left pixel. So whole numbers of columns and rows are centres, the
-//! image begins half a pixel before column 0, and a point lies in the pixel `floor(position + 1/2)`. Libraries that
-//! count from the corner of the image (GDAL's geotransform) shift C and F by half a pixel and take `floor(position)`.
-#![allow(clippy::print_stdout, reason = "a program that tells what it did")]
+//! Role: an example of an affine georeference as a tensor program. Run it with `cargo run -p
+//! tensor-core --example georeference`. An output folder may follow after `--`; the default is the
+//! folder for temporary files.
+//! Method: a world file contains six numbers, one per line, in the order A, D, B, E, C, F: `x = A
+//! col + B row + C`, `y = D col + E row + F`. With one position in each row of a matrix, this is
+//! one matrix product and one sum. The inverse subtracts the origin first, because map coordinates
+//! are large and their differences small.
+//! Convention: C and F are the *centre* of the upper left pixel. Therefore integer columns and rows
+//! are pixel centres, the image begins half a pixel before column 0, and a point is in the pixel
+//! `floor(position + 1/2)`. Libraries that count from the corner of the image (GDAL's geotransform)
+//! shift C and F by half a pixel and use `floor(position)`.
+#![allow(clippy::print_stdout, reason = "the program prints its results")]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -20,10 +24,10 @@ use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Tensor};
 
-/// Pixels of half a metre, north up but for a slight turn.
+/// A world file with pixels of half a metre, and north nearly at the top.
 const WORLD_FILE: &str = "0.5\n-0.05\n-0.05\n-0.5\n623608.25\n487911.75\n";
 
-/// Hill tops in metres on the map: x, y, height, radius.
+/// Hill tops: x and y on the map, height and radius, all in metres.
 const HILLS: [[f64; 4]; 5] = [
     [623_640.0, 487_875.0, 60.0, 18.0],
     [623_680.5, 487_886.0, 45.0, 12.0],
@@ -35,17 +39,18 @@ const HILLS: [[f64; 4]; 5] = [
 const ROWS: u32 = 200;
 const COLS: u32 = 320;
 
-/// Sizes of a mark, in pixels: a ring with a dot in it.
+/// The radii of a mark, in pixels: a ring with a dot in the middle.
 const RING: [f64; 2] = [4.5, 6.5];
 const DOT: f64 = 1.2;
 
-/// The affine map between pixels and a map, for positions in the last axis of a tensor: `[…, 2]`, in f64.
+/// The affine transformation between image and map, for positions in the last axis of a tensor:
+/// `[…, 2]`, in f64.
 struct Georeference {
-    /// Takes `[col, row]` to `[x, y]` from the origin.
+    /// The matrix from `[col, row]` to `[x, y]` relative to the origin.
     to_map: Tensor,
-    /// Takes `[x, y]` from the origin to `[col, row]`.
+    /// The matrix from `[x, y]` relative to the origin to `[col, row]`.
     to_pixels: Tensor,
-    /// The centre of the upper left pixel.
+    /// The map position of the centre of the upper left pixel.
     origin: Tensor,
 }
 
@@ -59,13 +64,15 @@ impl Georeference {
         let numbers = numbers.map_err(|error| format!("world file: {error}"))?;
         let [a, d, b, e, c, f] = numbers[..] else {
             return Err(format!(
-                "world file: six numbers are needed, got {}",
+                "world file: wrong number of values ({}; expected 6)",
                 numbers.len()
             ));
         };
         let det = a * e - b * d;
         if !(det.abs() > 0.0 && det.is_finite()) {
-            return Err(format!("world file: the pixels have an area of {det}"));
+            return Err(format!(
+                "world file: pixel area is zero or not finite ({det})"
+            ));
         }
         Ok(Self {
             to_map: Tensor::from_array(array![[a, d], [b, e]]),
@@ -74,23 +81,25 @@ impl Georeference {
         })
     }
 
-    /// Positions on the map of positions in the image.
+    /// Returns the positions on the map of positions in the image.
     fn map(&self, pixels: &Tensor) -> Tensor {
         pixels.matmul(&self.to_map) + &self.origin
     }
 
-    /// Positions in the image, with fractions, of positions on the map.
+    /// Returns the positions in the image, in fractions of pixels, of positions on the map.
     fn pixels(&self, map: &Tensor) -> Tensor {
         (map - &self.origin).matmul(&self.to_pixels)
     }
 
-    /// The column and row of the pixel that a position on the map lies in; outside the image they are out of its range.
+    /// Returns the column and row of the pixel that contains a position on the map. Positions
+    /// outside the image have columns or rows out of range.
     fn cells(&self, map: &Tensor) -> Tensor {
         (self.pixels(map) + 0.5).floor().cast(DType::I32)
     }
 }
 
-/// Sends a hundred thousand points there and back, and checks the convention at the edges of pixels.
+/// Converts a hundred thousand points to the map and back, and checks the convention at pixel
+/// borders. Returns the largest error in pixels.
 fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
     const N_POINTS: usize = 100_000;
     let random = Philox::new(1);
@@ -104,8 +113,11 @@ fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
         .max(..)
         .eval::<f64>(host)?
         .sum();
-    // Map coordinates below 2^20 are known to 2^-33 metres; pixels measure half a metre.
-    assert!(error < 1e-9, "the way there and back is {error} pixels off");
+    // Map coordinates below 2^20 have a precision of 2^-33 metres; a pixel measures half a metre.
+    assert!(
+        error < 1e-9,
+        "round trip: error is {error} pixels (limit 1e-9)"
+    );
 
     let map = georeference.map(&pixels).eval::<f64>(host)?;
     let back = georeference
@@ -113,7 +125,7 @@ fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
         .eval::<f64>(host)?;
     assert_close(back, map, Bound::relative(4));
 
-    // A point within half a pixel of a centre lies in that pixel, on either side of it.
+    // A point less than half a pixel from a centre, on either side, is in the pixel of this centre.
     let cells = (uniform(1, &[N_POINTS, 2]) * &size).floor();
     let offsets = (uniform(2, &[N_POINTS, 2]) - 0.5) * 0.999;
     let found = georeference.cells(&georeference.map(&(&cells + offsets)));
@@ -131,7 +143,7 @@ fn check(georeference: &Georeference, host: &Host) -> tensor_core::Result<f64> {
     Ok(error)
 }
 
-/// The columns and rows of a grid whose upper left pixel is `first`: `[rows, cols, 2]`.
+/// Returns the columns and rows of a grid whose upper left pixel is `first`: `[rows, cols, 2]`.
 fn grid(rows: u32, cols: u32, first: f64) -> Tensor {
     let axis = |len: u32| Tensor::arange(len as usize).cast(DType::F64) + first;
     let shape = [rows as usize, cols as usize];
@@ -142,9 +154,9 @@ fn grid(rows: u32, cols: u32, first: f64) -> Tensor {
     Tensor::stack(&[&cols, &rows], -1)
 }
 
-/// The height of the land at positions on the map, `[rows, cols, 2]`, in metres as f32.
+/// Returns the height of the terrain at positions on the map, `[rows, cols, 2]`, in metres as f32.
 fn height(map: &Tensor, hills: &Tensor) -> Tensor {
-    // One axis for the hills in front; what each of them adds is summed at once and never stored.
+    // The hills get an axis in front. Their contributions are summed at once and never stored.
     let column = |at: isize| hills.slice(1, at..at + 1).expand_dims(-1);
     let tops = hills.slice(1, ..2).expand_dims(1).expand_dims(1);
     let distance = (map - &tops).square().sum(-1);
@@ -152,9 +164,10 @@ fn height(map: &Tensor, hills: &Tensor) -> Tensor {
     hill.sum(0).cast(DType::F32)
 }
 
-/// Land in colours of its height, lit from the north west: `[rows, cols, 3]` between 0 and 255.
+/// Returns the terrain coloured by height and lit from the north west: `[rows, cols, 3]` between 0
+/// and 255.
 fn picture(georeference: &Georeference, hills: &Tensor) -> Tensor {
-    // One pixel more on each side, for the slopes.
+    // One additional pixel on each side, for the slopes.
     let land = height(&georeference.map(&grid(ROWS + 2, COLS + 2, -1.0)), hills);
     let inner = |land: &Tensor, axis| land.slice(axis, 1..).slice(axis, ..-1);
     let (rows, cols) = (inner(&land, 1), inner(&land, 0));
@@ -163,7 +176,7 @@ fn picture(georeference: &Georeference, hills: &Tensor) -> Tensor {
     let here = inner(&rows, 0);
     let slope = (&east - west) + (&south - north);
     let light = (slope * 0.15 + 0.75).maximum(0.25).minimum(1.0);
-    // Contours every ten metres: where a neighbour belongs to another step.
+    // Contour lines every ten metres: where a neighbour belongs to another ten-metre step.
     let step = |land: &Tensor| (land / 10.0).floor();
     let is_contour = step(&here).ne(step(&south)).or(step(&here).ne(step(&east)));
     let shade = (light * is_contour.select(0.8, 1.0)).expand_dims(-1);
@@ -173,7 +186,7 @@ fn picture(georeference: &Georeference, hills: &Tensor) -> Tensor {
     (&valley + (top - &valley) * share) * shade
 }
 
-/// Where a ring or a dot around any of the points covers a pixel: `[rows, cols]`.
+/// Returns whether a ring or a dot around any of the points covers a pixel: `[rows, cols]`.
 fn marks(georeference: &Georeference, points: &Tensor) -> Tensor {
     let centres = georeference.pixels(points).expand_dims(1).expand_dims(1);
     let distance = (grid(ROWS, COLS, 0.0) - centres).square().sum(-1).sqrt();
@@ -201,7 +214,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let host = Host::new();
     let georeference = Georeference::parse(WORLD_FILE)?;
     let error = check(&georeference, &host)?;
-    println!("100000 points to the map and back: at most {error:.1e} pixels off");
+    println!("100000 points to the map and back: error at most {error:.1e} pixels");
 
     let hills = Tensor::from_vec(&[HILLS.len(), 4], HILLS.concat());
     let points = hills.slice(1, ..2);
@@ -225,8 +238,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = marked.round().cast(DType::U32).eval::<u32>(&host)?;
     let path = folder.join("georeference.png");
     write_png(&path, &image)?;
-    // Beside the image, under its name, where map programs look for it.
+    // Map programs look for the world file next to the image, under the same name.
     fs::write(path.with_extension("pgw"), WORLD_FILE)?;
-    println!("{} and its world file are written", path.display());
+    println!("wrote {} and its world file", path.display());
     Ok(())
 }

@@ -1,21 +1,26 @@
-//! Executors: what runs the steps of a plan, and where its arrays live.
+//! Executors: the devices that run the steps of a plan, and the memory of their arrays.
 //!
-//! Role: the contract between plans and devices. An executor takes one [`Step`] at a time and gives a [`Storage`];
-//! `schedule` walks a plan, brings inputs to where they are needed, and lets go of arrays as soon as nothing reads them.
-//! Method, for whoever writes another executor: implement [`Storage`] for memory of the device and
-//! [`Executor`] for the device. A step says all there is to know: its [`LoopNest`](crate::ir::LoopNest) names
-//! the values in order, the inputs by number, the output as contiguous and row-major. [`Executor::run`] may queue the
-//! work and return at once; only [`Storage::read`] has to wait. Whatever it computes must be what [`Reference`]
-//! computes, within the error that the operations' descriptions allow: `TENSOR_VERIFY=1` compares every step.
+//! Role: the contract between plans and devices. An executor takes one [`Step`] at a time and
+//! returns a [`Storage`]. `schedule` walks a plan, uploads inputs where they are needed, and drops
+//! arrays as soon as no later step reads them.
+//! Method, for the author of another executor: implement [`Storage`] for the memory of the device
+//! and [`Executor`] for the device. A step is self-contained: its [`LoopNest`](crate::ir::LoopNest)
+//! lists the values in order and the inputs by number; the output is contiguous and row-major.
+//! [`Executor::run`] may queue the work and return at once; only [`Storage::read`] has to wait. The
+//! results must agree with those of [`Reference`] within the error that the descriptions of the
+//! operations allow; `TENSOR_VERIFY=1` compares every step.
 //!
-//! A value in which nothing is folded, computed by the same operations from the same elements, has the same bits in every step
-//! of one executor, whatever else the step computes: plans compute values again where that is cheaper than to keep them, and
-//! [`Tensor::argmax`](crate::Tensor::argmax) looks for an extreme among values computed again. So what a compiler may contract
-//! (`a * b + c`) is contracted everywhere or nowhere. A sum or product over axes may differ from step to step, as far as
-//! another order of it may.
+//! Reproducibility: a value that depends on no reduction has the same bits in every step of one
+//! executor if the same operations compute it from the same elements, whatever else the step
+//! computes. Plans rely on this guarantee because they compute values again where that is cheaper
+//! than storing them, and [`Tensor::argmax`](crate::Tensor::argmax) searches for an extreme among
+//! values that are computed again. Therefore an executor must contract `a * b + c` into a fused
+//! operation everywhere or nowhere. A sum or product over axes may differ between steps as far as a
+//! different order of summation may change it.
 //!
-//! What a plan leaves out is not computed, and its errors are not found: a [`gather`](crate::Tensor::gather) in the choice that
-//! a constant condition never takes, or at positions that a view skips.
+//! Limits: values that a plan leaves out are not computed, and their errors are not detected. An
+//! example is a [`gather`](crate::Tensor::gather) in the branch that a constant condition never
+//! takes, or at positions that a view skips.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -48,42 +53,46 @@ mod schedule;
 mod storage;
 pub(crate) mod verify;
 
-/// A boxed future.
+/// A boxed future that can be sent between threads.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Memory that holds the elements of one array, on the host or on a device.
 ///
-/// Elements are contiguous. A storage never changes once its executor has given it away, and its memory is free when the
-/// last handle goes; an executor that queues work keeps what that work reads alive itself.
+/// Elements are contiguous. A storage never changes after its executor has returned it, and its
+/// memory is freed when the last handle is dropped. An executor that queues work keeps the inputs
+/// of that work alive itself.
 pub trait Storage: Any + Debug + Send + Sync {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     fn dtype(&self) -> DType;
 
-    /// The number of elements.
+    /// Returns the number of elements.
     fn len(&self) -> usize;
 
-    /// Whether there are no elements.
+    /// Returns `true` if there are no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives the elements in host memory, without a copy if this is their only owner and they are there already. The work
-    /// may begin at the call or when first polled; it must not need the polling thread's rayon pool.
+    /// Returns the elements in host memory, without a copy if this handle is the only owner and the
+    /// elements are in host memory already. The work may begin at the call or when the future is
+    /// first polled; it must not need the polling thread's rayon pool.
     fn read(self: Arc<Self>) -> Pending<'static, Result<HostData>>;
 }
 
-/// What an executor counts of its memory: arrays that it made, and what its steps take on the way.
+/// The memory that an executor uses, in bytes: the arrays that it created and the temporary memory
+/// of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// The bytes alive now.
+    /// Bytes in use now.
     pub live_bytes: usize,
-    /// The most bytes alive at one time.
+    /// Peak of the bytes in use at one time.
     pub peak_bytes: usize,
 }
 
-/// Notes when steps that are queued run on a device.
+/// A recorder of the times at which queued steps run on a device.
 pub trait DeviceTimes: Debug + Send + Sync {
-    /// Runs a step as [`Executor::run`] does, under a number that no other has.
+    /// Runs a step as [`Executor::run`] does, and labels its times with `number`, which must be
+    /// unique among the steps of this recorder.
     ///
     /// # Errors
     /// As [`Executor::run`].
@@ -94,36 +103,37 @@ pub trait DeviceTimes: Debug + Send + Sync {
         inputs: &[Arc<dyn Storage>],
     ) -> Result<Arc<dyn Storage>>;
 
-    /// Waits until all of these have run, and gives the numbers of those for which the device did anything, with the start and the
-    /// end of that on the host's clock.
+    /// Waits until all steps of this recorder have run. Returns the number of each step for which
+    /// the device did any work, with the start and the end of that work on the host's clock.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     fn finish(&self) -> Result<Vec<(usize, [Instant; 2])>>;
 }
 
-/// Something that runs steps.
+/// A device that runs the steps of a plan.
 pub trait Executor: Debug + Send + Sync {
-    /// Its name: `host`, `reference`, or that of the device.
+    /// Returns the name of the executor: `host`, `reference`, or the name of the device.
     fn name(&self) -> &str;
 
-    /// What it takes in one step; plans are made for it.
+    /// Returns the limits of one step; a plan is made for one target.
     fn target(&self) -> Target;
 
-    /// How near to the truth its floats are; what it computes is compared with that in mind.
+    /// Returns the accuracy of the executor's floats, which comparisons with [`Reference`] take
+    /// into account.
     fn accuracy(&self) -> Accuracy {
         Accuracy::IEEE
     }
 
-    /// Whether it can run a step on inputs of these lengths; else the scheduler runs it on [`Host`]. For types, sizes or
-    /// operations that the device lacks.
+    /// Returns `true` if the executor can run a step on inputs of these lengths. If not, because
+    /// the device lacks a type, a size or an operation, the scheduler runs the step on [`Host`].
     fn accepts(&self, _step: &Step, _input_lens: &[usize]) -> bool {
         true
     }
 
     /// Checks that the executor has room for an array of this type and length. The scheduler checks
-    /// each output of a plan before it runs the first step, so nothing is computed for an array that
-    /// no memory can hold.
+    /// each output of a plan before it runs the first step, so nothing is computed for an array
+    /// that no memory can hold.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) with the limit of the device.
@@ -133,7 +143,7 @@ pub trait Executor: Debug + Send + Sync {
 
     /// Checks that the executor has room for the array that a step writes, given the lengths of the
     /// step's inputs. The scheduler checks each step of a plan before it runs the first one. A step
-    /// that runs on the host for another reason than its size passes.
+    /// that falls back to the host for a reason other than its size passes.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) with the limit of the device.
@@ -141,55 +151,62 @@ pub trait Executor: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether a storage lies where steps of this executor read it; not so for another instance of the same device.
+    /// Returns `true` if the steps of this executor can read a storage. The storage of another
+    /// instance of the same device does not qualify.
     fn owns(&self, storage: &dyn Storage) -> bool;
 
-    /// Brings elements to where its steps read them: of every type and any length, 0 included.
+    /// Copies or moves elements into memory that the executor's steps can read. Supports every type
+    /// and any length, 0 included.
     ///
     /// # Errors
-    /// What the device's memory says.
+    /// Errors of the device's memory, such as [`Error::Device`](crate::Error::Device).
     fn upload(&self, data: HostData) -> Result<Arc<dyn Storage>>;
 
-    /// Runs a step, or queues it, and gives the array that it writes. The inputs are its own storages, in the order of
-    /// [`Step::inputs`], none twice; the output shares no memory with them. It is called from several threads at a time,
-    /// for steps of one wave and for different plans; an input was always given away by an earlier call.
+    /// Runs or queues a step and returns the array that the step writes. The inputs are storages of
+    /// this executor in the order of [`Step::inputs`], without duplicates; the output shares no
+    /// memory with them. Several threads may call this function at once, for steps of one wave and
+    /// for different plans; each input was returned by an earlier call.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) from a gather, with one of the offending positions. Where
-    /// the work is only queued, reading this array, or any computed from it, reports it, with the line of
-    /// [`Step::origins`] ([`Error::at`](crate::Error::at)). [`Error::Device`](crate::Error::Device) for what the device
-    /// says.
+    /// [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange) from a gather, with one of the
+    /// offending positions. Where the work is only queued, the error is reported by reading this
+    /// array or any array computed from it, with the source line of [`Step::origins`]
+    /// ([`Error::at`](crate::Error::at)). [`Error::Device`](crate::Error::Device) for errors of the
+    /// device.
     fn run(&self, step: &Step, inputs: &[Arc<dyn Storage>]) -> Result<Arc<dyn Storage>>;
 
-    /// Starts what has been queued, without waiting. The scheduler calls it when all steps of a plan are handed out, and
-    /// after a step beside which others run elsewhere.
+    /// Starts the queued work without waiting for its end. The scheduler calls this function after
+    /// it has handed out all steps of a plan, and after a step that runs at the same time as steps
+    /// of other executors.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     fn submit(&self) -> Result<()> {
         Ok(())
     }
 
-    /// The executor for one run of a plan, where that is another than itself. The scheduler asks once a run, on the thread that
-    /// asked for the run, and lets go of it at the run's end. For what looks at runs as a whole, as a
-    /// [`Profiler`](crate::profile::Profiler) does.
+    /// Returns a separate executor for one run of a plan, or `None` to use this executor. The
+    /// scheduler calls this function once per run, on the thread that started the run, and drops
+    /// the returned executor at the end of the run. A [`Profiler`](crate::profile::Profiler) uses
+    /// it to observe runs as a whole.
     fn for_run<'a>(&'a self, _plan: &'a Plan) -> Option<Box<dyn Executor + 'a>> {
         None
     }
 
-    /// Whether its steps deal out work to rayon's pool. Then whoever waits for a large plan does so within the pool; else steps
-    /// begin on the thread that asked.
+    /// Returns `true` if steps of this executor split their work over rayon's pool. The scheduler
+    /// then runs a large plan inside the pool; otherwise steps begin on the calling thread.
     fn shares_its_steps(&self) -> bool {
         false
     }
 
-    /// Begins to note when steps run on the device, where they are only queued and the device can tell; `None` also while others
-    /// do so. A [`Profiler`](crate::profile::Profiler) asks for each run of a plan.
+    /// Starts to record the times at which queued steps run on the device. Returns `None` if the
+    /// device does not support such times, or if another recorder is active. A
+    /// [`Profiler`](crate::profile::Profiler) calls this function for each run of a plan.
     fn device_times(&self) -> Option<Box<dyn DeviceTimes + '_>> {
         None
     }
 
-    /// What it counts of its memory, if it does.
+    /// Returns the memory use of the executor, or `None` if the executor does not count its memory.
     fn memory(&self) -> Option<MemoryUse> {
         None
     }

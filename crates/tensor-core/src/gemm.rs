@@ -1,15 +1,19 @@
-//! Matrix product on the CPU.
+//! Matrix products on the CPU.
 //!
-//! Role: the one door to the GEMM library; everything that multiplies matrices on the host comes through here.
-//! Method: `gemm` 0.19 with its AVX-512 kernels, chosen at run time by what the CPU has, on rayon's threads. It was
-//! the fastest of the libraries measured on square and on tall, narrow products (figures in ARCHITECTURE.md).
-//! Shapes: `a` `[rows, inner]`, `b` `[inner, cols]`, result `[rows, cols]`; any strides, also zero and negative.
-//! Accuracy: each element sums `inner` products in an order that the library chooses, with fused multiply-adds or
-//! without. Either way a product meets at most `inner` roundings, so the error is at most `γ · Σ|a·b|` with
-//! `γ = inner · u / (1 − inner · u)` and `u = EPSILON / 2`; the derivation stands at
-//! [`Bound`](crate::compare::Bound), and `Bound::relative(inner / 2 + 1)` scaled by
-//! [`magnitudes`](Oracle::magnitudes) is its form in tests. NaN and infinity go through as in IEEE arithmetic:
-//! `0 · ∞` is NaN. The number of threads splits rows and columns, never a sum, so it does not change the bits.
+//! Role: the only interface to the GEMM library; all host code that multiplies matrices calls this
+//! module.
+//! Method: the library `gemm` 0.19 with its AVX-512 kernels, selected at run time by the features
+//! of the CPU, on rayon's threads. It was the fastest of the measured libraries on square and on
+//! tall, narrow products (figures in ARCHITECTURE.md).
+//! Shapes: `a` is `[rows, inner]`, `b` is `[inner, cols]`, the result is `[rows, cols]`; any
+//! strides, including zero and negative ones.
+//! Accuracy: each element sums `inner` products in an order that the library chooses, with or
+//! without fused multiply-adds. Either way a product is rounded at most `inner` times, so the error
+//! is at most `γ · Σ|a·b|` with `γ = inner · u / (1 − inner · u)` and `u = EPSILON / 2`.
+//! [`Bound`](crate::compare::Bound) contains the derivation; tests use the form
+//! `Bound::relative(inner / 2 + 1)` scaled by [`magnitudes`](Oracle::magnitudes). NaN and infinity
+//! propagate as in IEEE arithmetic: `0 · ∞` is NaN. The threads split rows and columns, never a
+//! sum, so their number does not change the bits.
 
 pub use oracle::{Oracle, oracle};
 
@@ -21,11 +25,11 @@ mod oracle;
 
 /// Computes `a · b`.
 ///
-/// A sum of no terms is 0. Threads are used where the product is large enough to gain by them.
+/// A sum of no terms is 0. Threads are used if the product is large enough to benefit.
 ///
 /// # Errors
-/// [`Error::MatmulMismatch`] where the columns of `a` are not as many as the rows of `b`; [`Error::TooLarge`] where
-/// the result exceeds the address space.
+/// [`Error::MatmulMismatch`] if the number of columns of `a` differs from the number of rows of
+/// `b`; [`Error::TooLarge`] if the result exceeds the address space.
 ///
 /// # Examples
 /// ```
@@ -43,10 +47,11 @@ pub fn matmul<T: Float>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Ar
     Ok(c)
 }
 
-/// Computes `a · b` into `c`, whatever it held.
+/// Computes `a · b` into `c` and overwrites the old contents of `c`.
 ///
 /// # Errors
-/// [`Error::MatmulMismatch`] where `a` and `b` do not multiply or `c` has not the shape of their product.
+/// [`Error::MatmulMismatch`] if the inner dimensions of `a` and `b` differ, or if the shape of `c`
+/// is not that of the product.
 pub fn matmul_into<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -55,7 +60,8 @@ pub fn matmul_into<T: Float>(
     multiply_into(a, b, c, true)
 }
 
-/// The same on all threads or on this one alone, where others do their part of something larger.
+/// Computes `a · b` into `c`, on all threads if `parallel` is set. Callers that split a larger task
+/// over threads use the current thread alone.
 pub(crate) fn multiply_into<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -153,7 +159,10 @@ mod tests {
             matmul_into(a.view(), b.view(), c.view_mut()).unwrap();
             assert_close(&c, &truth.product, bound.clone());
             c.fill(7.0);
-            assert!(buffer.iter().all(|&x| x == 7.0), "nothing else was written");
+            assert!(
+                buffer.iter().all(|&x| x == 7.0),
+                "elements outside the result changed"
+            );
         }
     }
 

@@ -1,12 +1,14 @@
-//! Plans: which steps compute some tensors, in which order, through which buffers.
+//! Plans: the steps that compute some tensors, their order and their buffers.
 //!
-//! Role: between a lazy program and an executor. [`Plan::of`] is a pure function of the program's structure and a
-//! [`Target`]; a plan holds no data and can be run again on other inputs of the same shapes.
-//! Method: `graph` collects the distinct nodes, `lower` and `keep` decide what is fused and what goes into memory,
-//! `arena` and `guards` simplify what is computed, `emit` gives each computation the form of a [`LoopNest`], and this
-//! module sorts the steps into waves: steps of one wave do not need each other and may run at the same time, on
-//! several executors if wanted.
-//! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`] is what that comes to.
+//! Role: between a lazy program and an executor. [`Plan::of`] is a pure function of the program's
+//! structure and a [`Target`]. A plan contains no data and can run again on other inputs of the
+//! same shapes.
+//! Method: `graph` collects the distinct nodes. `lower` and `keep` decide which nodes are fused and
+//! which results are stored in memory. `arena` and `guards` simplify the computations. `emit` turns
+//! each computation into a [`LoopNest`]. This module sorts the steps into waves: the steps of one
+//! wave are independent of each other and may run at the same time, also on several executors.
+//! Memory: a temporary lives from its wave to the last wave that reads it; [`Plan::peak_bytes`]
+//! returns the peak.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,92 +36,99 @@ mod keep;
 mod lower;
 mod nodes;
 
-/// A map by hash. Keys are made by the user's own program, so nothing is gained by a hash that
-/// withstands attacks, and planning asks for several hashes a node.
+/// A hash map with a fast hash function. The keys come from the user's own program, so resistance
+/// against hash flooding is not needed, and planning computes several hashes per node.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
 
-/// What one operation may need, however low a target's caps are: a choice between three arrays.
+/// The minimum caps with which every single operation can be planned: a selection has three inputs
+/// and four values.
 const LEAST_VALUES: usize = 4;
 const LEAST_INPUTS: usize = 3;
 
-/// What an executor can take in one step.
+/// The limits of one step on an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The most values of one nest; fewer than 4 count as 4, which one operation may need.
+    /// The maximum number of values in one nest. Values below 4 count as 4, because one operation
+    /// may need 4.
     pub max_values: usize,
-    /// The most inputs of one nest; fewer than 3 count as 3.
+    /// The maximum number of inputs of one nest. Values below 3 count as 3.
     pub max_inputs: usize,
-    /// The fewest multiplications for which a product of matrices is marked as one; `None` if never.
+    /// The minimum number of multiplications for a matrix product to be marked in
+    /// [`LoopNest::contract`]; `None` if products are never marked.
     pub min_product: Option<usize>,
-    /// Whether the factors of a marked product may be computed; else they are plain reads.
+    /// Whether the factors of a marked product may be computed values; if not, factors are plain
+    /// loads.
     pub computes_factors: bool,
 }
 
-/// The place of a buffer in [`Plan::buffers`].
+/// The index of a buffer in [`Plan::buffers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub usize);
 
-/// What a buffer is for.
+/// The purpose of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Given when the plan runs.
+    /// Provided by the caller when the plan runs.
     Input,
-    /// Written by one step, read by later ones, then free.
+    /// Written by one step, read by later steps, then freed.
     Temporary,
-    /// Written by one step and asked for; later steps may read it too.
+    /// Written by one step and returned to the caller; later steps may read it, too.
     Output,
 }
 
 /// A contiguous, row-major array that a plan reads or writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Buffer {
-    /// What it is for.
+    /// The purpose of the buffer.
     pub kind: Kind,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
-    /// The shape under which it is written, or given.
+    /// The shape in which the buffer is written or provided.
     pub shape: Vec<usize>,
 }
 
-/// An operation of the program, and the line that asked for it.
+/// An operation of the program, and its source line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Its name.
+    /// The name of the operation.
     pub op: &'static str,
-    /// Its line.
+    /// The source line that created the operation.
     pub location: &'static Location<'static>,
 }
 
-/// One nest and the buffers it works on.
+/// A loop nest and its buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// What is computed.
+    /// The computation.
     pub nest: Arc<LoopNest>,
     /// The buffers of the nest's inputs.
     pub inputs: Vec<BufferId>,
     /// The buffer of the nest's output.
     pub output: BufferId,
-    /// Steps of a lower wave come before; steps of the same wave do not need each other.
+    /// The number of the wave. Steps of lower waves run before; steps of the same wave are
+    /// independent of each other.
     pub wave: usize,
-    /// The operations that it does.
+    /// The operations that the step computes.
     pub origins: Vec<Origin>,
 }
 
-/// How some tensors are computed. A clone shares buffers and steps.
+/// A plan for the computation of some tensors. Clones share buffers and steps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// All arrays that take part.
+    /// All arrays that the plan reads or writes.
     pub buffers: Arc<[Buffer]>,
-    /// The buffers that are given, in the order in which their data is expected.
+    /// The input buffers, in the order in which `run` expects their data.
     pub inputs: Vec<BufferId>,
-    /// The buffers of the tensors asked for, in that order. One may stand here twice, or be an input.
+    /// The buffers of the requested tensors, in the order of the request. A buffer may occur twice,
+    /// and may be an input.
     pub outputs: Vec<BufferId>,
-    /// The steps in an order that respects what they need, by wave.
+    /// The steps in an order that respects their dependencies, sorted by wave.
     pub steps: Arc<[Step]>,
 }
 
 impl Target {
-    /// The target with caps under which every operation can be planned.
+    /// Returns the target with caps raised to the minimum with which every operation can be
+    /// planned.
     fn workable(&self) -> Self {
         Self {
             max_values: self.max_values.max(LEAST_VALUES),
@@ -128,6 +137,8 @@ impl Target {
         }
     }
 
+    /// Returns `true` if a product is large enough to be marked. Products that are really a sum, an
+    /// outer product or a single element are not marked.
     fn is_worth_a_product(&self, nest: &LoopNest, contract: &Contract) -> bool {
         let size = |axes: &[usize]| {
             axes.iter()
@@ -141,7 +152,7 @@ impl Target {
 }
 
 impl Buffer {
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     #[allow(
         clippy::len_without_is_empty,
@@ -151,7 +162,7 @@ impl Buffer {
         self.shape.iter().product()
     }
 
-    /// The size in memory.
+    /// Returns the size in memory, in bytes; saturates at `usize::MAX`.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.len().saturating_mul(self.dtype.bytes())
@@ -159,13 +170,15 @@ impl Buffer {
 }
 
 impl Plan {
-    /// Plans the computation of some tensors, and gives the data that its inputs stand for.
+    /// Plans the computation of some tensors. Also returns the data of the plan's inputs.
     ///
     /// # Errors
-    /// Whatever went wrong while one of the tensors was built; [`Error::TooLarge`] for an array that no memory holds.
+    /// Errors that occurred while one of the tensors was built; [`Error::TooLarge`] for an array
+    /// that no memory can hold.
     ///
     /// # Examples
-    /// The logical shape (256, 300, 300) is never in memory: one step, no temporary.
+    /// The logical shape (256, 300, 300) never exists in memory: the plan has one step and no
+    /// temporary.
     /// ```
     /// use tensor_core::plan::Plan;
     /// use tensor_core::{Executor, Host, Tensor};
@@ -178,12 +191,15 @@ impl Plan {
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     pub fn of(tensors: &[&Tensor], target: &Target) -> Result<(Self, Vec<Arc<dyn Storage>>)> {
-        /// A plan that still changes after so many rounds is good enough.
+        /// The maximum number of drafts; a plan that would still change after so many rounds is
+        /// good enough.
         const MAX_ROUNDS: usize = 6;
         let target = &target.workable();
         let graph = Graph::of(tensors)?;
         let mut kept = BTreeSet::new();
         let mut n_rounds = 0;
+        // Each draft may reveal nodes that are cheaper to store than to compute again. The next
+        // draft stores these nodes.
         let plan = loop {
             n_rounds += 1;
             let mut draft = Draft::of(&graph, target, &kept);
@@ -212,6 +228,8 @@ impl Plan {
         Ok((plan, data.collect()))
     }
 
+    /// Builds the plan from the last draft: sets the kinds of buffers and sorts the steps into
+    /// waves.
     fn finished(draft: Draft<'_>, outputs: Vec<BufferId>) -> Self {
         let (mut buffers, inputs, mut steps) = (draft.buffers, draft.inputs, draft.steps);
         for output in &outputs {
@@ -219,6 +237,7 @@ impl Plan {
                 buffers[output.0].kind = Kind::Output;
             }
         }
+        // `ready[buffer]` is the first wave that may read the buffer: 0 for inputs.
         let mut ready = vec![0; buffers.len()];
         for step in &mut steps {
             step.wave = step
@@ -238,19 +257,20 @@ impl Plan {
         }
     }
 
-    /// Tests that a plan, perhaps changed by hand, can run: every step reads only inputs and what earlier waves wrote.
+    /// Checks that a plan, which may have been changed by hand, can run: every step reads only
+    /// inputs and results of earlier waves.
     ///
     /// # Errors
-    /// A sentence that names the step or the output.
+    /// A message that names the step or the output.
     pub fn check(&self) -> Result<(), String> {
         let mut written = vec![None; self.buffers.len()];
         let mut write = |buffer: BufferId, wave: usize| {
-            let place = written.get_mut(buffer.0).ok_or("there is no such buffer")?;
+            let place = written.get_mut(buffer.0).ok_or("no such buffer")?;
             *place = Some(wave);
             Ok::<(), &str>(())
         };
         for &input in &self.inputs {
-            write(input, 0).map_err(|what| format!("an input: {what}"))?;
+            write(input, 0).map_err(|what| format!("input: {what}"))?;
         }
         for (number, step) in self.steps.iter().enumerate() {
             write(step.output, step.wave + 1).map_err(|what| format!("step {number}: {what}"))?;
@@ -258,11 +278,13 @@ impl Plan {
         let is_ready = |buffer: &BufferId, wave: usize| matches!(written.get(buffer.0), Some(Some(ready)) if *ready <= wave);
         for (number, step) in self.steps.iter().enumerate() {
             if !step.inputs.iter().all(|input| is_ready(input, step.wave)) {
-                return Err(format!("step {number} reads what no earlier wave writes"));
+                return Err(format!(
+                    "step {number}: an input is written by no earlier wave"
+                ));
             }
             if number > 0 && self.steps[number - 1].wave > step.wave {
                 return Err(format!(
-                    "step {number} belongs to an earlier wave than the one before"
+                    "step {number}: wave is lower than the wave of the previous step"
                 ));
             }
         }
@@ -271,17 +293,17 @@ impl Plan {
             .iter()
             .find(|output| !is_ready(output, usize::MAX))
         {
-            Some(output) => Err(format!("nothing writes output buffer {}", output.0)),
+            Some(output) => Err(format!("output buffer {} is never written", output.0)),
             None => Ok(()),
         }
     }
 
-    /// The steps, wave by wave.
+    /// Returns the steps, wave by wave.
     pub fn waves(&self) -> impl Iterator<Item = &[Step]> {
         self.steps.chunk_by(|a, b| a.wave == b.wave)
     }
 
-    /// For each buffer the last wave that reads it; `None` if no step does.
+    /// Returns the last wave that reads each buffer; `None` for buffers that no step reads.
     #[must_use]
     pub fn last_reads(&self) -> Vec<Option<usize>> {
         let mut last = vec![None; self.buffers.len()];
@@ -293,8 +315,8 @@ impl Plan {
         last
     }
 
-    /// The most bytes that temporaries take at one time, each living from the wave that writes it to the last
-    /// that reads it.
+    /// Returns the peak of the bytes of temporaries. Each temporary lives from the wave that writes
+    /// it to the last wave that reads it.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         let last_reads = self.last_reads();
@@ -311,11 +333,13 @@ impl Plan {
         live.into_iter().max().unwrap_or(0)
     }
 
-    /// The plan as text for people: steps with their loops, values, bytes and operations.
+    /// Returns the plan as text for people: the steps with their loops, values, bytes and
+    /// operations.
     ///
-    /// The bytes that a step reads are those of the elements that it touches, each counted once: for each value that reads, as
-    /// many as the loops that move it have iterations; for each input, the sum over the values that read it, and at most the
-    /// whole array. Operations are counted in additions, as [`LoopNest::operations`] does.
+    /// The bytes that a step reads are the bytes of the distinct elements that it touches,
+    /// estimated as follows. A load touches as many elements as the loops that move its position
+    /// have iterations. An input counts the sum over all its loads, but at most the whole array.
+    /// Operations are counted in additions, as in [`LoopNest::operations`].
     #[must_use]
     pub fn explain(&self) -> impl fmt::Display {
         explain::Explained(self.clone())

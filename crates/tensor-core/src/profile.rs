@@ -1,31 +1,40 @@
-//! Where time and memory go: by step, operation and source line.
+//! A profiler: time and memory by step, operation and source line.
 //!
-//! Role: a [`Profiler`] stands in front of any executor and is one itself. It counts every step, traces when it ran, and follows
-//! every array from its allocation to its release; [`Profiler::profile`] gives a [`Profile`]: [tables](Profile::table), who held
-//! the [memory](Profile::memory) at its peak, a [trace](Profile::trace_json) for Perfetto and an
-//! [icicle graph](Profile::icicle_svg). Without one, nothing here is in the path of a run.
-//! Method: `recorder` keeps `data` behind one lock, held for moments at the ends of steps and of lives of arrays. What a step
-//! reads and computes is worked out once for each plan, which is told by its place in memory and kept there, so that no other
-//! plan is mistaken for it. Arrays are handed out inside a storage that tells when they go
-//! (`tracked`). `table`, `memory`, `trace` and `icicle` are views of what was recorded.
-//! Time: nanoseconds of [`Instant`]'s monotonic clock since [`Profiler::new`]. A step's time is that of
-//! [`Executor::run`] on its thread, and of asking the executor for its memory. Where an executor only queues work and can tell when the
-//! device did it ([`Executor::device_times`]), a step's time is the device's, on a track of its own, and what queueing took stands in
-//! spans `queue`; each run of a plan then ends with a wait for the device. A device that cannot tell shows as the time of a step what queueing took, and the wait in the
-//! span `read`.
-//! Lines: a fused step computes operations of several lines at once, and how its time divides among them cannot be measured. So
-//! nothing is divided: all of it counts for the line whose result the step writes (the last of [`Step::origins`]), and these times
-//! add up; the column `within` of another line is the time of all steps that do any of its work, and does not add up.
-//! Memory: arrays that the executor made or took up; what a caller gave ([`Tensor::from_vec`](crate::Tensor::from_vec)) is
-//! counted nowhere, as in [`Host::live_bytes`](crate::Host::live_bytes). What a step takes on the way (packed matrices) is known
-//! from [`Executor::memory`] alone, and stands apart.
-//! Cost: for each step three looks at the clock, twice the lock, a handle around the array. In the record 2026-11-21t16-57-42z
-//! the workload `two-layer-net`, whose steps take 13 microseconds, takes 1.6 % longer with a profiler (its row `profiled`) than
-//! without. An executor that no profiler stands before pays one call a run that gives nothing.
-//! Limits: the first 262 144 spans and as many points of the memory's curve are kept; what is left out is counted and said. Tables
-//! leave nothing out, but merge: beyond 4096 different steps and names, steps of one line and operation make one row, and names one
-//! more. A thread that waits in a step may take up other work of its pool, and then that lies inside the step's time. Steps that
-//! an executor does not accept run on the scheduler's own [`Host`](crate::Host), unseen: a table tells how many there were.
+//! Role: a [`Profiler`] wraps another executor and is an executor itself. It counts every step,
+//! traces the time at which the step ran, and follows every array from its allocation to its
+//! release. [`Profiler::profile`] returns a [`Profile`] with [tables](Profile::table), the arrays
+//! in [memory](Profile::memory) at its peak, a [trace](Profile::trace_json) for Perfetto and an
+//! [icicle graph](Profile::icicle_svg). Without a profiler, no code of this module runs.
+//! Method: `recorder` stores `data` behind one lock, which is held briefly at the end of each step
+//! and of the life of each array. The bytes and operations of a step are computed once per plan.
+//! The lookup uses the plan's address; the recorder holds a clone of the plan, so that no other
+//! plan can get this address. Each array is wrapped in a storage that records its release
+//! (`tracked`). `table`, `memory`, `trace` and `icicle` are views of the recorded data.
+//! Time: nanoseconds of [`Instant`]'s monotonic clock since [`Profiler::new`]. The time of a step
+//! is the time of [`Executor::run`] on its thread, including the query of the executor's memory. If
+//! an executor only queues work and supports device times ([`Executor::device_times`]), the time of
+//! a step is the device's time, on a separate track, and the time of queueing is recorded in spans
+//! named `queue`; each run of a plan then ends with a wait for the device. For a device without
+//! such times, a step's time is the time of queueing, and the wait is in the span `read`.
+//! Lines: a fused step computes operations of several source lines, and the share of each in the
+//! step's time cannot be measured. Therefore the whole time counts for the line whose result the
+//! step writes (the last of [`Step::origins`]); these times add up to the total. The column
+//! `within` of a line is the time of all steps that compute any operation of the line; these times
+//! do not add up.
+//! Memory: arrays that the executor created or uploaded. Data from the caller
+//! ([`Tensor::from_vec`](crate::Tensor::from_vec)) is not counted, as in
+//! [`Host::live_bytes`](crate::Host::live_bytes). The temporary memory of steps (packed matrices)
+//! is known from [`Executor::memory`] alone, and is reported separately.
+//! Cost: for each step three clock readings, two locks, and a wrapper of the array. In the record
+//! 2026-11-21t16-57-42z the workload `two-layer-net`, whose steps take 13 microseconds, takes 1.6 %
+//! longer with a profiler (its row `profiled`) than without. Without a profiler the cost is one
+//! call per run that returns `None`.
+//! Limits: the first 262 144 spans and as many points of the memory curve are stored; later ones
+//! are counted as dropped. Tables include everything, but merge: beyond 4096 different steps and
+//! names, steps with an equal line and operation share one row, and names share another row. While
+//! a thread waits in a step, it may run other work of its pool, whose time is then included in the
+//! step's time. Steps that an executor does not accept run on the scheduler's own
+//! [`Host`](crate::Host), outside the profiler; tables report their number.
 //!
 //! # Examples
 //! ```
@@ -72,49 +81,50 @@ mod table;
 mod trace;
 mod tracked;
 
-/// An executor that records what another one does.
+/// An executor that records the activity of another executor.
 ///
-/// Clones record into the same place. Arrays computed through it are read in place by it and by other profilers of the same
-/// executor; the executor itself brings a copy to where it can read them.
+/// Clones share their records. Arrays computed through a profiler are read in place by this
+/// profiler and by other profilers of the same executor; the executor itself uploads a copy.
 #[derive(Debug, Clone)]
 pub struct Profiler<'e> {
     inner: &'e dyn Executor,
     recorder: Arc<Recorder>,
 }
 
-/// The place of a span in [`Profile::spans`].
+/// The index of a span in [`Profile::spans`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(pub usize);
 
-/// Something that took time. All fields are plain, so what was measured elsewhere can be [recorded](Profiler::record) too.
+/// A named interval of time. All fields are public, so measurements from elsewhere can be
+/// [recorded](Profiler::record), too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// What happened.
+    /// The name of the activity.
     pub name: Arc<str>,
-    /// The thread, queue or device on which it happened.
+    /// The thread, queue or device of the activity.
     pub track: Arc<str>,
-    /// When it began, on the profiler's clock.
+    /// The start, in nanoseconds on the profiler's clock.
     pub start_ns: u64,
-    /// When it ended, on the profiler's clock.
+    /// The end, in nanoseconds on the profiler's clock.
     pub end_ns: u64,
-    /// The span that it is a part of.
+    /// The index of the enclosing span; `None` at the top level.
     pub parent: Option<SpanId>,
-    /// What else is known of it.
+    /// Named details.
     pub args: Vec<(Cow<'static, str>, Arg)>,
 }
 
-/// Something known of a span.
+/// A detail of a span.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arg {
-    /// A whole number.
+    /// An integer.
     Count(u64),
-    /// A number; infinities and NaN have no place in JSON and become `null` there.
+    /// A number. JSON has no infinities and NaN; they are written as `null`.
     Number(f64),
     /// A text.
     Text(String),
 }
 
-/// What a [`Profiler`] knew at one time.
+/// A snapshot of the records of a [`Profiler`].
 #[derive(Debug, Clone)]
 pub struct Profile {
     data: data::Data,
@@ -122,7 +132,7 @@ pub struct Profile {
 }
 
 impl<'e> Profiler<'e> {
-    /// Starts to record, in front of an executor; its clock starts at 0.
+    /// Creates a profiler for an executor; its clock starts at 0.
     #[must_use]
     pub fn new(executor: &'e dyn Executor) -> Self {
         Self {
@@ -131,8 +141,9 @@ impl<'e> Profiler<'e> {
         }
     }
 
-    /// Does some work inside a span of this name. What is evaluated through this profiler by the same thread meanwhile, on
-    /// whatever threads it runs, is a part of it, and so are spans opened in it.
+    /// Runs some work inside a span of this name. Evaluations that the same thread starts through
+    /// this profiler meanwhile become parts of the span, whichever threads run them, and so do
+    /// spans opened in it.
     pub fn span<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
         let parent = self.recorder.current();
         let mut open = self.recorder.open_named(name, 0, parent);
@@ -143,31 +154,36 @@ impl<'e> Profiler<'e> {
         result
     }
 
-    /// Adds a span that was measured elsewhere: a device's own times, energy over an interval. An end before its start counts
-    /// as the start, and a parent that does not exist as none. Gives its place, or `None` if no more spans are kept.
+    /// Adds a span that was measured elsewhere, for example a device's own times or the energy over
+    /// an interval. An end before the start is replaced by the start, and a parent that does not
+    /// exist by `None`. Returns the index of the span, or `None` if the limit of spans is reached.
     pub fn record(&self, span: Span) -> Option<SpanId> {
         self.recorder.record(span).map(SpanId)
     }
 
-    /// The innermost span that this thread has open; `None` outside spans, and where it is not kept.
+    /// Returns the innermost open span of this thread; `None` outside of spans, and if the span was
+    /// dropped.
     #[must_use]
     pub fn current_span(&self) -> Option<SpanId> {
         self.recorder.current().map(SpanId)
     }
 
-    /// A time on the profiler's clock; 0 for what lies before its start.
+    /// Returns a time on the profiler's clock, in nanoseconds; 0 for times before its start.
     #[must_use]
     pub fn clock_ns(&self, time: Instant) -> u64 {
         self.recorder.clock_ns(time)
     }
 
-    /// What is known so far. A span that is still open ends now, and says so.
+    /// Returns a snapshot of the records. A span that is still open ends at the time of the
+    /// snapshot and is marked as open.
     #[must_use]
     pub fn profile(&self) -> Profile {
         let (data, elapsed_ns) = self.recorder.snapshot();
         Profile { data, elapsed_ns }
     }
 
+    /// Runs a step in a span, and wraps its array. The inputs are unwrapped first, because the
+    /// executor only reads its own storages.
     fn run_known(
         &self,
         step: &Step,
@@ -182,7 +198,7 @@ impl<'e> Profiler<'e> {
         Ok(Arc::new(Tracked::new(inner, held)))
     }
 
-    /// Queues a step whose time the device will tell.
+    /// Queues a step whose times the device reports later.
     fn queue_known(
         &self,
         times: &dyn DeviceTimes,
@@ -198,6 +214,7 @@ impl<'e> Profiler<'e> {
         Ok(Arc::new(Tracked::new(inner, held)))
     }
 
+    /// Uploads data in a span, and wraps the array.
     fn upload_in(&self, data: HostData, parent: Option<usize>) -> Result<Arc<dyn Storage>> {
         let bytes = (data.len() * data.dtype().bytes()) as u64;
         let known = self.recorder.known_upload(bytes);
@@ -277,7 +294,8 @@ impl Executor for Profiler<'_> {
     }
 }
 
-/// The profiler during one run of a plan. Steps run on threads of a pool, which do not know who asked for them; this does.
+/// The profiler during one run of a plan. Steps run on threads of a pool, on which no span is open;
+/// this struct remembers the run's span as their parent.
 #[derive(Debug)]
 struct Run<'a> {
     profiler: &'a Profiler<'a>,
@@ -368,63 +386,68 @@ impl Executor for Run<'_> {
 }
 
 impl Profile {
-    /// The time since the profiler was made.
+    /// Returns the time between the creation of the profiler and the snapshot, in nanoseconds.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
 
-    /// The spans that were kept: those that may have parts in the order in which they began, so a parent comes before its parts,
-    /// and among them steps, uploads and what was [recorded](Profiler::record), when they had ended.
+    /// Returns the stored spans. Spans that may have parts are ordered by their start, so a parent
+    /// precedes its parts. Steps, uploads and [recorded](Profiler::record) spans are inserted at
+    /// their end.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.data.spans.iter().map(|span| self.data.public(span))
     }
 
-    /// How many spans were not kept.
+    /// Returns the number of spans that were dropped because of the limit.
     #[must_use]
     pub fn dropped_spans(&self) -> u64 {
         self.data.dropped_spans
     }
 
-    /// The bytes of arrays that were alive.
+    /// Returns the live bytes of arrays at the time of the snapshot.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         self.data.arrays.live
     }
 
-    /// The most such bytes at one time.
+    /// Returns the peak of the live bytes of arrays.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.data.arrays.peak
     }
 
-    /// Calls, time, bytes and operations, summed by step, operation, line or name of a span.
+    /// Returns a table of calls, times, bytes and operations, summed by step, operation, line or
+    /// name of a span.
     #[must_use]
     pub fn table(&self, by: By, sorted_by: Column) -> Table {
         table::of(self, by, sorted_by)
     }
 
-    /// Who held memory at its peak, who holds it now, and who allocated how much.
+    /// Returns the memory by step, operation, line or name of a span: at the peak, at the snapshot,
+    /// and allocated in total.
     #[must_use]
     pub fn memory(&self, by: By) -> Memory {
         memory::of(self, by)
     }
 
-    /// The bytes of arrays alive after each allocation and each release, with its time.
+    /// Returns the live bytes of arrays after each allocation and release, as pairs of time in
+    /// nanoseconds and bytes.
     #[must_use]
     pub fn memory_curve(&self) -> &[(u64, u64)] {
         &self.data.arrays.curve
     }
 
-    /// The spans and the curve of memory in Chrome's trace event format, which Perfetto opens. Times are in microseconds of the
-    /// profiler's clock. Spans of one `tid` nest; where a track's own do not, the rest stands on tracks beside it.
+    /// Returns the spans and the memory curve in Chrome's trace event format, which Perfetto opens.
+    /// Times are in microseconds of the profiler's clock. Spans of one `tid` nest; if the spans of
+    /// a track do not nest, the others are moved to additional tracks.
     #[must_use]
     pub fn trace_json(&self) -> String {
         trace::json(self)
     }
 
-    /// The tree of spans as a picture: time from left to right as widths, parts under what they are a part of, equal paths
-    /// merged.
+    /// Returns the tree of spans as a picture: box widths are times, parts are below the span that
+    /// contains them, and equal paths are merged.
     #[must_use]
     pub fn icicle_svg(&self) -> String {
         icicle::svg(self)

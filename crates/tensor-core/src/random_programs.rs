@@ -1,16 +1,22 @@
-//! Random programs on an executor, against an evaluator that knows no plans.
+//! Property tests: random programs on an executor, compared with an evaluator that uses no plans.
 //!
-//! Role: the property test of planner and executors, for whoever writes an executor (feature `random-programs`). A fault in
-//! either shows as a wrong element, and faults that are planted in the planner on purpose show that this holds.
-//! Method: each program is planned for the executor's own target and for one drawn at random (tiny caps, with and
-//! without matrix products), run, and compared with `oracle`. The reference executor must give its very bits, however
-//! the program was cut; others must stay within the bounds that the oracle carries along. Elements without a
-//! bound are left out and counted: they must not become the rule. Small programs draw any operation; a few that are large
-//! in one place reach what executors keep for large arrays. `own` holds this crate's executors to it.
+//! Role: tests the planner and executors; also for authors of other executors (feature
+//! `random-programs`). A fault in either shows as a wrong element. Deliberate faults in the planner
+//! prove that the comparison detects them.
+//! Method: each program is planned for the executor's own target and for a random one (tiny caps,
+//! with and without matrix products), run, and compared with `oracle`. The reference executor must
+//! return exactly the same bits, however the program was split into steps. Other executors must
+//! stay within the error bounds that the oracle propagates. Elements without a bound are excluded
+//! and counted; their share is limited. Small programs draw any operation. A few programs are large
+//! in one place, to reach the loops that executors use for large arrays. `own` runs the test on
+//! this crate's executors.
 //! `PROGRAM_SEED=n` repeats a run; `VERIFY_FULL=1` makes a hundred times as many programs.
 #![cfg_attr(
     not(test),
-    expect(dead_code, reason = "the tests of this crate ask for more of it")
+    expect(
+        dead_code,
+        reason = "some items are only used by the tests of this crate"
+    )
 )]
 
 use std::cell::{Cell, RefCell};
@@ -46,16 +52,18 @@ mod oracle;
 mod own;
 mod program;
 
-/// What one operation may need, however low a target's caps are: a choice between three gathers.
+/// The minimum caps for a single operation, whatever the target's caps are: a selection between
+/// three gathers.
 const LEAST_VALUES: usize = 4;
 const LEAST_INPUTS: usize = 3;
 
-/// What some programs' outputs consisted of.
+/// Statistics on the outputs of some programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     elements: usize,
-    /// The outputs of floats and of other types that are not empty, and the shares of their elements that are open
-    /// (of which nothing can be said) and exact, all outputs added: a large one counts as much as a small one.
+    /// The statistics of non-empty outputs, of floats and of other types. Each output counts with
+    /// the shares of its elements that are open (without an error bound) and exact, so a large
+    /// output counts as much as a small one.
     floats: Shares,
     others: Shares,
     steps: usize,
@@ -106,11 +114,12 @@ impl Tally {
         self.elements += array.len();
     }
 
-    /// Fails if too much of the outputs is open, or too little of the floats exact: then little was
-    /// compared. Where subnormal numbers may be flushed to zero, a twentieth more may be open.
+    /// Panics if the share of open elements is too large, or the share of exact floats too small,
+    /// because then too little was compared. If subnormal numbers may be flushed to zero, an
+    /// additional twentieth may be open.
     ///
     /// # Panics
-    /// With the shares.
+    /// If a share is out of its limits; the message contains the shares.
     pub fn assert_compared(&self, accuracy: Accuracy) {
         let more = if accuracy.keeps_subnormals { 0.0 } else { 0.05 };
         let of = |share: f64, shares: &Shares| share / shares.outputs as f64;
@@ -123,10 +132,11 @@ impl Tally {
     }
 }
 
-/// Makes programs, small ones and a few that are large in one place, runs them on an executor, and compares what they give.
+/// Generates programs, small ones and a few that are large in one place, runs them on an executor
+/// and compares the results with the oracle.
 ///
 /// # Errors
-/// A report of the first program that gives something else, shrunk as far as it still does.
+/// A report of the first program with a wrong result, shrunk as far as the result stays wrong.
 pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let mut check = |program: Program| {
@@ -159,7 +169,8 @@ pub fn compare_on(executor: &dyn Executor, n_programs: u32, seed: u64) -> Result
     Ok(tally)
 }
 
-/// What some tensors are for an executor of some accuracy, by the oracle.
+/// Computes the expected elements of some tensors with the oracle, with error bounds for executors
+/// of some accuracy.
 fn expected(tensors: &[Tensor], accuracy: Accuracy, tally: &mut Tally) -> Vec<Rc<Array>> {
     let mut oracle = Oracle::of(accuracy);
     let expected: Vec<_> = tensors.iter().map(|tensor| oracle.array(tensor)).collect();
@@ -167,14 +178,15 @@ fn expected(tensors: &[Tensor], accuracy: Accuracy, tally: &mut Tally) -> Vec<Rc
     expected
 }
 
-/// An executor, and how near to the oracle it must come.
+/// An executor, and the comparison that its results must pass.
 struct On<'e> {
     executor: &'e dyn Executor,
     comparison: Comparison,
 }
 
 impl On<'_> {
-    /// Compares some tensors, planned for the executor's own target and within the limits of another.
+    /// Compares some tensors, planned for the executor's own target and for another target within
+    /// the executor's limits.
     fn check(
         &self,
         tensors: &[Tensor],
@@ -183,6 +195,7 @@ impl On<'_> {
         tally: &mut Tally,
         seen: &mut dyn FnMut(&Plan),
     ) -> Result<(), String> {
+        // The random target never exceeds the limits of the executor.
         let own = self.executor.target();
         for target in [own.clone(), within_limits(limits, &own)] {
             let asked: Vec<&Tensor> = tensors.iter().collect();
@@ -210,7 +223,7 @@ impl On<'_> {
     }
 }
 
-/// A target that asks no more of an executor than its own does.
+/// Returns a target with the caps of `target`, lowered to those of the executor where needed.
 fn within_limits(target: &Target, own: &Target) -> Target {
     Target {
         max_values: target.max_values.min(own.max_values),
@@ -220,7 +233,7 @@ fn within_limits(target: &Target, own: &Target) -> Target {
     }
 }
 
-/// Every step must be valid, and keep to the target's caps.
+/// Checks that every step of a plan is valid and stays within the target's caps.
 fn check_plan(plan: &Plan, target: &Target) -> Result<(), String> {
     for (number, step) in plan.steps.iter().enumerate() {
         let of = |input: &BufferId| (plan.buffers[input.0].dtype, plan.buffers[input.0].len());
@@ -240,7 +253,7 @@ fn check_plan(plan: &Plan, target: &Target) -> Result<(), String> {
     Ok(())
 }
 
-/// What a plan gives; a panic on the way is a failure like others.
+/// Runs a plan and returns its outputs. A panic is reported as an error.
 fn computed(
     plan: &Plan,
     data: &[Arc<dyn Storage>],
@@ -259,7 +272,7 @@ fn computed(
 
 type Comparison = fn(&HostData, &Array) -> Result<(), String>;
 
-/// Every bit must be that of the oracle, but one NaN is as good as another.
+/// Compares with the oracle bit by bit; all NaN values count as equal.
 fn same_bits(actual: &HostData, expected: &Array) -> Result<(), String> {
     same_scalars(
         scalars(actual),
@@ -267,6 +280,7 @@ fn same_bits(actual: &HostData, expected: &Array) -> Result<(), String> {
     )
 }
 
+/// Compares scalars bit by bit; all NaN values count as equal.
 fn same_scalars(
     actual: impl Iterator<Item = Scalar>,
     expected: impl Iterator<Item = Scalar>,
@@ -284,6 +298,7 @@ fn same_scalars(
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }
 
+/// Compares with the oracle within its error bounds.
 fn within_bounds(actual: &HostData, expected: &Array) -> Result<(), String> {
     let errors: Vec<f64> = expected.iter().map(|element| element.error).collect();
     let values: Vec<Scalar> = expected.iter().map(|element| element.value).collect();
@@ -298,13 +313,13 @@ fn scalars(data: &HostData) -> impl Iterator<Item = Scalar> {
     (0..data.len()).filter_map(|at| data.get(at))
 }
 
-/// What was wrong with a program, and how many were checked up to it.
+/// A failed search: the number of programs up to the first failure, and the report.
 struct Failure {
     programs: usize,
     report: String,
 }
 
-/// Checks so many programs; gives what went wrong and the shrunk program.
+/// Checks `cases` programs. Returns the error and the shrunk program of the first failure.
 fn search<P: Debug>(
     strategy: &impl Strategy<Value = P>,
     cases: u32,
@@ -326,6 +341,7 @@ fn search<P: Debug>(
     let outcome = runner.run(strategy, |program| {
         n_checked.update(|n| n + 1);
         check.borrow_mut()(program).map_err(|what| {
+            // Shrinking calls the check again; only the first failure counts.
             failed_at.set(failed_at.get().or(Some(n_checked.get())));
             TestCaseError::fail(what)
         })
@@ -341,13 +357,13 @@ fn search<P: Debug>(
     Err(Failure { programs, report })
 }
 
-/// Whether `VERIFY_FULL=1` asks for many programs.
+/// Returns `true` if `VERIFY_FULL=1` is set, for more programs.
 #[must_use]
 pub fn is_full() -> bool {
     std::env::var_os("VERIFY_FULL").is_some_and(|value| value == "1")
 }
 
-/// The seed that `PROGRAM_SEED` asks for, or another one each time.
+/// Returns the seed in `PROGRAM_SEED`, or a seed from the current time.
 #[must_use]
 pub fn seed() -> u64 {
     let asked = std::env::var("PROGRAM_SEED")
@@ -361,4 +377,5 @@ pub fn seed() -> u64 {
     })
 }
 
+/// The maximum number of attempts to shrink a failing program.
 const MAX_SHRINK_ITERS: u32 = 8_000;

@@ -1,4 +1,4 @@
-//! Seeded faults that the comparator must report, and right results that it must pass.
+//! Seeded faults that the comparator must report, and correct results that it must accept.
 
 use ndarray::{Array1, Array2, ArrayD, array, s};
 use tensor_core::compare::{
@@ -17,7 +17,8 @@ fn random(len: usize, stream: u64) -> Vec<f32> {
     values
 }
 
-/// Fails unless the comparison reports bad elements; gives their number and the worst.
+/// Returns the number of bad elements, and the worst element. Panics if the comparison reports no
+/// bad elements.
 #[track_caller]
 fn reported(outcome: Result<impl std::fmt::Debug, Mismatch>) -> (usize, Deviation) {
     match outcome {
@@ -143,7 +144,7 @@ fn a_sentinel_left_in_place_is_reported_on_either_side() {
             n_elements
         }
     );
-    // Both sides forgot the same elements; the oracle's are wider by now.
+    // Both sides left the same elements unwritten. The oracle's sentinels were converted to f64.
     let oracle: Vec<f64> = out.iter().map(|&x| f64::from(x)).collect();
     assert!(matches!(
         compare(&out, &oracle, &wide),
@@ -160,7 +161,8 @@ fn a_sentinel_left_in_place_is_reported_on_either_side() {
         compare([1_u32, u32::SENTINEL], [1_u32, 2], &Bound::exact()),
         Err(Mismatch::Sentinel { .. })
     ));
-    // In eight bits every value can be right, and a wrong one is unequal.
+    // Every value of an 8-bit type can be a correct result, so there is no sentinel; a wrong value
+    // is simply unequal.
     assert_close([u8::SENTINEL], [u8::SENTINEL], Bound::exact());
     reported(compare(sentinel_filled::<i8>(1), [3_i8], &Bound::exact()));
 }
@@ -298,7 +300,8 @@ fn integers_and_booleans_must_be_equal_under_every_bound() {
     assert_close([-1_i8, 5], [-1_i64, 5], Bound::exact());
     assert_close([200_u8], [200.0_f32], Bound::exact());
     assert_close([u64::MAX], [u64::MAX], Bound::bits());
-    // Mixed with floats too, whatever the allowance, and the report measures them.
+    // An integer compared with a float must be equal, whatever the tolerance; the report contains
+    // the error.
     let (_, worst) = reported(compare([0.5_f32], [1_u8], &wide));
     assert_eq!((worst.error, worst.allowed), (0.5, 0.0));
     reported(compare([1_u8], [1.25_f64], &wide));
@@ -312,7 +315,7 @@ fn integers_and_booleans_must_be_equal_under_every_bound() {
 
 #[test]
 fn sums_that_cancel_are_measured_by_their_terms() {
-    // 1e6 + 1 - 1e6 in f32 may lose all of the 1.
+    // In f32, 1e6 + 1 - 1e6 may lose the whole 1.
     let (actual, expected, magnitude) = ([0.96875_f32], [1.0_f64], [2_000_001.0]);
     reported(compare(actual, expected, &Bound::relative(3)));
     let summary = compare(actual, expected, &Bound::relative(3).scaled_by(magnitude)).unwrap();

@@ -1,8 +1,6 @@
-//! NPY and safetensors files: what others wrote, what we write, and what nobody should have written.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! NPY and safetensors files: files from other programs, round trips of our own files, and
+//! malformed files.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +16,7 @@ use tensor_core::data::{DataError, FileType, npy, safetensors};
 use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::{DType, Element, Error, Host, Tensor};
 
-/// A folder that is gone after the test.
+/// A temporary folder that is deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -52,7 +50,7 @@ fn golden(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The elements of a tensor, which must be in memory.
+/// Returns the elements of a tensor, which must be in memory.
 fn host<T: Element>(tensor: &Tensor) -> ArrayD<T> {
     tensor.to_host().unwrap()
 }
@@ -61,7 +59,8 @@ fn assert_holds<T: Element + compare::Element>(tensor: &Tensor, expected: &Array
     assert_close(host::<T>(tensor), expected, Bound::bits().allow_empty());
 }
 
-/// Two rows of floats that every float type holds, with those that show how bytes were read.
+/// Two rows of floats that all float types can represent exactly, with values that reveal a wrong
+/// byte order.
 fn six() -> ArrayD<f32> {
     array![[1.5, -0.0, f32::INFINITY], [f32::NAN, 1.0 / 1024.0, -2.0]].into_dyn()
 }
@@ -173,7 +172,7 @@ fn types_that_cannot_be_converted_are_refused_by_name() {
     }
 }
 
-/// A tensor of each type and of several shapes; one is longer than a chunk.
+/// Returns a tensor of each type and of several shapes; one is longer than a chunk.
 fn all_sorts() -> BTreeMap<String, Tensor> {
     let floats: Vec<f32> = six().into_iter().collect();
     let mut tensors = BTreeMap::new();
@@ -264,7 +263,8 @@ fn the_crate_of_the_format_reads_what_we_write_and_the_other_way_round() {
     }
 }
 
-/// A file as of a net with a batch norm, bfloat16 weights, and a type that nothing here reads.
+/// Returns a file like that of a net with a batch norm, bfloat16 weights, and a tensor of an
+/// unsupported type.
 fn checkpoint() -> Vec<u8> {
     let bf16: Vec<u8> = [1.5_f32, -0.0, f32::INFINITY, 1.0 / 3.0]
         .into_iter()
@@ -369,7 +369,7 @@ fn what_a_reader_cannot_read_is_named_and_leaves_the_rest() {
         "safetensors: elements of type bf16 and shape [2, 2] are not supported; `read_as` converts them to f32, in tensor \"layer.weight\""
     );
     assert!(reader.read("bn.scale").is_ok());
-    // Without a reader such a file is refused as a whole.
+    // Reading the whole file at once fails because of the unsupported tensor.
     assert!(matches!(
         safetensors::read_from(&file[..]).unwrap_err().root(),
         DataError::UnsupportedDType { .. }
@@ -381,7 +381,7 @@ fn a_reader_of_a_damaged_file_reads_what_is_whole() {
     let folder = Folder::new("reader");
     let path = folder.file("cut.safetensors");
     let mut file = checkpoint();
-    // The narrowest elements come last.
+    // Safetensors sorts tensors by alignment, so the narrowest elements are at the end.
     fs::write(&path, &file[..file.len() - 1]).unwrap();
     let mut reader = Reader::open(&path).unwrap();
     let names: Vec<String> = reader
@@ -543,7 +543,8 @@ fn a_bool_that_is_neither_is_refused() {
 
 #[test]
 fn offsets_whose_sum_overflows_are_refused() {
-    // The last tensor ends at the end of the address space, and the header has yet to be added.
+    // The last tensor ends at the end of the address space, so adding the length of the header
+    // overflows.
     let (size, mut start, mut entries) = (usize::MAX >> 1, 0_usize, Vec::new());
     for number in 0..2 {
         let end = start + size;
@@ -614,7 +615,7 @@ proptest! {
                 file.drain(..cut.index(file.len()));
             }
         }
-        // Whatever they give, they give it without a panic.
+        // The result may be an error, but not a panic.
         let _ = (npy::read_from(&npy[..]), safetensors::read_from(&safetensors[..]));
         read_one_by_one(&safetensors);
     }

@@ -1,9 +1,10 @@
-//! Files must not cost memory: neither a short file with a boastful header, nor one that is
-//! written. And where memory ends, there is an error. The tests take turns, since they watch what
-//! the whole process allocates.
+//! Limits on the memory that file readers and writers use: neither a short file whose header
+//! declares a large array nor a file that is written may allocate much, and a failed allocation is
+//! an error. The tests run one at a time, because they measure the allocations of the whole
+//! process.
 #![expect(
     unsafe_code,
-    reason = "an allocator can't be written without it; this one only counts"
+    reason = "a global allocator needs it; this one only counts"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,8 +16,8 @@ use tensor_core::data::idx::{IdxError, Reader};
 use tensor_core::data::{DataError, npy, safetensors};
 use tensor_core::{Error, Host, Tensor};
 
-/// The system's allocator, which remembers the largest single request and the most bytes alive, and
-/// refuses requests above a limit.
+/// The system's allocator with counters: records the largest single request and the peak of live
+/// bytes, and fails requests above a limit.
 struct Counting;
 
 static LARGEST_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -24,8 +25,8 @@ static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-// SAFETY: every call is handed on unchanged or refused by null, so the system's allocator keeps the
-// contract.
+// SAFETY: every call is forwarded unchanged or fails with null, so the contract of the system's
+// allocator holds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > LIMIT_BYTES.load(Ordering::Relaxed) {
@@ -34,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
         LARGEST_BYTES.fetch_max(layout.size(), Ordering::Relaxed);
         let live = LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of this very function.
+        // SAFETY: the caller fulfils the contract of this function, which is the same.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Held by the test that measures.
+/// A lock that the measuring test holds.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A sink that takes no memory.
@@ -64,7 +65,8 @@ impl Write for Nowhere {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Gives what `read` gives, and makes sure that it asked for no more than a chunk and a bit at a time.
+/// Runs `read` and returns its result. Panics if `read` allocated more than a chunk at once, or
+/// more than a few chunks at one time.
 fn frugal<T>(read: impl FnOnce() -> T) -> T {
     LARGEST_BYTES.store(0, Ordering::Relaxed);
     let before = LIVE_BYTES.load(Ordering::Relaxed);
@@ -77,7 +79,8 @@ fn frugal<T>(read: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Returns the result of `work` while no single allocation of `limit` bytes or more succeeds.
+/// Returns the result of `work`, during which every single allocation of `limit` bytes or more
+/// fails.
 fn limited<T>(limit: usize, work: impl FnOnce() -> T) -> T {
     LIMIT_BYTES.store(limit - 1, Ordering::Relaxed);
     let outcome = work();
@@ -98,7 +101,7 @@ fn idx(code: u8) {
     ));
 }
 
-/// Checks that eight bytes of elements are found to be too few.
+/// Returns `true` if a reader reported that the file is truncated after eight bytes of elements.
 fn is_truncated<T>(outcome: Result<T, DataError>) -> bool {
     matches!(outcome, Err(error) if matches!(error.root(), DataError::Truncated { actual_bytes: 8, .. }))
 }
@@ -114,7 +117,7 @@ fn npy(code: &str) {
     ]
     .concat();
     assert!(is_truncated(frugal(|| npy::read_from(&file[..]))));
-    // The length of the header is a claim too.
+    // The declared length of the header must not be trusted either.
     let file = b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}";
     assert!(matches!(
         frugal(|| npy::read_from(&file[..])),
@@ -149,9 +152,9 @@ fn a_written_tensor_takes_a_chunk_of_memory() {
     let realized = Tensor::arange(len).realize(&Host::new()).expect("4 MB");
     let flags = Tensor::from_vec(&[2, len / 2], vec![true; len]);
     for tensor in [&x, &realized, &flags] {
-        frugal(|| npy::write_to(Nowhere, tensor)).expect("nothing can fail");
+        frugal(|| npy::write_to(Nowhere, tensor)).expect("the sink cannot fail");
         let named = [("x", tensor)];
-        frugal(|| safetensors::write_to(Nowhere, &named)).expect("nothing can fail");
+        frugal(|| safetensors::write_to(Nowhere, &named)).expect("the sink cannot fail");
     }
 }
 
@@ -161,8 +164,8 @@ fn where_no_memory_is_left_there_is_an_error() {
     let len = 1 << 20;
     let x = Tensor::from_vec(&[len], vec![1.0_f32; len]);
     let (mut npy, mut safetensors) = (Vec::new(), Vec::new());
-    npy::write_to(&mut npy, &x).expect("there is memory");
-    safetensors::write_to(&mut safetensors, &[("x", &x)]).expect("there is memory");
+    npy::write_to(&mut npy, &x).expect("the memory suffices");
+    safetensors::write_to(&mut safetensors, &[("x", &x)]).expect("the memory suffices");
     let faults = limited(1 << 20, || {
         let faults = [
             npy::read_from(&npy[..]).map(drop),
@@ -180,7 +183,7 @@ fn where_no_memory_is_left_there_is_an_error() {
     }
     let copy = copy.expect_err("a quarter of the elements does not fit");
     assert!(matches!(copy.root(), Error::OutOfMemory { .. }), "{copy}");
-    // Less than a chunk for the writers.
+    // The writers use less than a chunk.
     let written = limited(1 << 12, || npy::write_to(Nowhere, &x));
     let written = written.expect_err("a chunk does not fit");
     assert!(

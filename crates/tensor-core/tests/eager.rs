@@ -1,4 +1,4 @@
-//! Scopes in which every operation is computed as it is written.
+//! Scopes of eager evaluation: every operation is computed as soon as it is called.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -71,13 +71,14 @@ fn products_of_matrices_are_never_written_out() {
             again.to_host::<f32>().unwrap()
         );
     });
-    // Two results, and the little that a product packs.
+    // Two results, and the memory of a packed matrix.
     assert!(
         host.peak_bytes() < 4 * 200 * 200 * 4,
         "{}",
         host.peak_bytes()
     );
-    // What broadcasts is: there is nothing to fuse it with.
+    // A broadcast difference is written to memory: an eager operation is not fused with its
+    // readers.
     Eager::new(host.clone()).run(|| (a.expand_dims(2) - a.expand_dims(1)).lt(0.0));
     assert!(
         host.peak_bytes() > 200 * 300 * 300 * 4,
@@ -117,7 +118,7 @@ fn scopes_end_when_they_are_left_and_inner_ones_count() {
         assert_eq!(third.to_host::<i32>().unwrap(), array![3, 4, 5].into_dyn());
         assert!(!is_lazy());
         let elsewhere = std::thread::scope(|scope| scope.spawn(is_lazy).join().unwrap());
-        assert!(elsewhere, "a scope is of its thread");
+        assert!(elsewhere, "a scope applies to its thread only");
     });
     assert!(is_lazy());
     let scope = Eager::new(outer);
@@ -137,18 +138,18 @@ fn functions_are_traced_lazily_in_a_scope() {
         results[1].to_host::<i32>().unwrap(),
         array![[2, 3], [6, 11]].into_dyn()
     );
-    // Nor is what a scope within the function writes.
+    // An eager scope inside the traced function is ignored, too.
     let inside = jit(|args: &[Tensor]| Ok(vec![Eager::new(Host::new()).run(|| &args[0] + 1)]));
     let result = inside.call(&host, &[&Tensor::arange(2)]).unwrap();
     assert_eq!(result[0].to_host::<i32>().unwrap(), array![1, 2].into_dyn());
 }
 
-/// An executor that breaks.
+/// A faulty executor.
 #[derive(Debug)]
 enum Broken {
-    /// A step does not come back.
+    /// Panics in `run`.
     Panics,
-    /// Its device is gone when work is to leave.
+    /// Loses its device in `submit`.
     Gone,
 }
 

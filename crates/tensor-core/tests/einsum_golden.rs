@@ -1,9 +1,6 @@
-//! Einsum and the steps of its path against `NumPy` on golden cases, and against a naive evaluator on
-//! random ones.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Einsum and the steps of its contraction path, compared with `NumPy` on golden cases and with a
+//! naive evaluator on random cases.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use ndarray::ArrayD;
 use proptest::prelude::*;
@@ -13,7 +10,7 @@ use tensor_core::einsum::{Contraction, EinsumSpec, Groups, Label, Product, Step,
 use tensor_core::view::View;
 use tensor_core::{Executor, Host, Reference, Tensor, array, einsum, ndarray};
 
-/// The operands that `testdata/README.md` describes.
+/// Returns the operands that `testdata/README.md` describes.
 fn operand(number: usize, shape: &[usize]) -> ArrayD<f64> {
     let len = shape.iter().product();
     let value = |i: usize| ((i * 7 + number * 5) % 11) as f64 - 5.0;
@@ -30,14 +27,14 @@ fn resolve(spec: &EinsumSpec, operands: &[ArrayD<f64>]) -> Contraction {
     spec.resolve(&shapes).unwrap()
 }
 
-/// The same as a lazy program.
+/// Evaluates the contraction as a lazy program.
 fn lazily(spec: &str, operands: &[ArrayD<f64>], executor: &dyn Executor) -> ArrayD<f64> {
     let tensors: Vec<Tensor> = operands.iter().cloned().map(Tensor::from_array).collect();
     let result = einsum(spec, &tensors.iter().collect::<Vec<_>>());
     result.eval::<f64>(executor).unwrap()
 }
 
-/// What the steps of the path give, as an executor would lower them.
+/// Evaluates the steps of the path one by one, as an executor would.
 fn stepwise(contraction: &Contraction, operands: &[ArrayD<f64>]) -> ArrayD<f64> {
     let labels = contraction.sizes().iter().map(|&(label, _)| label);
     let letters: BTreeMap<Label, char> = labels.zip(('a'..='z').chain('A'..='Z')).collect();
@@ -56,7 +53,8 @@ fn stepwise(contraction: &Contraction, operands: &[ArrayD<f64>]) -> ArrayD<f64> 
     tensors.pop().unwrap()
 }
 
-/// The product as three permutations and reshapes around one batched matrix product.
+/// Computes a product as a batched matrix product with a permutation and a reshape of each operand
+/// and of the result.
 fn batched_matmul(
     product: &Product,
     tensors: &[ArrayD<f64>],
@@ -132,7 +130,7 @@ fn numpy_gives_the_same() {
     assert_eq!(n_cases, 90);
 }
 
-/// The definition, one product at a time: every index combination adds to its output element.
+/// Evaluates the definition: every combination of indices adds one product to its output element.
 fn naive(contraction: &Contraction, operands: &[ArrayD<f64>]) -> ArrayD<f64> {
     let labels = contraction.sizes();
     let mut out = ArrayD::zeros(contraction.out_shape());
@@ -154,12 +152,12 @@ fn naive(contraction: &Contraction, operands: &[ArrayD<f64>]) -> ArrayD<f64> {
     out
 }
 
-/// One random operand: its letters, where its ellipsis stands and for how many axes, which labels have
-/// size 1 in it alone.
+/// A random operand: its letters, the position of its ellipsis and the number of axes under the
+/// ellipsis, and a bit mask of the labels that have size 1 in this operand only.
 type RandomOperand = (Vec<char>, Option<(usize, usize)>, u8);
 
-/// One to ten operands over up to five letters and up to two axes under an ellipsis, and an output that
-/// keeps some of the letters: the specification, and the shapes.
+/// Returns a specification and the shapes of its operands: one to ten operands over up to five
+/// letters and up to two axes under an ellipsis, and an output with some of the letters.
 fn random_case() -> impl Strategy<Value = (String, Vec<Vec<usize>>)> {
     let letter = prop::sample::select(vec!['a', 'b', 'c', 'X', 'y']);
     let ellipsis = prop::option::of((0_usize..4, 0_usize..3));
@@ -204,7 +202,7 @@ fn random_case() -> impl Strategy<Value = (String, Vec<Vec<usize>>)> {
         })
 }
 
-/// Letters with an ellipsis after the first few.
+/// Returns the letters with an ellipsis inserted after the first few.
 fn written(letters: &[char], dots: Option<(usize, usize)>) -> String {
     let before = dots.map_or(0, |(before, _)| before.min(letters.len()));
     let (left, right) = letters.split_at(before);
@@ -282,7 +280,7 @@ proptest! {
 
 #[test]
 fn views_of_a_buffer_are_summed_without_a_copy() {
-    // A convolution: windows of a signal against a kernel.
+    // A convolution: windows of a signal times a kernel.
     let signal = [1.0, 2.0, 4.0, 8.0, 16.0_f32];
     let windows = View::contiguous(&[5]).unwrap().window(0, 3, 1).unwrap();
     let kernel = View::contiguous(&[3]).unwrap().flip(0).unwrap();

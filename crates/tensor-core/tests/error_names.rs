@@ -1,18 +1,16 @@
-//! Errors name the operation that stands on the caller's line, also where it is made of others.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Errors name the operation that the caller's line calls, also if it is composed of other
+//! operations.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::ndarray::array;
 use tensor_core::{DType, Error, Host, Tensor};
 
-/// The text of the error that a tensor stands for, without the line.
+/// Returns the message of a tensor's error, without the source line.
 fn message(tensor: &Tensor) -> String {
     tensor.shape().unwrap_err().root().to_string()
 }
 
-/// The operation in the text.
+/// Returns the operation in the message.
 fn name(tensor: &Tensor) -> String {
     message(tensor).split(':').next().unwrap().to_owned()
 }

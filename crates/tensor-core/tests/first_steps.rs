@@ -1,9 +1,6 @@
-//! First steps of a user: axes and ranges of any integer, numbers on both sides, assignment, lists,
-//! single elements.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! First steps of a user: axes and ranges of any integer type, numbers as left and right operands,
+//! compound assignment, lists, single elements.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::half::f16;

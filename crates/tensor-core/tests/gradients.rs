@@ -1,8 +1,5 @@
-//! Gradients against central differences, operation by operation, in f64.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Gradients of single operations, compared with central differences in f64.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, compare};
 use tensor_core::ndarray::array;
@@ -10,7 +7,7 @@ use tensor_core::rng::Philox;
 use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Error, Host, Tensor, einsum, grad};
 
-/// Numbers in (0.25, 1.75), none near a whole one or near another of a few.
+/// Returns numbers alternately in 0.25..0.95 and in 1.05..1.75, so that none is near an integer.
 fn numbers(shape: &[usize], stream: u64) -> Vec<f64> {
     let stream = Philox::new(77).stream(stream);
     let len = shape.iter().product::<usize>() as u64;
@@ -23,7 +20,8 @@ fn weights(like: &Tensor) -> Tensor {
     Tensor::from_vec(shape, numbers(shape, 9))
 }
 
-/// Compares the gradient of the weighted sum of `f` with central differences, at one place for each input.
+/// Compares the gradient of the weighted sum of `f` with central differences, at one element of
+/// each input.
 #[track_caller]
 fn check(name: &str, shapes: &[&[usize]], f: impl Fn(&[Tensor]) -> Tensor) {
     const STEP: f64 = 1.0 / 65536.0;

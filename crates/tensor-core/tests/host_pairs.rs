@@ -1,19 +1,17 @@
-//! The loops over pairs, and products by ranges, against the oracle: every combination, at sizes around their tiles.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! The loops over pairs and the products by ranges, compared with the reference executor: every
+//! combination, at sizes around their tile sizes.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, compare};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Host, Reference, Tensor, einsum};
 
-/// Small whole numbers, so that every sum and product is exact in every type.
+/// Small integers, so that every sum and product is exact in every type.
 fn whole(shape: &[usize], stream: u64, dtype: DType) -> Tensor {
     let data: Vec<f32> = (0..shape.iter().product::<usize>() as u64)
         .map(|i| (Philox::new(9).stream(stream).uniform_f32(i) * 7.0).floor() - 3.0)
         .collect();
-    // In memory, so that it is a plain input.
+    // Stored in memory, so that the tensor is a plain input.
     Tensor::from_vec(shape, data)
         .cast(dtype)
         .realize(&Host::new())

@@ -1,14 +1,14 @@
-//! Derivatives of programs with hostile arguments: an error or a gradient, never a panic.
+//! Derivatives of programs with hostile arguments: the result is an error or a gradient, never a
+//! panic.
 //!
-//! Method: random operations with axes and sizes up to the ends of their types, on shapes far
-//! beyond any memory. Nothing is computed; a gradient that is built must have the shape of its
-//! tensor.
+//! Method: random operations with axes and sizes up to the limits of their types, on shapes that
+//! exceed any memory. Nothing is computed; each gradient must have the shape of its tensor.
 
 use proptest::prelude::*;
 use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Error, Tensor, einsum, grad, loss};
 
-/// Computes the gradient of a sum.
+/// Builds the gradient of a sum.
 fn gradient(y: &Tensor, x: &Tensor) -> Result<Vec<Tensor>, Error> {
     grad(&y.sum(..), &[x])
 }
@@ -30,7 +30,7 @@ fn a_gradient_of_more_positions_than_can_be_counted_is_an_error() {
     }
 }
 
-/// An operation with any arguments.
+/// An operation with arbitrary arguments.
 #[derive(Debug, Clone)]
 enum Change {
     Slice(isize, Slice),
@@ -52,7 +52,7 @@ enum Change {
     Elementwise(usize),
 }
 
-/// Sizes at the ends of their ranges, and ordinary ones.
+/// Returns sizes at the limits of their types, and ordinary sizes.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![
         4 => 0_usize..6,
@@ -144,7 +144,7 @@ proptest! {
         let x = Tensor::full(&shape, 1.5_f32);
         let y = changes.iter().fold(x.clone(), |y, change| {
             let next = apply(&y, change);
-            // What fails at once has no gradient to look at.
+            // An operation that fails at once has no gradient.
             if next.shape().is_ok() { next } else { y }
         });
         if let Ok(gradients) = gradient(&y, &x) {

@@ -1,8 +1,6 @@
-//! Plans and nests made or changed by hand are refused, never a panic; and plans keep what is dear to make again.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Plans and nests that were built or changed by hand are rejected with an error, never a panic;
+//! and plans store results that are expensive to compute again.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::sync::Arc;
 
@@ -25,7 +23,7 @@ fn refused(plan: &Plan, data: &[Arc<dyn Storage>]) {
     }
 }
 
-/// The nest of the first step, to be changed in this plan alone.
+/// Returns the nest of the first step for modification; other plans do not change.
 fn nest(plan: &mut Plan) -> &mut LoopNest {
     Arc::make_mut(&mut Arc::make_mut(&mut plan.steps)[0].nest)
 }

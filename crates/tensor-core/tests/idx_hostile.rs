@@ -1,8 +1,5 @@
-//! IDX files as nobody should write them, and as everybody does.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Malformed and well-formed IDX files.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::io::{Read, Write};
 
@@ -30,7 +27,7 @@ fn small_file() -> Vec<u8> {
     file
 }
 
-/// A header with these sizes and no elements.
+/// Returns a header with these sizes and no elements.
 fn header(code: u8, sizes: &[u32]) -> Vec<u8> {
     let mut file = vec![0, 0, code, u8::try_from(sizes.len()).unwrap()];
     sizes
@@ -39,7 +36,7 @@ fn header(code: u8, sizes: &[u32]) -> Vec<u8> {
     file
 }
 
-/// Yields one byte at a time, as a slow connection may.
+/// A reader that yields one byte at a time, like a slow connection.
 struct Dripping<'a>(&'a [u8]);
 
 impl Read for Dripping<'_> {
@@ -49,7 +46,7 @@ impl Read for Dripping<'_> {
     }
 }
 
-/// Fails like a disk.
+/// A reader that fails like a broken disk.
 struct Broken;
 
 impl Read for Broken {
@@ -318,7 +315,7 @@ fn shapes_without_a_header_are_not_written() {
     ));
 }
 
-/// Reads in both ways; whatever comes out must not be a panic, and both must agree.
+/// Reads the data both at once and in batches. Neither may panic, and both must agree.
 fn read_both_ways(bytes: &[u8]) -> Result<(), TestCaseError> {
     let whole = read(bytes);
     let mut batches = Reader::new(bytes);

@@ -1,15 +1,12 @@
-//! Functions that are planned once: what a later call costs, and what it says.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Functions that are planned once: the cost of later calls, and error messages.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, Error, Executor, Host, Reference, Result, Tensor, grad, jit};
 
-/// A step of training a small net: parameters and data in, parameters and loss out.
+/// Computes a training step of a small net: takes parameters and data, returns parameters and loss.
 fn step(args: &[Tensor]) -> Result<Vec<Tensor>> {
     let (w1, w2, x, y) = (&args[0], &args[1], &args[2], &args[3]);
     let hidden = x.matmul(w1).relu();
@@ -53,7 +50,7 @@ fn a_call_that_was_made_before_allocates_nothing_but_outputs() {
         assert_eq!(host.live_bytes(), live);
         assert!(host.kept_bytes() <= host.peak_bytes());
     }
-    // Not even outputs: those of the call before have been let go.
+    // Outputs need no allocation either, because the outputs of the previous call were dropped.
     assert_eq!(host.n_allocations(), before);
 
     let kept: Vec<Vec<Tensor>> = (0..5)
@@ -224,7 +221,7 @@ fn a_compiled_function_called_by_another_one_is_inlined() {
         let expected = plain.eval::<f32>(&host).unwrap();
         assert_close(output.to_host::<f32>().unwrap(), expected, Bound::bits());
     }
-    // The inner function was neither planned nor counted, and still runs alone.
+    // The inner function was neither planned nor counted, and still works on its own.
     assert_eq!((layer.counters().misses, layer.counters().hits), (0, 0));
     let alone = layer.call(&host, &args[..2]).unwrap().remove(0);
     assert!(alone.to_host::<f32>().is_ok());

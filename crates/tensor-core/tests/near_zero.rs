@@ -1,25 +1,26 @@
-//! `expm1`, `log1p`, `exp2` and `log_softmax`: their accuracy over all sizes of arguments, and
-//! their derivatives.
+//! `expm1`, `log1p`, `exp2` and `log_softmax`: accuracy over all magnitudes of arguments, and
+//! derivatives.
 
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::ndarray::{Array1, ArrayD, array};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Error, Executor, Host, Reference, Tensor, grad};
 
-/// What the documentation of the functions promises.
+/// The accuracy that the documentation of the functions promises.
 const ULPS: usize = 8;
 
 fn executors() -> [Box<dyn Executor>; 2] {
     [Box::new(Host::new()), Box::new(Reference)]
 }
 
-/// Arguments of both signs and of sizes from `10^low` to `10^high`, evenly in their logarithm.
+/// Returns arguments of both signs with magnitudes from `10^low` to `10^high`, evenly spaced in
+/// their logarithm.
 fn arguments(n: usize, low: f64, high: f64) -> Vec<f64> {
     let size = |i: usize| 10.0_f64.powf(low + (high - low) * i as f64 / n as f64);
     (0..n).flat_map(|i| [size(i), -size(i)]).collect()
 }
 
-/// A function of tensors, its definition in `f64`, and its derivative there.
+/// A function of tensors, its definition in `f64`, and its derivative in `f64`.
 type Function = (fn(&Tensor) -> Tensor, fn(f64) -> f64, fn(f64) -> f64);
 
 const FUNCTIONS: [Function; 3] = [
@@ -32,8 +33,8 @@ const FUNCTIONS: [Function; 3] = [
 
 #[test]
 fn digits_are_kept_at_every_size_of_the_argument() {
-    // Arguments whose results are neither NaN nor out of range, and a fine grid around the places
-    // where a form ends.
+    // Arguments whose results are neither NaN nor out of range, and a fine grid around the points
+    // where the implementation changes its formula.
     let near: Vec<f64> = (-1000..1000).map(|i| f64::from(i) * 1e-3 * 0.99).collect();
     for (function, definition, _) in FUNCTIONS {
         for executor in executors() {
@@ -50,12 +51,12 @@ fn digits_are_kept_at_every_size_of_the_argument() {
 
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "rounded arguments are the test"
+                reason = "the test needs rounded arguments"
             )]
             let x: Vec<f32> = x.iter().map(|&x| x as f32).collect();
             let expected: Vec<f64> = x.iter().map(|&x| definition(f64::from(x))).collect();
             let singles = function(&Tensor::from_vec(&[x.len()], x));
-            // Below the smallest normal number a digit is a larger share.
+            // Below the smallest normal number the relative spacing of numbers grows.
             let bound = Bound::relative(ULPS).or_absolute(f64::from(f32::MIN_POSITIVE) * 1e-6);
             assert_close(
                 singles.eval::<f32>(&*executor).unwrap(),
@@ -107,7 +108,7 @@ fn derivatives_are_those_of_the_definitions() {
             expected,
             Bound::relative(ULPS),
         );
-        // The second derivative against a difference of first ones.
+        // The second derivative, compared with a difference of first derivatives.
         let second = grad(&first.sum(..), &[&tensor]).unwrap().remove(0);
         let step = 1e-6;
         let slope = |x: f64| (derivative(x + step) - derivative(x - step)) / (2.0 * step);

@@ -1,8 +1,6 @@
-//! What only appears on the way is never in memory: peaks of the allocator, not of an account.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Intermediate arrays are never stored: peaks measured in the allocator, not by the executor's
+//! counters.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 #![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tensor_core::rng::Philox;
 use tensor_core::{Axes, DType, Host, Tensor, einsum};
 
-/// Counts what is allocated at one time.
+/// An allocator that counts the bytes allocated at one time.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -22,23 +20,23 @@ fn grow(bytes: usize) {
     PEAK.fetch_max(live, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+// SAFETY: every call is forwarded to the system's allocator unchanged; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller fulfils the contract of this function, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller fulfils the contract of this function, which is the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller fulfils the contract of this function, which is the same.
         unsafe { System.alloc_zeroed(layout) }
     }
 }
@@ -56,7 +54,8 @@ fn pairs(x: &Tensor) -> Tensor {
     x.expand_dims(2) - x.expand_dims(1)
 }
 
-/// The most bytes alive while a tensor is computed, beyond what was before and its output.
+/// Returns the peak of the bytes allocated during the computation of a tensor, beyond the bytes
+/// before and the output.
 fn extra_bytes(host: &Host, tensor: &Tensor) -> usize {
     let output =
         tensor.shape().unwrap().iter().product::<usize>() * tensor.dtype().unwrap().bytes();
@@ -70,7 +69,8 @@ fn extra_bytes(host: &Host, tensor: &Tensor) -> usize {
 
 #[test]
 fn what_only_appears_on_the_way_is_never_in_memory() {
-    /// Registers, tasks and plans of all threads: what computing takes at any size.
+    /// The memory that any computation uses, whatever its size: registers, tasks and plans of all
+    /// threads.
     const WORKING: usize = 3 << 20;
     let host = Host::new();
     let x = random(&[64, 600]);
@@ -80,7 +80,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
     let kernels = random(&[16, 8, 3, 3]);
     let table = random(&[2000, 1200]);
     let line = random(&[1_000_000]);
-    // Each with the bytes that its largest shape would take.
+    // Each program with the bytes that its largest intermediate shape would take.
     let cases: [(&str, Tensor, usize); 15] = [
         ("count of pairs", near.sum(0), 64 * 600 * 600),
         ("all of pairs", near.all(0), 64 * 600 * 600),
@@ -127,7 +127,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
             4 * 2000 * 1200,
         ),
         (
-            "a factor that appears on the way",
+            "a factor that is an intermediate array",
             pairs(&x)
                 .abs()
                 .lt(1.0)
@@ -136,7 +136,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
             4 * 64 * 600 * 600,
         ),
         (
-            "dear pairs that two sums read",
+            "expensive pairs that two sums read",
             pairs(&x).exp().sum(0).sum(0) + pairs(&x).exp().sum(1).sum(0),
             4 * 64 * 600 * 600,
         ),
@@ -147,7 +147,7 @@ fn what_only_appears_on_the_way_is_never_in_memory() {
         ),
     ];
     for (name, tensor, intermediate) in &cases {
-        // Once for what threads and libraries keep from their first use on.
+        // The first run allocates memory that threads and libraries keep.
         tensor.realize(&host).unwrap();
         let extra = extra_bytes(&host, tensor);
         assert!(extra < WORKING, "{name}: {extra} bytes beyond the output");

@@ -1,8 +1,6 @@
-//! What the planner keeps in memory and what it computes again, and what it leaves of guards.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! The planner's choices: which results are stored and which are computed again, and which guards
+//! remain.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::exec::{self, Executor};
@@ -15,14 +13,14 @@ fn planned(tensors: &[&Tensor]) -> Plan {
     Plan::of(tensors, &Host::new().target()).unwrap().0
 }
 
-/// Whole numbers below 23: what the stencils here make of them is exact.
+/// Returns integers below 23: the results of the stencils here are exact.
 fn numbers(shape: &[usize]) -> Tensor {
     let len: usize = shape.iter().product();
     let data = (0..len).map(|at| f32::from(u8::try_from(at * 7 % 23).unwrap()));
     Tensor::from_vec(shape, data.collect())
 }
 
-/// The operations of a plan, in additions.
+/// Returns the operations of a plan, in additions.
 fn operations(plan: &Plan) -> f64 {
     plan.steps.iter().map(|step| step.nest.operations()).sum()
 }
@@ -50,7 +48,7 @@ fn is_same_on_both_executors(tensor: &Tensor) {
     assert_close(host, reference, Bound::bits());
 }
 
-/// A dear value: which of its links are kept?
+/// Returns an expensive value in several steps; the tests check which of them are stored.
 fn chain(x: &Tensor) -> Tensor {
     (x.exp() * 2.0 + 1.0).sigmoid()
 }
@@ -133,14 +131,14 @@ fn a_view_that_sees_nothing_of_a_reduction_reduces_nothing() {
     is_same_on_both_executors(&chosen);
 }
 
-/// The mean of the four neighbours of each inner point.
+/// Returns the mean of the four neighbours of each inner point.
 fn relaxed_inside(x: &Tensor) -> Tensor {
     let inner = |axis| x.slice(axis, 1..).slice(axis, ..-1);
     let (rows, cols) = (inner(1), inner(0));
     (rows.slice(0, ..-2) + rows.slice(0, 2..) + cols.slice(1, ..-2) + cols.slice(1, 2..)) * 0.25
 }
 
-/// The mean of the four neighbours of each point, with 0 beyond the border.
+/// Returns the mean of the four neighbours of each point, with 0 outside the border.
 fn relaxed(x: &Tensor) -> Tensor {
     relaxed_inside(&x.pad(0, 1, 1, 0.0).pad(1, 1, 1, 0.0))
 }
@@ -159,7 +157,7 @@ fn each_round_of_a_repeated_stencil_is_kept_for_the_next() {
         let all = once * f64::from(ROUNDS);
         assert!(operations(&plan) <= all, "{}", plan.explain());
         assert_eq!(plan.steps.len(), usize::from(ROUNDS), "{}", plan.explain());
-        // Quarters of quarters stay exact for eight rounds.
+        // The repeated division by 4 stays exact for eight rounds.
         is_same_on_both_executors(&y);
     }
 }
@@ -167,7 +165,8 @@ fn each_round_of_a_repeated_stencil_is_kept_for_the_next() {
 #[test]
 fn narrow_stencils_are_computed_again_a_few_times_at_most() {
     const ROUNDS: u8 = 30;
-    /// Two rounds in one step cost that of four, and what puts zeros beyond the border.
+    /// Two rounds in one step cost as much as four rounds, plus the operations for zeros outside
+    /// the border.
     const MOST: f64 = 3.0;
     let x = numbers(&[5000]);
     let smooth = |x: &Tensor| {
@@ -237,7 +236,7 @@ fn cheap_factors_are_left_to_a_target_that_computes_them() {
 
 #[test]
 fn a_thousand_pieces_are_joined_in_a_few_choices_each() {
-    /// Four rounds of eight pieces, each a choice and a comparison.
+    /// Four rounds of eight pieces, with a selection and a comparison for each piece.
     const MOST: f64 = 4.0 * 2.0 * 8.0;
     let pieces: Vec<Tensor> = (0_u16..1000)
         .map(|at| Tensor::from_vec(&[10, 10], vec![f32::from(at); 100]))
@@ -316,7 +315,7 @@ fn caps_of_zero_are_the_least_that_an_operation_needs() {
     let result = exec::run(&Reference, &least, &data);
     let result = pollster::block_on(result).unwrap().remove(0);
     let HostData::F32(elements) = pollster::block_on(result.read()).unwrap() else {
-        panic!("the program gives f32s");
+        panic!("the program returns f32");
     };
     let expected = program.eval::<f32>(&Reference).unwrap();
     assert_close(elements, expected.flatten(), Bound::bits());
@@ -336,10 +335,10 @@ fn the_text_of_a_plan_counts_the_bytes_that_are_touched() {
         &text(&row.broadcast_to(&[50, 200]).abs()),
         "reads 800 B, writes 40.00 kB, operations 10.00 k\n",
     );
-    // All of it, however often.
+    // The whole array counts once, however often it is read.
     has(&text(&(&x + &x.flip(0))), "reads 80.00 kB, writes 80.00 kB");
     has(&text(&x.slice(0, ..2).sum(1)), "reads 1.60 kB, writes 8 B");
-    // As many elements as are picked, and their positions.
+    // As many elements as the gather returns, and their positions.
     let index = Tensor::from_vec(&[2], vec![3, 1]);
     has(
         &text(&(x.gather(&index, 0) * 2.0)),
@@ -382,7 +381,7 @@ fn a_convolution_of_a_computed_image_is_a_product_of_what_lies_in_memory() {
         .steps
         .iter()
         .filter(|step| step.nest.contract.is_some());
-    // The image is kept, not its windows, of which there are over five times as many.
+    // The image is stored and its windows are not: they have more than five times as many elements.
     assert_eq!((products.count(), plan.peak_bytes()), (1, 4 * 3 * 2 * 81));
     is_same_on_both_executors(&convolved);
 }

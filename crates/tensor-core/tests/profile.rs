@@ -1,4 +1,4 @@
-//! What a profiler says is what happened: counts, times, memory.
+//! A profiler reports the actual counts, times and memory.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn random(shape: &[usize]) -> Tensor {
     Tensor::from_vec(shape, data)
 }
 
-/// A program of several steps, some of which may run side by side.
+/// Returns a program of several steps, some of which may run in parallel.
 fn several_steps(x: &Tensor) -> Vec<Tensor> {
     let centred = x - x.mean(0);
     let scale = x.exp().sum(1).expand_dims(1);
@@ -191,7 +191,8 @@ fn memory_is_what_the_executor_counts() {
     agree();
     let doubled = (&x * 2.0).realize(&profiler).unwrap();
     agree();
-    // One after the other: two steps of one wave at a time are counted by two counters in two orders.
+    // The programs run one after the other: if two steps of a wave ran in parallel, the two
+    // counters could count them in different orders.
     let softmax = doubled.softmax(1).realize(&profiler).unwrap();
     agree();
     drop(doubled);
@@ -235,7 +236,7 @@ fn the_line_that_held_the_peak_is_named() {
 fn what_a_step_takes_on_the_way_stands_apart() {
     let host = Host::new();
     let profiler = Profiler::new(&host);
-    // A factor whose rows lie in no order that the library reads has to be packed.
+    // A factor must be packed if its rows have no order that the GEMM library can read.
     let x = random(&[64, 40, 40]);
     let packed = x.window(1, 3, 1).reshape(&[64, 38 * 40 * 3]);
     let product = packed
@@ -277,7 +278,7 @@ fn a_step_that_fails_closes_its_span_and_its_error_names_the_line() {
     assert_eq!(outcome.unwrap().1, Arg::Text("failed".to_owned()));
     assert_eq!((profile.live_bytes(), host.live_bytes()), (0, 0));
     let (_, outer) = named(&profile, "wrong").next().unwrap();
-    assert!(outer.args.is_empty(), "it ended, and well");
+    assert!(outer.args.is_empty(), "the span ended without a failure");
 }
 
 #[test]
@@ -306,7 +307,8 @@ fn arrays_outlive_the_profiler() {
     let x = random(&[10, 10]).exp().realize(&first).unwrap();
     let before = first.profile();
     drop(first);
-    // Another profiler of the same executor reads it in place, the executor itself a copy.
+    // Another profiler of the same executor reads the array in place; the executor itself gets a
+    // copy.
     let second = Profiler::new(&host);
     let sum = x.sum(..).eval::<f32>(&second).unwrap();
     assert_eq!(sum, x.sum(..).eval::<f32>(&host).unwrap());
@@ -365,12 +367,8 @@ fn what_is_beyond_the_cap_is_counted_and_said() {
         CAP as u64 + 6000
     );
     assert!(table.rows.iter().any(|row| row.name == "(other names)"));
-    assert!(
-        table
-            .to_string()
-            .contains("6000 spans are in this table alone")
-    );
-    assert!(profile.icicle_svg().contains("6000 spans were not kept"));
+    assert!(table.to_string().contains("6000 spans were dropped"));
+    assert!(profile.icicle_svg().contains("6000 spans dropped"));
     assert!(profile.trace_json().contains("\"dropped spans\":6000"));
 }
 
@@ -389,7 +387,7 @@ fn steps_beyond_the_rows_keep_their_line() {
     assert_eq!((row.calls, row.bytes_written), (2, 48));
 }
 
-/// Takes no reductions.
+/// An executor that does not accept reductions.
 #[derive(Debug)]
 struct Picky(Host);
 
@@ -429,11 +427,7 @@ fn steps_that_the_executor_does_not_take_are_counted() {
     assert_eq!(result, scaled.eval::<f32>(&Host::new()).unwrap());
     let table = profiler.profile().table(By::Step, Column::Time);
     assert_eq!(table.refused, 1);
-    assert!(
-        table
-            .to_string()
-            .contains("1 runs of steps that the executor does not accept")
-    );
+    assert!(table.to_string().contains("1 runs of steps are missing"));
 }
 
 #[test]
@@ -452,7 +446,7 @@ fn reading_an_array_is_a_span_and_copies_nothing_if_it_is_the_only_owner() {
 
 #[test]
 fn steps_are_verified_through_a_profiler() {
-    // The environment is read once a process, so another one has to be asked.
+    // The environment is read once per process, so the check needs another process.
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",

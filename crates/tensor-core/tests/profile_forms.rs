@@ -1,8 +1,6 @@
-//! What a profiler says, in forms that others read: the trace keeps to Chrome's format, the icicle is a picture.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Formats of a profile for other programs: the trace follows Chrome's format, and the icicle graph
+//! is valid SVG.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -21,7 +19,7 @@ fn a_profile_of_nothing_is_sensible() {
         assert!(table.rows.is_empty());
         assert!(!table.to_string().contains("NaN"), "{table}");
         let memory = profile.memory(by).to_string();
-        assert!(memory.starts_with("arrays: 0 B at the peak"), "{memory}");
+        assert!(memory.starts_with("arrays: peak 0 B"), "{memory}");
     }
     check_trace(&profile);
     assert!(!profile.icicle_svg().contains("NaN"));
@@ -67,7 +65,8 @@ fn empty_arrays_are_ordinary() {
     check_trace(&profile);
 }
 
-/// Holds a trace to the format: what each kind of event must have, and that spans of one thread nest.
+/// Checks a trace against the format: the fields that each kind of event must have, and that the
+/// spans of one thread nest.
 fn check_trace(profile: &Profile) -> Vec<Value> {
     let trace: Value = serde_json::from_str(&profile.trace_json()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap().clone();
@@ -87,7 +86,7 @@ fn check_trace(profile: &Profile) -> Vec<Value> {
                 );
                 assert!(start >= 0.0 && length >= 0.0, "{event}");
                 let tid = event["tid"].as_u64().unwrap();
-                // Exact in nanoseconds.
+                // Times are exact to the nanosecond.
                 let ns = |us: f64| (us * 1000.0).round();
                 threads
                     .entry(tid)
@@ -134,7 +133,7 @@ fn the_trace_has_the_required_fields_and_its_spans_nest() {
         .unwrap();
     profiler.span("two runs", || {
         for _ in 0..2 {
-            // Several steps, some of which may run side by side.
+            // Several steps, some of which may run in parallel.
             let scaled = (&x - x.mean(0)) / x.exp().sum(1).expand_dims(1);
             let product = x.t().matmul(&x);
             Tensor::realize_all([&scaled.abs().max(0), &product.sum(1)], &profiler).unwrap();
@@ -227,7 +226,7 @@ fn boxes_of_the_icicle_lie_within_what_they_are_a_part_of() {
         };
         profiler.record(span)
     };
-    // Two parts side by side take longer together than what they are parts of.
+    // Two parallel parts together take longer than the span that contains them.
     let whole = span("whole", "a", None, 10);
     span("left", "a", whole, 10);
     span("right", "b", whole, 5);
@@ -237,7 +236,7 @@ fn boxes_of_the_icicle_lie_within_what_they_are_a_part_of() {
         let line = svg
             .lines()
             .find(|line| line.starts_with(&format!("<g><title>{name}")));
-        // The title has two lines; the box follows on the second.
+        // The title has two lines; the box follows after the second.
         let at = svg.find(line.unwrap()).unwrap();
         let number = |key: &str| {
             let from = &svg[at..][svg[at..].find(&format!("{key}=\"")).unwrap() + key.len() + 2..];

@@ -1,12 +1,12 @@
-//! A value that a plan computes twice has the same bits both times, on every executor of this crate.
+//! A value that a plan computes twice has the same bits both times, on every executor of this
+//! crate.
 //!
-//! Role: what [`Tensor::argmax`] rests on: it finds an extreme among values that are computed again.
-//! Method: programs whose values are dear to keep or cheap to compute, in shapes that end inside a block of lanes; the
-//! position of an extreme must be in range and hold what `eval` of the values says is the extreme.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Role: tests the guarantee that [`Tensor::argmax`] needs, which searches for an extreme among
+//! values that are computed again.
+//! Method: programs whose values are expensive to store or cheap to compute, in shapes that end
+//! inside a block of lanes. The position of an extreme must be in range and must contain the
+//! extreme of the values that `eval` returns.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::plan::{Plan, Step};
@@ -74,7 +74,8 @@ fn check(name: &str, x: &Tensor, axis: isize, executor: &dyn Executor) {
         let there = kept.take_along_axis(&found.expand_dims(axis), axis);
         let [there, extreme] =
             [there, extreme].map(|x| x.cast(DType::F32).eval::<f32>(executor).unwrap());
-        // What is computed alone may differ by as much as another order of additions gives.
+        // Values that are computed alone may differ as far as a different order of additions
+        // allows.
         assert_close(
             there.flatten(),
             extreme.flatten(),

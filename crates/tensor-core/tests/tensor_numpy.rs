@@ -1,13 +1,11 @@
-//! Programs on tensors give what `NumPy` gives, on every executor of this crate.
+//! Programs on tensors return the same results as `NumPy`, on every executor of this crate.
 //!
-//! Role: reads `testdata/tensor.txt`, which `NumPy` wrote, and states where tensors differ from it on purpose.
-//! Method: a line holds a program (steps joined by `|`, each a name and numbers), its operands, and the result or
-//! the error that must come instead. Equal means equal: NaN where NaN is, an infinity where one is, the sign of
-//! zeros too; only functions that nobody rounds correctly have a bound.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Role: reads `testdata/tensor.txt`, which `NumPy` wrote, and documents the intended differences
+//! between tensors and `NumPy`.
+//! Method: a line contains a program (steps joined by `|`, each a name and numbers), its operands,
+//! and the expected result or error. Results must be equal, including NaN, infinities and the signs
+//! of zeros. Only functions without a correctly rounded implementation have a tolerance.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -18,17 +16,18 @@ use tensor_core::ndarray::{ArrayD, array};
 use tensor_core::view::Slice;
 use tensor_core::{Axes, DType, Element, Executor, Host, Reference, Tensor, array};
 
-/// The lines of `tensor.txt`: a file that lost some would pass for less.
+/// The number of lines of `tensor.txt`, so that a truncated file is detected.
 const N_LINES: usize = 904;
 
-/// Epsilons that a function may be off: `NumPy` and the executors have up to four each.
+/// The tolerance of functions, in epsilons: `NumPy` and the executors may each be off by up to
+/// four.
 const FUNCTION_EPSILONS: usize = 8;
 
 fn executors() -> [Box<dyn Executor>; 2] {
     [Box::new(Host::new()), Box::new(Reference)]
 }
 
-/// One step of a program.
+/// A step of a program.
 struct Step<'a> {
     name: &'a str,
     arguments: Vec<&'a str>,
@@ -202,7 +201,7 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// How far a result may lie from that of `NumPy`, in epsilons.
+    /// Returns the tolerance of a result relative to `NumPy`, in epsilons.
     fn epsilons(&self) -> usize {
         match self.name {
             "exp" | "exp2" | "expm1" | "ln" | "log1p" | "sin" | "cos" | "tanh" | "sigmoid"
@@ -213,8 +212,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Whether it is settled which zero the result is: not which of two equal zeros is the larger, nor what a sum of
-    /// nothing but negative zeros begins with.
+    /// Returns `true` if the sign of a zero result is defined. It is not defined for the larger of
+    /// two equal zeros, and for a sum of only negative zeros.
     fn zeros_have_a_sign(&self) -> bool {
         let open = [
             "maximum", "minimum", "max", "min", "relu", "clip", "sum", "mean",
@@ -265,7 +264,7 @@ fn tensor(text: &str) -> Tensor {
     }
 }
 
-/// Compares floats, and which of their zeros are negative if that is settled.
+/// Compares floats, and the signs of zeros if they are defined.
 fn check_floats<T>(
     actual: &ArrayD<T>,
     shape: &[usize],
@@ -335,7 +334,7 @@ fn check(
             flags(&words),
         ),
         DType::F16 => {
-            // The comparator has no half precision; every f16 is an f32.
+            // The comparator does not support half precision; every f16 is an f32.
             let wide = result.eval::<f16>(executor).map_err(text)?.mapv(f32::from);
             check_floats(&wide, &shape, &words, program)
         }
@@ -347,7 +346,7 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// The name of the error that a tensor has from the start, or meets when it is computed.
+/// Returns the name of the error that a tensor has from the start or that its evaluation returns.
 fn refusal(result: &Tensor, executor: &dyn Executor) -> String {
     match result.realize(executor) {
         Ok(_) => "nothing".to_owned(),
@@ -378,7 +377,7 @@ fn run(line: &str, executor: &dyn Executor) -> Result<(), String> {
     if actual == expected {
         Ok(())
     } else {
-        Err(format!("{actual} is refused"))
+        Err(format!("error: {actual} (expected {expected})"))
     }
 }
 
@@ -402,7 +401,7 @@ fn numpy_gives_the_same() {
     );
 }
 
-/// Asserts that every executor refuses a tensor with an error of this name.
+/// Asserts that every executor rejects a tensor with an error of this name.
 #[track_caller]
 fn assert_refused(tensor: &Tensor, expected: &str) {
     for executor in executors() {
@@ -419,7 +418,7 @@ fn assert_gives<T: Element + compare::Element, const N: usize>(tensor: &Tensor, 
     }
 }
 
-// What follows is where tensors differ from NumPy on purpose.
+// The intended differences from NumPy.
 
 #[test]
 fn two_types_meet_only_after_a_cast() {
@@ -512,7 +511,7 @@ fn integers_are_summed_in_their_own_type_and_wrap() {
     assert_gives(&i.sum(..), [i32::MIN]);
     assert_gives(&(&i * 2).prod(..), [-4]);
     assert_gives(&i.cast(DType::U32).sum(..), [1_u32 << 31]);
-    // A mean is one of f32s.
+    // The mean of integers has the type f32.
     assert_gives(&i.mean(..), [1_073_741_824.0_f32]);
 }
 

@@ -1,4 +1,4 @@
-//! The number of threads changes no bit.
+//! The number of threads does not change any bit.
 
 use tensor_core::compare::{Bound, compare};
 use tensor_core::rng::Philox;
@@ -47,7 +47,8 @@ fn one_two_three_and_eight_threads_give_the_same_bits() {
                 .num_threads(threads)
                 .build()
                 .unwrap();
-            // In its own type, so that products keep their way; what is compared is exact in f64.
+            // Computed in its own type, so that products use the GEMM library; the conversion to
+            // f64 for the comparison is exact.
             let result = pool.install(|| program.realize(&Host::new()).unwrap());
             result.cast(DType::F64).eval::<f64>(&Host::new()).unwrap()
         };

@@ -1,8 +1,5 @@
-//! Whole trainings: the same twice, interrupted and gone on with, on the oracle, fused.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Complete trainings: repeated, interrupted and resumed, on the reference executor, and fused.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use tensor_core::compare::{Bound, compare};
 use tensor_core::data::safetensors;
@@ -15,7 +12,8 @@ fn values(tensor: &Tensor) -> Vec<f64> {
     wide.into_iter().collect()
 }
 
-/// A net of two layers on data that a seed and the number of the step give, with everything that changes in one list.
+/// A net of two layers on data generated from a seed and the number of the step. All state is in
+/// one list.
 struct Training<F> {
     step: Compiled<F>,
     seed: Philox,
@@ -51,7 +49,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Training<F> {
         [x, labels]
     }
 
-    /// The losses of some steps.
+    /// Returns the losses of some steps.
     fn run(&mut self, steps: std::ops::Range<u64>) -> Vec<f32> {
         let host = Host::new();
         let mut losses = Vec::new();
@@ -66,7 +64,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> Training<F> {
     }
 }
 
-/// Tensors after they were written to a file and read again.
+/// Returns tensors after a round trip through a file.
 fn through_a_file(tensors: &[Tensor], name: &str) -> Vec<Tensor> {
     let file = format!(
         "tensor-core-training-{name}-{}.safetensors",
@@ -137,7 +135,8 @@ fn a_step_is_the_same_on_the_oracle() {
         let oracle = training.step.call(&Reference, &args).unwrap();
         for (number, (ours, theirs)) in host.iter().zip(&oracle).enumerate() {
             let (ours, theirs) = (values(ours), values(theirs));
-            // Sums of another order move a small element by a share of the large ones.
+            // A different order of a sum changes a small element by a share of the largest
+            // elements.
             let largest = theirs.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
             let bound = Bound::relative(1 << 34).or_absolute(1e-5 * largest);
             if let Err(mismatch) = compare(&ours[..], &theirs[..], &bound) {

@@ -1,11 +1,8 @@
-//! Views against ndarray and against an evaluator that knows nothing of strides.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a setup that fails is a test that fails"
-)]
+//! Views compared with ndarray and with an evaluator that does not use strides.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 #![expect(
     clippy::cast_sign_loss,
-    reason = "axes and indices were checked to lie in range"
+    reason = "axes and indices were checked before"
 )]
 
 use ndarray::{ArrayD, Axis, IxDyn};
@@ -15,7 +12,7 @@ use tensor_core::shape::broadcast;
 use tensor_core::view::{Reshape, Slice, View};
 use tensor_core::{Error, array, ndarray};
 
-/// An array that numbers its elements, so that a wrong element shows.
+/// Returns an array of consecutive numbers, so that a wrong element is detected.
 fn numbered(shape: &[usize]) -> ArrayD<i32> {
     let len = shape.iter().product();
     ArrayD::from_shape_vec(IxDyn(shape), (0..).take(len).collect()).unwrap()
@@ -58,7 +55,7 @@ fn axis_of(axis: isize, rank: usize) -> Option<usize> {
     (0..rank as isize).contains(&axis).then_some(axis as usize)
 }
 
-/// Every rank-4 array of axes in some order.
+/// Returns a permutation of the axes that depends on `choice`.
 fn axes_in_order(mut choice: usize, rank: usize) -> Vec<isize> {
     let mut left: Vec<isize> = (0..rank as isize).collect();
     let mut axes = Vec::new();
@@ -69,7 +66,8 @@ fn axes_in_order(mut choice: usize, rank: usize) -> Vec<isize> {
     axes
 }
 
-/// Some shape with as many elements: the axes from a split on are merged, then a 1 goes in front.
+/// Returns a shape with as many elements: a range of axes is merged into one axis or into two axes
+/// `[2, n / 2]`.
 fn other_shape(choice: usize, shape: &[usize]) -> Vec<usize> {
     let from = choice % (shape.len() + 1);
     let upto = from + (choice / 4) % (shape.len() - from + 1);
@@ -84,7 +82,7 @@ fn other_shape(choice: usize, shape: &[usize]) -> Vec<usize> {
     other
 }
 
-/// Applies the operation to elements by copying; `None` where it must be refused.
+/// Applies the operation by copying elements; `None` if the operation must be rejected.
 fn on_array(op: &Op, x: &ArrayD<i32>) -> Option<ArrayD<i32>> {
     let rank = x.ndim();
     Some(match *op {
@@ -104,8 +102,8 @@ fn on_array(op: &Op, x: &ArrayD<i32>) -> Option<ArrayD<i32>> {
         Op::Slice(axis, slice) => {
             let axis = axis_of(axis, rank)?;
             let len = x.shape()[axis] as isize;
-            // ndarray slices what lies between two bounds and then walks it; Python's rule of
-            // where a backward walk starts is told in the unit tests.
+            // ndarray slices the range between two bounds and then walks it backwards. Python's
+            // rule for the start of a backward walk is covered by the unit tests.
             let (first, kept) = python_indices(slice, len);
             let indices: Vec<usize> = (0..kept)
                 .map(|i| (first + i * slice.step) as usize)
@@ -180,7 +178,7 @@ fn grown(choice: usize, shape: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// Applies the operation to the view; gathers where a reshape needs a copy.
+/// Applies the operation to the view; gathers the elements if a reshape needs a copy.
 fn on_view(op: &Op, view: &View, data: &mut Vec<i32>) -> Result<View, Error> {
     match *op {
         Op::Permute(choice) => view.permute(&axes_in_order(choice, view.shape().len())),
@@ -482,7 +480,7 @@ fn a_zero_beside_a_side_too_long_is_refused_everywhere() {
             );
         }
     }
-    // The longest side that is left is ordinary where elements are only counted or take a byte.
+    // The longest axis that remains is valid if elements are only counted or take one byte.
     let longest = View::contiguous(&[0, most]).unwrap();
     assert_eq!((longest.len(), longest.offsets().count()), (0, 0));
     assert_eq!(longest.flip(1).unwrap().t().shape(), [most, 0]);

@@ -1,4 +1,4 @@
-//! What an executor promises of its floats.
+//! The accuracy that an executor guarantees for its floats.
 
 use super::analysis::{self, Approximate, FoldError, certain_if, spacing};
 use crate::dtype::Scalar;
@@ -17,7 +17,7 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
-    /// The accuracy of IEEE 754, which CPUs have.
+    /// The accuracy of IEEE 754, which CPUs provide.
     pub const IEEE: Self = Self {
         quotient_ulps: 1.0,
         keeps_subnormals: true,
@@ -52,7 +52,7 @@ impl Accuracy {
         self.allowed(&[x], result, analysis::cast(x, result))
     }
 
-    /// The error of a fold.
+    /// Returns a bound on the error of a reduction.
     pub(crate) fn folded(self, fold: &FoldError, result: Scalar) -> f64 {
         let flushed = if self.keeps_subnormals {
             0.0
@@ -64,7 +64,8 @@ impl Accuracy {
         error.max(certain_if(!is_open))
     }
 
-    /// What a quotient may be off beyond the rounding that every executor is granted.
+    /// Returns the error of a quotient, reciprocal or square root beyond the one unit in the last
+    /// place that every executor may make.
     fn more(self, is_quotient: bool, result: Scalar) -> f64 {
         if is_quotient && self.quotient_ulps > 1.0 {
             (self.quotient_ulps - 1.0) * spacing(result.dtype(), result.to_f64())
@@ -73,6 +74,8 @@ impl Accuracy {
         }
     }
 
+    /// Returns `error`, or infinity if the executor may flush subnormal numbers and an operand
+    /// or the result is subnormal.
     fn allowed(self, operands: &[Approximate], result: Scalar, error: f64) -> f64 {
         let has_subnormal =
             || operands.iter().any(|x| is_subnormal(x.value)) || is_subnormal(result);
@@ -80,8 +83,8 @@ impl Accuracy {
     }
 }
 
-/// Whether a float is subnormal in the type in which devices compute with it, which is `f32` for
-/// halves.
+/// Returns `true` if a float is subnormal in the type in which devices compute with it; halves are
+/// computed in `f32`, where they are normal.
 pub(super) fn is_subnormal(x: Scalar) -> bool {
     match x {
         Scalar::F32(x) => x.is_subnormal(),

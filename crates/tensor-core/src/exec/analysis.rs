@@ -1,18 +1,23 @@
-//! How far an executor may be off: running error analysis.
+//! Running error analysis: bounds on the errors that an executor may make.
 //!
-//! Role: gives every value of a nest a bound on its absolute error, so that the oracle and an executor can be compared
-//! on any program, cancelling and discontinuous ones too.
-//! Method: the inputs of a step count as exact. Each operation hands on the errors of its operands (through the
-//! function itself where it is monotone, else through its slope) and adds its own rounding, which is nothing where
-//! the result needs none: programs on small dyadic numbers stay exact. A value is one of three:
-//! - surely finite: a number with a finite error, which together do not pass the largest number of the type;
-//! - surely NaN, or surely the same infinity, for every executor: such a value with a finite error;
-//! - open: of infinite error. Where a comparison could fall either way its result is open, and so is what it decides.
+//! Role: computes a bound on the absolute error of every value of a nest, so that the reference
+//! executor and another one can be compared on any program, including programs with cancellation
+//! and discontinuities.
+//! Method: the inputs of a step count as exact. Each operation propagates the errors of its
+//! operands (by evaluating the function at both ends of the interval where it is monotone, else by
+//! its slope) and adds its own rounding error. The rounding error is 0 where the result needs no
+//! rounding, so programs on small dyadic numbers stay exact. A value is in one of three states:
+//! - surely finite: a number with a finite error, whose interval does not reach past the largest
+//!   number of the type;
+//! - surely special: NaN, or the same infinity, on every executor; its error is finite;
+//! - open: its error is infinite. Where a comparison could go either way, its result is open, and
+//!   so is every value that depends on the choice.
 //!
-//! A finite result that is near the largest number is open, and so is an infinite one that does not pass it clearly, or
-//! not in every order in which a fold may run. What an executor may fuse is a product with the sum that follows it: then
-//! not the infinity that the product overflowed to is added, but the product itself. So the difference of two overflowed
-//! products is open, where that of two infinities from elsewhere is surely NaN.
+//! A finite result near the largest number is open. So is an infinite result that does not exceed
+//! the largest number clearly, or does not do so in every order in which a fold may run. An
+//! executor may fuse a product with the sum that follows: it then adds the exact product, not the
+//! infinity to which the rounded product overflowed. Therefore the difference of two overflowed
+//! products is open, while the difference of two infinities from other operations is surely NaN.
 //! Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 3.3 and 4.3.
 
 use crate::dtype::{DType, Scalar};
@@ -22,25 +27,29 @@ pub(crate) use fold::FoldError;
 
 mod fold;
 
-/// Own error of a library function, in units of the last place.
+/// The rounding error of a library function, in units in the last place.
 const FUNCTION_ULPS: f64 = 4.0;
-/// Own error of an IEEE operation, in units of the last place; room for a fused or reordered neighbour included.
+/// The rounding error of an IEEE operation, in units in the last place; includes the effect of a
+/// fused or reordered neighbour.
 const BASIC_ULPS: f64 = 1.0;
-/// The error of a zero of which only the sign is open: where sums begin, and which of two zeros is the larger, is the
-/// executor's choice. It matters to what divides by the zero, and to nothing else.
+/// The error of a zero whose sign is open: the executor may choose the sign of the zero where a sum
+/// begins, and which of two zeros is the larger. The sign only matters to an operation that divides
+/// by the zero. The value is the smallest subnormal number, used as a mark.
 const OPEN_SIGN: f64 = f64::from_bits(1);
-/// The error of an infinity that a product overflowed to: what is added to it may be added to the product instead. It
-/// matters to sums, and to nothing else.
+/// The error of an infinity to which a product overflowed: a fused operation adds the exact product
+/// instead. The mark only matters to sums.
 const OVERFLOWED: f64 = 1.0;
-/// By what share of the largest number a result has to pass it before it counts as surely infinite: more than any
-/// rounding, so that half of it is left for what a fused sum takes away.
+/// The share of the largest number by which a result has to exceed it to count as surely infinite.
+/// It is larger than any rounding error; half of it is reserved for the term that a fused sum
+/// subtracts.
 const CLEARLY: f64 = 1.0 / 1024.0;
 
-/// A value with the error it may have.
+/// A value with a bound on its error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Approximate {
     pub(crate) value: Scalar,
-    /// Infinite if nothing can be said. Of a `bool`, an integer or a position anything but 0 means uncertain.
+    /// The absolute error; infinite if the value is open. For a `bool`, an integer or a position,
+    /// any error other than 0 means uncertain.
     pub(crate) error: f64,
 }
 
@@ -53,7 +62,7 @@ impl Approximate {
         self.error == OPEN_SIGN && self.float() == 0.0
     }
 
-    /// The same, with its sign taken for certain.
+    /// Returns the value with the sign of a zero treated as certain.
     fn signed(self) -> Self {
         let error = if self.has_open_sign() {
             0.0
@@ -67,7 +76,7 @@ impl Approximate {
         self.error.is_infinite()
     }
 
-    /// Whether it is NaN, or the same infinity, for every executor.
+    /// Returns `true` if the value is NaN, or the same infinity, on every executor.
     fn is_surely_special(self) -> bool {
         !self.is_open() && !self.float().is_finite()
     }
@@ -76,18 +85,19 @@ impl Approximate {
         self.is_surely_special() && self.float().is_nan()
     }
 
-    /// Whether it is this very value for every executor.
+    /// Returns `true` if every executor computes exactly this value.
     fn is_exact(self) -> bool {
         self.error == 0.0 || self.is_surely_special()
     }
 
-    /// Whether it is above zero, below or zero for every executor.
+    /// Returns `true` if the value is positive, negative or zero alike on every executor.
     fn has_sure_sign(self) -> bool {
         self.is_exact() || self.float().abs() > self.error
     }
 }
 
-/// The spacing of numbers of a type at a value.
+/// Returns the distance between neighbouring numbers of a type at a value, or 0 for integers, NaN
+/// and infinities. In the subnormal range the distance is that of the smallest normal number.
 pub(super) fn spacing(dtype: DType, value: f64) -> f64 {
     let (epsilon, tiny) = match dtype {
         DType::F32 => (f64::from(f32::EPSILON), f64::from(f32::MIN_POSITIVE)),
@@ -102,7 +112,7 @@ pub(super) fn spacing(dtype: DType, value: f64) -> f64 {
     }
 }
 
-/// The largest finite number of a type of floats.
+/// Returns the largest finite number of a float type.
 fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => f64::from(f32::MAX),
@@ -111,12 +121,14 @@ fn largest(dtype: DType) -> f64 {
     }
 }
 
-/// Whether twice a magnitude passes the largest number clearly; half of it, since f64 itself cannot hold more.
+/// Returns `true` if twice `half` clearly exceeds the largest number. The argument is half the
+/// magnitude because the whole one may overflow f64.
 fn twice_overflows(half: f64, dtype: DType) -> bool {
     half > largest(dtype) * (0.5 + CLEARLY / 2.0)
 }
 
-/// Nothing can be said once an error overflows or comes from NaN, or once an inexact result may have overflowed.
+/// Returns an error bound, or infinity if the error is not finite, or if an inexact result may have
+/// overflowed.
 fn settled(result: Scalar, error: f64) -> f64 {
     let may_overflow = error > 0.0 && result.to_f64().abs() + error > largest(result.dtype());
     if error.is_finite() && !may_overflow {
@@ -126,7 +138,8 @@ fn settled(result: Scalar, error: f64) -> f64 {
     }
 }
 
-/// A zero made from a zero of open sign has an open sign too.
+/// Returns the error of a result computed from a zero of open sign: a zero result has an open sign,
+/// too.
 fn open_again(result: Scalar, error: f64) -> f64 {
     if result.to_f64() == 0.0 {
         error.max(OPEN_SIGN)
@@ -135,7 +148,7 @@ fn open_again(result: Scalar, error: f64) -> f64 {
     }
 }
 
-/// How far apart two results are that differ at all.
+/// Returns the distance of two results; 0 if both are equal or NaN, infinity if only one is NaN.
 fn reach(a: f64, b: f64) -> f64 {
     if a == b || a.is_nan() && b.is_nan() {
         0.0
@@ -146,7 +159,7 @@ fn reach(a: f64, b: f64) -> f64 {
     }
 }
 
-/// The error of `op(x)`, whose value is `result`.
+/// Returns the error of `op(x)`, whose computed value is `result`.
 pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     if op == Unary::IsNan {
         return certain_if(!x.is_open());
@@ -163,6 +176,7 @@ pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
         };
     }
     if x.is_surely_special() {
+        // `-x` and `|x|` of an overflowed product still are overflowed products, so the mark stays.
         let keeps = matches!(op, Unary::Neg | Unary::Abs);
         return if keeps { x.error } else { 0.0 };
     }
@@ -175,6 +189,7 @@ pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
         _ => FUNCTION_ULPS,
     };
     let own = ulps * spacing(result.dtype(), result.to_f64());
+    // The interval's ends, evaluated in f64: exact for monotone functions.
     let at = |shift: f64| op.eval(Scalar::F64(x.float() + shift)).to_f64();
     let spread = match op {
         _ if x.error == 0.0 => 0.0,
@@ -185,26 +200,27 @@ pub(super) fn unary(op: Unary, x: Approximate, result: Scalar) -> f64 {
     settled(result, spread + own)
 }
 
-/// Whether a function of a surely finite value is infinite for every executor.
+/// Returns `true` if a function of a surely finite value is infinite on every executor.
 fn is_surely_infinite(op: Unary, x: Approximate, dtype: DType) -> bool {
     match op {
-        // An argument smaller by 1 overflows already.
+        // `exp` of the argument less 1 has to overflow, so an error in `exp` cannot matter.
         Unary::Exp => (x.float() - x.error - 1.0).exp() > largest(dtype),
         Unary::Recip if x.float() != 0.0 => {
             let half = 0.5 / (x.float().abs() + x.error);
             x.has_sure_sign() && twice_overflows(half, dtype)
         }
-        // A pole.
+        // A pole, for example `ln(0)`: certain only at an exact argument.
         _ => x.error == 0.0,
     }
 }
 
-/// The error of `op(a, b)`, whose value is `result`.
+/// Returns the error of `op(a, b)`, whose computed value is `result`.
 pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
     if !a.value.dtype().is_float() {
         return certain_if(a.error == 0.0 && b.error == 0.0);
     }
     if a.has_open_sign() || b.has_open_sign() {
+        // Only a division by the zero, or its power, makes a difference between +0 and -0.
         let divides = match op {
             Binary::Div | Binary::FloorDiv => b.has_open_sign(),
             Binary::Pow => a.has_open_sign(),
@@ -239,6 +255,9 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
         result,
         match op {
             Binary::Add | Binary::Sub | Binary::Mul if exact && is_exact(op, a, b, result) => 0.0,
+            // Propagation to first order, and the second-order term where the operands are not
+            // exact. Of a quotient a/b, the divisor may be as small as |b| - err(b), which gives y
+            // * (y - err(b)) below.
             Binary::Add | Binary::Sub => a.error + b.error + own,
             Binary::Mul if exact => own,
             Binary::Mul => x * b.error + y * a.error + a.error * b.error + own,
@@ -254,7 +273,8 @@ pub(super) fn binary(op: Binary, a: Approximate, b: Approximate, result: Scalar)
     )
 }
 
-/// The error of an operation on a sure infinity and a value that is not open, or on two sure infinities.
+/// Returns the error of an operation on a sure infinity and a value that is not open, or on two
+/// sure infinities.
 fn beside_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> f64 {
     let is_finite = |x: Approximate| x.float().is_finite();
     let sure_signs = a.has_sure_sign() && b.has_sure_sign();
@@ -265,7 +285,8 @@ fn beside_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -
                 return certain_if(exact || result.to_f64().is_infinite());
             }
             let (infinity, other) = if is_finite(a) { (b, a) } else { (a, b) };
-            // What the other one takes from a product that overflowed.
+            // The amount by which the other operand reduces a product that overflowed; negative if
+            // both have the same sign.
             let signs = if op == Binary::Sub { -1.0 } else { 1.0 };
             let along = signs * other.float() * infinity.float().signum();
             let taken = other.error - along;
@@ -287,8 +308,10 @@ fn beside_infinity(op: Binary, a: Approximate, b: Approximate, result: Scalar) -
     }
 }
 
-/// The error of an infinity that an operation on surely finite values gives.
+/// Returns the error of an operation on surely finite values whose result is infinite.
 fn overflow(op: Binary, a: Approximate, b: Approximate) -> f64 {
+    // `x` and `y` are the smallest magnitudes that the operands may have. All sums are halved,
+    // since an f64 sum could itself overflow.
     let (x, y) = (a.float().abs() - a.error, b.float().abs() - b.error);
     let quotient = || {
         let pole = b.float() == 0.0 && b.error == 0.0;
@@ -307,15 +330,16 @@ fn overflow(op: Binary, a: Approximate, b: Approximate) -> f64 {
     }
 }
 
-/// The error of `a` to the power of `b`.
+/// Returns the error of `a` to the power of `b`, whose computed value is `result`.
 fn power(a: Approximate, b: Approximate, result: Scalar) -> f64 {
     let (x, y) = (a.float().abs(), b.float().abs());
     if a.is_surely_special() || b.is_surely_special() {
-        // To the power of 0 even NaN gives 1.
+        // Even NaN to the power of 0 is 1, so special operands need no open result.
         return certain_if(a.is_exact() && b.is_exact());
     }
     let exact = a.error == 0.0 && b.error == 0.0;
-    // The slopes of a^b, for what is nearly linear; below zero only whole b have a power.
+    // The slopes of a^b hold where the function is nearly linear; a negative base has a power only
+    // for integer exponents.
     let is_near = a.error < x / 4.0 && b.error < 1.0 && (a.float() > 0.0 || b.error == 0.0);
     let relative = if exact {
         0.0
@@ -325,6 +349,8 @@ fn power(a: Approximate, b: Approximate, result: Scalar) -> f64 {
         f64::INFINITY
     };
     if result.to_f64().is_infinite() {
+        // In logarithms: b ln(a), less the relative error, has to exceed ln(largest) by more than
+        // the error of the logarithm.
         let exponent = b.float() * x.ln();
         return certain_if(exponent - 2.0 * relative > largest(result.dtype()).ln() + 1.0);
     }
@@ -332,19 +358,19 @@ fn power(a: Approximate, b: Approximate, result: Scalar) -> f64 {
     let spread = if exact {
         0.0
     } else {
-        // Doubled for what is not linear.
+        // Doubled, because the function is not exactly linear.
         2.0 * result.to_f64().abs() * relative.exp_m1()
     };
     settled(result, spread + own)
 }
 
-/// Whether a sum, difference or product of exact floats was not rounded.
+/// Returns `true` if a sum, difference or product of exact floats was not rounded.
 fn is_exact(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> bool {
     let (a, b) = (a.float(), b.float());
     let (wide, lost) = match op {
         Binary::Mul => (a * b, a.mul_add(b, -(a * b))),
         _ => {
-            // What rounding took from a sum, by Knuth.
+            // The rounding error of a sum, by Knuth's TwoSum.
             let b = if op == Binary::Sub { -b } else { b };
             let sum = a + b;
             let b_part = sum - a;
@@ -354,19 +380,22 @@ fn is_exact(op: Binary, a: Approximate, b: Approximate, result: Scalar) -> bool 
     lost == 0.0 && wide == result.to_f64()
 }
 
-/// The error of a comparison: none if the errors of its operands cannot change it.
+/// Returns the error of a comparison: 0 if the errors of its operands cannot change the result,
+/// else infinity.
 pub(super) fn compare(_: Compare, a: Approximate, b: Approximate) -> f64 {
     let (a, b) = (a.signed(), b.signed());
+    // Certain if the intervals of both operands do not overlap.
     let gap = (a.float() - b.float()).abs();
     let has_nan = a.is_surely_nan() || b.is_surely_nan();
     certain_if(a.is_exact() && b.is_exact() || gap > a.error + b.error || has_nan)
 }
 
-/// The error of a choice, given which side was taken.
+/// Returns the error of a selection, given the selected operand and the other operand.
 pub(super) fn select(condition: Approximate, taken: Approximate, other: Approximate) -> f64 {
     if condition.error == 0.0 || taken.value == other.value && taken.error == other.error {
         taken.error
     } else if taken.value.dtype().is_float() {
+        // The executor may take the other operand: the distance of both bounds the error.
         let gap = (taken.float() - other.float()).abs();
         settled(taken.value, gap + taken.error.max(other.error))
     } else {
@@ -374,7 +403,7 @@ pub(super) fn select(condition: Approximate, taken: Approximate, other: Approxim
     }
 }
 
-/// The error of a conversion, whose value is `result`.
+/// Returns the error of a conversion, whose computed value is `result`.
 pub(super) fn cast(x: Approximate, result: Scalar) -> f64 {
     if x.has_open_sign() {
         return if is_any_float(result) { OPEN_SIGN } else { 0.0 };
@@ -397,9 +426,11 @@ pub(super) fn cast(x: Approximate, result: Scalar) -> f64 {
         return settled(result, x.error + rounding + certain_if(is_number));
     }
     if result.dtype() == DType::Bool && x.error > 0.0 && x.float().abs() <= x.error {
-        // Both ends of the interval are true, and 0 lies between them.
+        // The interval contains 0 (false) and numbers other than 0 (true), although both of its
+        // ends are true.
         return f64::INFINITY;
     }
+    // An integer is certain if both ends of the interval convert to it.
     let moved = |shift: f64| Scalar::F64(x.float() + shift).cast(result.dtype());
     let stays = || moved(x.error) == result && moved(-x.error) == result;
     certain_if(x.error == 0.0 || !x.is_open() && stays())
@@ -409,6 +440,7 @@ fn is_any_float(x: Scalar) -> bool {
     matches!(x.dtype(), DType::F32 | DType::F64 | DType::F16)
 }
 
+/// Returns 0 if `certain`, else an infinite error.
 pub(super) fn certain_if(certain: bool) -> f64 {
     if certain { 0.0 } else { f64::INFINITY }
 }
@@ -579,7 +611,7 @@ mod tests {
         assert_eq!(of_binary(Binary::Sub, exactly(3e38), big), OPEN);
         let negated = approximate(-INF, of_unary(Unary::Neg, big));
         assert_eq!(add(big, negated), OPEN);
-        // Nothing is fused where there was no product.
+        // Infinities that come from no product cannot be fused away.
         assert_eq!(add(exactly(INF), exactly(-INF)), 0.0);
         assert_eq!(add(exactly(INF), exactly(-MAX)), 0.0);
     }
@@ -631,7 +663,7 @@ mod tests {
                 assert!(check(&|actual| actual[at] = wrong).is_err(), "{wrong}");
             }
         }
-        // Near the largest number either is right.
+        // Near the largest number, the largest number and infinity are both accepted.
         let near = approximate(INF, of_unary(Unary::Exp, exactly(88.8)));
         let expected = HostData::F32(vec![INF]);
         assert!(within(&HostData::F32(vec![MAX]), &expected, &[near.error]).is_ok());

@@ -1,12 +1,16 @@
-//! The CPU executor: fused loops over lanes, on all cores.
+//! The CPU executor: fused loops over SIMD lanes, on all cores.
 //!
-//! Role: runs plans on the host. `compile` turns a nest into a `program`: instructions on blocks of lanes, which run along
-//! `lane_axes`. `machine` walks the loops, `step` runs an instruction, `fetch` brings elements into lanes, `lanes` and `loops`
-//! hold the inner loops, `rows` folds several rows of lanes at a time and `pairs` every row against every lane. `product`
-//! hands matrix products to the GEMM library, whole or in `ranges`. `split` deals work out to threads.
-//! Method: an interpreter over blocks of about a thousand lanes, whose inner loops are plain Rust compiled for SSE, AVX2
-//! and AVX-512 and chosen at run time. ARCHITECTURE.md tells why not machine code generated at run time.
-//! Accuracy: the order of a sum depends on the step alone, so results have the same bits on any number of threads.
+//! Role: runs plans on the host. `compile` translates a nest into a `program`: instructions on
+//! blocks of lanes, which run along `lane_axes`. `machine` walks the loops, `step` runs an
+//! instruction, `fetch` loads elements into lanes, and `lanes` and `loops` contain the inner loops.
+//! `rows` reduces several rows of lanes at a time, and `pairs` combines every row with every lane.
+//! `product` hands matrix products to the GEMM library, whole or in `ranges`. `split` splits the
+//! work over threads.
+//! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
+//! compiled for SSE, AVX2 and AVX-512 and selected at run time. ARCHITECTURE.md explains why there
+//! is no machine code generation at run time.
+//! Accuracy: the order of a sum depends on the step alone, so results have the same bits on any
+//! number of threads.
 
 use std::sync::Arc;
 
@@ -38,9 +42,9 @@ mod step;
 
 /// The executor on the CPU of this machine, on the threads of rayon's current pool.
 ///
-/// Clones share their memory and its counters, and the nests that are compiled. Memory of arrays that are no longer alive is used
-/// again by those that are computed next: what the system has given may come to twice [`peak_bytes`](Host::peak_bytes), until
-/// [`release_kept`](Host::release_kept).
+/// Clones share their memory, its counters, and the cache of compiled nests. Memory of dropped
+/// arrays is reused for later arrays. The memory taken from the system may therefore reach twice
+/// [`peak_bytes`](Host::peak_bytes) until [`release_kept`](Host::release_kept) is called.
 ///
 /// # Examples
 /// ```
@@ -61,45 +65,46 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes an executor with counters of its own.
+    /// Creates an executor with its own memory, counters and cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes of arrays that it has computed and that are still alive.
+    /// Returns the bytes of the arrays that this executor computed and that are still in use.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
         self.pool.usage().live_bytes
     }
 
-    /// The most such bytes at one time, those of temporaries and of packed matrices included, since the last
-    /// [`reset_peak`](Host::reset_peak).
+    /// Returns the peak of the bytes in use, including temporaries and packed matrices, since the
+    /// last [`reset_peak`](Host::reset_peak).
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.pool.usage().peak_bytes
     }
 
-    /// The bytes of arrays that are no longer alive and whose memory waits to be used again, never more than
+    /// Returns the bytes of dropped arrays whose memory is cached for reuse, at most
     /// [`peak_bytes`](Host::peak_bytes).
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.pool.kept()
     }
 
-    /// How many arrays, scratch memory included, did not find memory to use again.
+    /// Returns the number of allocations, scratch memory included, that were not served from cached
+    /// memory.
     #[must_use]
     pub fn n_allocations(&self) -> u64 {
         self.pool.n_allocations()
     }
 
-    /// Gives the memory that waits to be used again back to the system. What threads keep for their registers, a quarter of a
-    /// megabyte each at most, stays.
+    /// Frees the cached memory. The cached registers of threads, at most a quarter of a megabyte
+    /// per thread, stay allocated.
     pub fn release_kept(&self) {
         self.pool.release_kept();
     }
 
-    /// Lets the peak begin anew from what is alive now, and gives memory that waits back to the system.
+    /// Resets the peak to the bytes in use now, and frees the cached memory.
     pub fn reset_peak(&self) {
         self.pool.reset_peak();
     }

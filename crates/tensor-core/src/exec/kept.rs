@@ -1,16 +1,18 @@
-//! What was made for a key, kept for the next time.
+//! A two-generation cache.
 //!
-//! Role: the memory of executors for compiled nests. Method: two generations; what is asked for moves to the younger one, and when
-//! that is full the older one is forgotten. So whatever was among the last so many different ones is there.
+//! Role: holds the compiled nests of executors. Method: a lookup moves its entry to the younger
+//! generation. When the younger generation is full, the older one is dropped and the younger one
+//! takes its place. Therefore the last 512 different keys are always found.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many keys fill a generation.
+/// The capacity of a generation, in keys.
 const GENERATION: usize = 512;
 
-/// Values by key, at most two generations of them.
+/// A map from keys to shared values that drops the entries not used for longest, a generation at a
+/// time.
 #[derive(Debug)]
 pub struct Kept<K, V>(Mutex<Generations<K, V>>);
 
@@ -30,12 +32,14 @@ impl<K, V> Default for Kept<K, V> {
 }
 
 impl<K: Eq + Hash, V> Kept<K, V> {
-    /// The value of a key; made now, if there is none. Two threads may make one at once; then one of the two is kept.
+    /// Returns the value of a key, and creates it with `make` if it is missing. Two threads may
+    /// create the same value at once; then the cache holds one of the two results.
     ///
     /// # Errors
-    /// What `make` says; then nothing is kept.
+    /// Errors of `make`; the cache then stays unchanged.
     pub fn get<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<Arc<V>, E> {
-        // A panic in between leaves the tables whole: entries are put in finished.
+        // A panic in another thread leaves the tables consistent, because `make` runs without the
+        // lock.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(value) = lock().find(&key) {
             return Ok(value);
@@ -84,7 +88,7 @@ mod tests {
         };
         for key in 0..3 * GENERATION {
             assert_eq!(get(key), (2 * key, key + 1));
-            // Made once, and there ever since.
+            // Created once, and found in every later lookup.
             assert_eq!(get(0), (0, key + 1));
         }
         assert_eq!(get(1), (2, 3 * GENERATION + 1));

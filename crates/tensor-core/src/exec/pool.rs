@@ -1,12 +1,14 @@
-//! Memory of the arrays that the host executor computes: counted, and used again.
+//! A memory pool for the arrays of the host executor, with byte counters.
 //!
-//! Role: every array of [`Host`](super::Host) is taken from here and comes back when its last handle goes, temporaries and
-//! scratch memory included; so a program that runs again asks the system for nothing but what is still held from before.
-//! Method: free memory is handed to whoever asks for just that type and length, the latest first. Never more is kept than
-//! was ever in use at one time, the latest too, and nothing when the system has no more to give.
-//! Limits: a program whose temporaries have so many lengths that they are more than twice what is in use at one time asks the
-//! system anew each time. Memory that is handed out holds what stood in it before; debug builds fill it with a number that is
-//! hardly ever a right answer.
+//! Role: every array of [`Host`](super::Host) is allocated here and returns when its last handle is
+//! dropped, including temporaries and scratch memory. Therefore a program that runs again allocates
+//! nothing from the system except replacements for arrays that are still in use.
+//! Method: a request is served from a free array of exactly the same type and length, the most
+//! recently freed first. The free bytes never exceed the peak of the bytes in use. If the system
+//! runs out of memory, all free arrays are released.
+//! Limits: a program whose temporaries have so many different lengths that they need more than
+//! twice the peak allocates from the system each time. Memory from the pool contains old values;
+//! debug builds fill it with a sentinel that is hardly ever a correct result.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,30 +20,33 @@ use crate::dtype::{DType, Element, HostData, Scalar, with_element};
 use crate::error::Result;
 use crate::exec::MemoryUse;
 
-/// The most arrays that are kept, so that looking for one stays cheap.
+/// The maximum number of free arrays, so that the linear search for a match stays cheap.
 const MAX_KEPT: usize = 256;
 
-/// Memory, and how much of it there is.
+/// A shared pool of free arrays, with byte counters.
 #[derive(Debug, Default)]
 pub(super) struct Pool(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// The bytes of arrays in use.
     live: usize,
+    /// The peak of `live`.
     peak: usize,
-    /// The bytes of `free`.
+    /// The bytes of the arrays in `free`.
     kept: usize,
-    /// How often the system was asked for memory.
+    /// The number of allocations from the system.
     n_allocations: u64,
-    /// The latest come last.
+    /// Arrays ready for reuse; the most recently freed is the last.
     free: VecDeque<HostData>,
 }
 
 impl Pool {
-    /// Takes memory for so many elements, which hold anything.
+    /// Takes an array of `len` elements from the pool or from the system. The contents are
+    /// unspecified.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not enough.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if the system has not enough memory.
     pub(super) fn take(self: &Arc<Self>, dtype: DType, len: usize) -> Result<HostStorage> {
         let found = self.lock().take(dtype, len);
         let data = match found {
@@ -65,6 +70,7 @@ impl Pool {
 
     fn allocate(&self, dtype: DType, len: usize) -> Result<HostData> {
         with_element!(dtype, T => {
+            // If the system has no more memory, free all cached arrays and try a second time.
             let zeros = zeros("host", len).or_else(|_| {
                 let freed = self.lock().forget();
                 drop(freed);
@@ -74,19 +80,20 @@ impl Pool {
         })
     }
 
-    /// Stops counting an array that its owner keeps for good.
+    /// Removes an array from the counters, because its owner keeps the memory for good.
     pub(super) fn let_go(&self, data: &HostData) {
         self.lock().live -= bytes(data);
     }
 
-    /// Takes an array back.
+    /// Returns an array to the pool.
     pub(super) fn give_back(&self, data: HostData) {
-        // What is not kept is freed after the lock, since that takes long for large memory.
+        // Arrays that the pool does not keep are freed after the lock is released, because freeing
+        // large memory takes long.
         let freed = self.lock().end(data);
         drop(freed);
     }
 
-    /// The bytes of arrays that are in use, and the most that ever were.
+    /// Returns the bytes in use, now and at the peak.
     pub(super) fn usage(&self) -> MemoryUse {
         let state = self.lock();
         MemoryUse {
@@ -95,35 +102,35 @@ impl Pool {
         }
     }
 
-    /// The bytes that wait to be used again.
+    /// Returns the bytes of free arrays that the pool holds for reuse.
     pub(super) fn kept(&self) -> usize {
         self.lock().kept
     }
 
-    /// How often the system was asked for memory.
+    /// Returns the number of allocations from the system.
     pub(super) fn n_allocations(&self) -> u64 {
         self.lock().n_allocations
     }
 
-    /// Frees what is kept.
+    /// Frees all arrays that the pool holds for reuse.
     pub(super) fn release_kept(&self) {
         let freed = self.lock().forget();
         drop(freed);
     }
 
-    /// Lets the peak begin anew from what is in use, and frees what is kept.
+    /// Resets the peak to the bytes in use now, and frees all arrays that the pool holds for reuse.
     pub(super) fn reset_peak(&self) {
         let freed = self.lock().reset_peak();
         drop(freed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds the lock panics half way.
+        // No code panics while it holds the lock, so a poisoned state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A number that is hardly ever a right answer.
+/// Returns a number that is hardly ever a correct result.
 fn sentinel(dtype: DType) -> Scalar {
     match dtype {
         DType::F32 => Scalar::F32(-7.252_017e22),
@@ -135,9 +142,11 @@ fn sentinel(dtype: DType) -> Scalar {
     }
 }
 
-/// What changes the sizes gives what is kept no longer.
+/// Functions that can change the sizes return the arrays that the pool no longer keeps, so that the
+/// caller frees them after releasing the lock.
 impl State {
-    /// Memory that waits, if some fits; so no more is kept than before, and there is nothing to trim.
+    /// Removes and returns a free array that fits, or `None`. `kept` only shrinks, so no
+    /// trimming is needed.
     fn take(&mut self, dtype: DType, len: usize) -> Option<HostData> {
         let fits = |data: &HostData| data.len() == len && data.dtype() == dtype;
         let found = self.free.iter().rposition(fits)?;
@@ -170,13 +179,14 @@ impl State {
         self.forget()
     }
 
-    /// Everything.
+    /// Removes and returns all free arrays.
     fn forget(&mut self) -> Vec<HostData> {
         self.kept = 0;
         std::mem::take(&mut self.free).into()
     }
 
-    /// The oldest, until no more is kept than was ever in use.
+    /// Removes and returns the oldest free arrays until their bytes do not exceed the peak and
+    /// their number does not exceed [`MAX_KEPT`].
     fn trimmed(&mut self) -> Vec<HostData> {
         let mut freed = Vec::new();
         while self.kept > self.peak || self.free.len() > MAX_KEPT {

@@ -1,9 +1,11 @@
-//! The oracle: one element at a time, plainly.
+//! The reference executor: computes one element at a time, without optimization.
 //!
-//! Role: what every other executor is compared with.
-//! Method: for each output element all values are computed in order by their definitions in [`crate::op`], each
-//! rounded to its own type; integers wrap; float sums and products are accumulated in f64 and rounded once.
-//! Cost: one pass over the loops with a match at every value; meant for tests and `TENSOR_VERIFY=1`.
+//! Role: the oracle that every other executor is compared with.
+//! Method: for each output element, computes all values in order by their definitions in
+//! [`crate::op`] and rounds each to its own type. Integers wrap. Float sums and products are
+//! accumulated in f64 and rounded once.
+//! Cost: one pass over the loops with a `match` at every value; meant for tests and
+//! `TENSOR_VERIFY=1`.
 
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use crate::op::Reduce;
 use crate::plan::{Step, Target};
 use crate::rng::philox4x32_10;
 
-/// The executor that defines results.
+/// The executor that defines correct results.
 ///
 /// # Examples
 /// ```
@@ -60,7 +62,7 @@ impl Executor for Reference {
     }
 }
 
-/// Refuses a nest that breaks a rule of the intermediate representation.
+/// Returns an error if a nest breaks a rule of the intermediate representation.
 pub(super) fn checked(nest: &LoopNest, inputs: &[&HostData]) -> Result<()> {
     let inputs: Vec<(DType, usize)> = inputs
         .iter()
@@ -69,7 +71,7 @@ pub(super) fn checked(nest: &LoopNest, inputs: &[&HostData]) -> Result<()> {
     nest.check(&inputs).map_err(|what| Error::BadStep { what })
 }
 
-/// The data of inputs that lie in host memory.
+/// Returns the data of inputs in host memory.
 pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>> {
     let foreign = || Error::ForeignStorage;
     inputs
@@ -78,7 +80,8 @@ pub(super) fn host_inputs(inputs: &[Arc<dyn Storage>]) -> Result<Vec<&HostData>>
         .collect()
 }
 
-/// Computes a nest, and for an executor of some accuracy a bound on the error that it may make in each element.
+/// Computes the output of a nest. If an accuracy is given, also returns a bound on the error of
+/// each element that an executor of this accuracy may make; otherwise the second list is empty.
 pub(super) fn evaluate(
     nest: &LoopNest,
     inputs: &[&HostData],
@@ -104,14 +107,14 @@ pub(super) fn evaluate(
     })
 }
 
-/// One point of the loops, and the values there.
+/// A point of the loops, and the values at this point.
 struct Point<'n> {
     nest: &'n LoopNest,
     inputs: &'n [&'n HostData],
     sizes: Vec<usize>,
     index: Vec<usize>,
     values: Vec<Scalar>,
-    /// One a value, if errors are asked for.
+    /// The error bound of each value; used only if `accuracy` is set.
     errors: Vec<f64>,
     accuracy: Option<Accuracy>,
     body: Vec<bool>,
@@ -139,7 +142,8 @@ impl<'n> Point<'n> {
         }
     }
 
-    /// Moves to the next index of some axes, in row-major order; back at the first it gives `false`.
+    /// Advances the index of some axes by one, in row-major order. Returns `false` when it wraps
+    /// around to the first index.
     fn advance(&mut self, axes: std::ops::Range<usize>) -> bool {
         for axis in axes.rev() {
             self.index[axis] += 1;
@@ -151,7 +155,7 @@ impl<'n> Point<'n> {
         false
     }
 
-    /// Computes all values at the current domain index.
+    /// Computes all values at the current index of the domain axes.
     fn compute_all(&mut self) -> Result<()> {
         let nest = self.nest;
         if !self.reductions.is_empty() {
@@ -166,6 +170,8 @@ impl<'n> Point<'n> {
         Ok(())
     }
 
+    /// Runs the reduction loops for the current domain index: computes the body values at every
+    /// index of the reduction axes and folds the results.
     fn reduce(&mut self) -> Result<()> {
         let nest = self.nest;
         let mut folds: Vec<(Fold, FoldError)> = self
@@ -174,6 +180,7 @@ impl<'n> Point<'n> {
             .map(|&id| Fold::new(nest, id))
             .collect();
         let loops = nest.domain.len()..self.sizes.len();
+        // Every value of the body is computed at every point of the reduction, then folded.
         let mut more = nest.reduce_len() > 0;
         while more {
             for id in 0..nest.values.len() {
@@ -208,7 +215,7 @@ impl<'n> Point<'n> {
         }
     }
 
-    /// Computes a value and, if asked, its error.
+    /// Computes a value and, if an accuracy is given, the bound on its error.
     fn set(&mut self, id: usize) -> Result<()> {
         let value = self.compute(id)?;
         if let Some(accuracy) = self.accuracy {
@@ -222,6 +229,8 @@ impl<'n> Point<'n> {
                 }
                 Value::Select(condition, a, b) => accuracy.select(of(*condition), of(*b), of(*a)),
                 Value::Cast(_, a) => accuracy.cast(of(*a), value),
+                // A wrong index or random counter selects an unrelated element or word, so its
+                // error has no bound.
                 Value::Gather { at, .. } if of(*at).error > 0.0 => f64::INFINITY,
                 Value::Random { at, stream, .. }
                     if [*at, stream[0], stream[1]]
@@ -278,7 +287,7 @@ impl<'n> Point<'n> {
             } => {
                 let word = |value: ValueId| match of(value) {
                     Scalar::U32(word) => word,
-                    other => unreachable!("a random word of a {}", other.dtype()),
+                    other => unreachable!("random: {} word (expected u32)", other.dtype()),
                 };
                 Scalar::U32(random_word(
                     *key,
@@ -296,7 +305,8 @@ impl<'n> Point<'n> {
         })
     }
 
-    /// An element of an input; zero where the position is outside, which only a value that nobody uses can ask for.
+    /// Returns an element of an input, or zero if the position is out of range. Only values that
+    /// the result does not use have such positions.
     fn read(&self, input: usize, position: isize, dtype: DType) -> Scalar {
         let element = usize::try_from(position)
             .ok()
@@ -305,7 +315,8 @@ impl<'n> Point<'n> {
     }
 }
 
-/// Where a gather reads along an axis; `None` outside `-extent..extent`.
+/// Returns the position at which a gather reads along an axis. A negative index counts from the
+/// end. Returns `None` outside `-extent..extent`.
 pub(super) fn gathered_place(index: Scalar, extent: usize) -> Option<usize> {
     let place = match index {
         Scalar::I32(index) if index < 0 => extent.checked_sub(index.unsigned_abs() as usize)?,
@@ -316,12 +327,13 @@ pub(super) fn gathered_place(index: Scalar, extent: usize) -> Option<usize> {
     (place < extent).then_some(place)
 }
 
-/// Word `at` of a random stream.
+/// Returns word `at` of a random stream. Each Philox block has four words, so the block number is
+/// `at / 4`.
 pub(super) fn random_word(key: [u32; 2], stream: [u32; 2], at: u32) -> u32 {
     philox4x32_10([at / 4, 0, stream[0], stream[1]], key)[at as usize % 4]
 }
 
-/// A position as the value of an index.
+/// Returns a position as the value of an index, modulo 2^32.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -331,12 +343,14 @@ pub(crate) fn low_bits(position: isize) -> u32 {
     position as u32
 }
 
-/// A reduction under way.
+/// The accumulator of a reduction.
 struct Fold {
     op: Reduce,
     dtype: DType,
-    /// In the result's type, but in f64 for sums and products of floats; `None` before the first element.
+    /// The partial result, in the type of the result, except that sums and products of floats are
+    /// kept in f64; `None` before the first element.
     so_far: Option<Scalar>,
+    /// The result of a reduction over no elements.
     empty: Scalar,
 }
 
@@ -346,7 +360,8 @@ impl Fold {
             unreachable!("only reductions are folded");
         };
         let dtype = nest.dtypes[id];
-        // An empty extreme is refused when the program is built, so its value is never read.
+        // The builder of a program rejects a maximum or minimum over no elements, so this value is
+        // never read for those two operations.
         let empty = op
             .identity(nest.dtypes[operand.0])
             .unwrap_or_else(|| Scalar::zero(dtype));
@@ -360,10 +375,11 @@ impl Fold {
     }
 
     fn push(&mut self, element: Scalar) {
+        // Sums and products of floats are accumulated in f64 and rounded once, in `finish`.
         let wide = self.dtype.is_float() && matches!(self.op, Reduce::Sum | Reduce::Prod);
         let element = element.cast(if wide { DType::F64 } else { self.dtype });
         self.so_far = Some(match self.so_far {
-            // From zero on, so that a sum of negative zeros is 0 as everywhere.
+            // Starts at +0.0, so that a sum of negative zeros is +0.0 on every executor.
             None if self.op == Reduce::Sum => self
                 .op
                 .binary()

@@ -1,4 +1,4 @@
-//! Walks a plan: wave by wave, each array from the step that writes it to the last that reads it.
+//! The scheduler: runs a plan wave by wave and drops each array after its last reader.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::plan::{Kind, Plan, Step};
 use crate::tensor::Tensor;
 
-/// Runs a plan on one executor: its inputs' data in, the arrays asked for out.
+/// Runs a plan on one executor: takes the data of the plan's inputs and returns its output arrays.
 ///
 /// # Errors
-/// [`Error::InputMismatch`] if `data` does not fit the plan's inputs; whatever a step meets, with the source line of its
-/// last operation.
+/// [`Error::InputMismatch`] or [`Error::InputCount`] if `data` does not fit the plan's inputs.
+/// Errors of a step, with the source line of its last operation.
 pub async fn run(
     executor: &dyn Executor,
     plan: &Plan,
@@ -23,8 +23,8 @@ pub async fn run(
     run_with(&[executor], plan, data, |_, _| 0).await
 }
 
-/// [`run`], from code that waits: in rayon's pool if the plan is large. Entered once, it costs what each step would
-/// cost that deals out work from outside.
+/// Runs a plan like [`run`] and blocks until the end. A large plan runs inside rayon's pool, so
+/// that the pool is entered once and not again by each step that splits its work.
 ///
 /// # Errors
 /// As [`run`].
@@ -33,10 +33,11 @@ pub(crate) fn run_and_wait(
     plan: &Plan,
     data: &[Arc<dyn Storage>],
 ) -> Result<Vec<Arc<dyn Storage>>> {
-    // Asked here, on the caller's thread.
+    // Called on the caller's thread, as the contract of `for_run` requires.
     let for_run = executor.for_run(plan);
     let executor = for_run.as_deref().unwrap_or(executor);
-    // A thread that waits for others may take up work that is not this run's: no scope and no line are for that.
+    // While this thread waits, rayon may let it run a job of another plan. Such a job must not see
+    // this thread's eager scope or its current source line.
     let (_lazily, _line) = (eager::pause(), Tensor::on_nobodys_behalf());
     let wait = || pollster::block_on(walk(&[executor], plan, data, |_, _| 0));
     if executor.shares_its_steps() && is_large(plan) {
@@ -46,19 +47,21 @@ pub(crate) fn run_and_wait(
     }
 }
 
-/// Runs what other executors do not accept; one for all, so that what it compiled is at hand.
+/// The executor for steps that other executors do not accept. It is shared, so that compiled
+/// kernels are reused.
 static FALL_BACK: LazyLock<Host> = LazyLock::new(Host::new);
 
-/// Whether it pays to have other threads take part: waking one takes some tens of microseconds.
+/// Returns `true` if a plan is large enough to use other threads: waking a thread takes some tens
+/// of microseconds.
 fn is_large(plan: &Plan) -> bool {
-    /// Values of a loop in some tens of microseconds.
+    /// The number of values that a loop computes in some tens of microseconds.
     const LARGE: usize = 1 << 17;
-    /// A library multiplies and adds so many pairs while a loop computes one value.
+    /// The number of multiply-adds that a GEMM library does while a loop computes one value.
     const PAIRS: usize = 8;
     let values = plan.steps.iter().map(|step| {
         let nest = &step.nest;
         let sizes = nest.domain.iter().chain(&nest.reduce);
-        // Nobody has checked yet that loops can be counted.
+        // The plan is not checked yet, so the number of points may overflow.
         let points = sizes.fold(1, |n: usize, &size| n.saturating_mul(size));
         match nest.contract {
             Some(_) => points / PAIRS,
@@ -68,15 +71,17 @@ fn is_large(plan: &Plan) -> bool {
     values.fold(0, usize::saturating_add) >= LARGE
 }
 
-/// Runs a plan on several executors: `place` names, for each step (by its number), the one that runs it. Steps of one
-/// wave run at the same time; arrays travel through host memory where the next reader is another executor, and results
-/// to the first. The plan must be made for a [`Target`](crate::plan::Target) that all of them can take.
+/// Runs a plan on several executors. `place` returns the index of the executor for each step, given
+/// the step's number; the index is taken modulo the number of executors. Steps of one wave run at
+/// the same time. Arrays are copied through host memory if the next reader is another executor, and
+/// results are copied to the first executor. The plan must be made for a
+/// [`Target`](crate::plan::Target) that all executors support.
 ///
 /// # Errors
 /// As [`run`].
 ///
 /// # Examples
-/// Two products that do not need each other, one on each executor.
+/// Two independent products, one on each executor.
 /// ```
 /// use tensor_core::exec::{self, Executor};
 /// use tensor_core::plan::Plan;
@@ -87,7 +92,8 @@ fn is_large(plan: &Plan) -> bool {
 /// let (first, second) = (Host::new(), Host::new());
 /// let (plan, data) = Plan::of(&[&sum], &first.target())?;
 /// let executors: [&dyn Executor; 2] = [&first, &second];
-/// let result = pollster::block_on(exec::run_with(&executors, &plan, &data, |number, _| number % 2))?;
+/// let result =
+///     pollster::block_on(exec::run_with(&executors, &plan, &data, |number, _| number % 2))?;
 /// assert_eq!(result[0].len(), 64);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
@@ -109,8 +115,8 @@ pub async fn run_with(
     walk(&executors, plan, data, place).await
 }
 
-/// Checks that the executors have room for every array of a plan: each step's on the executor that
-/// the step is placed on, and each output on the first one, which returns it.
+/// Checks that the executors have room for every array of a plan: the array of each step on the
+/// step's executor, and each output on the first executor.
 fn check_room(
     executors: &[&dyn Executor],
     plan: &Plan,
@@ -139,7 +145,7 @@ fn input_lens(plan: &Plan, step: &Step) -> Vec<usize> {
     inputs.map(|input| plan.buffers[input.0].len()).collect()
 }
 
-/// Runs a plan on executors that are those for this run.
+/// Runs a plan on executors that [`Executor::for_run`] has already replaced.
 async fn walk(
     executors: &[&dyn Executor],
     plan: &Plan,
@@ -182,7 +188,8 @@ async fn walk(
         let mixed = jobs
             .iter()
             .any(|job| !std::ptr::addr_eq(job.executor, jobs[0].executor));
-        // What only queues its work does so on this thread: there is nothing to gain, and who measures a thread misses nothing.
+        // A step that only queues its work is started on this thread: another thread would gain
+        // nothing, and a profiler that measures this thread sees the whole cost.
         let computes = |job: &Job<'_>| job.executor.shares_its_steps();
         let deals = jobs.len() > 1 && (mixed || is_large) && jobs.iter().any(computes);
         let results: Vec<Result<Arc<dyn Storage>>> = if deals {
@@ -199,6 +206,7 @@ async fn walk(
         for (step, array) in wave.iter().zip(results) {
             arrays[step.output.0].push(array?);
         }
+        // Free temporaries whose last reader was this wave.
         for input in wave.iter().flat_map(|step| &step.inputs) {
             let over = wave.first().map(|step| step.wave);
             let temporary = plan.buffers[input.0].kind == Kind::Temporary;
@@ -217,10 +225,10 @@ async fn walk(
     Ok(outputs)
 }
 
-/// An array, in each of the places where it was needed so far.
+/// The copies of one array, at most one for each executor that needed it so far.
 type Copies = Vec<Arc<dyn Storage>>;
 
-/// A step on its executor.
+/// A step with its executor and its inputs in that executor's memory.
 struct Job<'a> {
     executor: &'a dyn Executor,
     step: &'a Step,
@@ -228,7 +236,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Runs the step; with `submit` a device starts on it at once, since the steps beside it run elsewhere.
+    /// Runs the step. If `submit` is set, starts the queued work at once, because other executors
+    /// run steps of the same wave.
     fn run(&self, submit: bool) -> Result<Arc<dyn Storage>> {
         let run = || {
             let array = self.executor.run(self.step, &self.inputs)?;
@@ -266,14 +275,15 @@ fn check_inputs(plan: &Plan, data: &[Arc<dyn Storage>]) -> Result<()> {
     Ok(())
 }
 
-/// An array where an executor reads it; it stays there for later readers.
+/// Returns an array in memory of an executor, and uploads it if needed. The copy stays available
+/// for later readers.
 async fn brought_to(executor: &dyn Executor, copies: &mut Copies) -> Result<Arc<dyn Storage>> {
     if let Some(own) = copies.iter().find(|copy| executor.owns(copy.as_ref())) {
         return Ok(Arc::clone(own));
     }
     let Some(any) = copies.first() else {
         unreachable!(
-            "a wave reads only what inputs and earlier waves wrote, and nothing is let go before its last reader"
+            "a wave reads only inputs and results of earlier waves, which live until their last reader"
         );
     };
     let own = executor.upload(Arc::clone(any).read().await?)?;

@@ -8,9 +8,13 @@ use super::{Pending, Storage};
 use crate::dtype::{DType, Element, HostData, with_element};
 use crate::error::{Error, Result};
 
-/// Zeros in new memory, if there is enough.
+/// Returns `len` zeros in new memory.
+///
+/// # Errors
+/// [`Error::OutOfMemory`] if the system has not enough memory.
 pub(crate) fn zeros<T: Element>(executor: &'static str, len: usize) -> Result<Vec<T>> {
-    // Asked for twice: only this way of asking can be refused, only the other gives pages that are zero already.
+    // Two requests are needed: only `try_reserve_exact` can fail without aborting the process, and
+    // only `vec!` gets pages from the system that are zero already.
     if Vec::<T>::new().try_reserve_exact(len).is_err() {
         return Err(Error::OutOfMemory {
             executor,
@@ -25,41 +29,41 @@ pub(crate) fn zeros<T: Element>(executor: &'static str, len: usize) -> Result<Ve
 #[derive(Debug)]
 pub struct HostStorage {
     data: HostData,
-    /// Where the memory came from and goes back to; data that a caller gave is his.
+    /// The pool that owns the memory; `None` for data from the caller.
     pool: Option<Arc<Pool>>,
 }
 
 impl HostStorage {
-    /// Takes data that a caller gave.
+    /// Wraps data that a caller provided. No pool counts or reuses its memory.
     #[must_use]
     pub fn foreign(data: HostData) -> Self {
         Self { data, pool: None }
     }
 
-    /// Takes memory of a pool.
+    /// Wraps memory that returns to `pool` when the storage is dropped.
     pub(super) fn pooled(data: HostData, pool: &Arc<Pool>) -> Self {
         let pool = Some(Arc::clone(pool));
         Self { data, pool }
     }
 
-    /// The elements.
+    /// Returns the elements.
     #[must_use]
     pub fn data(&self) -> &HostData {
         &self.data
     }
 
-    /// The elements, to be written.
+    /// Returns the elements for writing; an empty slice if `T` is not their type.
     pub(super) fn elements_mut<T: Element>(&mut self) -> &mut [T] {
         T::slice_mut(&mut self.data).unwrap_or_default()
     }
 
-    /// The elements of a storage that is in host memory.
+    /// Returns the elements of a storage, or `None` if it is not in host memory.
     pub(crate) fn of(storage: &dyn Storage) -> Option<&HostData> {
         let any: &dyn Any = storage;
         any.downcast_ref::<Self>().map(Self::data)
     }
 
-    /// Takes the elements out, which no pool gets back.
+    /// Takes the elements out of the storage; their memory does not return to the pool.
     fn into_data(mut self) -> HostData {
         if let Some(pool) = self.pool.take() {
             pool.let_go(&self.data);
@@ -99,7 +103,7 @@ impl Storage for HostStorage {
     }
 }
 
-/// A copy in new memory, if there is enough.
+/// Returns a copy in new memory, or [`Error::OutOfMemory`] if there is not enough.
 fn copied(data: &HostData) -> Result<HostData> {
     with_element!(data.dtype(), T => {
         let elements = T::slice(data).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `TENSOR_VERIFY=1`: every step beside the oracle.
+//! Comparison of every step with the reference executor (`TENSOR_VERIFY=1`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,8 @@ use crate::dtype::{HostData, Scalar};
 use crate::error::{Error, Result};
 use crate::plan::Step;
 
-/// Compares what a step computed with what [`Reference`](super::Reference) computes, if the environment asks for it.
+/// Compares the output of a step with that of [`Reference`](super::Reference) if the environment
+/// variable `TENSOR_VERIFY` is `1`. The variable is read once per process.
 pub(super) fn check_if_asked(
     executor: &dyn Executor,
     step: &Step,
@@ -28,13 +29,14 @@ pub(super) fn check_if_asked(
     against_reference(executor, step, &given.iter().collect::<Vec<_>>(), &actual)
 }
 
-/// Compares an output with the oracle's, element by element within the error that its operations
-/// may make. Undecided elements are not compared: a comparison in the program could fall either way
-/// there, or the executor may flush subnormal numbers. An element that holds the
-/// [sentinel](crate::compare::Element::SENTINEL) fails in any case: the executor did not write it.
+/// Compares an output with that of [`Reference`](super::Reference), element by element, within
+/// the error that the operations may make. Undecided elements are not compared: for these a
+/// comparison in the program could go either way, or the executor may flush subnormal numbers. An
+/// element that holds the [sentinel](crate::compare::Element::SENTINEL) always fails, because the
+/// executor did not write it.
 ///
 /// # Errors
-/// [`Error::VerifyFailed`] with the worst element; what the oracle meets.
+/// [`Error::VerifyFailed`] with the worst element; errors of the reference executor.
 pub fn against_reference(
     executor: &dyn Executor,
     step: &Step,
@@ -50,25 +52,26 @@ pub fn against_reference(
     })
 }
 
-/// Compares elements with those of an oracle, each within its absolute error. Elements with an
+/// Compares elements with expected elements, each within its absolute error. Elements with an
 /// infinite error are only checked for the sentinel.
 pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> Result<(), String> {
     if actual.dtype() != expected.dtype() {
         return Err(format!(
-            "the output is {} instead of {}",
+            "output has type {} (expected {})",
             actual.dtype(),
             expected.dtype()
         ));
     }
     if actual.len() != expected.len() {
         return Err(format!(
-            "{} elements instead of {}",
+            "output has {} elements (expected {})",
             actual.len(),
             expected.len()
         ));
     }
     written(actual).map_err(|mismatch| mismatch.to_string())?;
-    // Every element of every type is an f64, so one comparison in f64 serves all types.
+    // Every element of every type is an f64, so one comparison in f64 serves all types. The
+    // comparator takes tolerances in units of `f64::EPSILON`.
     let width = |at: usize| errors[at] / f64::EPSILON;
     let kept: Vec<usize> = (0..expected.len())
         .filter(|&at| width(at).is_finite())
@@ -83,14 +86,14 @@ pub(crate) fn within(actual: &HostData, expected: &HostData, errors: &[f64]) -> 
     compared.map(drop).map_err(|mismatch| mismatch.to_string())
 }
 
-/// Checks every element for the sentinel, in its own type: a conversion could hide the bits.
+/// Checks every element for the sentinel, in its own type because a conversion could hide the bits.
 fn written(actual: &HostData) -> Result<(), Mismatch> {
     match actual {
         HostData::F32(elements) => check_written(elements),
         HostData::F64(elements) => check_written(elements),
         HostData::I32(elements) => check_written(elements),
         HostData::U32(elements) => check_written(elements),
-        // Every value of these types can be right.
+        // Every bit pattern of these types is a possible result, so they have no sentinel.
         HostData::Bool(_) | HostData::F16(_) => Ok(()),
     }
 }

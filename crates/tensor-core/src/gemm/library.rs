@@ -1,6 +1,7 @@
-//! The call into the GEMM library.
+//! The call of the GEMM library.
 //!
-//! Role: the only place that calls it; it turns array views into the pointers and strides that the library takes.
+//! Role: the only place that calls the library; converts array views to the pointers and strides
+//! that it expects.
 #![expect(
     unsafe_code,
     reason = "the library's interface is raw pointers and strides"
@@ -9,10 +10,10 @@
 use crate::Float;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-/// Computes `a · b` into `c`, whatever it held; no side may be zero.
+/// Computes `a · b` into `c` and overwrites the old contents of `c`. No dimension may be zero.
 ///
 /// # Panics
-/// If the shapes do not multiply or a side is zero.
+/// If the shapes do not match or a dimension is zero.
 pub(super) fn multiply<T: Float>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -20,8 +21,15 @@ pub(super) fn multiply<T: Float>(
     parallel: bool,
 ) {
     let ([rows, inner], [b_rows, cols]) = (a.dim().into(), b.dim().into());
-    assert_eq!((b_rows, c.dim()), (inner, (rows, cols)), "shapes multiply");
-    assert!(rows > 0 && inner > 0 && cols > 0, "no side is zero");
+    assert_eq!(
+        (b_rows, c.dim()),
+        (inner, (rows, cols)),
+        "gemm: shapes differ"
+    );
+    assert!(
+        rows > 0 && inner > 0 && cols > 0,
+        "gemm: a dimension is zero"
+    );
     let [a_row, a_col] = [a.strides()[0], a.strides()[1]];
     let [b_row, b_col] = [b.strides()[0], b.strides()[1]];
     let [c_row, c_col] = [c.strides()[0], c.strides()[1]];
@@ -30,10 +38,11 @@ pub(super) fn multiply<T: Float>(
     } else {
         gemm::Parallelism::None
     };
-    // SAFETY: each pointer is to the element [0, 0] of a live view, and the strides are that view's. The library
-    // reads a[i, k] and b[k, j] and writes c[i, j] for i < rows, k < inner and j < cols; the assertions above say
-    // that these are elements of the views. `c` is borrowed mutably, so it overlaps neither input, and no two of its
-    // indices share an element. `T` is f32 or f64, for which the library has kernels, and stays so: `Float` is sealed.
+    // SAFETY: each pointer is to the element [0, 0] of a live view, and the strides are the strides
+    // of that view. The library reads a[i, k] and b[k, j] and writes c[i, j] for i < rows, k <
+    // inner and j < cols; by the assertions above these are elements of the views. `c` is borrowed
+    // mutably, so it overlaps neither input, and no two of its indices share an element. `T` is f32
+    // or f64, for which the library has kernels; `Float` is sealed, so no other type can follow.
     unsafe {
         gemm::gemm(
             rows,

@@ -1,31 +1,34 @@
-//! The plain product in f64 that every other product is compared with.
+//! A simple matrix product in f64, the reference for all other products.
 
 use crate::{Error, Result, shape};
 use rayon::prelude::*;
 
-/// The truth about a product: what it is, and how large the terms were that it sums.
+/// The exact result of a product up to rounding in f64, and the sums of magnitudes of its terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Oracle {
     /// `a · b` in f64, row-major.
     pub product: Vec<f64>,
-    /// `|a| · |b|`: what rounding errors of each element are relative to, also where the sum cancels.
+    /// `|a| · |b|`: the magnitudes to which the rounding errors of each element are relative, also
+    /// if the sum cancels.
     pub magnitudes: Vec<f64>,
 }
 
-/// Computes a product plainly in f64, for every other product to be compared with.
+/// Computes a product with simple loops in f64, as the reference for all other products.
 ///
-/// Shapes: `a` `[rows, inner]`, `b` `[inner, cols]` for `shape = [rows, inner, cols]`, row-major, contiguous.
-/// Products of two f32 are exact in f64, so only the sums round. Rows run in parallel, each from first to last term.
+/// Shapes: for `shape = [rows, inner, cols]`, `a` is `[rows, inner]` and `b` is `[inner, cols]`,
+/// both row-major and contiguous. Products of two f32 are exact in f64, so only the sums are
+/// rounded. Rows run in parallel, each from first to last term.
 ///
 /// # Errors
-/// [`Error::LengthMismatch`] where a slice does not hold as many elements as its shape, [`Error::TooLarge`].
+/// [`Error::LengthMismatch`] if the length of a slice differs from the number of elements of its
+/// shape; [`Error::TooLarge`] if the result exceeds the address space.
 pub fn oracle(a: &[f32], b: &[f32], shape: [usize; 3]) -> Result<Oracle> {
     let [rows, inner, cols] = shape;
     check_len(a, [rows, inner])?;
     check_len(b, [inner, cols])?;
     let len = shape::allocatable_count::<f64>("matmul oracle", &[rows, cols])?;
     let (mut product, mut magnitudes) = (vec![0.0; len], vec![0.0; len]);
-    // No chunk may be empty; where a row is, there are none.
+    // `chunks` panics on a width of 0; if `cols` is 0, there are no chunks.
     let width = cols.max(1);
     product
         .par_chunks_mut(width)
@@ -48,6 +51,7 @@ pub fn oracle(a: &[f32], b: &[f32], shape: [usize; 3]) -> Result<Oracle> {
     })
 }
 
+/// Returns an error if a slice does not have as many elements as its shape.
 fn check_len(data: &[f32], shape: [usize; 2]) -> Result<()> {
     let op = "matmul oracle";
     let (expected, actual) = (shape::element_count(op, &shape)?, data.len());

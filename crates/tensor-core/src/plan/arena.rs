@@ -1,11 +1,13 @@
-//! The scalar values of a program while it is being planned.
+//! The scalar values of a program during planning.
 //!
-//! Method: values are hash-consed, so equal ones are one; operations on constants fold as they are made, if every executor would give
-//! the same bits (a value is computed again in several steps, and a view may make it constant in one of them); guards are
-//! brought into their simplest form, in which one that always or never holds is a constant.
-//! While planning, a value belongs to an array whose axes come first in its index maps; axes that a
-//! [`Value::Reduced`] above it folds come after them. Maps are trimmed of trailing zeros: so a value over an array
-//! is also a value over the loops of any nest that has the array's axes first, and the axes of a nest can grow.
+//! Method: values are hash-consed, so that equal values are stored once. Operations on constants
+//! are folded at creation if every executor would compute the same bits. (A value may be computed
+//! again in several steps, and a view may make it constant in one of them; all must agree.) Guards
+//! are brought into their simplest form; a guard that always or never holds becomes a constant.
+//! Layout: during planning a value belongs to an array whose axes come first in the value's index
+//! maps; axes that a [`Value::Reduced`] above the value folds come after them. Trailing zero
+//! strides are trimmed. Therefore a value over an array is also a value over the loops of any nest
+//! that begins with the array's axes, and a nest can get more axes without a change of its values.
 
 use std::cell::RefCell;
 use std::collections::hash_map::Entry;
@@ -18,7 +20,7 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::plan::guards::simplest;
 use crate::view::reshaped_strides;
 
-/// Values with their types; an operand always comes before its use.
+/// Values with their types; operands precede their readers.
 #[derive(Default)]
 pub(super) struct Arena {
     values: Vec<Value>,
@@ -27,18 +29,19 @@ pub(super) struct Arena {
     last: RefCell<Reached>,
 }
 
-/// The values behind the root that was asked about last: one root is asked about several times in a
-/// row, and what a value is computed from never changes.
+/// The values behind the most recent root. Callers query one root several times in a row, and the
+/// operands of a value never change.
 #[derive(Default)]
 struct Reached {
     root: Option<ValueId>,
     all: Rc<[ValueId]>,
-    /// For each value the number of the walk that met it last.
+    /// The number of the last walk that visited each value.
     met: Vec<usize>,
     n_walks: usize,
 }
 
 impl Reached {
+    /// Collects the values behind a root, sorted by id, which puts operands first.
     fn walk(&mut self, root: ValueId, values: &[Value]) {
         self.n_walks += 1;
         self.met.resize(values.len(), 0);
@@ -55,6 +58,7 @@ impl Reached {
                 }
             }
         }
+        // Operands have smaller ids than their readers, so sorting by id puts operands first.
         all.sort_unstable();
         (self.root, self.all) = (Some(root), all.into());
     }
@@ -69,7 +73,7 @@ impl Arena {
         self.dtypes[id.0]
     }
 
-    /// Gives the place of a value, which is new only if no equal one exists.
+    /// Returns the id of a value, which is new only if no equal value exists.
     pub(super) fn intern(&mut self, mut value: Value, dtype: DType) -> ValueId {
         for map in value.maps_mut() {
             let used = map.strides.iter().rposition(|&stride| stride != 0);
@@ -86,10 +90,12 @@ impl Arena {
         }
     }
 
+    /// Returns a constant.
     pub(super) fn constant(&mut self, scalar: Scalar) -> ValueId {
         self.intern(Value::Const(scalar), scalar.dtype())
     }
 
+    /// Returns the scalar of a value, or `None` if the value is not a constant.
     pub(super) fn as_constant(&self, id: ValueId) -> Option<Scalar> {
         match self.value(id) {
             Value::Const(scalar) => Some(*scalar),
@@ -97,6 +103,7 @@ impl Arena {
         }
     }
 
+    /// Returns `op(a)`, folded if `a` is constant and the operation is correctly rounded.
     pub(super) fn unary(&mut self, op: Unary, a: ValueId) -> ValueId {
         match self.as_constant(a) {
             Some(a) if op.is_correctly_rounded() => self.constant(op.eval(a)),
@@ -104,17 +111,21 @@ impl Arena {
         }
     }
 
+    /// Returns `op(a, b)`, folded if both operands are constant and all executors agree on the
+    /// bits, or simplified if one operand is neutral.
     pub(super) fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> ValueId {
         match (self.as_constant(a), self.as_constant(b)) {
             (Some(a), Some(b)) if op.is_correctly_rounded() || !a.dtype().is_float() => {
                 self.constant(op.eval(a, b))
             }
+            // x op identity is x, bit for bit.
             (_, Some(b)) if is_right_identity(op, b) => a,
             (Some(a), _) if op == Binary::Mul && is_right_identity(op, a) => b,
             _ => self.intern(Value::Binary(op, a, b), self.dtype(a)),
         }
     }
 
+    /// Returns the comparison of two values, folded if both are constant.
     pub(super) fn compare(&mut self, op: Compare, a: ValueId, b: ValueId) -> ValueId {
         if let (Some(a), Some(b)) = (self.as_constant(a), self.as_constant(b)) {
             return self.constant(Scalar::Bool(op.eval(a, b)));
@@ -122,6 +133,7 @@ impl Arena {
         self.intern(Value::Compare(op, a, b), DType::Bool)
     }
 
+    /// Returns a selection, simplified if the condition is constant or both sides are equal.
     pub(super) fn select(&mut self, condition: ValueId, yes: ValueId, no: ValueId) -> ValueId {
         match self.as_constant(condition) {
             Some(Scalar::Bool(true)) => yes,
@@ -131,6 +143,7 @@ impl Arena {
         }
     }
 
+    /// Returns a conversion, folded if `a` is constant; returns `a` if the type does not change.
     pub(super) fn cast(&mut self, to: DType, a: ValueId) -> ValueId {
         if self.dtype(a) == to {
             return a;
@@ -141,16 +154,17 @@ impl Arena {
         self.intern(Value::Cast(to, a), to)
     }
 
+    /// Returns the reduction of a value over the axes after those of its array.
     pub(super) fn reduced(&mut self, op: Reduce, a: ValueId) -> ValueId {
         self.intern(Value::Reduced(op, a), op.result(self.dtype(a)))
     }
 
-    /// All values that `root` is computed from, itself included, operands first.
+    /// Returns all values that `root` is computed from, including `root`, operands first.
     pub(super) fn reachable(&self, root: ValueId) -> Vec<ValueId> {
         self.reached(root).to_vec()
     }
 
-    /// The values of [`reachable`](Self::reachable), shared.
+    /// Returns the values of [`reachable`](Self::reachable) as a shared list.
     pub(super) fn reached(&self, root: ValueId) -> Rc<[ValueId]> {
         let mut last = self.last.borrow_mut();
         if last.root != Some(root) {
@@ -159,7 +173,7 @@ impl Arena {
         Rc::clone(&last.all)
     }
 
-    /// The buffers that `root` reads, each once.
+    /// Returns the buffers that `root` reads, without duplicates.
     pub(super) fn inputs_of(&self, root: ValueId) -> Vec<usize> {
         let mut inputs = Vec::new();
         for &id in &*self.reached(root) {
@@ -172,13 +186,13 @@ impl Arena {
         inputs
     }
 
-    /// Whether `root` holds a reduction.
+    /// Returns `true` if `root` contains a reduction.
     pub(super) fn reduces(&self, root: ValueId) -> bool {
         let is_reduction = |id: &ValueId| matches!(self.value(*id), Value::Reduced(..));
         self.reached(root).iter().any(is_reduction)
     }
 
-    /// The value that an operation gives, once its operands are known.
+    /// Returns the value of an operation whose operands may have become constant, simplified again.
     fn folded(&mut self, value: Value, dtype: DType) -> ValueId {
         match value {
             Value::Unary(op, a) => self.unary(op, a),
@@ -190,8 +204,8 @@ impl Arena {
         }
     }
 
-    /// The same computation with `f` applied to each value after its operands; its maps are then over loops of the
-    /// sizes given. `None` if `f` fails for one.
+    /// Returns a computation with `f` applied to each value after its operands. The new maps are
+    /// over loops of the given sizes. Returns `None` if `f` fails for some value.
     fn rewritten(
         &mut self,
         root: ValueId,
@@ -211,8 +225,8 @@ impl Arena {
         new.last().copied()
     }
 
-    /// The same computation with every index map changed by `f`, over loops of the sizes given; `None` if `f` fails
-    /// for one.
+    /// Returns a computation with every index map changed by `f`, over loops of the given sizes.
+    /// Returns `None` if `f` fails for some map.
     pub(super) fn remapped(
         &mut self,
         root: ValueId,
@@ -227,7 +241,7 @@ impl Arena {
         })
     }
 
-    /// The same computation with one value in the place of another.
+    /// Returns a computation in which value `new` replaces value `old`.
     pub(super) fn replaced(&mut self, root: ValueId, old: ValueId, new: ValueId) -> ValueId {
         let values = self.reached(root);
         let mut known: Vec<ValueId> = Vec::with_capacity(values.len());
@@ -244,8 +258,9 @@ impl Arena {
         known.last().copied().unwrap_or(root)
     }
 
-    /// The computation read through a view of the shape `to`: coordinate `a` of its array, of which there are
-    /// `rows.len()`, is given by `rows[a]`. The axes that it reduces are `reduce`.
+    /// Returns a computation as read through a view of shape `to`. Coordinate `a` of the
+    /// computation's array is `rows[a]` of the view's index. `reduce` are the sizes of the reduced
+    /// axes.
     pub(super) fn moved(
         &mut self,
         root: ValueId,
@@ -259,7 +274,8 @@ impl Arena {
         .unwrap_or(root)
     }
 
-    /// The computation of an array of shape `from` under the shape `to`; `None` where no strides describe that.
+    /// Returns the computation of an array of shape `from` under the shape `to`, or `None` if no
+    /// strides describe the reshape.
     pub(super) fn reshaped(
         &mut self,
         root: ValueId,
@@ -268,6 +284,8 @@ impl Arena {
         reduce: &[usize],
     ) -> Option<ValueId> {
         self.remapped(root, &[to, reduce].concat(), |map| {
+            // Only the strides of the array's own axes change; those of reduced axes follow
+            // unchanged.
             let strides: Vec<isize> = (0..from.len()).map(|axis| map.stride(axis)).collect();
             let mut strides = reshaped_strides(from, &strides, to)?;
             strides.extend(map.strides.iter().skip(from.len()));
@@ -278,7 +296,8 @@ impl Arena {
         })
     }
 
-    /// The computation of an array of shape `from` padded to `to`: `before[axis]` elements of `fill` come first.
+    /// Returns the computation of an array of shape `from` padded to shape `to`: `before[axis]`
+    /// elements of `fill` come first.
     pub(super) fn padded(
         &mut self,
         root: ValueId,
@@ -287,6 +306,7 @@ impl Arena {
         before: &[usize],
         fill: Scalar,
     ) -> ValueId {
+        // Coordinate `axis` of the inner array is the padded coordinate minus `before[axis]`.
         let rows: Vec<IndexMap> = (0..from.len())
             .map(|axis| IndexMap {
                 offset: -before[axis].cast_signed(),
@@ -300,6 +320,7 @@ impl Arena {
                 extent: from[axis],
             })
             .collect();
+        // Loads outside the guards return zero and read no memory, whatever their positions are.
         let guarded = self.rewritten(root, to, |value| {
             for map in value.maps_mut() {
                 *map = moved_map(map, &rows, to.len());
@@ -310,6 +331,7 @@ impl Arena {
             Some(())
         });
         let inner = guarded.unwrap_or(root);
+        // A load outside its guards is zero already, so padding with zeros needs no selection.
         if fill == Scalar::zero(fill.dtype())
             && matches!(self.value(inner), Value::Load { .. } | Value::Gather { .. })
         {
@@ -322,15 +344,15 @@ impl Arena {
     }
 }
 
-/// The place of a value among those that a root is computed from, which are in order.
+/// Returns the index of a value in a sorted list of values.
 fn place(values: &[ValueId], id: ValueId) -> usize {
     match values.binary_search(&id) {
         Ok(place) => place,
-        Err(_) => unreachable!("a value is listed with its operands"),
+        Err(_) => unreachable!("the list contains the operands of each of its values"),
     }
 }
 
-/// The value over loops of the sizes given, with guards in their simplest form.
+/// Returns a value over loops of the given sizes, with its guards in their simplest form.
 fn simply_guarded(mut value: Value, dtype: DType, sizes: &[usize]) -> Value {
     let (Value::Load { guards, .. } | Value::Gather { guards, .. } | Value::Inside(guards)) =
         &mut value
@@ -347,14 +369,14 @@ fn simply_guarded(mut value: Value, dtype: DType, sizes: &[usize]) -> Value {
     value
 }
 
-/// The strides of one coordinate.
+/// Returns the strides of a map that returns one coordinate.
 fn unit(rank: usize, axis: usize) -> Vec<isize> {
     let mut strides = vec![0; rank];
     strides[axis] = 1;
     strides
 }
 
-/// Whether `x op b` is `x` for every `x`, bit for bit.
+/// Returns `true` if `x op b` equals `x` for every `x`, bit for bit.
 fn is_right_identity(op: Binary, b: Scalar) -> bool {
     let one = Scalar::I32(1);
     match op {
@@ -368,13 +390,15 @@ fn is_right_identity(op: Binary, b: Scalar) -> bool {
     }
 }
 
-/// `map` over an array of which each coordinate is given by a row; axes after the array's own stay.
+/// Returns `map` composed with a view: each coordinate of the array is the given row's map of the
+/// view's index. Axes after the array's own axes stay unchanged.
 pub(super) fn moved_map(map: &IndexMap, rows: &[IndexMap], rank: usize) -> IndexMap {
     let mut moved = IndexMap {
         offset: map.offset,
         strides: vec![0; rank],
     };
-    // Positions that guards forbid may wrap; those that are read never do.
+    // Positions that guards exclude may overflow, so the arithmetic wraps; positions that are read
+    // never overflow.
     for (axis, row) in rows.iter().enumerate() {
         let stride = map.stride(axis);
         moved.offset = moved.offset.wrapping_add(stride.wrapping_mul(row.offset));

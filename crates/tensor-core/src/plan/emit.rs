@@ -1,8 +1,9 @@
-//! One computation becomes one step: a loop nest in its simplest form.
+//! The translation of one computation into one step: a loop nest in its simplest form.
 //!
-//! Method: the values that the result needs are numbered anew, maps get one stride a loop axis, axes that walk memory
-//! like one are merged, and inputs are numbered within the step. A nest that turns out to be a matrix product is marked;
-//! where the target wants plain factors, the others are computed first.
+//! Method: the values that the result needs get new numbers, maps get one stride for each loop
+//! axis, axes that walk memory like a single axis are merged, and inputs are numbered within the
+//! step. A nest that turns out to be a matrix product is marked. If the target needs plain factors,
+//! computed factors become steps of their own.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use crate::dtype::DType;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Reduce};
 
-/// Adds the step that computes an array, and gives its buffer.
+/// Adds the step that computes an array, and returns the step's buffer.
 pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) -> BufferId {
     let mut lowered = lowered.clone();
     let (mut nest, mut order, mut inputs) = nest_of(draft, &lowered, shape);
     let sizes = [shape, &lowered.reduce].concat();
-    // Better a slower product than an array that only appears on the way. Asked of both factors before either is computed:
-    // one in memory beside one that is not would read more than was counted.
+    // A factor that is larger than its inputs is never stored; the product then runs as plain
+    // loops. Both factors are checked before either is computed, because a product with only one
+    // factor in memory would read more than was counted.
     let mut factors = unready_factors(draft, &nest, &order).into_iter();
     let has_grown = factors.any(|factor| grows(draft, factor, &sizes));
     if has_grown {
@@ -44,12 +46,13 @@ pub(super) fn step(draft: &mut Draft<'_>, lowered: &Lowered, shape: &[usize]) ->
     output
 }
 
-/// Whether an array would be computed as a matrix product.
+/// Returns `true` if an array would be computed as a matrix product.
 pub(super) fn is_product(draft: &Draft<'_>, lowered: &Lowered, shape: &[usize]) -> bool {
     nest_of(draft, lowered, shape).0.contract.is_some()
 }
 
-/// The nest of a computation, the arena's id of each of its values, and its inputs.
+/// Returns the nest of a computation, the arena's id of each of its values, and the buffers of its
+/// inputs.
 fn nest_of(
     draft: &Draft<'_>,
     lowered: &Lowered,
@@ -64,12 +67,14 @@ fn nest_of(
         .enumerate()
         .map(|(at, &id)| (id, ValueId(at)))
         .collect();
+    // Inputs are numbered by first use; a buffer that several values read is one input.
     let mut inputs: Vec<BufferId> = Vec::new();
     let sizes = [shape, &lowered.reduce].concat();
     let mut values = Vec::with_capacity(order.len());
     for &id in &order {
         let mut value = draft.arena.value(id).clone();
         value.map_operands(|operand| place[&operand]);
+        // The arena trims trailing zero strides; a nest has one stride for each loop.
         for map in value.maps_mut() {
             map.strides.resize(sizes.len(), 0);
         }
@@ -102,20 +107,24 @@ fn nest_of(
     (nest, order, inputs)
 }
 
-/// Merges neighbouring axes that every map walks like one, and drops those of size 1.
+/// Merges neighbouring axes that every map walks like a single axis, and drops axes of size 1.
 fn merge_axes(nest: &mut LoopNest) {
     let sizes = nest.sizes();
     if sizes.contains(&0) {
         return;
     }
     let n_domain = nest.domain.len();
-    // Each new axis is a run of old ones, of which the last gives the stride.
+    // Each new axis is a run of old axes; the last axis of the run gives the stride.
+    //
+    //    sizes   [2, 3, 4]     strides [12, 4, 1]  ->  sizes [24]      strides [1]
+    //    sizes   [2, 3, 4]     strides [24, 4, 1]  ->  sizes [2, 12]   strides [24, 1]
     let mut runs: Vec<(usize, usize, bool)> = Vec::new();
     for (axis, &size) in sizes.iter().enumerate() {
         let reduced = axis >= n_domain;
         if size == 1 {
             continue;
         }
+        // Merge if in every map one step along the run equals `size` steps along this axis.
         if let Some((last, run_size, last_reduced)) = runs.last_mut()
             && *last_reduced == reduced
             && nest
@@ -139,7 +148,10 @@ fn merge_axes(nest: &mut LoopNest) {
     (nest.domain, nest.reduce) = (of(false), of(true));
 }
 
-/// Reads a nest as a matrix product, if it is one.
+/// Returns the matrix product that a nest computes, or `None` if the nest has another form: it must
+/// have one float sum, of the product of two values. Axes that both factors or neither depend on
+/// are batch axes; an axis of the left factor alone is a row axis, of the right factor alone a
+/// column axis.
 fn find_contract(nest: &LoopNest) -> Option<Contract> {
     let is_reduction = |(_, value): &(usize, &Value)| matches!(value, Value::Reduced(..));
     let mut reductions = nest.values.iter().enumerate().filter(is_reduction);
@@ -159,6 +171,7 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
             .filter(|&axis| (left[axis], right[axis]) == want)
             .collect()
     };
+    // Both factors must depend on every reduced axis, otherwise the axis is no inner dimension.
     let inner_is_shared = (n_domain..left.len()).all(|axis| left[axis] && right[axis]);
     inner_is_shared.then(|| Contract {
         batch: [axes((true, true)), axes((false, false))].concat(),
@@ -170,7 +183,8 @@ fn find_contract(nest: &LoopNest) -> Option<Contract> {
     })
 }
 
-/// The factors of the nest's product that the target does not take as they are, by their ids in the arena.
+/// Returns the factors of the nest's product that the target does not support, because they are
+/// computed, by their ids in the arena.
 fn unready_factors(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec<ValueId> {
     let Some(contract) = nest
         .contract
@@ -184,7 +198,8 @@ fn unready_factors(draft: &Draft<'_>, nest: &LoopNest, order: &[ValueId]) -> Vec
     computed.map(|factor| order[factor.0]).collect()
 }
 
-/// Whether the inputs stay within the target's cap once the factors that it does not take are read from memory.
+/// Returns `true` if the nest stays within the target's cap on inputs after the unsupported factors
+/// are stored and loaded from memory.
 fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
     let Some(contract) = nest
         .contract
@@ -193,6 +208,7 @@ fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
     else {
         return true;
     };
+    // The walk does not enter the factors, so it finds the inputs that remain without them.
     let mut seen = HashSet::from([contract.lhs, contract.rhs]);
     let mut open = vec![nest.result()];
     let mut read = HashSet::new();
@@ -206,18 +222,18 @@ fn has_room_for_factors(draft: &Draft<'_>, nest: &LoopNest) -> bool {
                 .filter(|&operand| seen.insert(operand)),
         );
     }
-    // Each factor is one input more: the buffer that it goes into, or the one that it reads already.
+    // Each factor adds one input: its new buffer, or the buffer that it loads already.
     read.len() + 2 <= draft.target.max_inputs
 }
 
-/// Whether a factor over the axes that it depends on is larger than all that it reads.
+/// Returns `true` if a factor, over the axes that it depends on, is larger than all its inputs.
 fn grows(draft: &Draft<'_>, factor: ValueId, sizes: &[usize]) -> bool {
     let axes = axes_of(draft, factor, sizes);
     let len: usize = axes.iter().map(|&axis| sizes[axis]).product();
     draft.outgrows(factor, len)
 }
 
-/// The loop axes that a value depends on, without those of size 1.
+/// Returns the loop axes that a value depends on, without axes of size 1.
 fn axes_of(draft: &Draft<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
     let mut depends = vec![false; sizes.len()];
     for id in draft.arena.reachable(root) {
@@ -232,8 +248,8 @@ fn axes_of(draft: &Draft<'_>, root: ValueId, sizes: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// Axes in the order in which what a value reads lies in memory: those of long strides first. So a factor and its
-/// transpose are one array, which is written as it is read.
+/// Sorts axes in the memory order of the elements that a value reads, longest strides first. A
+/// factor and its transpose are thus stored as one array, written in the order in which it is read.
 fn as_it_lies(draft: &Draft<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usize> {
     let values = draft.arena.reachable(root);
     let stride = |axis: usize| {
@@ -247,7 +263,8 @@ fn as_it_lies(draft: &Draft<'_>, root: ValueId, mut axes: Vec<usize>) -> Vec<usi
     axes
 }
 
-/// Computes a factor over the axes that it depends on, and gives the computation that reads it from there.
+/// Computes a factor over the axes that it depends on, in a step of its own. Returns the
+/// computation with the factor loaded from memory.
 fn with_factor_in_memory(
     draft: &mut Draft<'_>,
     lowered: &Lowered,
@@ -255,6 +272,8 @@ fn with_factor_in_memory(
     factor: ValueId,
 ) -> ValueId {
     let sizes = [shape, &lowered.reduce].concat();
+    // The stored factor has only its own axes, in memory order; all other axes get stride 0 in the
+    // load below.
     let axes = as_it_lies(draft, factor, axes_of(draft, factor, &sizes));
     let own: Vec<usize> = axes.iter().map(|&axis| sizes[axis]).collect();
     let packed = draft.arena.remapped(factor, &own, |map| {

@@ -1,11 +1,11 @@
-//! A plan as text for people.
+//! The text form of a plan for people.
 
 use std::fmt;
 
 use super::{BufferId, Kind, Plan, Step};
 use crate::ir::{IndexMap, LoopNest, Value};
 
-/// Prints a plan.
+/// A plan that is displayed as text.
 pub(super) struct Explained(pub(super) Plan);
 
 impl fmt::Display for Explained {
@@ -27,6 +27,7 @@ impl fmt::Display for Explained {
     }
 }
 
+/// Writes the lines of one step.
 fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Step) -> fmt::Result {
     let nest = &step.nest;
     let output = &plan.buffers[step.output.0];
@@ -74,6 +75,7 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     }
     let body = nest.body();
     for (id, value) in nest.values.iter().enumerate() {
+        // Values inside the reduction are indented further.
         let inside = body[id] || matches!(value, Value::Reduced(..));
         let indent = if inside && !nest.reduce.is_empty() {
             "      "
@@ -108,7 +110,7 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
     }
 }
 
-/// The bytes that a nest reads of inputs of these lengths, by [`Plan::explain`]'s way of counting.
+/// Returns the bytes that a nest reads from inputs of these lengths, as [`Plan::explain`] counts.
 pub(crate) fn bytes_read(nest: &LoopNest, lens: impl IntoIterator<Item = usize>) -> usize {
     let inputs = nest.inputs.iter().zip(lens).enumerate();
     inputs
@@ -119,7 +121,7 @@ pub(crate) fn bytes_read(nest: &LoopNest, lens: impl IntoIterator<Item = usize>)
         .fold(0, usize::saturating_add)
 }
 
-/// The elements of an input that a nest reads, by [`Plan::explain`]'s way of counting.
+/// Returns the number of elements of an input that a nest reads, as [`Plan::explain`] counts.
 fn touched(nest: &LoopNest, place: usize) -> usize {
     let sizes = nest.sizes();
     let moved = |map: &IndexMap| {
@@ -127,12 +129,12 @@ fn touched(nest: &LoopNest, place: usize) -> usize {
         axes.filter(|&(axis, _)| map.stride(axis) != 0)
             .fold(1, |len: usize, (_, &size)| len.saturating_mul(size))
     };
-    // An empty loop moves nothing, whichever axis it is on.
+    // If any loop is empty, no element is read.
     let is_empty = sizes.contains(&0);
     let read = nest.values.iter().map(|value| match value {
         _ if is_empty => 0,
         Value::Load { input, map, .. } if *input == place => moved(map),
-        // Where a gather reads is in the data.
+        // The positions of a gather depend on data, so each iteration counts.
         Value::Gather { input, .. } if *input == place => sizes
             .iter()
             .fold(1, |len: usize, &size| len.saturating_mul(size)),
@@ -141,22 +143,26 @@ fn touched(nest: &LoopNest, place: usize) -> usize {
     read.fold(0, usize::saturating_add)
 }
 
+/// Returns the name of a buffer.
 fn name(buffer: BufferId) -> String {
     format!("b{}", buffer.0)
 }
 
+/// Returns a shape as `[2, 3]`.
 pub(crate) fn sizes(shape: &[usize]) -> String {
     let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("[{}]", sizes.join(", "))
 }
 
+/// Returns a number of bytes with a decimal prefix, for example `1.50 MB`.
 pub(crate) fn bytes(count: usize) -> String {
     let scaled = Scaled(count as f64).to_string();
     let gap = if scaled.contains(' ') { "" } else { " " };
     format!("{scaled}{gap}B")
 }
 
-/// A number, or one with two digits and the decimal prefix that it is to be read with.
+/// A number that is displayed as an integer below 1000, and with two digits and a decimal prefix
+/// above.
 pub(crate) struct Scaled(pub(crate) f64);
 
 impl fmt::Display for Scaled {

@@ -1,11 +1,11 @@
-//! What the faults planted in the planner do.
+//! The planner's deliberate faults, which tests activate to check the comparisons.
 
 use super::arena::Arena;
 use crate::fault::{Fault, is_planted};
 use crate::ir::{Value, ValueId};
 use crate::op::Binary;
 
-/// The step of a view along an axis.
+/// Returns the step of a view along an axis; with the fault `PlannedStride` only its sign.
 pub(super) fn step(step: isize) -> isize {
     if is_planted(Fault::PlannedStride) {
         step.signum()
@@ -14,13 +14,15 @@ pub(super) fn step(step: isize) -> isize {
     }
 }
 
-/// The operands of an operation.
+/// Returns the operands of an operation; with the fault `PlannedOperands` those of a subtraction
+/// are swapped.
 pub(super) fn operands(op: Binary, a: ValueId, b: ValueId) -> (ValueId, ValueId) {
     let swapped = is_planted(Fault::PlannedOperands) && op == Binary::Sub;
     if swapped { (b, a) } else { (a, b) }
 }
 
-/// The value that a step computes.
+/// Returns the value that a step computes; with the fault `PlannedEpilogue` the last reduction
+/// instead of the result.
 pub(super) fn result(arena: &Arena, root: ValueId) -> ValueId {
     let is_like_root = |id: &ValueId| {
         matches!(arena.value(*id), Value::Reduced(..)) && arena.dtype(*id) == arena.dtype(root)

@@ -1,8 +1,9 @@
-//! The nodes behind some tensors, each distinct one once.
+//! The nodes behind some tensors, deduplicated (common subexpressions are merged).
 //!
-//! Method: an iterative walk (programs may be deeper than the stack), operands first. Two nodes that do the same to
-//! the same inputs become one, so what is written twice is computed once. A second walk, readers first, counts how often
-//! the elements of each node will be wanted.
+//! Method: an iterative walk that visits operands first; it is not recursive because programs may
+//! be deeper than the stack. Two nodes with equal operations and inputs become one, so a
+//! computation that is written twice runs once. A second walk, readers first, counts how often the
+//! elements of each node are read.
 
 use super::HashMap;
 use crate::dtype::DType;
@@ -12,31 +13,36 @@ use crate::tensor::{Node, Op, Tensor};
 /// The distinct nodes of a program, operands first.
 pub(super) struct Graph<'t> {
     pub(super) nodes: Vec<&'t Node>,
-    /// The inputs of each node.
+    /// The numbers of each node's inputs.
     pub(super) inputs: Vec<Vec<usize>>,
-    /// The nodes asked for, in the order asked.
+    /// The requested nodes, in the order of the request.
     pub(super) outputs: Vec<usize>,
-    /// How each node is read.
+    /// The number of reads of each node.
     pub(super) demands: Vec<Demand>,
 }
 
-/// How a node is read, if none of its readers is computed twice: by operations, directly and through views of it.
+/// The reads of a node by operations, directly and through views, under the assumption that no
+/// reader is computed twice.
 ///
-/// What reads through one view counts once, since it can share what it reads; what reads through several does not.
+/// All readers through one view count once, because they can share the loaded elements. Readers
+/// through several views count once for each view.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Demand {
-    /// Elements that are read. A view that repeats some counts each time, one that skips some counts what it takes.
+    /// The number of elements that are read. A view that repeats elements counts each repetition; a
+    /// view that skips elements counts only the elements that it takes.
     pub(super) reads: f64,
-    /// The same, but what a broadcast repeats counts once: it is at hand.
+    /// The number of elements that are read, but with repetitions by a broadcast counted once,
+    /// because a repeated element is still in a register.
     pub(super) fetches: f64,
-    /// Views through which operations read, the node itself included.
+    /// The number of views through which operations read, including the node itself.
     pub(super) views: usize,
 }
 
-/// What makes two nodes the same.
+/// The key of a node: nodes with equal keys are merged.
 type Key<'t> = (&'t Op, &'t [usize], DType, Vec<usize>);
 
-/// The inputs that a node is computed from: a surrogate is there for derivatives alone.
+/// Returns the inputs that a node is computed from. A surrogate is computed from its first input;
+/// the other inputs only define its derivative.
 fn computed(node: &Node) -> &[Tensor] {
     match node.op {
         Op::Surrogate => &node.inputs[..1],
@@ -52,9 +58,13 @@ impl<'t> Graph<'t> {
             outputs: Vec::new(),
             demands: Vec::new(),
         };
+        // `places` maps the address of a visited tensor to its node's number; `known` finds an
+        // equal node.
         let mut places: HashMap<usize, usize> = HashMap::default();
         let mut known: HashMap<Key<'t>, usize> = HashMap::default();
         for &output in outputs {
+            // A depth-first walk with an explicit stack. Each tensor is pushed a second time with
+            // `true`, to be handled after its inputs.
             let mut path = vec![(output, false)];
             while let Some((tensor, inputs_done)) = path.pop() {
                 if places.contains_key(&tensor.address()) {
@@ -70,6 +80,7 @@ impl<'t> Graph<'t> {
                     continue;
                 }
                 if let Op::Surrogate = node.op {
+                    // A surrogate is replaced by its first input.
                     places.insert(tensor.address(), places[&node.inputs[0].address()]);
                     continue;
                 }
@@ -78,6 +89,7 @@ impl<'t> Graph<'t> {
                     .iter()
                     .map(|input| places[&input.address()])
                     .collect();
+                // Common subexpressions: an equal node that was visited before is reused.
                 let key = (&node.op, &node.shape[..], node.dtype, inputs.clone());
                 let place = *known.entry(key).or_insert_with(|| {
                     graph.nodes.push(node);
@@ -92,12 +104,12 @@ impl<'t> Graph<'t> {
         Ok(graph)
     }
 
-    /// The number of elements of a node.
+    /// Returns the number of elements of a node.
     pub(super) fn len(&self, node: usize) -> f64 {
         self.nodes[node].shape.iter().product::<usize>() as f64
     }
 
-    /// Whether a node only moves elements.
+    /// Returns `true` if a node only moves elements.
     pub(super) fn is_view(&self, node: usize) -> bool {
         matches!(
             self.nodes[node].op,
@@ -105,20 +117,23 @@ impl<'t> Graph<'t> {
         )
     }
 
-    /// The share of the elements of a view that is left without what only a broadcast repeats.
+    /// Returns the share of a view's elements that is left if each repetition by a broadcast counts
+    /// once.
     fn distinct_share(&self, view: usize) -> f64 {
         let Op::Move { rows, .. } = &self.nodes[view].op else {
             return 1.0;
         };
+        // An axis is repeated if no row of the view depends on it.
         let is_repeated = |axis: usize| rows.iter().all(|row| row.stride(axis) == 0);
         let sizes = self.nodes[view].shape.iter().enumerate();
         let repeats = sizes.filter(|&(axis, &size)| size > 1 && is_repeated(axis));
         repeats.map(|(_, &size)| 1.0 / size as f64).product()
     }
 
+    /// Computes the number of reads of each node, from the outputs to the inputs.
     fn demands(&self) -> Vec<Demand> {
         let mut demands = vec![Demand::default(); self.nodes.len()];
-        // What operations read of each node as it is.
+        // The number of elements of each node that operations read without a view.
         let mut direct = vec![0.0; self.nodes.len()];
         for &output in &self.outputs {
             direct[output] = self.len(output);
@@ -137,6 +152,8 @@ impl<'t> Graph<'t> {
                     demands[input].fetches += demand.fetches * self.distinct_share(node);
                     demands[input].views += demand.views;
                 } else {
+                    // An operation reads as many elements as are demanded of it; a reduction reads
+                    // `folded` input elements for each.
                     let folded = (self.len(input) / self.len(node).max(1.0)).max(1.0);
                     direct[input] += self.len(node).min(demand.reads) * folded;
                 }

@@ -1,18 +1,27 @@
-//! Guards in their simplest form.
+//! The simplification of guards.
 //!
-//! Role: padding a view of something padded piles up conditions; executors are given those that are left once every
-//! other says nothing new. Method: guards whose maps run in one direction (the strides, divided by what they have in
-//! common) are intervals on one line. They intersect in one interval there, and so does the line's whole extent
-//! within the loops: what is left is no guard if the loops stay inside, one otherwise, and nothing at all where
-//! the intervals do not meet.
-//! Limits: guards in different directions are not compared.
+//! Role: padding of a view of a padded array accumulates conditions; executors only receive the
+//! conditions that no other one implies. Method: guards whose maps have the same direction (the
+//! strides divided by their greatest common divisor) are intervals on one line. Their intersection
+//! is one interval on this line; the positions that the loops reach are another. If the loops stay
+//! inside the guards' interval, no guard is needed. If the intervals do not overlap, the guards
+//! hold nowhere. Otherwise one guard remains.
+//!
+//! ```text
+//! position   0  1  2  3  4  5  6  7  8
+//! guard A    [-----------------]
+//! guard B          [-----------------]
+//! loops         [-----------]
+//! remaining        [--------]
+//! ```
+//! Limits: guards of different directions are not compared.
 
 use std::collections::BTreeMap;
 
 use crate::ir::{Guard, IndexMap};
 
-/// The fewest guards, one for each direction, that hold at the same points of loops of these sizes; `None` if no
-/// point meets them all.
+/// Returns the smallest set of guards, at most one for each direction, that holds at the same
+/// points of loops of these sizes. Returns `None` if the guards hold at no point.
 pub(super) fn simplest(guards: &[Guard], sizes: &[usize]) -> Option<Vec<Guard>> {
     if guards.is_empty() || sizes.contains(&0) {
         return Some(guards.to_vec());
@@ -30,6 +39,7 @@ pub(super) fn simplest(guards: &[Guard], sizes: &[usize]) -> Option<Vec<Guard>> 
     if lines.values().any(|line| line.low > line.high) {
         return None;
     }
+    // A guard whose interval contains all positions of the loops always holds.
     let needed = lines
         .iter()
         .filter(|(direction, line)| **line != Interval::reached(direction, sizes));
@@ -39,7 +49,7 @@ pub(super) fn simplest(guards: &[Guard], sizes: &[usize]) -> Option<Vec<Guard>> 
     Some(simple.unwrap_or_else(|| guards.to_vec()))
 }
 
-/// Positions on a line, both ends included; wide enough for a product of two `isize`s.
+/// An interval of positions with both ends included. `i128` holds a product of two `isize` values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Interval {
     low: i128,
@@ -47,9 +57,11 @@ struct Interval {
 }
 
 impl Interval {
-    /// The direction of a guard and where on that line it holds; `None` for strides at the very end of their type.
+    /// Returns the direction of a guard and the interval where the guard holds; `None` if a stride
+    /// is too close to the limits of its type.
     fn allowed(guard: &Guard) -> Option<(Vec<isize>, Self)> {
         let strides = &guard.map.strides;
+        // Trailing zeros do not change the direction.
         let used = strides.iter().rposition(|&stride| stride != 0);
         let strides = &strides[..used.map_or(0, |last| last + 1)];
         let common = strides
@@ -57,7 +69,8 @@ impl Interval {
             .fold(0, |common, stride| gcd(common, stride.unsigned_abs()));
         let common = isize::try_from(common.max(1)).ok()?;
         let forwards = strides.iter().find(|&&stride| stride != 0) > Some(&0);
-        // Forwards and backwards are one direction.
+        // A guard on a negative direction is mirrored, so that both orientations count as one
+        // direction.
         let unit = if forwards { common } else { -common };
         let direction: Option<Vec<isize>> = strides
             .iter()
@@ -66,6 +79,7 @@ impl Interval {
         let (offset, common) = (guard.map.offset as i128, common as i128);
         let (low, high) = (-offset, guard.extent as i128 - 1 - offset);
         let (low, high) = if forwards { (low, high) } else { (-high, -low) };
+        // Both ends are divided by the common factor: the lower one rounds up, the upper one down.
         let allowed = Self {
             low: -(-low).div_euclid(common),
             high: high.div_euclid(common),
@@ -73,7 +87,7 @@ impl Interval {
         Some((direction?, allowed))
     }
 
-    /// The positions that loops of these sizes reach.
+    /// Returns the interval of positions that loops of these sizes reach.
     fn reached(direction: &[isize], sizes: &[usize]) -> Self {
         let mut reached = Self { low: 0, high: 0 };
         for (&stride, &size) in direction.iter().zip(sizes) {
@@ -84,6 +98,7 @@ impl Interval {
         reached
     }
 
+    /// Returns the intersection of two intervals.
     fn meet(self, other: Self) -> Self {
         Self {
             low: self.low.max(other.low),
@@ -91,7 +106,7 @@ impl Interval {
         }
     }
 
-    /// The guard that holds here; `None` if an `isize` is too small for it.
+    /// Returns the guard that holds in the interval, or `None` if a number exceeds `isize`.
     fn guard(self, direction: &[isize]) -> Option<Guard> {
         let map = IndexMap {
             offset: isize::try_from(-self.low).ok()?,
@@ -102,6 +117,7 @@ impl Interval {
     }
 }
 
+/// Returns the greatest common divisor.
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }

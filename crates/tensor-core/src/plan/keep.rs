@@ -1,12 +1,16 @@
-//! What is computed once and kept in memory, and what is computed again wherever it is read.
+//! The choice between storing a result in memory and computing it again wherever it is read.
 //!
-//! Role: the cost rule of `lower`. Method: computing an element again is cheap as long as it saves writing and reading it.
-//! How often that would happen is asked twice. Before the readers of a node are planned, the graph tells through which
-//! views they read it ([`Demand`](super::graph::Demand)): what a stencil reads at four places would be computed four times,
-//! and sixteen times in the next round of the stencil. Once there are steps, it is counted how often they evaluate each
-//! node: several may compute the same. What is found then is kept in the next draft of the plan, until nothing is.
-//! Limits: costs are in additions of the host executor, where an element costs about five of them to write and one to
-//! seven to read. What a step evaluates through several maps at once is counted by the graph alone.
+//! Role: the cost rule of `lower`. Method: computing an element again is cheap as long as it costs
+//! less than writing and reading the element. The number of evaluations is estimated twice. Before
+//! the readers of a node are planned, the graph provides the views through which they read the node
+//! ([`Demand`](super::graph::Demand)): elements that a stencil reads at four places would be
+//! computed four times, and sixteen times in the next application of the stencil. After the steps
+//! exist, the evaluations of each node are counted over all steps, because several steps may
+//! compute the same node. Nodes that are found too expensive are stored in the next draft of the
+//! plan, until no draft finds more.
+//! Limits: costs are in additions of the host executor, where writing an element costs about five
+//! additions and reading one to seven. Only the graph's estimate covers a node that a single step
+//! evaluates through several maps.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +18,10 @@ use super::lower::{Draft, Lowered, len};
 use crate::ir::{Value, ValueId};
 use crate::tensor::Op;
 
-/// Reading an element of an array in memory, in additions.
+/// The cost of reading an element of an array in memory, in additions.
 const READ: f64 = 4.0;
 
-/// What is spent on one element, in additions.
+/// The cost of one element, in additions.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cost {
     operations: f64,
@@ -25,7 +29,7 @@ pub(super) struct Cost {
 }
 
 impl Draft<'_> {
-    /// What one element of an array costs to compute.
+    /// Returns the cost of computing one element of an array.
     pub(super) fn cost(&self, lowered: &Lowered) -> Cost {
         let points = len(&lowered.reduce) as f64;
         let mut cost = Cost::default();
@@ -39,8 +43,9 @@ impl Draft<'_> {
         cost
     }
 
-    /// Nodes that the steps evaluate so often that memory would have been cheaper, and those that matrix products wait for:
-    /// of those of one computation the outermost, since with it in memory nothing within it is evaluated again.
+    /// Returns the nodes that the steps evaluate so often that memory would be cheaper, and the
+    /// nodes that matrix products need in memory. If such nodes contain each other, only the
+    /// outermost is returned, because storing it removes all evaluations of the others.
     pub(super) fn worth_keeping(&self) -> BTreeSet<usize> {
         let dear = |(&node, &evaluations): (&usize, &f64)| {
             let is_new = !self.kept.contains(&node);
@@ -50,6 +55,7 @@ impl Draft<'_> {
         let mut dear: BTreeSet<usize> = self.evaluations.iter().filter_map(dear).collect();
         dear.extend(self.factors.difference(self.kept));
         let mut outermost = BTreeSet::new();
+        // Nodes are numbered operands first, so the largest number is an outermost node.
         while let Some(node) = dear.pop_last() {
             for inner in self.lowered[node].nodes.keys() {
                 dear.remove(inner);
@@ -59,8 +65,10 @@ impl Draft<'_> {
         outermost
     }
 
-    /// Notes what the factors of a product are views of, and compute. Windows that overlap are larger than what they see, so
-    /// their elements go into no memory; but with what they see in memory they are plain reads, as a product wants them.
+    /// Records the nodes that the factors of a product are views of, if these nodes are computed.
+    /// Overlapping windows have more elements than the array that they view, so the windows are not
+    /// stored. If the viewed array is stored, the windows become plain loads, which a matrix
+    /// product can use.
     pub(super) fn keep_factors(&mut self, product: &Lowered) {
         let graph = self.graph;
         let is_sum = |node: &usize| matches!(graph.nodes[*node].op, Op::Reduce { .. });
@@ -77,22 +85,27 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether a node is better kept in memory than evaluated so often, with so many fetches of what it reads.
+    /// Returns `true` if it is cheaper to store a node than to evaluate it so often. `fetches` is
+    /// the number of evaluations that load their inputs again.
     fn is_dear(&self, node: usize, evaluations: f64, fetches: f64) -> bool {
-        /// Writing an element and finding room for it, in additions.
+        /// The cost of writing an element and allocating its memory, in additions.
         const WRITE: f64 = 10.0;
-        /// How much cheaper memory must look, the estimate being what it is.
+        /// The minimum ratio of the estimated savings to the cost of storing, because the estimate
+        /// is rough.
         const MARGIN: f64 = 2.0;
         let (elements, cost) = (self.graph.len(node), self.costs[node]);
+        // The first evaluation of each element is always needed; only further ones can be saved.
         let saved =
             cost.operations * (evaluations - elements) + cost.reads * (fetches - elements).max(0.0);
         let price = WRITE * elements + READ * evaluations;
-        // An array that only appears on the way stays out of memory at any price.
+        // An intermediate array that is larger than all its inputs is never stored, whatever its
+        // cost.
         saved > MARGIN * price && !self.grown[node]
     }
 
-    /// Whether a node just lowered is read through views that repeat it: more often than is cheap, or more often than
-    /// its readers could hold its computation.
+    /// Returns `true` if a node that was just lowered should be stored because of its views:
+    /// because repeated evaluation is too expensive, or because its readers could not hold that
+    /// many copies of its computation within the target's cap.
     pub(super) fn is_read_too_often(&self, node: usize) -> bool {
         let demand = self.graph.demands[node];
         if self.graph.is_view(node) || self.is_plain(node) || demand.reads <= self.graph.len(node) {
@@ -104,7 +117,8 @@ impl Draft<'_> {
         is_dear || (crowds && !self.grown[node])
     }
 
-    /// Whether an array is larger than all the buffers that it is computed from; one that reads none is not.
+    /// Returns `true` if an array is larger than all the buffers together that it is computed from.
+    /// An array that reads no buffer does not count as larger.
     pub(super) fn outgrows(&self, value: ValueId, len: usize) -> bool {
         let read = self.arena.inputs_of(value);
         let read_len: usize = read.iter().map(|&input| self.buffers[input].len()).sum();

@@ -1,14 +1,16 @@
-//! From nodes to steps: what is fused, and what is put into memory.
+//! The partitioner: translates nodes into steps and decides which nodes are fused and which results
+//! are stored.
 //!
-//! Role: the partitioner. Method: nodes are visited operands first, and each becomes a computation over its own
-//! shape: a scalar value whose leaves are reads of buffers, perhaps with one level of reductions in it. Element by
-//! element operations, views, padding and gathers extend such a value; nothing is computed for an array of its own
-//! unless there is a reason:
-//! - it is asked for;
-//! - a reduction would stand inside another, or be repeated by a view that grows its array;
-//! - no strides describe a reshape of what it reads;
-//! - a gather or a matrix product needs a plain array, or the computation outgrows the target's cap;
-//! - it would be computed again too often (`keep`).
+//! Method: nodes are visited operands first. Each becomes a computation over its own shape: a
+//! scalar value whose leaves are loads from buffers, with at most one level of reductions.
+//! Element-wise operations, views, padding and gathers extend such a value. A node is stored in an
+//! array of its own (materialised) only for one of these reasons:
+//! - the node is an output;
+//! - a reduction would be inside another reduction, or a view with more elements than its array
+//!   would repeat the reduction;
+//! - no strides describe a reshape of the array;
+//! - a gather or a matrix product needs a plain array, or the computation exceeds the target's cap;
+//! - the node would be computed again too often (`keep`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,40 +27,43 @@ use crate::op::Binary;
 use crate::shape::row_major_strides;
 use crate::tensor::Op;
 
-/// An array as a computation.
+/// An array in the form of a computation.
 #[derive(Clone)]
 pub(super) struct Lowered {
-    /// Its element, over the axes of the array; reductions in it are over `reduce`.
+    /// The element of the array, over the axes of the array. Reductions in it are over loops of the
+    /// sizes `reduce`.
     pub(super) value: ValueId,
     pub(super) reduce: Vec<usize>,
-    /// The nodes it computes, and whether inside a reduction.
+    /// The nodes that the computation covers, each with a flag that is `true` inside a reduction.
     pub(super) nodes: Nodes,
 }
 
-/// A plan in the making.
+/// A plan under construction.
 pub(super) struct Draft<'g> {
     pub(super) graph: &'g Graph<'g>,
     pub(super) target: &'g Target,
-    /// Nodes that go into memory because recomputing them was found to be dearer.
+    /// Nodes that are stored because an earlier draft found computing them again more expensive.
     pub(super) kept: &'g BTreeSet<usize>,
     pub(super) arena: Arena,
     pub(super) lowered: Vec<Lowered>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) inputs: Vec<BufferId>,
     pub(super) steps: Vec<Step>,
-    /// Arrays that were computed already.
+    /// The buffers of arrays that already have a step.
     computed: HashMap<(ValueId, Vec<usize>, Vec<usize>), BufferId>,
-    /// How often each node is evaluated, over all steps, and in how many.
+    /// The number of evaluations of each node, summed over all steps.
     pub(super) evaluations: BTreeMap<usize, f64>,
-    /// What factors of matrix products are views of, where the product is left to loops because the view is larger.
+    /// The nodes viewed by factors of matrix products that run as plain loops because the views are
+    /// larger than the viewed arrays.
     pub(super) factors: BTreeSet<usize>,
-    /// What one element of each node costs to compute.
+    /// The cost of one element of each node.
     pub(super) costs: Vec<Cost>,
-    /// For each node whether it is larger than all that it is computed from, without a reduction.
+    /// Whether each node is larger than all its inputs and is no reduction.
     pub(super) grown: Vec<bool>,
 }
 
 impl<'g> Draft<'g> {
+    /// Lowers all nodes of a graph, and creates the steps that this needs.
     pub(super) fn of(graph: &'g Graph<'g>, target: &'g Target, kept: &'g BTreeSet<usize>) -> Self {
         let mut draft = Self {
             graph,
@@ -75,12 +80,15 @@ impl<'g> Draft<'g> {
             costs: Vec::with_capacity(graph.nodes.len()),
             grown: Vec::with_capacity(graph.nodes.len()),
         };
+        // Outputs and nodes that an earlier draft found expensive are stored right after their
+        // lowering.
         let mut is_asked_for: Vec<bool> = vec![false; graph.nodes.len()];
         for &node in graph.outputs.iter().chain(kept) {
             is_asked_for[node] = true;
         }
         for (node, is_asked_for) in is_asked_for.into_iter().enumerate() {
             let mut lowered = draft.lower(node);
+            // Too large for one step: store the inputs, so that the computation only loads them.
             if !draft.fits(&lowered) {
                 for &input in &graph.inputs[node] {
                     draft.materialise(input);
@@ -98,7 +106,7 @@ impl<'g> Draft<'g> {
         draft
     }
 
-    /// The buffers of the nodes asked for.
+    /// Returns the buffers of the requested nodes, and creates the steps that compute these.
     pub(super) fn outputs(&mut self) -> Vec<BufferId> {
         let outputs = self.graph.outputs.clone();
         outputs
@@ -111,6 +119,7 @@ impl<'g> Draft<'g> {
         &self.graph.nodes[node].shape
     }
 
+    /// Returns the computation of a node from the computations of its inputs. May store inputs.
     fn lower(&mut self, node: usize) -> Lowered {
         let graph = self.graph;
         let this = graph.nodes[node];
@@ -145,7 +154,8 @@ impl<'g> Draft<'g> {
                 let (a, b) = (ids[0], ids[1]);
                 #[cfg(test)]
                 let (a, b) = super::fault::operands(*op, a, b);
-                // The square of an f32 rounded once, as the power is defined; an f64 does not hold that of an f64.
+                // The power is defined in f64 and rounded to f32. The square of an f32 is exact in
+                // f64, so x * x in f32 has the same bits. The square of an f64 is not exact in f64.
                 if *op == Binary::Pow && arena.as_constant(b) == Some(Scalar::F32(2.0)) {
                     return arena.binary(Binary::Mul, a, a);
                 }
@@ -160,6 +170,8 @@ impl<'g> Draft<'g> {
             Op::Cast => self.combined(node, inputs, |arena, ids| arena.cast(this.dtype, ids[0])),
             Op::Move { rows, .. } => {
                 let grows = len(&this.shape) > len(self.shape(inputs[0]));
+                // A view with more elements than its array would repeat the reduction for each
+                // copy.
                 if grows && !self.lowered[inputs[0]].reduce.is_empty() {
                     self.materialise(inputs[0]);
                 }
@@ -171,6 +183,8 @@ impl<'g> Draft<'g> {
             }
             Op::Reshape => self.reshape(inputs[0], &this.shape),
             Op::Pad { before, fill } => {
+                // The guards of padding apply to loads, so a reduction cannot be padded from
+                // outside.
                 if !self.lowered[inputs[0]].reduce.is_empty() {
                     self.materialise(inputs[0]);
                 }
@@ -185,16 +199,19 @@ impl<'g> Draft<'g> {
             Op::Reduce { op, n_reduced } => {
                 let (input, reduced) = (graph.nodes[inputs[0]], this.shape.len()..);
                 if input.shape[reduced].contains(&0) {
-                    // An extreme of nothing has no elements either, so what stands for them is never read.
+                    // A maximum or minimum over no elements exists only for an empty output, so the
+                    // replacement is never read.
                     let nothing = op
                         .identity(input.dtype)
                         .unwrap_or_else(|| Scalar::zero(this.dtype));
                     return self.leaf(|arena| arena.constant(nothing));
                 }
+                // A nest has one level of reductions: store an input that contains a reduction.
                 if !self.lowered[inputs[0]].reduce.is_empty() {
                     self.materialise(inputs[0]);
                 }
                 let source = self.lowered[inputs[0]].clone();
+                // A reduction over no axes only converts the type.
                 if *n_reduced == 0 {
                     let value = self.arena.cast(this.dtype, source.value);
                     return Lowered { value, ..source };
@@ -209,6 +226,7 @@ impl<'g> Draft<'g> {
         }
     }
 
+    /// Returns a computation that covers no nodes.
     fn leaf(&mut self, make: impl FnOnce(&mut Arena) -> ValueId) -> Lowered {
         Lowered {
             value: make(&mut self.arena),
@@ -217,7 +235,7 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// The computation that reads a whole buffer.
+    /// Returns the computation that loads a whole buffer.
     fn load(&mut self, buffer: BufferId, shape: &[usize]) -> Lowered {
         let dtype = self.buffers[buffer.0].dtype;
         let value = Value::Load {
@@ -228,7 +246,8 @@ impl<'g> Draft<'g> {
         self.leaf(|arena| arena.intern(value, dtype))
     }
 
-    /// Joins the computations of inputs of one shape; those that do not fit together go into memory.
+    /// Combines the computations of inputs of equal shape. Inputs whose computations do not fit
+    /// together are stored.
     fn combined(
         &mut self,
         node: usize,
@@ -246,7 +265,8 @@ impl<'g> Draft<'g> {
             if self.fits(&joined) {
                 return joined;
             }
-            // The largest goes first; a reduction before anything else, since its result is small.
+            // The largest computation is stored first, but a reduction before all others, because
+            // its result is small.
             let size = |&&input: &&usize| {
                 let lowered = &self.lowered[input];
                 let n_values = self.arena.reached(lowered.value).len();
@@ -263,8 +283,9 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// Puts reductions into memory that cannot share one nest: those over other loops than the first, and matrix
-    /// products, which a library does better alone (and at the same time).
+    /// Stores reductions that cannot share one nest: reductions over other loops than the first
+    /// one, and matrix products, which run faster as steps of their own, in parallel and by a GEMM
+    /// library.
     fn separate_reductions(&mut self, inputs: &[usize]) {
         let mut reduced: Vec<usize> = inputs
             .iter()
@@ -289,7 +310,7 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// The computation of a node whose value was made from those of its inputs.
+    /// Returns the computation of a node whose value was created from its inputs' values.
     fn joined(&self, node: usize, inputs: &[usize], value: ValueId) -> Lowered {
         if matches!(self.arena.value(value), Value::Const(_)) {
             return Lowered {
@@ -302,6 +323,7 @@ impl<'g> Draft<'g> {
             .iter()
             .map(|&input| &self.lowered[input].reduce)
             .filter(|reduce| !reduce.is_empty());
+        // Simplifications may have removed all reductions from the value.
         let reduce = reduces.next().filter(|_| self.arena.reduces(value));
         let reduce = reduce.cloned().unwrap_or_default();
         let nodes = inputs.iter().map(|&input| &self.lowered[input].nodes);
@@ -312,7 +334,8 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// A computation read through a view, which may see so little of it that nothing is reduced any more.
+    /// Returns a computation that is read through a view. The view may exclude so much that no
+    /// reduction remains.
     fn viewed(&self, source: Lowered, value: ValueId) -> Lowered {
         let reduces = !source.reduce.is_empty() && self.arena.reduces(value);
         Lowered {
@@ -322,7 +345,7 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// Whether a computation stays within the target's cap.
+    /// Returns `true` if a computation stays within the target's caps.
     fn fits(&self, lowered: &Lowered) -> bool {
         let most = self.target.max_values;
         self.arena.reached(lowered.value).len() <= most
@@ -330,7 +353,8 @@ impl<'g> Draft<'g> {
             && self.arena.inputs_of(lowered.value).len() <= self.target.max_inputs
     }
 
-    /// Whether a node is read from memory, or needs none.
+    /// Returns `true` if a node is loaded from memory, a constant or an index, so storing it would
+    /// not simplify its readers.
     pub(super) fn is_plain(&self, node: usize) -> bool {
         let value = self.arena.value(self.lowered[node].value);
         matches!(
@@ -339,6 +363,7 @@ impl<'g> Draft<'g> {
         )
     }
 
+    /// Returns the computation of a reshape; stores the input if no strides describe the reshape.
     fn reshape(&mut self, input: usize, to: &[usize]) -> Lowered {
         let from = self.shape(input);
         let source = self.lowered[input].clone();
@@ -350,6 +375,8 @@ impl<'g> Draft<'g> {
         self.load(buffer, to)
     }
 
+    /// Returns the computation of a gather. The table must be a plain array, and the index must not
+    /// contain a reduction.
     fn gather(
         &mut self,
         node: usize,
@@ -358,6 +385,7 @@ impl<'g> Draft<'g> {
         axis: usize,
         rows: &[IndexMap],
     ) -> Lowered {
+        // A gather reads positions of a whole buffer, so the table must be a load without guards.
         let guarded =
             |value: &Value| !matches!(value, Value::Load { guards, .. } if guards.is_empty());
         if guarded(self.arena.value(self.lowered[table].value)) {
@@ -369,7 +397,7 @@ impl<'g> Draft<'g> {
         }
         let Value::Load { input, map, .. } = self.arena.value(self.lowered[table].value).clone()
         else {
-            unreachable!("what was materialised is read by a load");
+            unreachable!("a materialised node is a load");
         };
         let rank = self.shape(node).len();
         let source = self.lowered[index].clone();
@@ -391,7 +419,7 @@ impl<'g> Draft<'g> {
         }
     }
 
-    /// Puts a node into memory, if it is not there already, and gives its buffer.
+    /// Stores a node in memory, unless it is stored already, and returns its buffer.
     fn materialise(&mut self, node: usize) -> BufferId {
         let shape = self.shape(node);
         let lowered = self.lowered[node].clone();
@@ -400,7 +428,8 @@ impl<'g> Draft<'g> {
         buffer
     }
 
-    /// Gives the buffer that holds an array, computing it in a step of its own if there is none.
+    /// Returns the buffer that contains an array, and adds a step that computes the array if there
+    /// is no such buffer.
     pub(super) fn compute(&mut self, lowered: &Lowered, shape: &[usize]) -> BufferId {
         if let Value::Load { input, map, guards } = self.arena.value(lowered.value)
             && guards.is_empty()
@@ -416,6 +445,8 @@ impl<'g> Draft<'g> {
         let buffer = emit::step(self, lowered, shape);
         self.computed.insert(key, buffer);
         let outputs = len(shape) as f64;
+        // Nodes inside the reduction are evaluated at every point of it, the others once per
+        // output.
         let points = outputs * lowered.reduce.iter().product::<usize>() as f64;
         for (&node, &inside) in lowered.nodes.iter() {
             *self.evaluations.entry(node).or_default() += if inside { points } else { outputs };
@@ -423,6 +454,7 @@ impl<'g> Draft<'g> {
         buffer
     }
 
+    /// Adds a buffer and returns its id.
     pub(super) fn buffer(&mut self, kind: Kind, dtype: DType, shape: &[usize]) -> BufferId {
         self.buffers.push(Buffer {
             kind,
@@ -432,7 +464,8 @@ impl<'g> Draft<'g> {
         BufferId(self.buffers.len() - 1)
     }
 
-    /// Where the nodes of a computation come from, in the order of the program.
+    /// Returns the operations and source lines of a computation's nodes, in the order of the
+    /// program.
     pub(super) fn origins(&self, lowered: &Lowered) -> Vec<Origin> {
         let origin = |&node: &usize| Origin {
             op: self.graph.nodes[node].op.name(),
@@ -442,11 +475,12 @@ impl<'g> Draft<'g> {
     }
 }
 
+/// Returns the number of elements of a shape.
 pub(super) fn len(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 
-/// The map of a whole buffer in row-major order.
+/// Returns the map of a whole buffer in row-major order.
 pub(crate) fn contiguous(shape: &[usize]) -> IndexMap {
     IndexMap {
         offset: 0,
@@ -454,6 +488,7 @@ pub(crate) fn contiguous(shape: &[usize]) -> IndexMap {
     }
 }
 
+/// Returns a map without trailing zero strides, as the arena stores maps.
 fn trimmed(map: &IndexMap) -> IndexMap {
     let used = map.strides.iter().rposition(|&stride| stride != 0);
     IndexMap {

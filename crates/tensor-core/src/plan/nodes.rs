@@ -1,48 +1,54 @@
-//! The nodes that a computation does.
+//! The set of program nodes that a computation covers.
 
 use std::rc::Rc;
 
-/// Some nodes, each with whether it is inside a reduction, in the order of the program. A clone
-/// shares them: each view of a computation does the same nodes.
+/// A sorted list of nodes; each entry states whether the node is inside a reduction. Clones share
+/// the list, because all views of a computation cover the same nodes.
 #[derive(Clone, Default)]
 pub(super) struct Nodes(Rc<[(usize, bool)]>);
 
 impl Nodes {
-    /// The nodes of several computations and one more outside of reductions, which comes after all
-    /// of them.
+    /// Returns the nodes of several computations and an additional node outside of reductions,
+    /// with the largest number.
     pub(super) fn joined<'n>(inputs: impl Iterator<Item = &'n Self>, node: usize) -> Self {
         let listed = inputs.flat_map(|nodes| nodes.0.iter().copied());
         listed.chain([(node, false)]).collect()
     }
 
-    /// The same nodes inside a reduction, and the node of that.
+    /// Returns all nodes of this list as inside a reduction, and the node of the reduction.
     pub(super) fn reduced(&self, node: usize) -> Self {
         let inside = self.keys().map(|&inner| (inner, true));
         inside.chain([(node, false)]).collect()
     }
 
+    /// Iterates over the nodes, each with a flag that is `true` inside a reduction.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&usize, &bool)> {
         self.0.iter().map(|(node, inside)| (node, inside))
     }
 
+    /// Iterates over the nodes.
     pub(super) fn keys(&self) -> impl Iterator<Item = &usize> {
         self.0.iter().map(|(node, _)| node)
     }
 
+    /// Returns `true` if the list contains a node.
     pub(super) fn contains(&self, node: usize) -> bool {
         self.0.binary_search_by_key(&node, |&(own, _)| own).is_ok()
     }
 
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// A node listed twice is inside a reduction if it is so in one of the two.
+/// Sorts and merges entries. A node with several entries is inside a reduction if any of its
+/// entries is.
 impl FromIterator<(usize, bool)> for Nodes {
     fn from_iter<I: IntoIterator<Item = (usize, bool)>>(nodes: I) -> Self {
         let mut nodes: Vec<(usize, bool)> = nodes.into_iter().collect();
-        // The stable sort finds the few runs that the list is made of.
+        // The list is a concatenation of a few sorted runs, which the stable sort detects and
+        // merges.
         nodes.sort_by_key(|&(node, _)| node);
         nodes.dedup_by(|next, kept| {
             let is_same = next.0 == kept.0;

@@ -1,4 +1,4 @@
-//! What is recorded.
+//! The recorded data of a profiler.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::exec::MemoryUse;
 use crate::plan::explain::{bytes_read, sizes};
 use crate::plan::{Origin, Step};
 
-/// The row of names that have none of their own.
+/// The name of the row that merges all names beyond the limit.
 const OTHER_NAMES: &str = "(other names)";
 
-/// All that a profile shows.
+/// All recorded data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Data {
     pub(super) spans: Vec<Recorded>,
@@ -23,11 +23,11 @@ pub(super) struct Data {
     pub(super) tracks: Vec<Arc<str>>,
     pub(super) arrays: Arrays,
     pub(super) executor: Option<ExecutorPeak>,
-    /// Runs of steps that the executor did not accept.
+    /// The number of step runs that the executor did not accept.
     pub(super) refused: u64,
 }
 
-/// A span as it is kept.
+/// A span in its stored form.
 #[derive(Debug, Clone)]
 pub(super) struct Recorded {
     pub(super) subject: u32,
@@ -42,6 +42,7 @@ pub(super) struct Recorded {
 
 pub(super) type Args = Vec<(Cow<'static, str>, Arg)>;
 
+/// The state of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     Well,
@@ -49,14 +50,14 @@ pub(super) enum Ended {
     NotYet,
 }
 
-/// What spans and arrays are told apart by.
+/// The identity of a subject: spans and arrays with an equal identity are summed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum What {
     Step(Arc<StepInfo>),
     Named(Arc<str>),
 }
 
-/// What is shown of a step; steps that differ in none of it are one.
+/// The displayed facts about a step. Steps with equal facts share one subject.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct StepInfo {
     pub(super) origins: Vec<Origin>,
@@ -66,11 +67,11 @@ pub(super) struct StepInfo {
     pub(super) is_product: bool,
     pub(super) read: u64,
     pub(super) written: u64,
-    /// The bits of their number, since floats have no `Eq`.
+    /// The bits of the number of operations, because floats do not implement `Eq`.
     pub(super) operations: u64,
 }
 
-/// Something that happened, all times together.
+/// A step or a name, with the sums over all its calls.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) what: What,
@@ -78,6 +79,7 @@ pub(super) struct Subject {
     pub(super) arrays: ArraysOf,
 }
 
+/// The sums over calls: times in nanoseconds, sizes in bytes, operations in additions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Totals {
     pub(super) calls: u64,
@@ -88,7 +90,7 @@ pub(super) struct Totals {
     pub(super) operations: f64,
 }
 
-/// The most that the executor counted, and the step after which it was first seen.
+/// The executor's peak memory, and the step after which this peak was first seen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExecutorPeak {
     pub(super) before: MemoryUse,
@@ -108,7 +110,7 @@ impl Totals {
 }
 
 impl What {
-    /// What is left of a subject when there are too many.
+    /// Returns the identity without details, for subjects beyond the limit.
     pub(super) fn without_details(self) -> Self {
         match self {
             Self::Step(info) => Self::Step(Arc::new(StepInfo {
@@ -125,7 +127,7 @@ impl What {
         }
     }
 
-    /// Its name in few words: the operation and line whose result a step writes.
+    /// Returns a short name: for a step, the operation and line of its result.
     pub(super) fn short(&self) -> Cow<'_, str> {
         match self {
             Self::Step(info) => Cow::Owned(info.short()),
@@ -135,6 +137,7 @@ impl What {
 }
 
 impl StepInfo {
+    /// Returns the facts about a step on inputs of these lengths.
     pub(super) fn of(step: &Step, lens: &[usize]) -> Self {
         let nest = &step.nest;
         let inputs: Vec<(DType, usize)> = nest
@@ -143,7 +146,8 @@ impl StepInfo {
             .copied()
             .zip(lens.iter().copied())
             .collect();
-        // Of a nest that breaks the rules nothing can be worked out; the executor will refuse it.
+        // Bytes and operations of a nest that breaks the rules cannot be computed; the executor
+        // will reject the nest.
         let is_sound = nest.check(&inputs).is_ok();
         let (read, written, operations) = if is_sound {
             let read = bytes_read(nest, lens.iter().copied());
@@ -164,7 +168,7 @@ impl StepInfo {
         }
     }
 
-    /// Its name in a line.
+    /// Returns a long name of one line: operation, full path, loops and the number of operations.
     pub(super) fn long(&self) -> String {
         let last = self.origins.last();
         let mut name = last.map_or_else(|| self.short(), operation_and_line);
@@ -178,6 +182,7 @@ impl StepInfo {
         name
     }
 
+    /// Returns the operation, file name and line of the result.
     fn short(&self) -> String {
         let Some(last) = self.origins.last() else {
             return "(no line)".to_owned();
@@ -192,7 +197,7 @@ impl StepInfo {
         )
     }
 
-    /// Its loops, in words.
+    /// Returns a description of the loops.
     pub(super) fn loops(&self) -> String {
         let mut text = String::new();
         if let Some(dtype) = self.dtype {
@@ -223,6 +228,7 @@ impl Data {
         &self.subjects[span.subject as usize].what
     }
 
+    /// Returns a span in its public form, with the facts about its step as arguments.
     pub(super) fn public(&self, span: &Recorded) -> Span {
         let mut args: Args = span.args.as_deref().cloned().unwrap_or_default();
         let mut add = |name: &'static str, arg: Arg| args.push((name.into(), arg));

@@ -1,7 +1,8 @@
-//! The tree of spans as a picture.
+//! The icicle graph: the tree of spans as a picture.
 //!
-//! Method: spans whose names agree up to the root are one box, under the box of what they are a part of. A box is as wide as
-//! its time, or as its parts together where they ran side by side on several threads: widths are time of threads.
+//! Method: spans with an equal path of names from the root share one box, below the box of their
+//! parent. The width of a box is its time, or the sum of its parts if they ran in parallel on
+//! several threads; widths are thread times.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,19 +15,19 @@ const WIDTH: f64 = 1200.0;
 const MARGIN: f64 = 8.0;
 const HEAD: f64 = 30.0;
 const ROW: f64 = 20.0;
-/// What is narrower is not drawn.
+/// Boxes narrower than this are not drawn.
 const NARROWEST: f64 = 0.2;
-/// What a letter of this font size takes on average, and the room beside a text.
+/// The average width of a letter in this font size, and the space left and right of a text.
 const LETTER: f64 = 6.4;
 const PADDING: f64 = 4.0;
-/// Boxes are as light in both themes, so the writing in them stays dark.
+/// The boxes have the same colours in light and dark themes, so their text is always dark.
 const STYLE: &str = "<style>\
 svg{background:#fff}text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#111}\
 .note{fill:#333}rect{stroke:#fff;stroke-width:.5}rect:hover{stroke:#000;stroke-width:1}\
 @media(prefers-color-scheme:dark){svg{background:#15171b}.note{fill:#ddd}rect{stroke:#15171b}rect:hover{stroke:#fff}}\
 </style>\n";
 
-/// Spans of one path.
+/// The spans with one path of names.
 struct Node {
     subject: Option<u32>,
     parts: Vec<usize>,
@@ -35,6 +36,7 @@ struct Node {
     width: u64,
 }
 
+/// Returns the picture as SVG.
 pub(super) fn svg(profile: &Profile) -> String {
     let nodes = tree(profile);
     let mut boxes = String::new();
@@ -47,12 +49,12 @@ pub(super) fn svg(profile: &Profile) -> String {
     };
     picture.draw(&mut boxes);
     let height = HEAD + ROW * (picture.deepest + 1) as f64 + MARGIN;
-    let mut note = format!("{} of threads in spans", time(nodes[0].width as f64));
+    let mut note = format!("{} of thread time in spans", time(nodes[0].width as f64));
     if picture.left_out > 0 {
-        note += &format!("; {} boxes are too narrow to draw", picture.left_out);
+        note += &format!("; {} boxes too narrow to draw", picture.left_out);
     }
     if profile.dropped_spans() > 0 {
-        note += &format!("; {} spans were not kept", profile.dropped_spans());
+        note += &format!("; {} spans dropped", profile.dropped_spans());
     }
     let baseline = HEAD - ROW / 2.0;
     format!(
@@ -62,7 +64,7 @@ pub(super) fn svg(profile: &Profile) -> String {
     )
 }
 
-/// The paths of spans; the first node is the root. Parents stand before their parts.
+/// Returns the tree of paths. The first node is the root, and parents precede their parts.
 fn tree(profile: &Profile) -> Vec<Node> {
     let mut nodes = vec![Node::new(None)];
     let mut places: HashMap<(usize, u32), usize> = HashMap::new();
@@ -80,6 +82,7 @@ fn tree(profile: &Profile) -> Vec<Node> {
         nodes[place].time = nodes[place].time.saturating_add(span.end - span.start);
         node_of.push(place);
     }
+    // Parts have larger numbers than their parents, so a backward pass sees them first.
     for place in (0..nodes.len()).rev() {
         let of_parts = nodes[place].parts.iter();
         let of_parts = of_parts
@@ -111,7 +114,8 @@ struct Picture<'p> {
 }
 
 impl Picture<'_> {
-    /// Draws the tree; spans may be nested as deep as memory reaches, so the boxes that wait stand in a list.
+    /// Draws the tree. An explicit stack of boxes replaces recursion, because spans may be nested
+    /// arbitrarily deep.
     fn draw(&mut self, out: &mut String) {
         let mut waiting = vec![(0, 0, MARGIN)];
         while let Some((place, depth, left)) = waiting.pop() {
@@ -136,7 +140,7 @@ impl Picture<'_> {
         let (name, title, hue) = self.words(node);
         let top = HEAD + ROW * depth as f64;
         let colour = hue.map_or_else(|| "#c9ced6".to_owned(), |hue| format!("hsl({hue} 55% 74%)"));
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             out,
             "<g><title>{}</title><rect x=\"{left:.2}\" y=\"{top}\" width=\"{width:.2}\" height=\"{ROW}\" fill=\"{colour}\"/>{}</g>",
@@ -145,7 +149,7 @@ impl Picture<'_> {
         );
     }
 
-    /// What stands in a box, its tooltip, and the hue of its operation, if it is a step.
+    /// Returns the text of a box, its tooltip, and the hue of its operation if the box is a step.
     fn words(&self, node: &Node) -> (String, String, Option<u32>) {
         let Some(subject) = node.subject else {
             let name = "all spans".to_owned();
@@ -171,7 +175,8 @@ impl Picture<'_> {
     }
 }
 
-/// A text that is cut where the box ends, or nothing if too little would be left.
+/// Returns the label of a box, cut to the width of the box, or an empty string if fewer than three
+/// letters fit.
 fn label(name: &str, left: f64, top: f64, width: f64) -> String {
     const FEWEST: usize = 3;
     #[expect(
@@ -195,10 +200,10 @@ fn label(name: &str, left: f64, top: f64, width: f64) -> String {
     )
 }
 
-/// A hue that a name always has.
+/// Returns a hue in degrees that depends only on the name.
 fn hue(name: &str) -> u32 {
     const PRIME: u32 = 31;
-    /// 2^32 by the golden ratio: spreads neighbours.
+    /// 2^32 divided by the golden ratio: spreads similar hash values over the circle.
     const GOLDEN: u32 = 0x9e37_79b9;
     const FULL_CIRCLE: u32 = 360;
     let sum = name.bytes().fold(0_u32, |sum, byte| {
@@ -207,7 +212,8 @@ fn hue(name: &str) -> u32 {
     (sum.wrapping_mul(GOLDEN) >> 16) % FULL_CIRCLE
 }
 
-/// A text in XML, which has no place for control characters besides tab and new line.
+/// Escapes a text for XML. Control characters other than tab and newline are not allowed in XML and
+/// are replaced.
 fn escaped(words: &str) -> String {
     let mut out = String::with_capacity(words.len());
     for character in words.chars() {

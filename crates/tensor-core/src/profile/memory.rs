@@ -1,7 +1,8 @@
-//! Who holds memory.
+//! Memory use by step, operation, line or span.
 //!
-//! Method: each array counts for the step that writes it, as long as it lives. Who held the peak is copied when the first array
-//! goes after a new peak, not at each of the allocations that lead up to it.
+//! Method: each array counts for the step that writes it, during its whole life. The live bytes of
+//! each subject at the peak are copied at the first release after a new peak, not at every
+//! allocation on the way to the peak.
 
 use std::fmt;
 
@@ -28,54 +29,59 @@ pub(super) struct Arrays {
     peak_at: u64,
     /// The live bytes of each subject at the peak.
     at_peak: Vec<u64>,
-    /// Whether nothing went since the peak was reached, and `at_peak` is of an earlier one.
+    /// Whether the peak is the latest event, so that `at_peak` is still that of an earlier peak.
     is_rising: bool,
     pub(super) curve: Vec<(u64, u64)>,
     pub(super) dropped_points: u64,
 }
 
-/// Memory by step, operation, line or name of a span.
+/// The memory use by step, operation, line or name of a span.
 ///
-/// Its text is a table: at the peak, alive at the end, allocated in all, the number of allocations, the most at one time.
+/// The text form is a table: bytes at the peak, bytes live at the end, bytes allocated in total,
+/// number of allocations, and the row's own peak.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Memory {
-    /// The bytes alive when the profile was taken.
+    /// The bytes live at the time of the snapshot.
     pub live_bytes: u64,
-    /// The most bytes alive at one time. Arrays are counted when the step that writes them has ended: where steps or runs
-    /// overlap, another may have gone by then, and the executor's own peak be higher.
+    /// The peak of the live bytes. Arrays are counted at the end of the step that writes them. If
+    /// steps or runs overlap, another array may have been released by then, and the executor's own
+    /// peak may be higher.
     pub peak_bytes: u64,
-    /// When that was first reached.
+    /// The time at which the peak was first reached, in nanoseconds.
     pub peak_ns: u64,
-    /// What the executor's own counter rose to beyond these arrays and beyond what was alive before the profiler was made: the
-    /// memory that steps take on the way, if the executor counts it and the profiler saw its counter rise. Where steps or runs
-    /// overlap it is an upper bound.
+    /// The temporary memory of steps: the rise of the executor's own counter beyond these arrays
+    /// and beyond the bytes that were live before the profiler was created. `None` if the executor
+    /// has no counter or its peak did not rise. If steps or runs overlap, the value is an upper
+    /// bound.
     pub working_bytes: Option<u64>,
-    /// The step after which the executor's counter was first seen at its highest.
+    /// The step after which the executor's peak was first seen.
     pub executor_peak_after: Option<String>,
-    /// Who holds them, the largest share of the peak first.
+    /// The rows, sorted by their bytes at the peak, largest first.
     pub rows: Vec<MemoryRow>,
 }
 
-/// Arrays that belong together.
+/// The arrays of one step, operation, line or span name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryRow {
-    /// The step, operation, line or span that wrote them.
+    /// The step, operation, line or span that wrote the arrays.
     pub name: String,
-    /// How many there were.
+    /// The number of arrays.
     pub allocations: u64,
-    /// Their bytes in all.
+    /// The sum of their bytes over all allocations.
     pub allocated_bytes: u64,
-    /// The bytes alive when the profile was taken.
+    /// The bytes live at the time of the snapshot.
     pub live_bytes: u64,
-    /// The bytes alive at the peak of all arrays. These add up to that peak.
+    /// The bytes live at the peak of all arrays. The sum over all rows is this peak.
     pub bytes_at_peak: u64,
-    /// The most bytes of these alive at one time; where several steps make one row, the sum of theirs, an upper bound.
+    /// The peak of this row's live bytes; an upper bound (the sum of the steps' peaks) if several
+    /// steps share the row.
     pub peak_bytes: u64,
 }
 
 impl Arrays {
+    /// Records an allocation of a subject.
     pub(super) fn allocated(&mut self, now: u64, of: &mut ArraysOf, bytes: u64) {
         of.allocations += 1;
         of.allocated = of.allocated.saturating_add(bytes);
@@ -91,6 +97,7 @@ impl Arrays {
         self.point(now);
     }
 
+    /// Records a release of a subject's array.
     pub(super) fn released(
         &mut self,
         now: u64,
@@ -98,6 +105,7 @@ impl Arrays {
         subject: usize,
         bytes: u64,
     ) {
+        // The peak ends here: copy who holds it before this array is subtracted.
         self.settle(subjects);
         let live = &mut subjects[subject].arrays.live;
         *live -= bytes;
@@ -105,7 +113,7 @@ impl Arrays {
         self.point(self.later(now));
     }
 
-    /// Copies who holds the peak, if all of it is still there.
+    /// Copies the live bytes of each subject if the peak is the latest event.
     pub(super) fn settle(&mut self, subjects: &[Subject]) {
         if self.is_rising {
             self.at_peak.clear();
@@ -115,7 +123,8 @@ impl Arrays {
         }
     }
 
-    /// A time that is not before the last point: another thread may have read the clock later and come first.
+    /// Returns a time not before the last point: another thread may have read the clock later, but
+    /// taken the lock first.
     fn later(&self, now: u64) -> u64 {
         self.curve.last().map_or(now, |(last, _)| now.max(*last))
     }
@@ -168,7 +177,7 @@ impl fmt::Display for Memory {
         let show = |count: u64| bytes(usize::try_from(count).unwrap_or(usize::MAX));
         writeln!(
             f,
-            "arrays: {} at the peak, after {}; {} still alive",
+            "arrays: peak {} after {}; {} still live",
             show(self.peak_bytes),
             time(self.peak_ns as f64),
             show(self.live_bytes),
@@ -176,13 +185,13 @@ impl fmt::Display for Memory {
         if let (Some(working), Some(after)) = (self.working_bytes, &self.executor_peak_after) {
             writeln!(
                 f,
-                "beyond them the executor counted at most {}; its highest after {after}",
+                "working memory of steps: at most {}; peak of the executor after {after}",
                 show(working)
             )?;
         }
         writeln!(
             f,
-            "{:>10} {:>6} {:>10} {:>10} {:>7} {:>10}  held by",
+            "{:>10} {:>6} {:>10} {:>10} {:>7} {:>10}  allocated by",
             "at peak", "share", "own peak", "alive", "arrays", "allocated"
         )?;
         for row in &self.rows {

@@ -1,4 +1,4 @@
-//! What a profiler knows, behind one lock.
+//! The records of a profiler, behind one lock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,22 +14,22 @@ use super::{Span, SpanId};
 use crate::exec::MemoryUse;
 use crate::plan::{Plan, Step};
 
-/// How many spans are kept; each takes about 50 bytes.
+/// The maximum number of stored spans; each takes about 50 bytes.
 pub(super) const MAX_SPANS: usize = 1 << 18;
-/// How many different steps and names have a row of their own.
+/// The maximum number of different steps and names with a row of their own.
 const MAX_SUBJECTS: usize = 1 << 12;
-/// How many plans are remembered; beyond, all are forgotten and those that run again are looked at again.
+/// The maximum number of cached plans. When it is reached, the cache is cleared.
 const MAX_PLANS: usize = 1 << 8;
-/// The end of a span that has none yet.
+/// The end time of a span that is still open.
 const OPEN: u64 = u64::MAX;
 
-/// Gathers what happens.
+/// The recorder of all events of a profiler.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// Tells recorders apart, also from those that are gone.
+    /// A unique number of the recorder in this process; numbers are never reused.
     id: u64,
     start: Instant,
-    /// A run of a plan.
+    /// The subject of a run of a plan.
     run: Known,
     state: Mutex<State>,
     plans: Mutex<HashMap<usize, KnownPlan>>,
@@ -42,7 +42,8 @@ struct State {
     tracks: HashMap<Place, u32>,
 }
 
-/// What is known of a step before it runs.
+/// The facts about a step that are known before it runs: bytes read and written, and operations in
+/// additions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) subject: u32,
@@ -51,36 +52,40 @@ pub(super) struct Known {
     pub(super) operations: f64,
 }
 
+/// The cached facts about the steps of a plan. Holding the plan keeps its address from being
+/// reused.
 #[derive(Debug)]
 struct KnownPlan {
     plan: Plan,
     steps: Arc<[Known]>,
 }
 
-/// Where a span happened.
+/// The place of a span: the thread that ran it, or a track by name.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Place {
     Thread(ThreadId),
     Named(Arc<str>),
 }
 
-/// A span that may have parts, so it has its place before them; it ends when this goes, as failed unless it was told otherwise.
+/// A span that may have parts, so it is stored when it begins. Dropping ends the span, as failed
+/// unless `succeeded` was called.
 #[derive(Debug)]
 pub(super) struct Open<'r> {
     recorder: &'r Recorder,
-    /// `None` if no more spans are kept.
+    /// The index of the span; `None` if the limit of spans is reached.
     slot: Option<usize>,
     start: u64,
     known: Known,
     failed: bool,
 }
 
-/// A span in which an array is written. It has no parts and is kept when it ends, so that a short step takes the lock once.
+/// A span in which an array is written. It has no parts, so it is stored when it ends; a short step
+/// then takes the lock once.
 #[derive(Debug)]
 pub(super) struct Writing<'r> {
     recorder: &'r Arc<Recorder>,
     known: Known,
-    /// Whether its time is that of queueing it.
+    /// Whether the span only measures queueing.
     is_queued: bool,
     wave: u32,
     parent: Option<usize>,
@@ -88,14 +93,14 @@ pub(super) struct Writing<'r> {
     is_over: bool,
 }
 
-/// The span is the innermost of its thread until this goes.
+/// A guard that makes a span the innermost of its thread until dropped.
 #[derive(Debug)]
 pub(super) struct Entered(bool);
 
 thread_local! {
-    /// The spans that this thread has open, each with its recorder.
+    /// The open spans of this thread, each with its recorder's number.
     static ENTERED: RefCell<Vec<(u64, usize)>> = const { RefCell::new(Vec::new()) };
-    /// The recorder that this thread met last, and its track there.
+    /// The number of the last recorder on this thread, and this thread's track in that recorder.
     static TRACK: Cell<(u64, u32)> = const { Cell::new((u64::MAX, 0)) };
 }
 
@@ -118,9 +123,10 @@ impl Recorder {
         }
     }
 
+    /// Returns a time in nanoseconds since the recorder's start.
     pub(super) fn clock_ns(&self, time: Instant) -> u64 {
         let since = time.saturating_duration_since(self.start);
-        // The last value stands for spans that are open.
+        // The largest value is reserved for open spans.
         u64::try_from(since.as_nanos()).map_or(OPEN - 1, |ns| ns.min(OPEN - 1))
     }
 
@@ -129,20 +135,22 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under the lock can leave it in an order that later readers could not bear.
+        // Each change under the lock leaves the records readable, so a poisoned lock is still
+        // usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The innermost span of this thread.
+    /// Returns the innermost span of this recorder on this thread.
     pub(super) fn current(&self) -> Option<usize> {
         ENTERED.with_borrow(|entered| {
+            // Several profilers may have spans open on one thread.
             let mut inner_first = entered.iter().rev();
             let found = inner_first.find(|(recorder, _)| *recorder == self.id);
             found.map(|(_, slot)| *slot)
         })
     }
 
-    /// Makes a span the innermost of this thread; one that is not kept changes nothing.
+    /// Enters a span, which becomes the innermost of this thread. A dropped span has no effect.
     pub(super) fn enter(&self, slot: Option<usize>) -> Entered {
         if let Some(slot) = slot {
             ENTERED.with_borrow_mut(|entered| entered.push((self.id, slot)));
@@ -150,19 +158,19 @@ impl Recorder {
         Entered(slot.is_some())
     }
 
-    /// Begins a run of a plan.
+    /// Starts the span of a run of a plan.
     pub(super) fn open_run(&self, parent: Option<usize>) -> Open<'_> {
         self.open(&mut self.lock(), self.run, parent)
     }
 
-    /// Begins a span by name, in which some bytes travel.
+    /// Starts a span by name, in which some bytes are transferred.
     pub(super) fn open_named(&self, name: &str, bytes: u64, parent: Option<usize>) -> Open<'_> {
         let mut state = self.lock();
         let subject = state.subject(What::Named(name.into()));
         self.open(&mut state, Known::transfer(subject, bytes), parent)
     }
 
-    /// Takes the time last.
+    /// Starts a span. The clock is read last, so that the time of storing the span is not included.
     fn open(&self, state: &mut State, known: Known, parent: Option<usize>) -> Open<'_> {
         let slot = state.keep(|state| Recorded {
             subject: known.subject,
@@ -187,7 +195,7 @@ impl Recorder {
         }
     }
 
-    /// Begins something that writes an array.
+    /// Starts the span of an operation that writes an array.
     pub(super) fn write(
         self: &Arc<Self>,
         known: Known,
@@ -205,7 +213,8 @@ impl Recorder {
         }
     }
 
-    /// Begins to queue something that writes an array; when it runs is told by [`Self::ran`].
+    /// Starts the span of queueing an operation that writes an array. [`Self::ran`] later records
+    /// the device's times.
     pub(super) fn queue(
         self: &Arc<Self>,
         known: Known,
@@ -217,7 +226,7 @@ impl Recorder {
         queueing
     }
 
-    /// A step ran on a device.
+    /// Records the times at which a step ran on a device.
     pub(super) fn ran(
         &self,
         device: &str,
@@ -227,6 +236,7 @@ impl Recorder {
         [start, end]: [u64; 2],
     ) {
         let mut state = self.lock();
+        // Device clocks are converted, so an end could come out before its start.
         let end = end.max(start).min(OPEN - 1);
         state.count(known, end - start.min(end), false);
         state.keep(|state| Recorded {
@@ -241,12 +251,14 @@ impl Recorder {
         });
     }
 
+    /// Adds a span that was measured elsewhere.
     pub(super) fn record(&self, span: Span) -> Option<usize> {
         let mut state = self.lock();
         let subject = state.subject(What::Named(span.name));
         let end = span.end_ns.max(span.start_ns).min(OPEN - 1);
         let known = Known::transfer(subject, 0);
         state.count(&known, end - span.start_ns.min(end), false);
+        // A parent must have been stored before its part.
         let parent = span.parent.map(|SpanId(parent)| parent);
         state.keep(|state| Recorded {
             subject,
@@ -260,6 +272,7 @@ impl Recorder {
         })
     }
 
+    /// Records the release of an array.
     pub(super) fn released(&self, subject: u32, bytes: u64) {
         let now = self.now();
         let mut state = self.lock();
@@ -269,11 +282,13 @@ impl Recorder {
         arrays.released(now, subjects, subject as usize, bytes);
     }
 
+    /// Counts a step that fell back to the host.
     pub(super) fn refused(&self) {
         self.lock().data.refused += 1;
     }
 
-    /// What is known of the steps of a plan, which was checked.
+    /// Returns the facts about the steps of a plan that has passed its check; cached by the address
+    /// of the steps.
     pub(super) fn known_steps(&self, plan: &Plan) -> Arc<[Known]> {
         let place = plan.steps.as_ptr().addr();
         let lock = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,13 +318,13 @@ impl Recorder {
         steps
     }
 
-    /// Bytes that the executor takes up.
+    /// Returns the facts about an upload of some bytes.
     pub(super) fn known_upload(&self, bytes: u64) -> Known {
         let subject = self.lock().subject(What::Named("upload".into()));
         Known::transfer(subject, bytes)
     }
 
-    /// What is known of a step on inputs of these lengths.
+    /// Returns the facts about a step on inputs of these lengths.
     pub(super) fn known(&self, step: &Step, lens: &[usize]) -> Known {
         let info = StepInfo::of(step, lens);
         let (read, written) = (info.read, info.written);
@@ -322,6 +337,7 @@ impl Recorder {
         }
     }
 
+    /// Returns a copy of the records and the time of the copy. Open spans end at this time.
     pub(super) fn snapshot(&self) -> (Data, u64) {
         let state = self.lock();
         let (mut data, now) = (state.data.clone(), self.now());
@@ -336,7 +352,7 @@ impl Recorder {
     }
 }
 
-/// How a span names its parent.
+/// Returns the index of a parent in its stored form.
 fn number(slot: Option<usize>) -> Option<u32> {
     slot.and_then(|slot| u32::try_from(slot).ok())
 }
@@ -352,12 +368,15 @@ impl Open<'_> {
 }
 
 impl Writing<'_> {
-    /// Ends with an array, which counts as alive until what is given back goes; `memory` is what the executor's came to.
+    /// Ends the span successfully. The array counts as live until the returned value is dropped.
+    /// `memory` is the executor's memory use after the operation.
     pub(super) fn wrote(mut self, memory: Option<MemoryUse>) -> Held {
         self.end(Ended::Well, memory);
         Held::new(self.recorder, self.known.subject, self.known.written)
     }
 
+    /// Ends the span. Records the time of queueing under the name `queue`, since the device reports
+    /// the step's own time.
     fn end(&mut self, how: Ended, memory: Option<MemoryUse>) {
         self.is_over = true;
         let (recorder, known, start) = (self.recorder, &self.known, self.start);
@@ -394,15 +413,16 @@ impl Drop for Writing<'_> {
 }
 
 impl KnownPlan {
-    /// Whether it is this one. The steps, by whose place it was found, are those that are held here; nothing else can take that
-    /// place. Whoever changes buffers gets a copy of them.
+    /// Returns `true` if this entry belongs to `plan`. The entry was found by the address of the
+    /// steps, which it holds itself, so no other list of steps can have this address. A plan with
+    /// changed buffers has a copy of the buffers at another address.
     fn is_of(&self, plan: &Plan) -> bool {
         Arc::ptr_eq(&self.plan.buffers, &plan.buffers)
     }
 }
 
 impl Known {
-    /// Something without steps, in which some bytes travel.
+    /// Returns the facts about a transfer of some bytes without any step.
     pub(super) fn transfer(subject: u32, bytes: u64) -> Self {
         Self {
             subject,
@@ -433,14 +453,15 @@ impl Drop for Open<'_> {
 impl Drop for Entered {
     fn drop(&mut self) {
         if self.0 {
-            // Spans are entered and left in the order of a stack, also when a panic passes through.
+            // Spans are entered and left in stack order, also during a panic.
             ENTERED.with_borrow_mut(Vec::pop);
         }
     }
 }
 
 impl State {
-    /// The number of a subject, which gets one if it is new.
+    /// Returns the number of a subject, which is added if it is new. Beyond [`MAX_SUBJECTS`]
+    /// subjects lose their details, so that they merge.
     fn subject(&mut self, what: What) -> u32 {
         if let Some(&number) = self.subjects.get(&what) {
             return number;
@@ -451,7 +472,7 @@ impl State {
             what.without_details()
         };
         let next = u32::try_from(self.data.subjects.len())
-            .expect("there are few subjects beyond `MAX_SUBJECTS`: one for each line of a program");
+            .expect("subjects beyond `MAX_SUBJECTS` are merged, so they are far fewer than 2^32");
         let number = *self.subjects.entry(what.clone()).or_insert(next);
         if number == next {
             self.data.subjects.push(Subject {
@@ -463,6 +484,7 @@ impl State {
         number
     }
 
+    /// Returns the track of the current thread; cached in the thread for its last recorder.
     fn track_of_thread(&mut self, recorder: u64) -> u32 {
         let (last, track) = TRACK.get();
         if last == recorder {
@@ -480,7 +502,8 @@ impl State {
         track
     }
 
-    /// The number of a track. Two threads of one name have two tracks.
+    /// Returns the number of a track, which is added if it is new. Two threads of equal names have
+    /// separate tracks.
     fn track(&mut self, place: Place, name: impl FnOnce() -> Arc<str>) -> u32 {
         if let Some(&number) = self.tracks.get(&place) {
             return number;
@@ -500,6 +523,7 @@ impl State {
         number
     }
 
+    /// Stores a span, or counts it as dropped if the limit is reached.
     fn keep(&mut self, span: impl FnOnce(&mut Self) -> Recorded) -> Option<usize> {
         let slot = self.data.spans.len();
         if slot >= MAX_SPANS {
@@ -511,7 +535,7 @@ impl State {
         Some(slot)
     }
 
-    /// Counts an array, and looks how much the executor has come to.
+    /// Records an allocated array, and the executor's peak if it rose.
     fn wrote(&mut self, now: u64, known: &Known, memory: Option<MemoryUse>) {
         let data = &mut self.data;
         let arrays_of = &mut data.subjects[known.subject as usize].arrays;
@@ -524,9 +548,10 @@ impl State {
         }
     }
 
+    /// Adds a call to the totals of its subject.
     fn count(&mut self, known: &Known, time: u64, failed: bool) {
         let totals = &mut self.data.subjects[known.subject as usize].totals;
-        // Of what failed nobody knows how much was done.
+        // The completed share of a failed call is unknown, so it counts as 0.
         let done = |bytes: u64| if failed { 0 } else { bytes };
         totals.add(&Totals {
             calls: 1,

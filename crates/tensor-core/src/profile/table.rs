@@ -1,4 +1,4 @@
-//! What happened, summed and sorted.
+//! Tables of summed and sorted records.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -8,21 +8,21 @@ use super::data::{Data, Subject, Totals, What, line};
 use crate::plan::Origin;
 use crate::plan::explain::{Scaled, bytes};
 
-/// What makes one row.
+/// The grouping of records into rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum By {
-    /// Steps that do the same for the same lines.
+    /// By step: steps with equal loops and lines share a row.
     Step,
-    /// The name of an operation.
+    /// By name of an operation.
     Op,
-    /// A line of the program.
+    /// By source line.
     Line,
-    /// The name of a span: those that were opened or recorded by name, `run` for a run of a plan, `upload` and `read` for
-    /// transfers. A span's time includes its parts.
+    /// By name of a span: names of opened or recorded spans, `run` for a run of a plan, `upload`
+    /// and `read` for transfers. The time of a span includes its parts.
     Span,
 }
 
-/// What a table can be sorted by, the largest first.
+/// The column by which a table is sorted, largest value first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Column {
     /// [`Row::time_ns`].
@@ -33,7 +33,7 @@ pub enum Column {
     Mean,
     /// [`Row::calls`].
     Calls,
-    /// The bytes read and written.
+    /// The sum of the bytes read and written.
     Bytes,
     /// [`Row::operations`].
     Operations,
@@ -43,80 +43,86 @@ pub enum Column {
     GigabytesPerS,
 }
 
-/// A table of counts and times; its text is for people.
+/// A table of counts and times. Its text form is for people.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Table {
-    /// What makes one row.
+    /// The grouping of the rows.
     pub by: By,
-    /// What the rows are sorted by.
+    /// The column by which the rows are sorted.
     pub sorted_by: Column,
-    /// The rows.
+    /// The rows, largest value first.
     pub rows: Vec<Row>,
-    /// What shares are shares of: the time of all steps, summed over threads; for spans, the time since the profiler was made.
+    /// The time of which shares are computed: the sum over all steps and threads; for spans, the
+    /// time since the profiler was created.
     pub total_ns: u64,
-    /// Runs of steps that the executor did not accept: the scheduler's own host ran them, and no row has them.
+    /// The number of step runs that the executor did not accept. They ran on the scheduler's own
+    /// host and have no row.
     pub refused: u64,
-    /// What the machine can do, where it was [said](Table::beside).
+    /// The measured peak rates of the machine, or `None`.
     pub peak: Option<Peak>,
-    /// Spans that were not kept. They are in these sums, and missing from traces and pictures.
+    /// The number of spans that were dropped because of the limit. They are included in the sums,
+    /// but missing from traces and graphs.
     pub dropped_spans: u64,
 }
 
-/// The most that a machine was measured to do.
+/// The measured peak rates of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peak {
-    /// Billions of operations in a second.
+    /// Billions of operations per second.
     pub gflops: f64,
-    /// Billions of bytes read and written in a second.
+    /// Billions of bytes read and written per second.
     pub gigabytes_per_s: f64,
 }
 
-/// What belongs together.
+/// A row of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Row {
-    /// The step, operation, line or span.
+    /// The name of the step, operation, line or span.
     pub name: String,
-    /// How many times it ran; for an operation or line, how many times steps that write its result did.
+    /// The number of calls; for an operation or line, of steps that write its result.
     pub calls: u64,
-    /// How many of these failed.
+    /// The number of failed calls.
     pub failed: u64,
-    /// The time of these.
+    /// The time of these calls, in nanoseconds.
     pub time_ns: u64,
-    /// The time of all steps that do any work for it, a bound on what it can cost. Beyond its own row a step is counted in
-    /// those of all its operations, or lines.
+    /// The time of all steps that compute any part of the operation or line, an upper bound on its
+    /// cost. A step counts in its own row and in the rows of all its operations or lines.
     pub within_ns: u64,
-    /// The bytes of inputs that these touch, as [`Plan::explain`](crate::plan::Plan::explain) counts them.
+    /// The bytes of inputs that these calls touch, as [`Plan::explain`](crate::plan::Plan::explain)
+    /// counts.
     pub bytes_read: u64,
-    /// The bytes that these write; for transfers, those that travelled.
+    /// The bytes that these calls write; for transfers, the transferred bytes.
     pub bytes_written: u64,
-    /// The operations of these in additions, as [`LoopNest::operations`](crate::ir::LoopNest::operations) counts them: two for
-    /// a multiplication and addition of a matrix product, more than one for an exponential.
+    /// The operations of these calls in additions, as
+    /// [`LoopNest::operations`](crate::ir::LoopNest::operations) counts: two for a multiply-add of
+    /// a matrix product, more than one for an exponential.
     pub operations: f64,
 }
 
 impl Row {
-    /// The time of one call; 0 without calls.
+    /// Returns the mean time of a call in nanoseconds; 0 without calls.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.time_ns as f64 / self.calls.max(1) as f64
     }
 
-    /// Operations in a nanosecond: billions in a second. 0 without time.
+    /// Returns billions of operations per second; 0 without operations.
     #[must_use]
     pub fn gflops(&self) -> f64 {
         self.operations / (self.time_ns as f64).max(1.0)
     }
 
-    /// Bytes read and written in a nanosecond: billions in a second. 0 without time.
+    /// Returns billions of bytes read and written per second; 0 without bytes.
     #[must_use]
     pub fn gigabytes_per_s(&self) -> f64 {
         self.bytes() as f64 / (self.time_ns as f64).max(1.0)
     }
 
-    /// The share of the peak that the operations or the bytes reach, whichever is larger. What is read again from a cache may make
-    /// it more than 1, and so may operations that take less than others.
+    /// Returns the share of the peak rates that the operations or the bytes reach, whichever is
+    /// larger. The share may exceed 1 because of repeated reads from a cache, or because of
+    /// operations that are cheaper than counted.
     #[must_use]
     pub fn share_of(&self, peak: Peak) -> f64 {
         let of = |rate: f64, most: f64| if most > 0.0 { rate / most } else { 0.0 };
@@ -140,6 +146,8 @@ impl Row {
         }
     }
 
+    /// Adds the totals of a subject. `is_last` is set in the row of the subject's result, and clear
+    /// in the rows of its other operations.
     fn add(&mut self, totals: &Totals, is_last: bool) {
         self.within_ns = self.within_ns.saturating_add(totals.time);
         if is_last {
@@ -155,6 +163,7 @@ impl Row {
 
 pub(super) fn of(profile: &Profile, by: By, sorted_by: Column) -> Table {
     let data = &profile.data;
+    // Spans and steps are never in the same table.
     let is_asked_for = |what: &What| matches!(what, What::Named(_)) == (by == By::Span);
     let groups = grouped(data, by, |row: &mut Row, _, subject, is_last| {
         if is_asked_for(&subject.what) {
@@ -162,7 +171,7 @@ pub(super) fn of(profile: &Profile, by: By, sorted_by: Column) -> Table {
         }
     });
     let named = groups.into_iter().map(|(name, row)| Row { name, ..row });
-    // A step that was planned and never ran has no row.
+    // A step that was planned but never ran has no row.
     let mut rows: Vec<Row> = named
         .filter(|row| row.calls > 0 || row.within_ns > 0)
         .collect();
@@ -187,8 +196,9 @@ pub(super) fn of(profile: &Profile, by: By, sorted_by: Column) -> Table {
     }
 }
 
-/// Subjects by name, in the order in which they were first seen. A subject is added to the row of its result, and as not the
-/// last one to those of its other operations or lines.
+/// Groups subjects by name, in the order of their first occurrence. A subject is added to the row
+/// of its result with `is_last` set, and to the rows of its other operations or lines with
+/// `is_last` clear.
 pub(super) fn grouped<R: Default>(
     data: &Data,
     by: By,
@@ -210,7 +220,7 @@ pub(super) fn grouped<R: Default>(
     rows
 }
 
-/// The row of a subject's result, and those of what else it does.
+/// Returns the row name of a subject's result, and the row names of its other operations or lines.
 fn names(what: &What, by: By) -> (String, BTreeSet<String>) {
     let What::Step(info) = what else {
         return (what.short().into_owned(), BTreeSet::new());
@@ -243,14 +253,14 @@ impl fmt::Display for Table {
             let refused = self.refused;
             writeln!(
                 f,
-                "{refused} runs of steps that the executor does not accept are missing: they went to another host"
+                "{refused} runs of steps are missing: the executor does not accept them, so they fell back to the host"
             )?;
         }
         if self.dropped_spans > 0 {
             let dropped = self.dropped_spans;
             writeln!(
                 f,
-                "{dropped} spans are in this table alone, and not in traces and pictures: no more were kept"
+                "{dropped} spans were dropped: this table includes them, traces and graphs do not"
             )?;
         }
         writeln!(
@@ -276,7 +286,7 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    /// The same table, with a column of shares of a measured peak.
+    /// Returns the table with an additional column: the share of measured peak rates.
     #[must_use]
     pub fn beside(self, peak: Peak) -> Self {
         let peak = Some(peak);
@@ -321,7 +331,7 @@ impl By {
     }
 }
 
-/// A time in the unit that gives it up to three digits before the point.
+/// Formats a time in the unit that leaves up to three digits before the decimal point.
 pub(super) fn time(ns: f64) -> String {
     const STEP: f64 = 1000.0;
     let (mut value, mut unit) = (ns, "ns");

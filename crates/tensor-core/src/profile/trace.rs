@@ -1,7 +1,8 @@
-//! Chrome's trace event format.
+//! Export in Chrome's trace event format.
 //!
-//! Method: spans are complete events (`X`), the bytes alive a counter (`C`), names of tracks metadata (`M`). Viewers take spans of
-//! one thread for a stack, so a span that overlaps another one only partly goes to a track beside it.
+//! Method: spans are complete events (`X`), the live bytes are a counter (`C`), and the names of
+//! tracks are metadata (`M`). Viewers expect the spans of one thread to nest like a stack, so a
+//! span that partly overlaps another one is moved to an additional track.
 //! Source: "Trace Event Format", the Chromium project's document of 2016.
 
 use std::fmt::Write as _;
@@ -9,10 +10,11 @@ use std::fmt::Write as _;
 use super::data::Recorded;
 use super::{Arg, Profile};
 
-/// There is one process in a trace.
+/// A trace has one process.
 const PID: u32 = 1;
 const NS_IN_A_MICROSECOND: u64 = 1000;
 
+/// Returns the trace as JSON.
 pub(super) fn json(profile: &Profile) -> String {
     let data = &profile.data;
     let mut out = String::from("{\"displayTimeUnit\":\"ns\",\"otherData\":{");
@@ -48,20 +50,22 @@ pub(super) fn json(profile: &Profile) -> String {
     out
 }
 
-/// Spans of one track that nest.
+/// A part of a track whose spans nest.
 #[derive(Default)]
 struct Lane {
     name: String,
     spans: Vec<usize>,
-    /// The ends of those that are open where the next one begins.
+    /// The ends of the spans that are open at the start of the next span.
     open: Vec<u64>,
 }
 
-/// Deals the spans of each track out, each to the first lane in which it lies beside or inside the ones before.
+/// Distributes the spans of each track over lanes. Each span goes to the first lane in which it is
+/// either inside or after the earlier spans.
 fn lanes(profile: &Profile) -> Vec<Lane> {
     let data = &profile.data;
     let mut tracks: Vec<Vec<Lane>> = data.tracks.iter().map(|_| Vec::new()).collect();
     let mut order: Vec<usize> = (0..data.spans.len()).collect();
+    // By start; of equal starts the longest span first, because it encloses the others.
     order.sort_by_key(|&number| {
         let span = &data.spans[number];
         (span.start, std::cmp::Reverse(span.end), number)
@@ -90,6 +94,7 @@ fn lanes(profile: &Profile) -> Vec<Lane> {
 }
 
 impl Lane {
+    /// Returns `true` if a span nests with the spans of this lane. Spans arrive sorted by start.
     fn takes(&mut self, span: &Recorded) -> bool {
         while self.open.last().is_some_and(|&end| end <= span.start) {
             self.open.pop();
@@ -109,6 +114,7 @@ fn name_of_track(out: &mut String, tid: usize, lane: &Lane) {
     out.push_str("}}");
 }
 
+/// Writes one span as an event.
 fn event(out: &mut String, profile: &Profile, tid: usize, number: usize) {
     let span = profile.data.public(&profile.data.spans[number]);
     put(
@@ -126,7 +132,7 @@ fn event(out: &mut String, profile: &Profile, tid: usize, number: usize) {
     }
     let mut names = vec!["id".to_owned(), "parent".to_owned()];
     for (name, arg) in &span.args {
-        // Of two members of one name a reader keeps one.
+        // A reader keeps only one of two members with equal names, so repeated names get a number.
         let mut unique = name.to_string();
         let mut count = 2;
         while names.contains(&unique) {
@@ -154,16 +160,17 @@ fn comma(out: &mut String, is_needed: bool) {
 }
 
 fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
-    // A string takes whatever is written.
+    // Writing to a string cannot fail.
     let _ = out.write_fmt(words);
 }
 
+/// Writes nanoseconds as microseconds with three digits, without rounding.
 fn microseconds(out: &mut String, ns: u64) {
     let (whole, part) = (ns / NS_IN_A_MICROSECOND, ns % NS_IN_A_MICROSECOND);
     put(out, format_args!("{whole}.{part:03}"));
 }
 
-/// A JSON string.
+/// Writes a JSON string.
 fn text(out: &mut String, words: &str) {
     out.push('"');
     for character in words.chars() {

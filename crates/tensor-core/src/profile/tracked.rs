@@ -1,4 +1,4 @@
-//! Arrays that tell when they go.
+//! A storage wrapper that records its release.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use crate::dtype::{DType, HostData};
 use crate::error::Result;
 use crate::exec::{Pending, Storage};
 
-/// An array of the executor behind a profiler.
+/// An array of the wrapped executor.
 #[derive(Debug)]
 pub(super) struct Tracked {
-    // Goes first: on a release, what is counted here as alive is never less than what the executor counts.
+    // Dropped before `held`, so that the live bytes of the profiler never fall below those of the
+    // executor.
     inner: Arc<dyn Storage>,
     held: Held,
 }
 
-/// Bytes that count as alive until it goes.
+/// Bytes that count as live until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     recorder: Arc<Recorder>,
@@ -29,7 +30,7 @@ impl Tracked {
         Self { inner, held }
     }
 
-    /// The executor's own array, if this is one that a profiler gave away.
+    /// Returns the executor's own storage if `storage` is a wrapper of any profiler.
     pub(super) fn inside(storage: &dyn Storage) -> Option<&dyn Storage> {
         let any: &dyn Any = storage;
         any.downcast_ref::<Self>()
@@ -37,14 +38,14 @@ impl Tracked {
     }
 }
 
-/// The executor's own array.
+/// Returns the executor's own storage, without a wrapper.
 pub(super) fn bare(storage: &Arc<dyn Storage>) -> Arc<dyn Storage> {
     let any: &dyn Any = storage.as_ref();
     Arc::clone(any.downcast_ref().map_or(storage, |it: &Tracked| &it.inner))
 }
 
 impl Held {
-    /// Bytes that are counted as allocated.
+    /// Creates a guard for bytes that are already recorded as allocated.
     pub(super) fn new(recorder: &Arc<Recorder>, subject: u32, bytes: u64) -> Self {
         Self {
             recorder: Arc::clone(recorder),
@@ -75,7 +76,8 @@ impl Storage for Tracked {
             let parent = recorder.current();
             let mut open = recorder.open_named("read", self.held.bytes, parent);
             let result = match Arc::try_unwrap(self) {
-                // The only owner hands its array on, so that reading it need not copy; until then it is alive.
+                // The only owner passes its array on, so that reading needs no copy. The array
+                // counts as live until then.
                 Ok(Self { inner, held }) => {
                     let result = inner.read().await;
                     drop(held);

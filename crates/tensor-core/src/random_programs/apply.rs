@@ -1,7 +1,7 @@
-//! How the instructions of random programs become tensors.
+//! The translation of instructions of random programs into tensors.
 //!
-//! Method: what an instruction picked is converted, cut or broadcast until the operation takes it, and its axes and
-//! sizes are taken modulo what is there; so nothing that is built here may be an error node.
+//! Method: operands are converted, sliced or broadcast until the operation accepts them, and axes
+//! and sizes are taken modulo the available ones. So no tensor built here may be an error node.
 
 use super::program::{Extreme, Fold, Instruction, MAX_ELEMENTS, MAX_RANK, Pick, Stream, View};
 use crate::dtype::{DType, Scalar};
@@ -9,7 +9,7 @@ use crate::op::{Binary, Reduce};
 use crate::rng::Philox;
 use crate::{Axes, Tensor};
 
-/// Whether a program may go on with a tensor.
+/// Returns `true` if a tensor is small enough for a program to continue with.
 pub(super) fn is_small(tensor: &Tensor) -> bool {
     let shape = shape_of(tensor);
     shape.len() <= MAX_RANK && shape.iter().product::<usize>() <= MAX_ELEMENTS
@@ -18,7 +18,7 @@ pub(super) fn is_small(tensor: &Tensor) -> bool {
 fn shape_of(tensor: &Tensor) -> Vec<usize> {
     match tensor.shape() {
         Ok(shape) => shape.to_vec(),
-        Err(error) => panic!("a valid operation was refused: {error}"),
+        Err(error) => panic!("a valid operation was rejected: {error}"),
     }
 }
 
@@ -27,7 +27,7 @@ fn dtype_of(tensor: &Tensor) -> DType {
 }
 
 impl Instruction {
-    /// The tensor that it makes; `None` where nothing can be made of what it picks.
+    /// Returns the new tensor, or `None` if the operands cannot be adapted.
     pub(super) fn apply(&self, pick: &dyn Fn(&Pick) -> Tensor) -> Option<Tensor> {
         Some(match self {
             Self::Arange(len) => Tensor::arange(*len),
@@ -107,14 +107,14 @@ impl Instruction {
     }
 }
 
-/// Random numbers; `None` if the tensor that holds the number of the stream is empty.
+/// Returns random numbers, or `None` if the tensor that provides the stream's number is empty.
 fn random(
     normal: bool,
     shape: &[usize],
     stream: Stream,
     pick: &dyn Fn(&Pick) -> Tensor,
 ) -> Option<Tensor> {
-    // A key for each shape: a kernel must take it from its program.
+    // A different key for each shape, because a kernel must read the key from its program.
     let seed = Philox::new(shape.iter().sum::<usize>() as u64);
     Some(match stream {
         Stream::Fixed(number) if normal => Tensor::randn(seed.stream(number), shape),
@@ -195,7 +195,7 @@ impl Extreme {
     }
 }
 
-/// An axis modulo the rank, still negative if it was; `None` if there is none.
+/// Returns an axis modulo the rank, negative if the argument is; `None` if the rank is 0.
 fn axis_in(axis: isize, rank: usize) -> Option<isize> {
     let rank = rank.cast_signed();
     (rank > 0).then(|| {
@@ -212,17 +212,19 @@ fn size_of_axis(x: &Tensor, axis: isize) -> usize {
     shape[axis.rem_euclid(shape.len().cast_signed()).cast_unsigned()]
 }
 
+/// Returns a permutation of the axes, which the code selects in turn.
 fn permutation(mut code: usize, rank: usize) -> Vec<isize> {
     let mut left: Vec<isize> = (0..rank.cast_signed()).collect();
     let mut axes = Vec::with_capacity(rank);
     while !left.is_empty() {
+        // The digits of the code, in a mixed radix, choose among the axes that are left.
         axes.push(left.remove(code % left.len()));
         code /= left.len() + 1;
     }
     axes
 }
 
-/// Another shape of as many elements: flat, or with two axes merged, or with one split.
+/// Returns another shape with as many elements: flat, with two axes merged, or with one axis split.
 fn reshaped(shape: &[usize], code: usize) -> Vec<usize> {
     let len: usize = shape.iter().product();
     let mut all = vec![vec![len], vec![1, len, 1]];
@@ -247,25 +249,28 @@ pub(super) fn constant(number: f64, dtype: DType) -> Tensor {
     Tensor::constant(Scalar::F64(number).cast(dtype))
 }
 
-/// The tensor in its own type or in the first one that an operation takes.
+/// Returns the tensor in its own type if the operation accepts the type, otherwise converted to the
+/// first accepted type.
 fn accepted(x: &Tensor, accepts: impl Fn(DType) -> bool) -> Tensor {
     let types = [dtype_of(x), DType::F32, DType::I32, DType::Bool];
     let dtype = types.into_iter().find(|&dtype| accepts(dtype));
-    x.cast(dtype.expect("every operation takes one of these types"))
+    x.cast(dtype.expect("every operation accepts one of these types"))
 }
 
+/// Returns both tensors in one type that the operation accepts.
 fn of_one_type(a: &Tensor, b: &Tensor, accepts: impl Fn(DType) -> bool) -> (Tensor, Tensor) {
     let a = accepted(a, accepts);
     let b = b.cast(dtype_of(&a));
     (a, b)
 }
 
-/// The tensors cut so that they broadcast; `None` where an axis without elements meets a longer one.
+/// Returns the tensors, sliced so that they broadcast; `None` if an empty axis meets a longer axis.
 fn broadcastable(a: Tensor, b: Tensor) -> Option<(Tensor, Tensor)> {
     let (mut a, mut b) = (a, b);
     let common = shape_of(&a).len().min(shape_of(&b).len());
     for axis in (1..=common).map(|back| -back.cast_signed()) {
         let (left, right) = (size_of_axis(&a, axis), size_of_axis(&b, axis));
+        // Size 1 broadcasts; a longer axis is sliced to the shorter size.
         let cut = |x: Tensor, from: usize, to: usize| match (from, to) {
             (_, 1) | (1, _) => Some(x),
             (from, to) if from == to => Some(x),
@@ -287,6 +292,7 @@ fn concat(parts: Vec<Tensor>, axis: isize) -> Option<Tensor> {
     let axis = axis_in(axis, shape_of(&first).len())?;
     let (mut joined, dtype) = (vec![first.clone()], dtype_of(&first));
     for part in &parts[1..] {
+        // All sizes but that of the joined axis must be equal.
         let fits = |part: &Tensor| {
             let (mut a, mut b) = (shape_of(&first), shape_of(part));
             let at = axis.rem_euclid(a.len().cast_signed()).cast_unsigned();
@@ -301,7 +307,8 @@ fn concat(parts: Vec<Tensor>, axis: isize) -> Option<Tensor> {
     Some(Tensor::concat(&joined.iter().collect::<Vec<_>>(), axis))
 }
 
-/// An integer tensor with every element in an axis, counted from its end if asked.
+/// Returns an integer tensor with every element inside an axis; negative indices that count from
+/// the end if `from_end` is set.
 fn positions(index: &Tensor, extent: usize, from_end: bool) -> Tensor {
     let extent = i32::try_from(extent).expect("programs are small");
     if from_end {
@@ -342,6 +349,7 @@ fn take_along_axis(table: &Tensor, index: &Tensor, axis: isize) -> Option<Tensor
     (extent > 0).then(|| table.take_along_axis(&positions(&index, extent, false), axis))
 }
 
+/// Reduces over the axes whose bits are set in `axes`; `None` for an extreme over no elements.
 fn reduce(fold: Fold, x: &Tensor, axes: u8, keep: bool) -> Option<Tensor> {
     let shape = shape_of(x);
     let folded: Vec<isize> = (0..)
@@ -366,6 +374,8 @@ fn reduce(fold: Fold, x: &Tensor, axes: u8, keep: bool) -> Option<Tensor> {
     })
 }
 
+/// Returns a matrix product of operands that are sliced to fit, or `None` if they cannot fit or the
+/// product is too large.
 fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     let (a, b) = of_one_type(a, b, |dtype| Binary::Mul.accepts(dtype));
     let (a_rank, mut b_rank) = (shape_of(&a).len(), shape_of(&b).len());
@@ -374,16 +384,19 @@ fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     }
     let mut b = b;
     if a_rank > 1 && (b_rank == 1 || size_of_axis(&b, -2) == 1) {
-        // A product that is one: what was picked has no second axis to sum over.
+        // Multiply with the own transpose: an operand with a second axis of size 1 would not make a
+        // matrix product.
         let mut axes: Vec<isize> = (0..a_rank.cast_signed()).collect();
         axes.swap(a_rank - 1, a_rank - 2);
         (b, b_rank) = (a.permute(&axes), a_rank);
     }
     let b_axis = if b_rank == 1 { -1 } else { -2 };
+    // Slice both inner axes to their common size.
     let inner = size_of_axis(&a, -1)
         .min(size_of_axis(&b, b_axis))
         .cast_signed();
     let (a, mut b) = (a.slice(-1, ..inner), b.slice(b_axis, ..inner));
+    // Batch axes must broadcast.
     for axis in (3..=a_rank.min(b_rank)).map(|back| -back.cast_signed()) {
         let (left, right) = (size_of_axis(&a, axis), size_of_axis(&b, axis));
         if left != right && left != 1 && right != 1 {

@@ -1,47 +1,51 @@
-//! What the plans of random programs contain, by the shapes of their nests.
+//! Statistics on the nests in plans of random programs.
 //!
-//! Role: tells that a run reached what an executor may treat in a way of its own, without asking any executor: so the
-//! sizes here are those of the nests, and the executors' own limits lie below them.
+//! Role: verifies that a run reached the code paths that an executor may have for special nests,
+//! without a query to any executor. The thresholds here are therefore sizes of nests, chosen above
+//! the executors' own thresholds.
 
 use crate::dtype::Scalar;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 use crate::op::{Binary, Compare, Unary};
 
-/// A block of lanes, at most.
+/// The maximum number of lanes in a block.
 const BLOCK: usize = 1024;
-/// The fewest lanes for which they are the last axis alone.
+/// The minimum number of lanes for which lanes run along the last axis alone.
 const LANES: usize = 512;
-/// The most rows that one range of a product has.
+/// The maximum number of rows in one range of a product.
 const RANGE_ROWS: usize = 1024;
-/// The fewest values of one block for which a fold is cut in parts.
+/// The minimum number of values of one block for which a reduction is split into parts.
 const PART_VALUES: usize = 1 << 20;
 
-/// How many nests of each kind there were.
+/// The number of nests of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// Folds of 512 points and more.
+    /// Reductions over at least 512 points.
     pub(super) long_folds: usize,
-    /// Those of which an axis is as long as a block or half of it, or shorter or longer by up to 2.
+    /// Long reductions with an axis within 2 of the length of a block or half a block.
     pub(super) folds_near_a_block: usize,
-    /// Folds with so much to do, for so few outputs, that they are cut in parts.
+    /// Reductions with so much work for so few outputs that they are split into parts.
     pub(super) parts: usize,
-    /// Plain pairs of at least 4 rows and 64 lanes, joined and folded; those of at least [`LANES`] lanes.
+    /// Reductions over all pairs of plain inputs with at least 4 rows and 64 lanes; and such
+    /// reductions with at least [`LANES`] lanes.
     pub(super) pairs: usize,
     pub(super) wide_pairs: usize,
-    /// Those of the wide ones that fold comparisons.
+    /// Wide pairs that reduce comparisons.
     pub(super) compared_pairs: usize,
-    /// Products with an epilogue whose leading rows are more than one range; those with rows on both sides of columns.
+    /// Products with an epilogue whose leading rows exceed one range; and products with rows on
+    /// both sides of the columns.
     pub(super) cut_products: usize,
     pub(super) split_products: usize,
-    /// Products of which a factor reads elements twice, or is padded.
+    /// Products with a factor that is padded or reads elements twice.
     pub(super) window_products: usize,
-    /// Folds that may stop, over several blocks; over many points for a block of lanes each.
+    /// Reductions that may stop early: over several blocks; and over many points for each block of
+    /// lanes.
     pub(super) stops_in_blocks: usize,
     pub(super) stops_in_points: usize,
 }
 
 impl Coverage {
-    /// Each kind with its number, and the least that a run of 2,000 programs must have.
+    /// Returns each kind with its count and the minimum count for a run of 2,000 programs.
     pub(super) fn kinds(&self) -> [(&'static str, usize, usize); 11] {
         [
             ("long folds", self.long_folds, 50),
@@ -62,6 +66,7 @@ impl Coverage {
         ]
     }
 
+    /// Adds a nest to the statistics.
     pub(super) fn count(&mut self, nest: &LoopNest) {
         if nest.sizes().contains(&0) {
             return;
@@ -78,6 +83,7 @@ impl Coverage {
         let is_leading = |axes: &[usize]| axes.contains(&0) && nest.domain[0] > RANGE_ROWS;
         let has_epilogue = contract.sum != nest.result();
         let is_cut = has_epilogue && (is_leading(rows) || is_leading(cols));
+        // Columns lie between the first and the last row axis, or the reverse.
         let encloses = |outer: &[usize], inner: &[usize]| {
             let within = |axis: &usize| outer.first() < Some(axis) && Some(axis) < outer.last();
             inner.iter().any(within)
@@ -118,7 +124,8 @@ impl Coverage {
     }
 }
 
-/// Whether two loops walk an input with one stride, so that they meet elements again.
+/// Returns `true` if two loops walk an input with the same stride, so that they read elements
+/// repeatedly.
 fn overlaps(map: &IndexMap) -> bool {
     let mut strides: Vec<isize> = map
         .strides
@@ -130,8 +137,10 @@ fn overlaps(map: &IndexMap) -> bool {
     strides.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Whether a nest folds `x * y`, `x + y`, `|x - y|` or comparisons of those with an `f32`, where `x` is the same for
-/// all of at least 64 lanes and `y` for all of at least 4 rows; and if so, whether it folds comparisons.
+/// Returns whether a reduction over pairs reduces comparisons; `None` if the nest is no such
+/// reduction. It must reduce `x * y`, `x + y`, `|x - y|` or a comparison of one of these with an
+/// `f32` constant. `x` must be equal for all of at least 64 lanes, and `y` for all of at least 4
+/// rows.
 fn pairs(nest: &LoopNest) -> Option<bool> {
     let [.., n_rows, n_lanes] = nest.domain[..] else {
         return None;
@@ -164,6 +173,7 @@ fn pairs(nest: &LoopNest) -> Option<bool> {
         _ => return None,
     };
     let axis = nest.domain.len();
+    // Whether the value changes with the row, and its stride along the lanes.
     let steps = |id: ValueId| match of(id) {
         Value::Load { map, guards, .. } if guards.is_empty() && map.stride(axis) >= 0 => {
             Some((map.stride(axis - 2) != 0, map.stride(axis - 1)))

@@ -1,7 +1,8 @@
-//! Random programs that are computed operation by operation, against the naive evaluator and against themselves in one piece.
+//! Random programs that are evaluated operation by operation, compared with the naive evaluator and
+//! with the lazy program.
 //!
-//! Method: every output must be within the bounds that hold for any executor. On one executor it must have the very bits of the
-//! lazy program, unless a sum or a product of floats has a share in it.
+//! Method: every output must be within the error bounds that hold for any executor. On one executor
+//! it must have the same bits as the lazy program, unless it depends on a sum or product of floats.
 
 use std::collections::HashMap;
 
@@ -14,17 +15,18 @@ use crate::plan::Plan;
 use crate::tensor::Op;
 use crate::{Eager, Executor, Host, Tensor};
 
-/// What some programs' outputs consisted of.
+/// Statistics on the outputs of some programs.
 #[derive(Debug, Default)]
 struct Outcomes {
     programs: usize,
     outputs: usize,
-    /// Outputs that no sum of floats has a share in.
+    /// Outputs that depend on no sum of floats.
     free_of_sums: usize,
-    /// Other outputs with the same bits.
+    /// Other outputs with equal bits.
     same_anyway: usize,
 }
 
+/// Compares the eager outputs of a program.
 fn check(program: &Program, outcomes: &mut Outcomes) -> Result<(), String> {
     outcomes.programs += 1;
     let (host, lazy) = (Host::new(), program.tensors());
@@ -55,7 +57,7 @@ fn check(program: &Program, outcomes: &mut Outcomes) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a tensor is in memory, or a view of what is.
+/// Returns `true` if a tensor is in memory, or a view of such a tensor.
 fn is_computed(tensor: &Tensor) -> bool {
     let node = tensor.node();
     tensor.storage().is_some()
@@ -66,7 +68,7 @@ fn is_computed(tensor: &Tensor) -> bool {
         }
 }
 
-/// Whether a tensor is computed from a sum or a product of floats over axes.
+/// Returns `true` if a tensor depends on a sum or product of floats over axes.
 fn has_sum(tensor: &Tensor, known: &mut HashMap<usize, bool>) -> bool {
     if let Some(&has) = known.get(&tensor.address()) {
         return has;

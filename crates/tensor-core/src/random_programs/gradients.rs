@@ -1,13 +1,16 @@
-//! Gradients of random programs, against central differences in f64.
+//! Gradients of random programs, compared with central differences in f64.
 //!
-//! Role: the property test of [`grad`]. Three faults planted in gradients on purpose must show in it.
-//! Method: the instructions are those of all random programs, but only what they make of whole numbers, truths and `f64`s
-//! of ordinary size is kept. The loss is a weighted sum of the last floats; its slope along a random direction through all
-//! inputs, by the gradient that the host executor gives, must be the quotient of differences that `slopes` takes of the
-//! naive evaluator's losses, within a bound found at that place. The gradient itself is a program like others, compared on
-//! every executor and target as those are. Second derivatives: the slope of that slope, along another direction.
-//! Limits: where no sharp bound is found (corners, steps and ties; losses that cancel), nothing is compared, and it is
-//! counted; so are losses that do not change.
+//! Role: the property test of [`grad`]. Three deliberate faults in gradients must be detected by
+//! it.
+//! Method: the instructions are those of all random programs, but only results that are integers,
+//! booleans or `f64` of ordinary size are kept. The loss is a weighted sum of the last floats. Its
+//! slope along a random direction through all inputs, computed from the gradient on the host
+//! executor, must equal the difference quotient that `slopes` computes from losses of the naive
+//! evaluator, within an error bound found at this point. The gradient itself is a program like any
+//! other, and is compared on every executor and target. Second derivatives: the slope of this
+//! slope, along another direction.
+//! Limits: where no sharp bound is found (corners, steps and ties; losses that cancel), and where
+//! the loss does not change, nothing is compared, and the case is counted.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,17 +32,18 @@ use slopes::{Reached, STEP, slope};
 
 mod slopes;
 
-/// The largest number that a program goes on with.
+/// The largest number that a program may continue with.
 const MAX_NUMBER: f64 = 1e3;
-/// How many tensors make up the loss, at most.
+/// The maximum number of tensors in the loss.
 const N_SUMMED: usize = 4;
-/// The largest error with which a difference is good enough to be compared with: relative to it, or to what cancels in the
-/// slope, but then to 1 at most.
+/// The largest error of a difference quotient that is used for comparison: relative to the
+/// quotient, or to the terms that cancel in the slope, but at most to 1.
 const SHARP: f64 = 1e-5;
-/// What the slope by the gradient may err by itself, relative to its parts: far less than a difference does.
+/// The error of the slope computed from the gradient, relative to its terms: far smaller than the
+/// error of a difference quotient.
 const OWN_ERROR: f64 = 1e-12;
 
-/// A program of floats that has a slope.
+/// A program of floats with a loss.
 #[derive(Debug, Clone)]
 struct Differentiable {
     inputs: Vec<Input>,
@@ -53,10 +57,10 @@ fn differentiables() -> impl Strategy<Value = Differentiable> {
     let input = (shape(), values, any::<u16>())
         .prop_map(|(shape, values, seed)| Input::new(&shape, DType::F64, values, seed));
     let inputs = prop::collection::vec(input, 1..4);
-    // More functions than elsewhere: many have no value where they are asked for one.
+    // More functions than in other programs, because many are undefined at their arguments.
     let unary = (prop::sample::select(&Unary::ALL[..]), 0_usize..8);
     let unary = unary.prop_map(|(op, x)| Instruction::Unary(op, x));
-    // And more windows that overlap, for which axes are mostly too short.
+    // And more overlapping windows, because most axes are too short for them.
     let window = (-4_isize..4, 2_usize..4, 1_usize..3)
         .prop_map(|(axis, size, step)| View::Window { axis, size, step });
     let window = (window, 0_usize..8).prop_map(|(window, x)| Instruction::View(window, x));
@@ -72,37 +76,38 @@ fn differentiables() -> impl Strategy<Value = Differentiable> {
     )
 }
 
-/// A function at one place: its value, and what it is a function of.
+/// A function at one point: its inputs and value.
 struct Place {
     inputs: Vec<Tensor>,
-    /// What the kept instructions made.
+    /// The results of the kept instructions.
     made: Vec<Tensor>,
     value: Tensor,
 }
 
-/// What became of some programs.
+/// The outcomes of some programs.
 #[derive(Debug, Default)]
 struct Outcomes {
     programs: usize,
     compared: usize,
-    /// Losses that no float input moves, or not beyond rounding.
+    /// Losses that do not depend on a float input, or not beyond rounding errors.
     flat: usize,
-    /// A corner or a step is near, or no quotient is sharp.
+    /// Programs near a corner or a step, or without a sharp quotient.
     rough: usize,
-    /// A derivative overflows at a pole, such as that of a root of 0.
+    /// Programs with a derivative that overflows at a pole, for example the root of 0.
     poles: usize,
-    /// How often each kind of instruction, view and operation had a share in what was compared.
+    /// The number of compared programs with each kind of instruction, view and operation.
     kinds: BTreeMap<&'static str, usize>,
     executors: Tally,
 }
 
 impl Differentiable {
-    /// The numbers of the instructions that programs keep.
+    /// Returns the numbers of the instructions whose results the program keeps.
     fn kept(&self) -> Vec<usize> {
         let inputs = self.inputs.iter().map(Input::tensor).collect();
         let (mut kept, mut oracle, mut known) = (Vec::new(), Oracle::default(), Vec::new());
         made(inputs, &self.instructions, |number, tensor| {
-            // The oracle knows tensors by their address, so they live as long as it does.
+            // The oracle identifies tensors by their address, so they must live as long as the
+            // oracle.
             known.push(tensor.clone());
             let is_kept = match tensor.node().dtype {
                 DType::F64 => oracle
@@ -118,7 +123,7 @@ impl Differentiable {
         kept
     }
 
-    /// Numbers for each input, by which it is moved.
+    /// Returns a direction: for each input the numbers by which its elements are moved.
     fn direction(&self, order: u16) -> Vec<Input> {
         let numbers = |(at, input): (u16, &Input)| {
             let seed = self.seed.wrapping_add(order << 8).wrapping_add(at);
@@ -127,8 +132,8 @@ impl Differentiable {
         (1..).zip(&self.inputs).map(numbers).collect()
     }
 
-    /// The loss, or for the second order its slope along the first direction, where the inputs are moved `by` so much along
-    /// the direction of that order; `None` if no instruction made a float.
+    /// Returns the loss, or for order 2 its slope along the first direction, with the inputs moved
+    /// by `by` along the direction of this order. Returns `None` if no instruction made a float.
     fn place(&self, kept: &[usize], order: u16, by: f64) -> Result<Option<Place>, String> {
         let moved = |(input, along): (&Input, &Input)| {
             let numbers = input.numbers().into_iter().zip(along.numbers());
@@ -192,7 +197,9 @@ impl Differentiable {
             return if reached.has_pole {
                 Ok(())
             } else {
-                Err(format!("the slope is {magnitude} where nothing has a pole"))
+                Err(format!(
+                    "the slope is {magnitude}, but no operation is near a pole"
+                ))
             };
         }
         let (mut values, mut pieces) = ([0.0; 5], Vec::new());
@@ -231,7 +238,7 @@ impl Differentiable {
         )
     }
 
-    /// Counts what had a share in the value, by kinds.
+    /// Counts the kinds of instructions that contributed to the value.
     fn count(
         &self,
         kept: &[usize],
@@ -239,7 +246,7 @@ impl Differentiable {
         reached: &Reached,
         kinds: &mut BTreeMap<&'static str, usize>,
     ) {
-        // A tensor that several instructions gave back unchanged is the first one's.
+        // If several instructions returned the same tensor unchanged, only the first counts.
         let mut firsts: HashMap<usize, Option<usize>> = HashMap::new();
         let inputs = place.inputs.iter().map(|input| (input, None));
         let made = place.made.iter().zip(kept.iter().copied().map(Some));
@@ -256,21 +263,23 @@ impl Differentiable {
     }
 }
 
-/// The gradients, which must have the shapes and the types of the inputs.
+/// Computes the gradients and checks that they have the shapes and types of the inputs.
 fn gradients(value: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let wrt: Vec<&Tensor> = inputs.iter().collect();
     let gradients = grad(value, &wrt).map_err(|error| error.to_string())?;
     for (gradient, input) in gradients.iter().zip(inputs) {
         let (own, of) = (gradient.node(), input.node());
         if (&own.shape, own.dtype) != (&of.shape, of.dtype) {
-            return Err(format!("{gradient:?} is the gradient of {input:?}"));
+            return Err(format!(
+                "the gradient {gradient:?} does not match {input:?}"
+            ));
         }
     }
     Ok(gradients)
 }
 
-/// A bound on the rounding error of the slope along a direction: terms of a gradient may cancel, so
-/// that its error exceeds its size. Elements whose error has no bound add nothing.
+/// Returns a bound on the rounding error of the slope along a direction. The terms of a gradient
+/// may cancel, so its error may exceed its size. Elements whose error has no bound are skipped.
 fn rounding(gradients: &[Tensor], along: &[f64]) -> f64 {
     let mut oracle = Oracle::default();
     let elements = gradients.iter().map(|gradient| oracle.array(gradient));
@@ -279,7 +288,7 @@ fn rounding(gradients: &[Tensor], along: &[f64]) -> f64 {
     weighted.filter(|error| error.is_finite()).sum()
 }
 
-/// The elements of some tensors of `f64`, one after the other.
+/// Computes some `f64` tensors on the host and returns their elements in order.
 fn on_host(tensors: &[Tensor]) -> Result<Vec<f64>, String> {
     let (host, asked) = (Host::new(), tensors.iter().collect::<Vec<_>>());
     let (plan, data) = Plan::of(&asked, &host.target()).map_err(|error| error.to_string())?;
@@ -288,7 +297,7 @@ fn on_host(tensors: &[Tensor]) -> Result<Vec<f64>, String> {
     Ok(elements.map(crate::dtype::Scalar::to_f64).collect())
 }
 
-/// The kind of an instruction, and the operation that it applies.
+/// Returns the kind of an instruction, and the name of its operation.
 fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
     use Instruction as I;
     match instruction {
@@ -323,7 +332,7 @@ fn kinds_of(instruction: &Instruction) -> Vec<&'static str> {
     }
 }
 
-/// Whether a tensor is a view of windows that share elements.
+/// Returns `true` if a tensor is a view of windows that share elements.
 fn overlaps(tensor: &Tensor) -> bool {
     let node = tensor.node();
     let Op::Move { rows, .. } = &node.op else {
@@ -353,13 +362,13 @@ fn view_kind(view: &View) -> &'static str {
     }
 }
 
-/// So many that over 500 have a slope and are compared.
+/// The number of programs; more than 500 of them have a slope that is compared.
 const CASES: u32 = 1_000;
 const CASES_IN_FULL: u32 = 40_000;
-/// Second derivatives are those of one in so many programs.
+/// Second derivatives run one program for so many first derivatives.
 const SECOND_ONE_IN: u32 = 2;
 
-/// The kinds that hand a slope on, and the least number of each in 1,000 programs.
+/// The kinds that propagate a slope, and the minimum number of each in 1,000 programs.
 const SLOPES: (usize, &str) = (
     2,
     "unary abs cos exp ln neg recip sigmoid sin sqrt tanh binary outer repeated with_number add div maximum minimum mul pow rem \
@@ -367,14 +376,15 @@ const SLOPES: (usize, &str) = (
      flip pad permute reshape slice slice_with_step squeeze t window \
      overlapping_windows",
 );
-/// The kinds that only decide or step, likewise.
+/// The kinds that only decide or step, and the minimum number of each.
 const DECISIONS: (usize, &str) = (
     1,
     "ceil floor floor_div round trunc cast compare eq le lt ne is_nan not and or xor shl shr all_or_any count argmax argmin",
 );
 
 impl Outcomes {
-    /// Fails if too small a share of the programs was compared, or too many were left out, all of 100.
+    /// Panics if too small a share of the programs was compared, or too large a share was skipped,
+    /// in percent.
     fn assert_compared(&self, least: usize) {
         let share = |n: usize| 100 * n / self.programs;
         assert!(
@@ -388,13 +398,16 @@ impl Outcomes {
             let least = least * self.programs / 1_000;
             for kind in kinds.split_whitespace() {
                 let n = self.kinds.get(kind).copied().unwrap_or_default();
-                assert!(n >= least, "{n} {kind} instead of {least}: {self:?}");
+                assert!(
+                    n >= least,
+                    "{kind}: {n} programs (at least {least} expected): {self:?}"
+                );
             }
         }
     }
 }
 
-/// Checks gradients of programs of that order.
+/// Returns a check of the gradients of programs, of the given order.
 fn checked(
     order: u16,
     outcomes: &mut Outcomes,
@@ -422,7 +435,7 @@ fn second_derivatives_of_random_programs_are_the_slopes_of_slopes() {
     outcomes.assert_compared(30);
 }
 
-/// The programs within which a fault in gradients must show.
+/// The number of programs within which a fault in gradients must be found.
 const UNTIL_FOUND: u32 = 300;
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! The data of random programs.
+//! The input data of random programs.
 
 use half::f16;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::Tensor;
 use crate::dtype::{DType, Element, Scalar, with_element};
 use crate::rng::Philox;
 
-/// A tensor of data, made again from its seed.
+/// A tensor of data that is generated from its seed.
 #[derive(Debug, Clone)]
 pub(super) struct Input {
     shape: Vec<usize>,
@@ -17,25 +17,26 @@ pub(super) struct Input {
     seed: u64,
 }
 
+/// The distribution of an input's elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Values {
-    /// Small multiples of 1/4, or small integers: sums and products of a few are exact.
+    /// Small multiples of 1/4, or small integers: sums and products of a few elements are exact.
     Dyadic,
-    /// Numbers of ordinary size.
+    /// Numbers of ordinary size: floats in `-2..2`, integers in `-1000..=1000`.
     Plain,
     /// Numbers in `1/4..9/4`.
     Positive,
-    /// Whatever the type can hold, with its special values.
+    /// Any value of the type, with a large share of special values.
     Wild,
-    /// 0, and now and then 1.
+    /// Mostly 0, with a 1 in about `one_in` elements.
     RarelyOne { one_in: u32 },
-    /// 1, and now and then 0.
+    /// Mostly 1, with a 0 in about `one_in` elements.
     RarelyZero { one_in: u32 },
-    /// Small numbers, but for one of so many, which is large.
+    /// Small numbers, except that one of `every` elements is 1000.
     OneFar { every: usize },
 }
 
-/// Whatever makes trouble as a float, and as an integer after conversion.
+/// Special values: difficult as floats, or as integers after a conversion.
 const TROUBLE: [f64; 18] = [
     0.0,
     -0.0,
@@ -64,7 +65,8 @@ pub(super) fn inputs() -> impl Strategy<Value = Vec<Input>> {
         (input_shape(), dtype(), any::<u16>())
             .prop_map(move |(shape, dtype, seed)| Input::new(&shape, dtype, values, seed))
     };
-    // One kind for the whole program, mostly: what is exact stays so only among its like.
+    // Mostly one distribution for the whole program, because values only stay exact among exact
+    // values.
     let alike = values
         .clone()
         .prop_flat_map(move |values| prop::collection::vec(input(values), 1..4));
@@ -72,13 +74,14 @@ pub(super) fn inputs() -> impl Strategy<Value = Vec<Input>> {
     prop_oneof![3 => alike, 1 => mixed]
 }
 
-/// A small shape: sizes meet often, and 0 and 1 occur.
+/// Returns a small shape. Few different sizes, so that equal sizes meet often; 0 and 1 occur.
 pub(super) fn shape() -> impl Strategy<Value = Vec<usize>> {
     let size = prop_oneof![1 => Just(0_usize), 7 => Just(1), 9 => Just(2), 9 => Just(3), 5 => Just(4), 2 => 5_usize..9];
     prop::collection::vec(size, 0..6)
 }
 
-/// A small shape, or a long axis with perhaps a short one: more elements than an executor computes in one go.
+/// Returns a small shape, or a long axis that may have a short one next to it, with more elements
+/// than one block of an executor.
 fn input_shape() -> impl Strategy<Value = Vec<usize>> {
     let long = prop_oneof![1023_usize..1026, 1000_usize..1400, 2046_usize..2051];
     let with_short = (long.clone(), 1_usize..3, any::<bool>()).prop_map(|(long, short, last)| {
@@ -105,7 +108,7 @@ impl Input {
         &self.shape
     }
 
-    /// The elements as numbers.
+    /// Returns the elements as f64.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let (len, random) = (
             self.shape.iter().product::<usize>() as u64,
@@ -155,6 +158,8 @@ impl Input {
         }
     }
 
+    /// Returns an element with random bits. For f64, a random f32 scaled by 1.1, so that most
+    /// values need more digits than f32 has.
     fn any_bits(&self, word: u32) -> Scalar {
         match self.dtype {
             DType::F32 => Scalar::F32(f32::from_bits(word)),

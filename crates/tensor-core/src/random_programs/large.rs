@@ -1,8 +1,9 @@
-//! Programs that are large in one place: for the loops that executors keep for large arrays.
+//! Programs that are large in one place, for the loops that executors use for large arrays.
 //!
-//! Method: five families, each a short program on data of its own whose sizes lie around those at which an executor
-//! may change its way: blocks of lanes, ranges of a product, groups of rows, parts of a long fold. They are few, and no
-//! larger than they must be, since the oracle walks every element. What they reached is counted in `coverage`.
+//! Method: five families, each a short program with its own data. The sizes are around thresholds
+//! at which an executor may change its method: blocks of lanes, ranges of a product, groups of
+//! rows, parts of a long reduction. The programs are few and no larger than necessary, because the
+//! oracle computes every element. `coverage` counts the code paths that they reach.
 
 use proptest::prelude::*;
 
@@ -22,17 +23,18 @@ pub(super) enum Large {
     Flags(Flags),
 }
 
-/// A fold of one array, or of two joined.
+/// A reduction of one array, or of two combined arrays.
 #[derive(Debug, Clone)]
 pub(super) struct Fold {
     op: Reduce,
     x: Input,
     y: Input,
     join: Join,
-    /// All axes if none is given.
+    /// The reduced axis; `None` for all axes.
     axis: Option<isize>,
 }
 
+/// The function that combines two arrays.
 #[derive(Debug, Clone, Copy)]
 enum Join {
     First,
@@ -41,22 +43,22 @@ enum Join {
     Hits(Compare),
 }
 
-/// Every row of one array with every lane of another, joined and folded.
+/// A reduction over all pairs: every row of one array combined with every lane of another.
 #[derive(Debug, Clone)]
 pub(super) struct Pairs {
     op: Reduce,
     join: Join,
-    /// What the joined numbers are compared with before they are folded, if they are.
+    /// The comparison of the combined numbers with a constant before the reduction, or `None`.
     bound: Option<(Compare, f64)>,
-    /// `[inner, rows]` or, if turned, `[rows, inner]`; both after the batch, if there is one.
+    /// `[batch, inner, rows]`, or `[batch, rows, inner]` if `turned` is set.
     rows: Input,
     turned: bool,
-    /// `[inner, lanes]`.
+    /// `[batch, inner, lanes]`.
     lanes: Input,
     backward: bool,
 }
 
-/// A product of a tall matrix and a small one.
+/// A product of a tall matrix and a small matrix.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
     tall: Input,
@@ -66,50 +68,54 @@ pub(super) struct Product {
     layout: Layout,
 }
 
-/// How the tall factor is read.
+/// The way in which the tall factor is read.
 #[derive(Debug, Clone, Copy)]
 enum Factor {
     Plain,
     Flipped,
     Computed,
-    /// From a vector that is as long as the factor has rows, padded first if asked.
+    /// Overlapping windows of a vector with about as many elements as the factor has rows; if
+    /// `padded` is set, the vector is padded first.
     Windows {
         padded: bool,
     },
 }
 
+/// The operation on the product.
 #[derive(Debug, Clone, Copy)]
 enum Epilogue {
     None,
-    /// A multiple, and a number for each column.
+    /// A multiple of the product, plus a number for each column.
     Affine,
     Relation,
-    /// The same elements once more, from another array.
+    /// The product plus a column of the tall factor, which is read a second time.
     Beside,
 }
 
+/// The order of axes in the result.
 #[derive(Debug, Clone, Copy)]
 enum Layout {
     Plain,
     Turned,
-    /// The rows are two axes, and the columns lie between them.
+    /// Two row axes with the columns in between.
     Between,
 }
 
-/// Whether all or any of many comparisons hold, of which few decide.
+/// `All` or `Any` over many flags, of which few decide the result.
 #[derive(Debug, Clone)]
 pub(super) struct Flags {
     op: Reduce,
     x: Input,
     axis: isize,
-    /// Whether the opposite question is asked in the same loops.
+    /// Whether the opposite reduction runs in the same loops.
     with_other: bool,
 }
 
-/// The strategies of the families, each with its share of a run: one such program for so many others.
+/// Returns the strategies of the families. The number is the ratio: one program of the family for
+/// so many small programs.
 pub(super) fn families() -> Vec<(u32, BoxedStrategy<Program>)> {
     let compare = prop::sample::select(vec![Compare::Lt, Compare::Le]);
-    // Some bounds decide nothing, and some everything at once.
+    // Some bounds decide no comparison, and some decide all.
     let bound = prop::sample::select(vec![-10.0, 0.5, 1.0, 2.0, 10.0]);
     let hits = prop::sample::select(vec![Reduce::Sum, Reduce::All, Reduce::Any]);
     let compared = (hits, (compare, bound).prop_map(Some));
@@ -134,7 +140,7 @@ fn programs(large: impl Strategy<Value = Large> + 'static) -> BoxedStrategy<Prog
     (large, target()).prop_map(program).boxed()
 }
 
-/// Numbers around the blocks of lanes of an executor.
+/// Returns lengths around the block sizes of an executor.
 fn long() -> impl Strategy<Value = usize> {
     prop_oneof![
         511_usize..515,
@@ -197,15 +203,18 @@ fn folds() -> impl Strategy<Value = Fold> {
     )
 }
 
-/// Few outputs, or one block of them, and more to fold than one task should: exact, so that no element may be missed.
+/// Returns reductions with few outputs, or one block of outputs, and more work than one task should
+/// do. The results are exact, so that no missing element can hide in an error bound.
 fn parts() -> impl Strategy<Value = Fold> {
     let shape = prop_oneof![
         Just(([1, 340_000], Some(1))),
         Just(([2, 340_000], Some(1))),
         Just(([640, 540], Some(0))),
-        // Two axes that are not one, since the other array has the same row for each of the first.
+        // These two axes cannot be merged, because the other array has an equal row for each index
+        // of the first axis.
         Just(([400, 900], None)),
     ];
+    // About one element in the whole array differs, so a single missed part changes the maximum.
     let rare = Values::RarelyOne { one_in: 1 << 18 };
     let what = prop_oneof![
         2 => Just((Reduce::Sum, Binary::Add, DType::F32, Values::Dyadic)),
@@ -229,7 +238,7 @@ fn parts() -> impl Strategy<Value = Fold> {
     )
 }
 
-/// Pairs folded as asked: by an operation, after a comparison or not.
+/// Returns reductions over pairs with the given operation and comparison.
 fn pairs(
     fold: impl Strategy<Value = (Reduce, Option<(Compare, f64)>)>,
 ) -> impl Strategy<Value = Pairs> {
@@ -251,7 +260,7 @@ fn pairs(
     (join, fold, sizes, ways, data).prop_map(
         |(join, (op, bound), ((batch, lanes), rows, inner), (turned, backward, one_far), data)| {
             let (dtype, values, first, second) = data;
-            // One row is decided at once, and the others are not.
+            // With `OneFar` one row is decided at the first element, and the others are not.
             let turned = turned && !one_far;
             let of_row = if one_far {
                 Values::OneFar { every: rows }
@@ -287,7 +296,7 @@ fn products(layout: impl Strategy<Value = Layout>) -> impl Strategy<Value = Prod
         1 => Just(Epilogue::Beside),
     ];
     let how = (factor, epilogue, layout);
-    // A range has 1024 rows at most; packing takes 512 at once.
+    // A range has at most 1024 rows, and packing handles 512 rows at a time.
     let sizes = (513_usize..600, 2_usize..5, 2_usize..4);
     let dtype = prop::sample::select(vec![DType::F32, DType::F32, DType::F64, DType::I32]);
     let data = (dtype, values(), any::<u16>(), any::<u16>());
@@ -322,7 +331,7 @@ fn flags() -> impl Strategy<Value = Flags> {
         prop::bool::weighted(0.3),
     )
         .prop_map(|(op, (shape, axis), dtype, one_in, seed, with_other)| {
-            // The rare ones are those that decide.
+            // The rare values are those that decide the result.
             let values = if op == Reduce::Any {
                 Values::RarelyOne { one_in }
             } else {
@@ -360,7 +369,7 @@ impl Join {
     }
 }
 
-/// `|x - y|`, of types that have no sign in one that has.
+/// Returns `|x - y|`; unsigned operands are converted to a signed type first.
 fn distance(x: &Tensor, y: &Tensor) -> Tensor {
     let signed = |x: &Tensor| match x.node().dtype {
         DType::U32 => x.cast(DType::I32),
@@ -369,7 +378,7 @@ fn distance(x: &Tensor, y: &Tensor) -> Tensor {
     (signed(x) - signed(y)).abs()
 }
 
-/// A fold by an operation that the type may not have.
+/// Reduces with an operation, or with a sum if the type does not support the operation.
 fn folded(op: Reduce, x: &Tensor, axes: &Axes) -> Tensor {
     let accepted = op.accepts(x.node().dtype);
     x.reduced(if accepted { op } else { Reduce::Sum }, axes)

@@ -1,9 +1,10 @@
 //! Programs evaluated node by node, without a plan.
 //!
-//! Role: the oracle of the property test. It knows nodes and the definitions of [`crate::op`], and nothing of fusion,
-//! index maps of buffers or executors.
-//! Method: every node becomes an array of scalars, each with a bound on the error that an executor may make there
-//! (see `exec::analysis`), carried through the whole program. Float sums and products are taken in f64, in order.
+//! Role: the oracle of the property test. It only uses nodes and the definitions in [`crate::op`];
+//! it does not depend on fusion, index maps of buffers, or executors.
+//! Method: every node becomes an array of scalars, each with a bound on the error that an executor
+//! may make (see `exec::analysis`), propagated through the whole program. Float sums and products
+//! are computed in f64, in order.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,7 +21,7 @@ use crate::tensor::{Node, Op, Tensor};
 /// The elements of one tensor, row-major.
 pub(super) type Array = Vec<Approximate>;
 
-/// The arrays that are known already, by the address of their node; the tensors must outlive it.
+/// A cache of arrays by the address of their node; the tensors must outlive the oracle.
 pub(super) struct Oracle {
     known: HashMap<usize, Rc<Array>>,
     accuracy: Accuracy,
@@ -33,7 +34,7 @@ impl Default for Oracle {
 }
 
 impl Oracle {
-    /// An oracle for executors of some accuracy.
+    /// Creates an oracle for executors of some accuracy.
     pub(super) fn of(accuracy: Accuracy) -> Self {
         Self {
             known: HashMap::new(),
@@ -41,7 +42,7 @@ impl Oracle {
         }
     }
 
-    /// The elements of a tensor.
+    /// Returns the elements of a tensor.
     pub(super) fn array(&mut self, tensor: &Tensor) -> Rc<Array> {
         if let Some(known) = self.known.get(&tensor.address()) {
             return Rc::clone(known);
@@ -59,16 +60,17 @@ impl Oracle {
     }
 }
 
+/// Computes the elements of a node from those of its inputs.
 fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
     let each = |f: &dyn Fn(usize) -> Approximate| (0..inputs[0].len()).map(f).collect();
     let from_input = |number: usize, at: usize| inputs[number][at];
     match &node.op {
-        Op::Error(error) => panic!("an error node: {error}"),
+        Op::Error(error) => panic!("error node: {error}"),
         Op::Data(storage) => {
             let data = pollster::block_on(Arc::clone(storage).read())
-                .expect("the inputs of random programs lie on the host");
+                .expect("the inputs of random programs are in host memory");
             (0..data.len())
-                .map(|at| exact(data.get(at).expect("there are as many as it says")))
+                .map(|at| exact(data.get(at).expect("the position is below the length")))
                 .collect()
         }
         Op::Const(scalar) => vec![exact(*scalar)],
@@ -113,6 +115,7 @@ fn evaluated(node: &Node, inputs: &[Rc<Array>], accuracy: Accuracy) -> Array {
         Op::Pad { before, fill } => padded(node, before, *fill, &inputs[0]),
         Op::Gather { axis, rows } => gathered(node, *axis, rows, &inputs[0], &inputs[1]),
         Op::Reduce { op, .. } => {
+            // The reduced axes are the last ones, so each output folds one contiguous chunk.
             let lines: usize = node.shape.iter().product();
             let len = inputs[0].len().checked_div(lines).unwrap_or(0);
             let line =
@@ -130,11 +133,11 @@ fn with_error(value: Scalar, error: f64) -> Approximate {
     Approximate { value, error }
 }
 
-/// A random word, given its position and the two words of its stream's number.
+/// Returns a random word, given its position and the two words of its stream's number.
 fn random(key: [u32; 2], (stride, first): (u32, u32), operands: [Approximate; 3]) -> Approximate {
     let [at, low, high] = operands.map(|operand| match operand.value {
         Scalar::U32(word) => word,
-        other => panic!("a random word of a {}", other.dtype()),
+        other => panic!("random: {} operand (expected u32)", other.dtype()),
     });
     let word = at.wrapping_mul(stride).wrapping_add(first);
     let block = philox4x32_10([word / 4, 0, low, high], key);
@@ -142,7 +145,7 @@ fn random(key: [u32; 2], (stride, first): (u32, u32), operands: [Approximate; 3]
     with_error(Scalar::U32(block[word as usize % 4]), error)
 }
 
-/// What `f` gives at each index of a shape, in row-major order.
+/// Calls `f` with each index of a shape, in row-major order, and returns the results.
 fn at_each_index<T>(shape: &[usize], mut f: impl FnMut(usize, &[usize]) -> T) -> Vec<T> {
     let len: usize = shape.iter().product();
     let mut index = vec![0; shape.len()];
@@ -160,7 +163,7 @@ fn at_each_index<T>(shape: &[usize], mut f: impl FnMut(usize, &[usize]) -> T) ->
     (0..len).map(next).collect()
 }
 
-/// The place of an index in row-major order; `None` if one of its coordinates lies outside.
+/// Returns the row-major position of an index, or `None` if a coordinate is out of range.
 fn place(shape: &[usize], index: impl Iterator<Item = isize>) -> Option<usize> {
     shape
         .iter()
@@ -205,11 +208,12 @@ fn gathered(
             Scalar::I32(at) if at < 0 => at as isize + from[axis].cast_signed(),
             Scalar::I32(at) => at as isize,
             Scalar::U32(at) => at as isize,
-            other => panic!("a position of type {}", other.dtype()),
+            other => panic!("gather: index of type {}", other.dtype()),
         };
         coordinates[axis] += shift;
-        let at =
-            place(from, coordinates.into_iter()).expect("the program's positions were made to fit");
+        let at = place(from, coordinates.into_iter())
+            .expect("`positions` keeps indices within the axis");
+        // A wrong position reads an unrelated element.
         let error = if position.error == 0.0 {
             table[at].error
         } else {
@@ -223,7 +227,8 @@ fn folded(op: Reduce, node: &Node, line: &[Approximate], accuracy: Accuracy) -> 
     let wide = node.dtype.is_float() && matches!(op, Reduce::Sum | Reduce::Prod);
     let within = if wide { DType::F64 } else { node.dtype };
     let mut error = FoldError::new(op);
-    // A sum begins at zero, which makes one of negative zeros 0; over no axes nothing is added at all.
+    // A sum starts at +0.0, so a sum of negative zeros is +0.0. A sum over no axes adds nothing and
+    // keeps -0.0.
     let is_sum = op == Reduce::Sum && node.shape.len() < node.inputs[0].node().shape.len();
     let mut so_far = is_sum.then(|| Scalar::zero(within));
     for element in line {
@@ -234,7 +239,7 @@ fn folded(op: Reduce, node: &Node, line: &[Approximate], accuracy: Accuracy) -> 
     let source = node.inputs[0].node().dtype;
     let result = so_far
         .or_else(|| op.identity(source))
-        .expect("an extreme of nothing is refused");
+        .expect("the maximum of no elements is rejected before");
     let result = result.cast(node.dtype);
     with_error(result, accuracy.folded(&error, result))
 }

@@ -1,4 +1,4 @@
-//! This crate's executors under random programs, and the faults that must show there.
+//! Random programs on this crate's executors, and the deliberate faults that they must detect.
 
 use std::fmt::Debug;
 
@@ -19,7 +19,7 @@ use proptest::strategy::Strategy;
 const CASES: u32 = 2_000;
 const CASES_IN_FULL: u32 = 200_000;
 
-/// Checks programs as [`search`], and fails with its report.
+/// Checks programs with [`search`], and panics with the report of a failure.
 pub(super) fn check_all<P: Debug>(
     strategy: &impl Strategy<Value = P>,
     cases: u32,
@@ -31,7 +31,8 @@ pub(super) fn check_all<P: Debug>(
     }
 }
 
-/// Compares some tensors on both executors.
+/// Compares some tensors on both executors: bit by bit on the reference executor, within bounds on
+/// the host.
 pub(super) fn check(
     tensors: &[Tensor],
     limits: &Target,
@@ -52,7 +53,8 @@ pub(super) fn check(
     })
 }
 
-/// Compares what programs give on both executors, and counts it.
+/// Returns a check that compares the outputs of programs on both executors and updates the
+/// statistics.
 fn outputs<'t>(
     tally: &'t mut Tally,
     coverage: &'t mut Coverage,
@@ -87,11 +89,14 @@ fn programs_that_are_large_in_one_place_reach_the_loops_kept_for_them() {
     tally.assert_compared(Accuracy::IEEE);
     for (kind, n, least) in coverage.kinds() {
         let least = least * cases as usize / CASES as usize;
-        assert!(n >= least, "{n} {kind} instead of {least}: {tally:?}");
+        assert!(
+            n >= least,
+            "{kind}: {n} (at least {least} expected): {tally:?}"
+        );
     }
 }
 
-/// The programs within which a fault in the planner must show.
+/// The number of programs within which a fault in the planner must be found.
 const UNTIL_FOUND: u32 = 200;
 
 #[track_caller]
@@ -124,7 +129,7 @@ fn a_difference_planned_with_swapped_operands_is_found() {
     is_found(Fault::PlannedOperands);
 }
 
-/// Checks a program that was once wrong.
+/// Checks a program that once had a wrong result.
 #[track_caller]
 fn is_right(tensors: &[Tensor], limits: &Target) {
     if let Err(what) = check(

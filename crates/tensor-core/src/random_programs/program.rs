@@ -1,9 +1,10 @@
-//! Random programs, as lists of instructions.
+//! Random programs in the form of lists of instructions.
 //!
-//! Method: an instruction names the tensors that it works on by how long ago they were made, and `apply` makes whatever
-//! it asks for fit them. So every list of instructions is a valid program, and one that fails can be shrunk by leaving
-//! instructions out.
-//! Limits: tensors of more than [`MAX_ELEMENTS`] or of more than [`MAX_RANK`] axes are not made.
+//! Method: an instruction refers to tensors by how many were made after them, and `apply` adapts
+//! these tensors so that the operation accepts them. So every list of instructions is a valid
+//! program, and a failing program can be shrunk by removing instructions.
+//! Limits: tensors with more than [`MAX_ELEMENTS`] elements or more than [`MAX_RANK`] axes are
+//! skipped.
 
 use proptest::prelude::*;
 
@@ -16,23 +17,25 @@ use crate::op::{Binary, Compare, Reduce, Unary};
 use crate::plan::Target;
 use crate::view::Slice;
 
-/// The most elements that a tensor of a program has, and the most multiplications of a matrix product.
+/// The maximum number of elements of a tensor, and of multiplications of a matrix product.
 pub(super) const MAX_ELEMENTS: usize = 1 << 14;
+/// The maximum number of axes of a tensor.
 pub(super) const MAX_RANK: usize = 6;
 
-/// A program, and one more target to plan it for.
+/// A program, and an additional target to plan it for.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     inputs: Vec<Input>,
     instructions: Vec<Instruction>,
-    /// What is asked for besides the last tensor.
+    /// The outputs besides the last tensor.
     outputs: Vec<Pick>,
     pub(super) target: Target,
 }
 
-/// A tensor by how many were made after it, modulo how many there are.
+/// A reference to a tensor: the number of tensors made after it, modulo their total number.
 pub(super) type Pick = usize;
 
+/// An operation on tensors that earlier instructions made.
 #[derive(Debug, Clone)]
 pub(super) enum Instruction {
     Arange(usize),
@@ -44,14 +47,14 @@ pub(super) enum Instruction {
     },
     Unary(Unary, Pick),
     Binary(Binary, Pick, Pick),
-    /// `(x first y) then y`, which algebra simplifies and IEEE arithmetic does not.
+    /// `(x first y) then y`, which real algebra could simplify and IEEE arithmetic could not.
     Repeated {
         first: Binary,
         then: Binary,
         x: Pick,
         y: Pick,
     },
-    /// Each element of one with each of the other.
+    /// Each element of the first tensor combined with each element of the second.
     Outer(Binary, Pick, Pick),
     WithNumber {
         op: Binary,
@@ -90,19 +93,20 @@ pub(super) enum Instruction {
         axis: isize,
     },
     Matmul(Pick, Pick),
-    /// On data of its own.
+    /// A program with its own data.
     Large(Large),
 }
 
-/// Where the number of a random stream comes from.
+/// The source of a random stream's number.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stream {
-    /// The program.
+    /// A constant of the program.
     Fixed(u64),
     /// The first element of a tensor.
     Computed(Pick),
 }
 
+/// A view of a tensor.
 #[derive(Debug, Clone)]
 pub(super) enum View {
     Permute(usize),
@@ -129,6 +133,7 @@ pub(super) enum View {
     Reshape(usize),
 }
 
+/// A reduction over axes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fold {
     Plain(Reduce),
@@ -136,6 +141,7 @@ pub(super) enum Fold {
     Mean,
 }
 
+/// An operation along one axis that uses the axis' extreme.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extreme {
     Argmax,
@@ -143,7 +149,7 @@ pub(super) enum Extreme {
     Softmax,
 }
 
-/// The strategy of all programs.
+/// Returns the strategy of all small programs.
 pub(super) fn programs() -> impl Strategy<Value = Program> {
     let instructions = prop::collection::vec(instruction(), 1..24);
     let outputs = prop::collection::vec(0_usize..8, 0..3);
@@ -157,6 +163,7 @@ pub(super) fn programs() -> impl Strategy<Value = Program> {
     )
 }
 
+/// Returns targets with small and large caps.
 pub(super) fn target() -> impl Strategy<Value = Target> {
     let max_values = prop_oneof![3 => 3_usize..9, 1 => Just(64)];
     let min_product = prop_oneof![Just(None), Just(Some(1))];
@@ -176,9 +183,10 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
         )
 }
 
+/// Returns single instructions, weighted by how much they find.
 pub(super) fn instruction() -> impl Strategy<Value = Instruction> {
     use Instruction as I;
-    // Mostly what was made last, so that programs grow deep.
+    // Mostly recent tensors, so that programs grow deep.
     let pick = || prop_oneof![3 => 0_usize..2, 2 => 0_usize..12];
     let axis = || -4_isize..4;
     let unary = prop::sample::select(&Unary::ALL[..]);
@@ -277,11 +285,11 @@ fn number() -> impl Strategy<Value = f64> {
     prop_oneof![6 => prop::sample::select(plain), 1 => prop::sample::select(rare)]
 }
 
-/// Some tensors, and after them those that instructions make of them: the ones that are small and are kept, of which
-/// `keeps` is told the number of the instruction.
+/// Runs instructions and returns the inputs followed by the new tensors. Skips tensors that are not
+/// small, and tensors for which `keeps`, called with the instruction's number, returns `false`.
 ///
 /// # Panics
-/// If an instruction that was made to fit gives an error node.
+/// If an instruction returns an error node although its operands were adapted.
 pub(super) fn made(
     inputs: Vec<Tensor>,
     instructions: &[Instruction],
@@ -297,7 +305,7 @@ pub(super) fn made(
 }
 
 impl Program {
-    /// The program of some instructions that need no inputs.
+    /// Creates a program of instructions that need no inputs.
     pub(super) fn of(instructions: Vec<Instruction>, target: Target) -> Self {
         Self {
             inputs: Vec::new(),
@@ -307,10 +315,10 @@ impl Program {
         }
     }
 
-    /// The tensors that the program asks for.
+    /// Returns the output tensors of the program.
     ///
     /// # Panics
-    /// If an instruction that was made to fit gives an error node.
+    /// If an instruction returns an error node although its operands were adapted.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
         let inputs = self.inputs.iter().map(Input::tensor).collect();
         let made = made(inputs, &self.instructions, |_, _| true);

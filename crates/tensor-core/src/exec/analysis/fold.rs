@@ -1,4 +1,5 @@
-//! How far an executor may be off where it folds: in any order, with any bracketing.
+//! Error analysis of reductions, which an executor may compute in any order and with any
+//! bracketing.
 
 use super::{
     Approximate, CLEARLY, OPEN_SIGN, certain_if, largest, open_again, settled, spacing,
@@ -8,38 +9,43 @@ use crate::dtype::{DType, Scalar};
 use crate::exec::accuracy::is_subnormal;
 use crate::op::Reduce;
 
-/// The error of a reduction, gathered element by element.
+/// The accumulated data for the error bound of a reduction, collected element by element.
 #[derive(Debug)]
 pub(crate) struct FoldError {
     op: Reduce,
+    /// The number of elements.
     n: f64,
-    /// The errors' sum, and the largest; those of NaN and infinity left out.
+    /// The sum of the elements' errors, and the largest; without NaN and infinities.
     errors: f64,
     worst: f64,
-    /// The sums of the magnitudes above zero and below, and a power of two that divides every element.
+    /// The sum of the positive elements, the sum of the magnitudes of the negative ones, and a
+    /// power of two that divides every element.
     up: f64,
     down: f64,
     granule: f64,
-    /// The terms of a sum that are not 0, by their bits.
+    /// The bits of the terms of a sum that are not 0.
     terms: Vec<u64>,
-    /// The product of magnitudes, and the same with all errors added; the logarithm of that with all errors taken away.
+    /// The product of the magnitudes; the same product with the error added to each factor; and the
+    /// logarithm of the product with the error subtracted from each factor.
     product: f64,
     product_and_error: f64,
     least_exponent: f64,
-    /// The largest and the smallest magnitude that a product of some elements has, those that may be 0 left out.
+    /// The largest and the smallest magnitude that a product of any subset of the elements may
+    /// have, without elements that may be 0.
     most: f64,
     least: f64,
-    /// Whether some element is NaN for certain; whether one is above or below all numbers.
+    /// Whether some element is surely NaN.
     has_nan: bool,
     /// Whether some element is subnormal.
     has_subnormal: bool,
+    /// Whether some element is +infinity, and whether some element is -infinity.
     has_above: bool,
     has_below: bool,
-    /// Whether one of them is a product that overflowed.
+    /// Whether one of these infinities is a product that overflowed.
     has_overflowed: bool,
-    /// Whether some element may be 0 or not.
+    /// Whether some element may or may not be 0.
     may_vanish: bool,
-    /// Whether some element settles the result whatever the others are.
+    /// Whether some element alone determines the result, for example `false` in `All`.
     is_decided: bool,
 }
 
@@ -70,6 +76,7 @@ impl FoldError {
     }
 
     pub(crate) fn push(&mut self, x: Approximate) {
+        // The sign of a zero does not matter to a fold: `finish` decides on the sign of the result.
         let (x, number) = (x.signed(), x.float());
         self.n += 1.0;
         self.has_subnormal |= is_subnormal(x.value);
@@ -80,6 +87,7 @@ impl FoldError {
             self.has_overflowed |= x.error > 0.0;
             return;
         }
+        // A single open element makes this sum infinite, and so the result open.
         self.errors += x.error;
         self.worst = self.worst.max(x.error);
         if x.is_open() {
@@ -92,11 +100,13 @@ impl FoldError {
         match self.op {
             Reduce::Sum => self.add(number),
             Reduce::Prod => self.multiply(number.abs(), x.error),
+            // The error of a maximum or minimum is at most `worst`.
             _ => {}
         }
     }
 
     fn add(&mut self, number: f64) {
+        // Positive and negative terms apart: their sums bound every partial sum in any order.
         self.up += number.max(0.0);
         self.down -= number.min(0.0);
         if number != 0.0 {
@@ -109,6 +119,7 @@ impl FoldError {
         self.product *= size;
         self.product_and_error *= size + error;
         self.most *= (size + error).max(1.0);
+        // A factor that may be 0 is left out: `may_vanish` keeps products with it open.
         if size > error {
             self.least *= (size - error).min(1.0);
             self.least_exponent += (size - error).ln();
@@ -117,7 +128,7 @@ impl FoldError {
         }
     }
 
-    /// Whether some element is subnormal.
+    /// Returns `true` if some element is subnormal.
     pub(crate) fn has_subnormal(&self) -> bool {
         self.has_subnormal
     }
@@ -141,7 +152,7 @@ impl FoldError {
         }
     }
 
-    /// `result` is what the reduction gave.
+    /// Returns a bound on the error of the reduction, whose computed value is `result`.
     pub(crate) fn finish(&self, result: Scalar) -> f64 {
         if !result.dtype().is_float() {
             return certain_if(self.errors == 0.0 || self.is_decided);
@@ -166,12 +177,13 @@ impl FoldError {
         }
     }
 
-    /// Whether a sum with infinities in it is the same in any order: NaN for certain, or none of its parts reaches
-    /// the other infinity.
+    /// Returns `true` if a sum with infinite elements is the same in any order: it is surely NaN,
+    /// or no partial sum reaches the opposite infinity.
     fn keeps_infinity(&self, dtype: DType) -> bool {
         if self.has_above && self.has_below {
             return !self.has_overflowed;
         }
+        // The finite terms of the opposite sign, which could overflow to the opposite infinity.
         let against = if self.has_above { self.down } else { self.up };
         let room = if self.has_overflowed {
             CLEARLY / 2.0
@@ -181,30 +193,35 @@ impl FoldError {
         against + self.errors <= room * largest(dtype)
     }
 
-    /// Any order of n additions, and a rounding of each term where it is a product taken apart or fused.
+    /// Returns the error of n additions in any order, plus a rounding of each term for products
+    /// that are computed separately or fused.
     fn of_sum(&self, result: Scalar) -> f64 {
         let dtype = result.dtype();
         let sum = self.up + self.down;
         let (size, unit) = (sum + self.errors, spacing(dtype, 1.0));
+        // Relative errors of the additions, and an absolute error for results in the subnormal
+        // range.
         let rounding = self.roundings(dtype) * unit * size + (self.n + 1.0) * spacing(dtype, 0.0);
         if size > largest(dtype) {
-            // In any order infinite, if no part reaches the other infinity. Of f64 the sizes overflow too.
+            // The sum is infinite in any order if no partial sum reaches the opposite infinity. If
+            // the result is f64, `size` itself may overflow.
             let against = self.up.min(self.down) + self.errors;
             let half = 0.5 * (self.up.max(self.down) - against - rounding);
             let one_sided = against <= largest(dtype) * CLEARLY / 2.0;
             return certain_if(one_sided && size.is_finite() && twice_overflows(half, dtype));
         }
-        // No partial sum needs more digits than the type has.
+        // No partial sum needs more digits than the type has, so nothing is rounded.
         if self.errors == 0.0 && sum * unit <= 2.0 * self.granule {
             return if sum > 0.0 { 0.0 } else { OPEN_SIGN };
         }
         self.errors + rounding
     }
 
-    /// What the additions of a sum lose, in units of the last place: half a unit each, but no more than six standard
-    /// deviations of independent ones (Higham and Mary 2019, "A new approach to probabilistic rounding error analysis").
-    /// Equal terms are rounded alike, so only those of different ones count as independent; and so are terms near the last
-    /// place of a partial sum.
+    /// Returns the rounding error of the additions of a sum, in units in the last place: half a
+    /// unit each, but at most six standard deviations of independent errors (Higham and Mary 2019,
+    /// "A new approach to probabilistic rounding error analysis"). Equal terms have equal rounding
+    /// errors, so only the errors of different terms count as independent. Errors do not count as
+    /// independent either where many terms are near the last place of a partial sum.
     fn roundings(&self, dtype: DType) -> f64 {
         let mut terms = self.terms.clone();
         terms.sort_unstable();
@@ -215,16 +232,18 @@ impl FoldError {
         let likely = if self.is_coarse(dtype) {
             self.n / 2.0
         } else {
+            // Six deviations of half a unit. A group of n equal terms has the variance n^2, not n.
             3.0 * squares.sum::<f64>().sqrt()
         };
-        // The oracle adds in f64, and is no better than an executor that does.
+        // The reference executor also adds in f64, so both may be off by the same amount.
         let of_oracle = if dtype == DType::F64 { 2.0 } else { 1.0 };
         of_oracle * ((self.n / 2.0).min(likely) + 2.0)
     }
 
-    /// Whether half the terms are so small beside the sum that a partial sum may round most of their digits away.
+    /// Returns `true` if half the terms are so small relative to the sum that a partial sum may
+    /// round away most of their digits.
     fn is_coarse(&self, dtype: DType) -> bool {
-        /// Units of the last place of the sum, in which a term is small.
+        /// A term is small below this number of units in the last place of the sum.
         const SMALL: f64 = 16.0;
         let small = SMALL * spacing(dtype, 1.0) * (self.up + self.down);
         let n_small = self
@@ -234,11 +253,14 @@ impl FoldError {
         2 * n_small.count() > self.terms.len()
     }
 
-    /// Any order of n multiplications; what underflows on the way may grow again.
+    /// Returns the error of n multiplications in any order. A partial product that underflows loses
+    /// `tiny`, and later factors may multiply this loss by at most `most`.
     fn of_product(&self, result: Scalar) -> f64 {
         let dtype = result.dtype();
         let (unit, tiny) = (spacing(dtype, 1.0), spacing(dtype, 0.0));
         if result.to_f64().is_infinite() {
+            // The smallest possible product, in logarithms, has to overflow even after all
+            // roundings.
             let exponent = self.least_exponent - self.n * unit;
             let overflows = exponent > largest(dtype).ln() + 2.0 * CLEARLY;
             return certain_if(overflows && self.never_vanishes(dtype));
@@ -250,18 +272,20 @@ impl FoldError {
         size - self.product + (self.n + 1.0) * (unit * size + tiny * self.most)
     }
 
-    /// Whether no product of some elements underflows or may be 0, beside an element that is.
+    /// Returns `true` if no element may be 0 and no product of a subset underflows. Otherwise 0
+    /// times an infinity could be NaN in another order.
     fn never_vanishes(&self, dtype: DType) -> bool {
         !self.may_vanish && self.least * spacing(dtype, 1.0) > spacing(dtype, 0.0)
     }
 }
 
-/// The power of two that the last digit of a positive float stands for.
+/// Returns the power of two that the last nonzero digit of a positive float represents; 0 for 0.
 fn granule(x: f64) -> f64 {
+    // The last nonzero digit: the unit in the last place times 2 for each trailing zero bit.
     let digits = f64::MANTISSA_DIGITS - 1;
     let (exponent, fraction) = (x.to_bits() >> digits, x.to_bits() & ((1 << digits) - 1));
     let last = fraction.trailing_zeros().min(digits);
-    // A float without its leading digit's implicit 1 is subnormal, of the exponent 1.
+    // A subnormal float has no implicit leading 1, and the same unit as the exponent 1.
     let unit = f64::from_bits(exponent.max(1) << digits) * f64::EPSILON;
     if exponent == 0 && fraction == 0 {
         0.0

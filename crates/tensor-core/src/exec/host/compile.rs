@@ -1,8 +1,9 @@
-//! Compiles a nest into a program.
+//! The compiler from a loop nest to a program of instructions on blocks of lanes.
 //!
-//! Method: a value that is the same for all lanes is computed once for all of them. A value that no reduced axis changes is
-//! computed before the reduction begins. Registers are reused as soon as nothing reads them, so that what lives fits the
-//! first-level cache. Two operations that often stand together become one instruction.
+//! Method: a value that is equal in all lanes is computed once. A value that depends on no reduced
+//! axis is computed before the reduction begins (the setup phase). A register is reused after its
+//! last read, so that the live registers fit the first-level cache. Some pairs of operations that
+//! often follow each other are merged into one instruction.
 
 use crate::dtype::DType;
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
@@ -12,25 +13,30 @@ use super::lane_axes::{LANES, LaneAxes, WIDE_LANES, flat_stride};
 use super::lanes::are_lanes;
 use super::program::{Access, Accumulator, Code, Instruction, Phase, Place, Program};
 
-/// A compilation under way.
+/// The state of one compilation.
 pub(super) struct Compiler<'n> {
     nest: &'n LoopNest,
     program: Program,
+    /// The phase in which each value is computed; `None` for reductions and unused values.
     phases: Vec<Option<Phase>>,
-    /// Whether lanes differ, for each value.
+    /// Whether a value differs between lanes, for each value.
     varies: Vec<bool>,
-    /// Whether a value is computed by the instruction of its only reader.
+    /// Whether the instruction of a value's only reader computes the value, for each value.
     merged: Vec<bool>,
+    /// The place of each value while it is live.
     places: Vec<Option<Place>>,
-    /// The last phase that reads a value, and the last value there that does.
+    /// The last read of each value: the phase, and the reader's number. Tuples compare in program
+    /// order.
     last_use: Vec<(Phase, usize)>,
+    /// Registers with lanes that are free for reuse.
     free: Vec<usize>,
 }
 
 impl<'n> Compiler<'n> {
     pub(super) fn new(nest: &'n LoopNest) -> Self {
         let n = nest.values.len();
-        // Whether an index is out of range must not depend on where the loop was left.
+        // A reduction may stop early only if nothing gathers: otherwise the early stop would decide
+        // whether an index out of range is reported.
         let gathers = nest
             .values
             .iter()
@@ -39,6 +45,7 @@ impl<'n> Compiler<'n> {
             Value::Reduced(op, _) => Some(op.annihilator().is_some()),
             _ => None,
         };
+        // 8-byte lanes halve the number of lanes, so that a register keeps its size in bytes.
         let wide = nest.dtypes.contains(&DType::F64) || nest.inputs.contains(&DType::F64);
         let program = Program {
             sizes: nest.sizes(),
@@ -58,6 +65,7 @@ impl<'n> Compiler<'n> {
             result: Place::Uniform(0),
             before: None,
             pairs: None,
+            // A reduction may stop early if its operation has an annihilator (`All`, `Any`).
             stops: !nest.reduce.is_empty()
                 && !gathers
                 && nest.values.iter().filter_map(stops).all(|stops| stops),
@@ -74,14 +82,16 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// For a nest whose last input is the output itself.
+    /// Creates a compiler for a nest whose last input is the output itself.
     pub(super) fn in_place(nest: &'n LoopNest) -> Self {
         let mut compiler = Self::new(nest);
-        // A register of its own, which nothing has written when the block begins.
+        // The register is allocated first, so no instruction has written to it when a block begins.
         compiler.program.before = Some(compiler.register(false));
         compiler
     }
 
+    /// Emits the instructions phase by phase. Values are emitted in the order of the nest, so
+    /// operands precede their readers.
     pub(super) fn compile(mut self) -> Program {
         self.find_phases();
         self.find_uses();
@@ -101,7 +111,7 @@ impl<'n> Compiler<'n> {
         self.program
     }
 
-    /// Finds when each value is computed, and whether lanes differ.
+    /// Determines the phase of each value, and whether the value differs between lanes.
     fn find_phases(&mut self) {
         let nest = self.nest;
         let (body, epilogue) = (nest.body(), nest.epilogue());
@@ -122,6 +132,8 @@ impl<'n> Compiler<'n> {
                 on_reduced[id] |= on_reduced[operand.0];
                 self.varies[id] |= self.varies[operand.0];
             }
+            // The body is everything that some reduction reads, directly or not. Body values that
+            // depend on no reduced axis move out of the loop, into the setup.
             self.phases[id] = match (body[id], epilogue[id]) {
                 (true, _) if on_reduced[id] => Some(Phase::Body),
                 (true, _) => Some(Phase::Setup),
@@ -131,7 +143,8 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Finds who reads each value last, and which values their only reader computes along with itself.
+    /// Determines the last reader of each value, and the values that are merged into the
+    /// instruction of their only reader.
     fn find_uses(&mut self) {
         let nest = self.nest;
         let mut uses = vec![0; nest.values.len()];
@@ -140,6 +153,7 @@ impl<'n> Compiler<'n> {
             value.operands().for_each(|operand| uses[operand.0] += 1);
         }
         for (id, value) in nest.values.iter().enumerate() {
+            // A reduction counts as a reader in the body, whichever phase reads its result.
             let (reader, phase) = match (value, self.phases[id]) {
                 (Value::Reduced(..), _) => (id, Phase::Body),
                 (_, Some(phase)) => (id, phase),
@@ -147,17 +161,21 @@ impl<'n> Compiler<'n> {
             };
             for operand in value.operands() {
                 let at = operand.0;
-                // A fold reads its operand where that is computed, however far behind it stands itself.
+                // A fold is emitted right after its operand, whatever the fold's own number is; so
+                // the operand's own number counts as the read.
                 let reader = if matches!(value, Value::Reduced(..)) {
                     at
                 } else {
                     reader
                 };
-                // What computes another value along with itself cannot be computed along with its reader.
+                // An instruction has room for one merged operation: a value that contains a merged
+                // value cannot be merged itself.
                 let is_single = !nest.values[at].operands().any(|inner| self.merged[inner.0]);
                 let is_only_here = uses[at] == 1 && self.phases[at] == Some(phase);
                 let alone = is_single && is_only_here && self.varies[at];
                 self.merged[at] = alone
+                    // The supported pairs: |a - b|; a * b + c with the product on the left; a fold
+                    // of a comparison.
                     && match (value, &nest.values[at]) {
                         (Value::Unary(Unary::Abs, _), Value::Binary(Binary::Sub, ..)) => {
                             nest.dtypes[at].is_float()
@@ -172,16 +190,20 @@ impl<'n> Compiler<'n> {
                         _ => false,
                     };
                 self.last_use[at] = self.last_use[at].max((phase, reader));
-                // What is merged into a value is computed there; what is merged into a fold, where it stands.
+                // The reader of a merged value reads the operands of that value, so they live until
+                // the reader. The operands of a comparison that is merged into a fold are read at
+                // the comparison's own number.
                 let at_reader = self.merged[at] && !matches!(value, Value::Reduced(..));
                 for read in nest.values[at].operands().filter(|_| at_reader) {
                     self.last_use[read.0] = self.last_use[read.0].max((phase, reader));
                 }
             }
         }
+        // The result is read after all values.
         self.last_use[nest.result().0] = (Phase::Epilogue, nest.values.len());
     }
 
+    /// Returns a free register with lanes, or a new register. Uniform registers are never reused.
     fn register(&mut self, uniform: bool) -> usize {
         if let (false, Some(register)) = (uniform, self.free.last().copied()) {
             self.free.pop();
@@ -191,7 +213,7 @@ impl<'n> Compiler<'n> {
         self.program.registers.len() - 1
     }
 
-    /// Where a value will be computed, in a register of its own until it is released.
+    /// Allocates the register in which a value is computed; the value keeps it until its release.
     fn destination(&mut self, id: usize) -> usize {
         let register = self.register(!self.varies[id]);
         self.places[id] = Some(if self.varies[id] {
@@ -209,7 +231,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Frees what neither this phase nor a later one reads.
+    /// Frees the registers that neither this phase nor a later one reads.
     fn release_all_read_before(&mut self, phase: Phase) {
         for id in 0..self.nest.values.len() {
             if self.phases[id].is_some_and(|own| own < phase) && self.last_use[id].0 < phase {
@@ -225,7 +247,8 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Accumulators live from before the body until the end.
+    /// Allocates the accumulators, which live from before the body until the end. If the lanes are
+    /// reduced, a uniform register holds the total of the lanes.
     fn make_accumulators(&mut self) {
         for (id, value) in self.nest.values.iter().enumerate() {
             if let Value::Reduced(op, _) = *value {
@@ -251,7 +274,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// A value that no reduced axis changes is still folded at every point.
+    /// Emits the folds of values that depend on no reduced axis: they are folded at every point.
     fn fold_what_stays_the_same(&mut self) {
         for id in 0..self.nest.values.len() {
             if self.phases[id] == Some(Phase::Setup) {
@@ -260,7 +283,7 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the accumulations that read a value.
+    /// Emits the instructions that fold a value into accumulators.
     fn emit_folds(&mut self, id: usize) {
         let nest = self.nest;
         let reductions = nest
@@ -288,9 +311,17 @@ impl<'n> Compiler<'n> {
         }
     }
 
+    /// Adds an access and returns its number. The maps of an access are consecutive: first the map
+    /// of the elements, then the map of each guard.
+    ///
+    /// ```text
+    /// offsets   | element | guard 0 | guard 1 | next access ...
+    ///           ^ maps.start                  ^ maps.end
+    /// ```
     fn access(&mut self, input: usize, dtype: DType, map: &IndexMap, guards: &[Guard]) -> usize {
         let program = &mut self.program;
         let first = program.offsets.len();
+        // Append the element map and the guards' maps to the tables of offsets and strides.
         for map in std::iter::once(map).chain(guards.iter().map(|guard| &guard.map)) {
             program.offsets.push(map.offset);
             for (strides, &stride) in program.strides.iter_mut().zip(&map.strides) {
@@ -306,7 +337,7 @@ impl<'n> Compiler<'n> {
         self.program.accesses.len() - 1
     }
 
-    /// Emits a value, then what folds it.
+    /// Emits a value and then the folds that read the value.
     fn emit(&mut self, id: usize, phase: Phase) {
         let operands = if self.merged[id] {
             self.nest.values[id].operands().collect()
@@ -315,12 +346,13 @@ impl<'n> Compiler<'n> {
         };
         if phase == Phase::Body {
             self.emit_folds(id);
-            // Folded at once, it may be dead already.
+            // The fold may have been the last reader.
             if self.last_use[id] <= (phase, id) {
                 self.release(id);
             }
         }
         for operand in operands {
+            // Operands of earlier phases stay: the body runs again for the next point.
             let is_last = self.last_use[operand.0] <= (phase, id);
             if is_last && self.phases[operand.0] == Some(phase) {
                 self.release(operand.0);
@@ -328,7 +360,8 @@ impl<'n> Compiler<'n> {
         }
     }
 
-    /// Emits the instruction of a value, if it has one, and gives what it reads.
+    /// Emits the instruction of a value, unless no instruction is needed. Returns the operands that
+    /// the instruction reads.
     fn emit_value(&mut self, id: usize, phase: Phase) -> Vec<ValueId> {
         let Some((code, dtype, operands)) = self.code(id) else {
             return Vec::new();
@@ -343,7 +376,8 @@ impl<'n> Compiler<'n> {
         operands
     }
 
-    /// What computes a value; `None` for constants and for inputs that are read where they lie.
+    /// Returns the code, type and operands that compute a value; `None` for constants, which are
+    /// set once, and for inputs that are read in place.
     fn code(&mut self, id: usize) -> Option<(Code, DType, Vec<ValueId>)> {
         let nest = self.nest;
         let of = |value: ValueId| nest.dtypes[value.0];
@@ -373,6 +407,8 @@ impl<'n> Compiler<'n> {
             }
             Value::Load { input, map, guards } => {
                 let dtype = nest.inputs[*input];
+                // The last input is the output itself, whose block is loaded into the register
+                // `before`.
                 if let (Some(register), true) =
                     (self.program.before, *input + 1 == nest.inputs.len())
                 {
@@ -381,6 +417,8 @@ impl<'n> Compiler<'n> {
                 }
                 let access = self.access(*input, dtype, map, guards);
                 let lanes = &self.program.lanes;
+                // Contiguous elements without guards that need no conversion: instructions read
+                // them in place, without a copy into a register.
                 let walks_memory = flat_stride(map, lanes.first, &lanes.sizes) == Some(1);
                 if self.varies[id] && walks_memory && guards.is_empty() && are_lanes(dtype) {
                     self.places[id] = Some(Place::Input(access));
@@ -447,6 +485,7 @@ impl<'n> Compiler<'n> {
         destination: usize,
         uniform: bool,
     ) -> Instruction {
+        // Unused operands name the destination; no instruction reads them.
         let mut places = [Place::Uniform(destination); 3];
         for (place, &operand) in places.iter_mut().zip(operands) {
             *place = self.place(operand);

@@ -1,11 +1,11 @@
-//! The factors of a matrix product as they lie in memory.
+//! The factors of a matrix product and their layout in memory.
 
 use ndarray::{ArrayView2, ShapeBuilder};
 
 use crate::dtype::{Element, HostData};
 use crate::ir::{Guard, IndexMap, LoopNest, Value, ValueId};
 
-/// A factor that is read from memory.
+/// A factor that is loaded from an input.
 pub(super) struct Factor<'a, T> {
     pub(super) data: &'a HostData,
     pub(super) elements: &'a [T],
@@ -14,9 +14,10 @@ pub(super) struct Factor<'a, T> {
 }
 
 impl<'a, T: Element> Factor<'a, T> {
+    /// Returns the factor that a value of the nest loads.
     pub(super) fn of(nest: &'a LoopNest, value: ValueId, inputs: &[&'a HostData]) -> Self {
         let Value::Load { input, map, guards } = &nest.values[value.0] else {
-            unreachable!("the target asks for plain factors");
+            unreachable!("`takes` accepts only products whose factors are loads");
         };
         Self {
             data: inputs[*input],
@@ -27,13 +28,15 @@ impl<'a, T: Element> Factor<'a, T> {
     }
 }
 
-/// The stride by which a map walks some loop axes flattened, in the order given; `None` if no single one does.
+/// Returns the stride with which a map walks some loop axes in row-major order, in the order given.
+/// Returns `None` if no single stride does, or if the stride is negative.
 pub(super) fn stride_over(map: &IndexMap, axes: &[usize], sizes: &[usize]) -> Option<usize> {
     let Some(&last) = axes.last() else {
         return Some(0);
     };
     let stride = map.strides[last];
     let mut expected = stride;
+    // Each axis, from the last, must step over the whole extent of the axes after it.
     for &axis in axes.iter().rev() {
         if map.strides[axis] != expected {
             return None;
@@ -43,11 +46,12 @@ pub(super) fn stride_over(map: &IndexMap, axes: &[usize], sizes: &[usize]) -> Op
     usize::try_from(stride).ok()
 }
 
+/// Returns the number of indices of some axes.
 pub(super) fn len_of(axes: &[usize], sizes: &[usize]) -> usize {
     axes.iter().map(|&axis| sizes[axis]).product()
 }
 
-/// The index of some axes that is number `flat` in row-major order.
+/// Sets the index of some axes to number `flat` in row-major order.
 pub(super) fn set_index(index: &mut [usize], axes: &[usize], sizes: &[usize], mut flat: usize) {
     for &axis in axes.iter().rev() {
         index[axis] = flat % sizes[axis];
@@ -55,7 +59,8 @@ pub(super) fn set_index(index: &mut [usize], axes: &[usize], sizes: &[usize], mu
     }
 }
 
-/// A matrix in memory that begins at an offset; `None` if it does not lie within.
+/// Returns a matrix view that begins at an offset, or `None` if the matrix does not fit within
+/// `data`.
 pub(super) fn matrix<T>(
     data: &[T],
     offset: isize,

@@ -1,7 +1,12 @@
-//! Elements of inputs into lanes: strided, guarded, gathered.
+//! Loads of input elements into lanes: strided, guarded and gathered.
 //!
-//! Method: a block of lanes is cut into runs along the last lane axis, within which positions grow by one stride, so that
-//! the lanes inside all guards are neighbours.
+//! Method: a block of lanes is split into runs along the last lane axis. Within a run positions
+//! grow by one stride, so the lanes inside all guards are consecutive.
+//!
+//! ```text
+//! lane axes of the sizes [3, 4], start = 2:
+//! |  2  3 | 4  5  6  7 | 8  9 ...    runs end where the last axis ends
+//! ```
 
 use std::ops::Range;
 
@@ -17,8 +22,9 @@ use super::program::{Access, Place};
 use super::register::Destination;
 
 impl Machine<'_> {
-    /// Cuts the current block into runs along the last lane axis and calls `f` with each: its lanes, and for the map of an
-    /// access and that of each of its guards the position of its first lane and the stride from lane to lane.
+    /// Splits the current block into runs along the last lane axis and calls `f` for each run. `f`
+    /// receives the lanes of the run, and the position of the first lane and the stride between
+    /// lanes for each map of the access: first the element map, then the guards' maps.
     fn runs(&self, access: usize, len: usize, mut f: impl FnMut(Range<usize>, &[isize], &[isize])) {
         let program = self.program;
         let lanes = &program.lanes;
@@ -39,7 +45,8 @@ impl Machine<'_> {
                 *position = position.wrapping_add(stride.wrapping_mul(steps));
             }
         };
-        // Where the block begins, found by division; from there on, by counting.
+        // The index at the start of the block needs divisions; from there on the index is advanced
+        // by counting.
         let mut index = vec![0; last + 1];
         let mut rest = self.start;
         for axis in (0..=last).rev() {
@@ -51,6 +58,8 @@ impl Machine<'_> {
         while done < len {
             let n = (lanes.sizes[last] - index[last]).min(len - done);
             f(done..done + n, &positions, strides(last));
+            // Advance to the next run: back to the start of the last axis, then one step of the
+            // axes before it, with carry.
             done += n;
             step(&mut positions, last, -index[last].cast_signed());
             index[last] = 0;
@@ -66,7 +75,7 @@ impl Machine<'_> {
         }
     }
 
-    /// One element for all lanes, or a lane each.
+    /// Loads an element into each lane, or one element for all lanes if `uniform` is set.
     #[inline(always)]
     pub(super) fn fetch<T: Stored>(
         &self,
@@ -82,6 +91,8 @@ impl Machine<'_> {
         } = &self.program.accesses[access];
         if uniform && guards.is_empty() {
             let data = T::slice(self.inputs[*input]).unwrap_or_default();
+            // An invalid position reads the default element; only values that the result does not
+            // use have such positions.
             let at = usize::try_from(self.positions[maps.start]).unwrap_or(usize::MAX);
             destination.lanes_mut::<T::Lane>()[0] =
                 Stored::load(data.get(at).copied().unwrap_or_default());
@@ -90,6 +101,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Loads an element into each of the first `len` lanes, run by run.
     #[inline(never)]
     pub(super) fn fetch_runs<T: Stored>(
         &self,
@@ -105,6 +117,7 @@ impl Machine<'_> {
         });
     }
 
+    /// Writes the positions of an access into `words`, modulo 2^32.
     #[inline(never)]
     pub(super) fn count_positions(&self, access: usize, words: &mut [u32], len: usize) {
         self.runs(access, len, |run, positions, strides| {
@@ -116,6 +129,7 @@ impl Machine<'_> {
         });
     }
 
+    /// Writes for each lane whether all guards of an access hold (1) or not (0).
     #[inline(never)]
     pub(super) fn mark_inside(&self, access: usize, flags: &mut [u8], len: usize) {
         let guards = &self.program.accesses[access].guards;
@@ -127,7 +141,8 @@ impl Machine<'_> {
         });
     }
 
-    /// Reads where the index operand says; a fault is an index outside the axis.
+    /// Loads elements at positions that depend on the index operand. Returns an error if an index
+    /// is outside the axis.
     #[inline(never)]
     pub(super) fn gather<T: Stored, I: Lane + Element>(
         &self,
@@ -146,6 +161,7 @@ impl Machine<'_> {
         self.runs(access, len, |run, positions, strides| {
             let first = run.start;
             let lanes = &mut lanes[run];
+            // Lanes outside the guards are zero, and their indices are not checked.
             let inside = inside(guards, &positions[1..], &strides[1..], lanes.len());
             lanes.fill(Stored::load(T::default()));
             for lane in inside {
@@ -171,7 +187,8 @@ impl Machine<'_> {
     }
 }
 
-/// The lanes of a run for which all guards hold; they are neighbours, since positions grow or fall steadily.
+/// Returns the lanes of a run for which all guards hold. The lanes are consecutive, because
+/// positions grow or fall steadily. Uses `i128`, so no sum or difference can overflow.
 fn inside(guards: &[Guard], positions: &[isize], strides: &[isize], len: usize) -> Range<usize> {
     let mut range = 0..len;
     for ((guard, &position), &stride) in guards.iter().zip(positions).zip(strides) {
@@ -184,7 +201,7 @@ fn inside(guards: &[Guard], positions: &[isize], strides: &[isize], len: usize) 
                 ceil_div(-position, stride),
                 ceil_div(extent - position, stride),
             ),
-            // The same with the sign turned: 0 <= (extent - 1 - position) + |stride| * lane < extent.
+            // Mirrored: 0 <= (extent - 1 - position) + |stride| * lane < extent.
             _ => {
                 let (mirrored, stride) = (extent - 1 - position, -stride);
                 (
@@ -194,17 +211,19 @@ fn inside(guards: &[Guard], positions: &[isize], strides: &[isize], len: usize) 
             }
         };
         let clamp = |lane: i128| usize::try_from(lane.clamp(0, len as i128)).unwrap_or(0);
+        // The lanes inside several guards are the intersection of their ranges.
         range = range.start.max(clamp(low))..range.end.min(clamp(high));
     }
     range.start.min(range.end)..range.end
 }
 
-/// `a / b` rounded up, for a positive `b`.
+/// Returns `a / b` rounded up, for a positive `b`.
 fn ceil_div(a: i128, b: i128) -> i128 {
     -((-a).div_euclid(b))
 }
 
-/// Copies a run: `positions` and `strides` are those of the elements, then of each guard.
+/// Copies a run into lanes; lanes outside the guards become zero. The first entries of `positions`
+/// and `strides` belong to the elements, the others to the guards.
 fn copy_run<T: Stored>(
     data: &[T],
     guards: &[Guard],
@@ -220,9 +239,12 @@ fn copy_run<T: Stored>(
     copy_strided(data, first, strides[0], &mut lanes[inside]);
 }
 
+/// Copies elements `first`, `first + stride`, … into lanes. The strides 1, 0 and larger have loops
+/// of their own, which the compiler vectorizes or at least keeps free of bounds checks.
 fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut [T::Lane]) {
     let start = usize::try_from(first).unwrap_or(usize::MAX);
     match stride {
+        // Contiguous: one copy, or a conversion of each element.
         1 => {
             let from = data
                 .get(start..start.saturating_add(lanes.len()))
@@ -247,6 +269,7 @@ fn copy_strided<T: Stored>(data: &[T], first: isize, stride: isize, lanes: &mut 
                 .zip(from)
                 .for_each(|(lane, &element)| *lane = Stored::load(element));
         }
+        // Negative strides: each position is checked separately.
         stride => {
             for (offset, lane) in lanes.iter_mut().enumerate() {
                 let position = first.wrapping_add(stride.wrapping_mul(offset.cast_signed()));

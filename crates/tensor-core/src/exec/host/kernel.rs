@@ -1,8 +1,9 @@
-//! Nests made ready to run, and kept.
+//! Compiled nests and their cache.
 //!
-//! Role: between a step and what runs it. Checking and compiling a nest costs more than a small one's loops, so an executor
-//! keeps what it made: the same nest on inputs of the same lengths is ready at once, whichever plan it stands in.
-//! Memory: some kilobytes a nest, for the latest of them ([`Kept`]).
+//! Role: between a step and the code that runs it. To check and compile a nest takes longer than
+//! the loops of a small nest, so an executor caches kernels: the same nest on inputs of the same
+//! lengths is compiled once, whichever plan contains it.
+//! Memory: some kilobytes per nest, for as many nests as [`Kept`] holds.
 
 use std::sync::Arc;
 
@@ -15,13 +16,14 @@ use crate::exec::pool::Pool;
 use crate::exec::storage::HostStorage;
 use crate::ir::LoopNest;
 
-/// A nest that keeps all rules, compiled.
+/// A checked and compiled nest.
 #[derive(Debug)]
 pub(super) struct Kernel {
     nest: Arc<LoopNest>,
     form: Form,
 }
 
+/// The way in which a kernel computes its output.
 #[derive(Debug)]
 enum Form {
     Nothing,
@@ -30,7 +32,8 @@ enum Form {
 }
 
 impl Kernel {
-    /// Refuses a nest that breaks a rule of the intermediate representation.
+    /// Checks and compiles a nest. Returns [`Error::BadStep`] if it breaks a rule of the
+    /// intermediate representation.
     fn of(nest: &Arc<LoopNest>, inputs: &[(DType, usize)]) -> Result<Self> {
         nest.check(inputs).map_err(|what| Error::BadStep { what })?;
         let form = match &nest.contract {
@@ -46,7 +49,7 @@ impl Kernel {
         })
     }
 
-    /// Computes the output; scratch memory comes from the pool.
+    /// Computes the output. Output and scratch memory come from the pool.
     pub(super) fn run(&self, inputs: &[&HostData], pool: &Arc<Pool>) -> Result<HostStorage> {
         let mut out = pool.take(self.nest.dtype(), self.nest.output_len())?;
         match &self.form {
@@ -60,18 +63,19 @@ impl Kernel {
     }
 }
 
-/// What a kernel was made for: a nest, and the types and lengths of its inputs.
+/// The key of a kernel: a nest, and the types and lengths of its inputs.
 type Key = (Arc<LoopNest>, Vec<(DType, usize)>);
 
-/// The kernels of an executor.
+/// The kernel cache of an executor.
 #[derive(Debug, Default)]
 pub(super) struct Kernels(Kept<Key, Kernel>);
 
 impl Kernels {
-    /// The kernel of a nest on such inputs; made now, if there is none.
+    /// Returns the kernel of a nest for such inputs, and compiles the nest if the cache has no such
+    /// kernel.
     ///
     /// # Errors
-    /// [`Error::BadStep`] for a nest that breaks a rule.
+    /// [`Error::BadStep`] for a nest that breaks a rule of the intermediate representation.
     pub(super) fn of(&self, nest: &Arc<LoopNest>, inputs: &[&HostData]) -> Result<Arc<Kernel>> {
         let lens = inputs.iter().map(|data| (data.dtype(), data.len()));
         let key = (Arc::clone(nest), lens.collect());

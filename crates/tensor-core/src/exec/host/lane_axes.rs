@@ -1,34 +1,37 @@
-//! Which loops lanes run along.
+//! The choice of the loop axes that SIMD lanes run along.
 //!
-//! Method: either the last axes of the output (each lane is an output element, the reduced axes are loops around the
-//! instructions) or the last reduced axes (each output element folds its lanes in the end); an estimate of the work
-//! decides.
+//! Method: lanes run either along the last axes of the output or along the last reduced axes. In
+//! the first case each lane is an output element, and the reduced axes are loops around the
+//! instructions. In the second case each output element is the fold of all its lanes. An estimate
+//! of the work decides.
 
 use std::ops::Range;
 
 use crate::ir::{IndexMap, LoopNest, Value};
 
-/// Bytes of a register of 4-byte lanes: a dozen of them fit the first-level cache of today's CPUs.
+/// Lanes of a register if all lanes have at most 4 bytes: 4 KiB, of which a dozen fit the
+/// first-level cache of current CPUs.
 pub(super) const LANES: usize = 1024;
-/// Lanes of a register where 8-byte lanes take part.
+/// Lanes of a register if some lanes have 8 bytes.
 pub(super) const WIDE_LANES: usize = 512;
-/// What starting an instruction costs, in lanes.
+/// The cost of starting an instruction, in lanes.
 const INSTRUCTION_OVERHEAD: f64 = 250.0;
-/// What a lane that has to be fetched by its own address costs, in lanes that need not.
+/// The cost of a lane that is loaded by its own address, relative to a lane in a contiguous load.
 const SCATTERED_COST: f64 = 12.0;
 
-/// The loop axes that lanes run along, flattened.
+/// The loop axes that lanes run along, flattened in row-major order.
 #[derive(Debug, Clone)]
 pub(super) struct LaneAxes {
     pub(super) first: usize,
     pub(super) sizes: Vec<usize>,
     pub(super) len: usize,
-    /// Whether they are reduced axes.
+    /// Whether the axes are reduced axes.
     pub(super) reduced: bool,
 }
 
 impl LaneAxes {
-    /// Lanes along the output, or along what is reduced, over one axis or several: whichever the estimate prefers.
+    /// Chooses the axes with the lowest estimated cost among the suffixes of the output axes and of
+    /// the reduced axes.
     pub(super) fn choose(nest: &LoopNest) -> Self {
         let (sizes, n_domain) = (nest.sizes(), nest.domain.len());
         let body = nest.body();
@@ -41,11 +44,13 @@ impl LaneAxes {
             .unwrap_or_else(|| unreachable!("the output always has a suffix, if only of no axes"))
     }
 
-    /// What a block of lanes costs, in operations on a lane of it, if lanes run along these axes.
+    /// Returns the estimated cost of one lane, in operations on a lane, if lanes run along these
+    /// axes.
     fn cost_of(&self, nest: &LoopNest, body: &[bool]) -> f64 {
         let (mut instructions, mut scattered) = (1.0, 0.0);
         for (id, value) in nest.values.iter().enumerate() {
-            // Without a reduction everything is computed at each element.
+            // With a reduction, only the body counts, because setup and epilogue run less often.
+            // Without a reduction every value is computed at each element.
             if !body[id] && !nest.reduce.is_empty() {
                 continue;
             }
@@ -54,18 +59,21 @@ impl LaneAxes {
                 instructions += 1.0;
                 continue;
             };
+            // Stride 1 is a contiguous load and stride 0 a constant for the whole block.
             let lies_well = matches!(flat_stride(map, self.first, &self.sizes), Some(0 | 1));
             let is_gather = matches!(value, Value::Gather { .. });
             if !lies_well || !guards.is_empty() || is_gather {
                 scattered += 1.0;
             }
         }
+        // The cost of starting an instruction is shared by the lanes of a block.
         let block = self.len.clamp(1, LANES) as f64;
         instructions * (1.0 + INSTRUCTION_OVERHEAD / block) + SCATTERED_COST * scattered
     }
 }
 
-/// The stride by which a map walks some axes flattened; `None` if no single one does.
+/// Returns the stride with which a map walks some flattened axes, or `None` if no single stride
+/// does.
 pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Option<isize> {
     let strides = &map.strides[first..first + sizes.len()];
     let last = *strides.last()?;
@@ -79,7 +87,8 @@ pub(super) fn flat_stride(map: &IndexMap, first: usize, sizes: &[usize]) -> Opti
     Some(last)
 }
 
-/// The last axes of `range`, one more each time until they hold a block; at first the least that has any length.
+/// Returns suffixes of the axes in `range`, from the last axis alone to more and more axes, up to
+/// the first suffix with at least [`WIDE_LANES`] lanes.
 fn suffixes(sizes: &[usize], range: Range<usize>, reduced: bool) -> impl Iterator<Item = LaneAxes> {
     let last = range.end.saturating_sub(1).max(range.start);
     let mut wide_enough = false;

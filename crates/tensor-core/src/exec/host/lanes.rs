@@ -1,7 +1,8 @@
-//! Lanes: elements as the host executor computes on them, and every operation on each type.
+//! Lanes: the form in which the host executor computes on elements, and every operation on each
+//! lane type.
 //!
-//! Method: `bool` lanes are `u8` (0 or 1), `f16` lanes are `f32`, the others what they are. Rare operations evaluate their
-//! definition one lane at a time.
+//! Method: the lanes of `bool` are `u8` (0 or 1), those of `f16` are `f32`, and all other types are
+//! their own lanes. Rare operations evaluate their definition one lane at a time.
 
 use half::f16;
 
@@ -10,7 +11,7 @@ use crate::dtype::{DType, Element, HostData};
 use crate::math::Math;
 use crate::op::{Binary, Compare, Reduce, Unary};
 
-/// Folds lanes of the accumulators' own type.
+/// Folds lanes of the same type as the accumulators.
 #[inline(always)]
 fn fold_by<T: Lane>(
     op: Reduce,
@@ -24,21 +25,21 @@ fn fold_by<T: Lane>(
 
 /// A type of lanes.
 pub(super) trait Lane: bytemuck::Pod + Copy + PartialEq + PartialOrd {
-    /// Applies an operation that keeps the type.
+    /// Applies an operation of one operand that keeps the type.
     fn unary(op: Unary, d: &mut [Self], a: &[Self]);
     /// Applies an operation of two operands.
     fn binary(op: Binary, d: &mut [Self], a: View<'_, Self>, b: View<'_, Self>);
-    /// What a reduction starts from: nothing that it folds changes by it.
+    /// Returns the initial accumulator of a reduction, which is neutral under the reduction.
     fn identity(op: Reduce) -> Self;
     /// Folds lanes into accumulators.
     fn accumulate(op: Reduce, fold: Fold, d: &mut [Self], a: View<'_, Self>);
-    /// `a + b`; integers wrap.
+    /// Returns `a + b`; integers wrap.
     fn plus(self, other: Self) -> Self;
-    /// `a * b`; integers wrap.
+    /// Returns `a * b`; integers wrap.
     fn times(self, other: Self) -> Self;
-    /// `|a - b|` of floats.
+    /// Returns `|a - b|` of floats.
     fn distance(self, other: Self) -> Self;
-    /// Converts lanes, as [`Scalar::cast`](crate::Scalar::cast) does.
+    /// Converts a lane as [`Scalar::cast`](crate::Scalar::cast) does.
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i32(self) -> i32;
@@ -46,6 +47,7 @@ pub(super) trait Lane: bytemuck::Pod + Copy + PartialEq + PartialOrd {
     fn to_bool(self) -> u8;
 }
 
+/// Computes comparisons as 0 or 1; a comparison with NaN is 0, except that `Ne` is 1.
 #[inline(always)]
 pub(super) fn compare<T: Lane>(op: Compare, d: &mut [u8], a: View<'_, T>, b: View<'_, T>) {
     match op {
@@ -56,8 +58,9 @@ pub(super) fn compare<T: Lane>(op: Compare, d: &mut [u8], a: View<'_, T>, b: Vie
     }
 }
 
-/// The larger or the smaller one: `full` says which, NaN if either is. Beside a number, one comparison is enough: `wins` says
-/// whether that number is the result.
+/// Computes the larger or smaller operand, as `full` defines; NaN if either operand is NaN. If `b`
+/// is one number for all lanes, a single comparison is enough: `wins` returns `true` if that number
+/// is the result. It is `false` for a NaN lane, so the lane's NaN is kept.
 #[inline(always)]
 fn extreme<T: Lane>(
     d: &mut [T],
@@ -75,20 +78,22 @@ fn extreme<T: Lane>(
     }
 }
 
-/// NaN if either is, else the larger one.
+/// Returns NaN if either operand is NaN, otherwise the larger operand.
 #[inline(always)]
 pub(super) fn larger<T: Lane>(a: T, b: T) -> T {
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     if a > b || a != a { a } else { b }
 }
 
-/// NaN if either is, else the smaller one.
+/// Returns NaN if either operand is NaN, otherwise the smaller operand.
 #[inline(always)]
 pub(super) fn smaller<T: Lane>(a: T, b: T) -> T {
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     if a < b || a != a { a } else { b }
 }
 
+/// Implements [`Lane`] for a float type. Each arm is a closure in a generic loop, so the compiler
+/// vectorizes each operation separately.
 macro_rules! float_lane {
     ($type:ident) => {
         impl Lane for $type {
@@ -109,7 +114,7 @@ macro_rules! float_lane {
                     Unary::Cos => map(d, a, |x| Math::cos(x)),
                     Unary::Tanh => map(d, a, |x| Math::tanh(x)),
                     Unary::Sigmoid => map(d, a, |x| Math::sigmoid(x)),
-                    Unary::IsNan | Unary::Not => unreachable!("{op:?} gives no float"),
+                    Unary::IsNan | Unary::Not => unreachable!("{op:?} does not return a float"),
                 }
             }
 
@@ -127,6 +132,8 @@ macro_rules! float_lane {
                     Binary::Div => map2(d, a, b, |a, b| a / b),
                     Binary::Maximum => extreme(d, a, b, larger, |b, a| b >= a),
                     Binary::Minimum => extreme(d, a, b, smaller, |b, a| b <= a),
+                    // Rare operations are defined in f64 and rounded to the type; powers have a
+                    // kernel of their own.
                     _ => rare(d, a, b, |a, b| match op {
                         Binary::Pow => Math::pow(a, b),
                         _ => op.on_float(a as f64, b as f64) as Self,
@@ -151,7 +158,7 @@ macro_rules! float_lane {
                     Reduce::Prod => fold_by(op, fold, d, a, Self::times),
                     Reduce::Max => fold_by(op, fold, d, a, |d, a| larger(a, d)),
                     Reduce::Min => fold_by(op, fold, d, a, |d, a| smaller(a, d)),
-                    Reduce::All | Reduce::Any => unreachable!("{op:?} folds no float"),
+                    Reduce::All | Reduce::Any => unreachable!("{op:?} does not reduce floats"),
                 }
             }
 
@@ -173,7 +180,8 @@ macro_rules! float_lane {
     };
 }
 
-/// `as` rounds, truncates, saturates, wraps between integers, and turns NaN into 0.
+/// The conversions of a lane. `as` rounds, truncates, saturates, wraps between integers, and
+/// converts NaN to 0.
 macro_rules! conversions {
     ($type:ident, $to_bool:expr) => {
         #[inline(always)]
@@ -222,6 +230,7 @@ macro_rules! conversions {
 float_lane! { f32 }
 float_lane! { f64 }
 
+/// Implements [`Lane`] for an integer type; `$definition` evaluates the rare operations.
 macro_rules! integer_lane {
     ($type:ident, $definition:ident, $negate:expr, $abs:expr) => {
         impl Lane for $type {
@@ -267,7 +276,7 @@ macro_rules! integer_lane {
                     Reduce::Prod => fold_by(op, fold, d, a, Self::times),
                     Reduce::Max => fold_by(op, fold, d, a, |d, a| larger(a, d)),
                     Reduce::Min => fold_by(op, fold, d, a, |d, a| smaller(a, d)),
-                    Reduce::All | Reduce::Any => unreachable!("{op:?} folds no integer"),
+                    Reduce::All | Reduce::Any => unreachable!("{op:?} does not reduce integers"),
                 }
             }
 
@@ -281,7 +290,7 @@ macro_rules! integer_lane {
             }
             #[inline(always)]
             fn distance(self, _: Self) -> Self {
-                unreachable!("the planner merges absolute differences of floats alone")
+                unreachable!("absolute differences are only merged for floats")
             }
 
             conversions! { $type, |x| u8::from(x != 0) }
@@ -312,6 +321,7 @@ impl Lane for u8 {
 
     #[inline(always)]
     fn identity(op: Reduce) -> Self {
+        // `All` starts with true, `Any` with false.
         Self::from(op == Reduce::All)
     }
 
@@ -320,7 +330,7 @@ impl Lane for u8 {
         match op {
             Reduce::All => fold_by(op, fold, d, a, |d, a| d & a),
             Reduce::Any => fold_by(op, fold, d, a, |d, a| d | a),
-            _ => unreachable!("{op:?} does not fold bool"),
+            _ => unreachable!("{op:?} does not reduce bool"),
         }
     }
 
@@ -340,19 +350,22 @@ impl Lane for u8 {
     conversions! { u8, |x| x }
 }
 
-/// How the elements of a type lie in lanes.
+/// An element type with its lane type.
 pub(super) trait Stored: Element {
+    /// The lane type of the elements.
     type Lane: Lane;
-    /// The lane of an element.
+    /// Returns the lane of an element.
     fn load(self) -> Self::Lane;
-    /// The element of a lane.
+    /// Returns the element of a lane.
     fn store(lane: Self::Lane) -> Self;
-    /// Elements that are lanes as they lie; `None` if each has to be converted.
+    /// Returns elements as lanes without conversion, or `None` if each element must be converted.
     fn as_lanes(data: &[Self]) -> Option<&[Self::Lane]>;
-    /// The bytes of elements to which lanes may be written as they lie; `None` if each has to be converted.
+    /// Returns the bytes of elements to which lanes may be written without conversion, or `None` if
+    /// each lane must be converted.
     fn as_bytes_mut(data: &mut [Self]) -> Option<&mut [u8]>;
 }
 
+/// Implements [`Stored`] for types whose elements are their own lanes.
 macro_rules! stored_as_is {
     ($($type:ident)*) => {$(
         impl Stored for $type {
@@ -386,6 +399,7 @@ impl Stored for bool {
     }
     #[inline(always)]
     fn store(lane: u8) -> Self {
+        // A `bool` must be exactly 0 or 1, so lanes are converted when they are stored.
         lane != 0
     }
     #[inline(always)]
@@ -418,13 +432,13 @@ impl Stored for f16 {
     }
 }
 
-/// Elements as lanes, where they are that as they lie.
+/// Returns elements as lanes without conversion, or `None` if that is not possible.
 #[inline(always)]
 pub(super) fn lanes_of<T: Stored>(data: &HostData) -> Option<&[T::Lane]> {
     T::as_lanes(T::slice(data)?)
 }
 
-/// Whether elements of a type are lanes as they lie.
+/// Returns `true` if elements of a type are lanes without conversion.
 pub(super) fn are_lanes(dtype: DType) -> bool {
     dtype != DType::F16
 }

@@ -1,13 +1,13 @@
-//! Plain loops over lanes, without branches, which the compiler vectorises.
+//! Plain loops over lanes, without branches, which the compiler vectorizes.
 //!
-//! Role: the inner loops of the host executor; everything here is inlined into `machine`, which runs it with the widest
-//! instructions that the CPU has.
+//! Role: the inner loops of the host executor. Every function here is inlined into `machine`, which
+//! runs it with the widest vector instructions of the CPU.
 
 use std::ops::{Add, Mul, Sub};
 
 use crate::op::Binary;
 
-/// An operand: a lane for each element, or one value for all of them.
+/// An operand: one value per lane, or one value for all lanes.
 #[derive(Clone, Copy)]
 pub(super) enum View<'a, T> {
     Lanes(&'a [T]),
@@ -15,7 +15,7 @@ pub(super) enum View<'a, T> {
 }
 
 impl<T: Copy> View<'_, T> {
-    /// The operand of a lane.
+    /// Returns the operand's value in a lane.
     #[inline(always)]
     pub(super) fn at(&self, lane: usize) -> T {
         match *self {
@@ -25,13 +25,13 @@ impl<T: Copy> View<'_, T> {
     }
 }
 
-/// `d[i] = f(a[i])`.
+/// Computes `d[i] = f(a[i])`.
 #[inline(always)]
 pub(super) fn map<A: Copy, D>(d: &mut [D], a: &[A], f: impl Fn(A) -> D) {
     d.iter_mut().zip(a).for_each(|(d, &a)| *d = f(a));
 }
 
-/// `f(&mut d[i], a[i])`.
+/// Calls `f(&mut d[i], a[i])` for each lane.
 #[inline(always)]
 pub(super) fn update<A: Copy, D>(d: &mut [D], a: View<'_, A>, f: impl Fn(&mut D, A)) {
     match a {
@@ -40,22 +40,25 @@ pub(super) fn update<A: Copy, D>(d: &mut [D], a: View<'_, A>, f: impl Fn(&mut D,
     }
 }
 
-/// Accumulators that all lanes of a block are folded into, round and round: as many as stay in the CPU's registers.
+/// The number of accumulators into which the lanes of a block are folded in turn: as many as stay
+/// in CPU registers.
 pub(super) const FOLDED_LANES: usize = 32;
 
-/// What lanes are folded into.
+/// The way in which lanes are folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// Each lane into an accumulator of its own.
+    /// Each lane is folded into its own accumulator.
     Each,
-    /// This many lanes into [`FOLDED_LANES`] accumulators.
+    /// This many lanes are folded into [`FOLDED_LANES`] accumulators.
     Together(usize),
 }
 
-/// Folds lanes into accumulators by `f`; `join` folds accumulators of `identity` into others.
+/// Folds lanes into accumulators with `f`. `join` combines two accumulators that began with
+/// `identity`.
 ///
-/// Lanes that are folded together are first folded into registers, then joined to what came before them: so a long sum is a
-/// sum of sums, whose rounding errors grow with the number of blocks, not of elements.
+/// Lanes that share accumulators are first folded into CPU registers, and the registers are then
+/// joined to the accumulators. A long sum is therefore a sum of block sums, whose rounding errors
+/// grow with the number of blocks, not of elements.
 #[inline(always)]
 pub(super) fn fold<A: Copy, D: Copy>(
     fold: Fold,
@@ -93,8 +96,8 @@ pub(super) fn fold<A: Copy, D: Copy>(
     }
 }
 
-/// `f(&mut d[i], a[i], b[i])`. Two uniform operands never meet: their result is uniform too, and its operands come as one
-/// lane each.
+/// Calls `f(&mut d[i], a[i], b[i])` for each lane. At most one operand may be uniform: the result
+/// of two uniform operands is uniform, and is computed from operands of one lane each.
 #[inline(always)]
 pub(super) fn update2<A: Copy, B: Copy, D>(
     d: &mut [D],
@@ -112,12 +115,12 @@ pub(super) fn update2<A: Copy, B: Copy, D>(
         (View::Lanes(a), View::Uniform(b)) => d.iter_mut().zip(a).for_each(|(d, &a)| f(d, a, b)),
         (View::Uniform(a), View::Lanes(b)) => d.iter_mut().zip(b).for_each(|(d, &b)| f(d, a, b)),
         (View::Uniform(_), View::Uniform(_)) => {
-            unreachable!("a value that is uniform is computed as one lane")
+            unreachable!("a uniform value is computed as one lane")
         }
     }
 }
 
-/// `d[i] = f(a[i], b[i])`.
+/// Computes `d[i] = f(a[i], b[i])`.
 #[inline(always)]
 pub(super) fn map2<A: Copy, B: Copy, D>(
     d: &mut [D],
@@ -128,7 +131,8 @@ pub(super) fn map2<A: Copy, B: Copy, D>(
     update2(d, a, b, |d, a, b| *d = f(a, b));
 }
 
-/// The same for what is rare or slow: one loop, compiled once, not for each instruction set.
+/// Computes `d[i] = f(a[i], b[i])` for rare or slow functions: one loop that is compiled once, not
+/// for each instruction set.
 #[inline(never)]
 pub(super) fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl Fn(T, T) -> T) {
     let of = |operand: View<'_, T>, at: usize| match operand {
@@ -140,7 +144,7 @@ pub(super) fn rare<T: Copy>(d: &mut [T], a: View<'_, T>, b: View<'_, T>, f: impl
     }
 }
 
-/// `d[i] = a[i] * b[i] + c[i]`, or `- c[i]`, rounded twice.
+/// Computes `d[i] = a[i] * b[i] + c[i]` (or `- c[i]`), rounded twice.
 #[inline(always)]
 pub(super) fn mul_add<T: Copy + Mul<Output = T> + Add<Output = T> + Sub<Output = T>>(
     op: Binary,
@@ -157,6 +161,8 @@ pub(super) fn mul_add<T: Copy + Mul<Output = T> + Add<Output = T> + Sub<Output =
         c: View<'_, T>,
         f: impl Fn(T, T) -> T,
     ) {
+        // Each of the first three arms captures a uniform operand in the closure and maps over the
+        // other two. Three uniform operands do not occur.
         match (a, b, c) {
             (View::Lanes(a), b, View::Uniform(c)) => map2(d, View::Lanes(a), b, |a, b| f(a * b, c)),
             (a, View::Uniform(b), c) => map2(d, a, c, |a, c| f(a * b, c)),
@@ -176,7 +182,7 @@ pub(super) fn mul_add<T: Copy + Mul<Output = T> + Add<Output = T> + Sub<Output =
     }
 }
 
-/// `d[i] = c[i] != 0 ? a[i] : b[i]`.
+/// Computes `d[i] = c[i] != 0 ? a[i] : b[i]`.
 #[inline(always)]
 pub(super) fn choose<T: Copy>(d: &mut [T], c: View<'_, u8>, a: View<'_, T>, b: View<'_, T>) {
     match c {

@@ -1,10 +1,19 @@
-//! Runs a program on blocks of lanes.
+//! The interpreter that runs a program on blocks of lanes.
 //!
-//! Role: the interpreter. A machine belongs to one task; it holds the registers, knows where in the loops it stands,
-//! and is handed ranges of the output to fill.
-//! Method: instructions run over one block of lanes at a time, so what starting one costs is shared by all of them. The
-//! loop over instructions is compiled once for each instruction set and chosen at run time (`pulp`). Positions in inputs
-//! move by one stride when a loop moves by one.
+//! Role: a machine belongs to one task. It holds the registers and the current index of the loops,
+//! and fills the ranges of the output that the task is given.
+//! Method: each instruction runs over one block of lanes at a time, so that its dispatch cost is
+//! shared by all lanes. The loop over instructions is compiled once for each instruction set and
+//! selected at run time (`pulp`). When a loop advances by one, the position of each map changes by
+//! one stride; no index calculation is needed.
+//! Layout: the current point, for lanes along the output. `move_to` sets the outer and reduced
+//! axes; `start` and `len` select a block of the lanes.
+//!
+//! ```text
+//! sizes  [ outer domain axes | lane axes | reduced axes ]
+//! index    move_to, advance    always 0    move_to, advance
+//!                              start..start + len
+//! ```
 
 use std::ops::Range;
 
@@ -19,29 +28,31 @@ use super::program::{Instruction, Phase, Place, Program};
 use super::register::{Destination, Register, with_lane};
 use super::step::input_lanes;
 
-/// Bytes of an input from which on it is fetched ahead; smaller ones stay in the caches.
+/// Inputs of at least this many bytes are prefetched; smaller inputs stay in the caches.
 const FETCHED_AHEAD: usize = 1 << 20;
 
-/// Registers, and a place in the loops of a program.
+/// The registers, and the current index in the loops of a program.
 pub(super) struct Machine<'p> {
     pub(super) program: &'p Program,
     pub(super) inputs: &'p [&'p HostData],
     pub(super) arch: pulp::Arch,
     pub(super) registers: Vec<Register>,
-    /// Where each map stands, at lane 0 of the current point.
+    /// The position of each map, at lane 0 of the current point. The first position of an access is
+    /// an element of its input, the others are compared with the extents of guards.
     pub(super) positions: Vec<isize>,
-    /// The current index of each loop; 0 along the lanes.
+    /// The current index of each loop; always 0 along the lane axes.
     index: Vec<usize>,
-    /// The current block of lanes.
+    /// The current block: lanes `start..start + len`.
     pub(super) start: usize,
     pub(super) len: usize,
+    /// The first error of an instruction, taken by `check`.
     pub(super) fault: Option<Error>,
-    /// Zeros, as many as there are maps.
+    /// As many zeros as there are maps.
     pub(super) no_strides: Vec<isize>,
 }
 
-/// A closure that `pulp` inlines into code for the CPU's widest instructions. Calling it through `FnMut` matters: the
-/// shim that calls it through `FnOnce` is not inlined, and runs narrow code.
+/// A closure that `pulp` inlines into code for the widest vector instructions of the CPU. The call
+/// goes through `FnMut`, because the shim of `FnOnce` is not inlined and would run narrow code.
 pub(super) struct Wide<F>(pub(super) F);
 
 impl<F: FnMut()> pulp::WithSimd for Wide<F> {
@@ -55,7 +66,8 @@ impl<F: FnMut()> pulp::WithSimd for Wide<F> {
 
 impl<'p> Machine<'p> {
     pub(super) fn new(program: &'p Program, inputs: &'p [&'p HostData]) -> Self {
-        // Clearing more than is used takes longer than the steps of a small program.
+        // Registers are no longer than the lanes in use: clearing more takes longer than the steps
+        // of a small program.
         let used = program.block.min(program.lanes.len);
         let block = used.next_multiple_of(FOLDED_LANES);
         let register = |&uniform: &bool| Register::with_lanes(if uniform { 1 } else { block });
@@ -77,6 +89,7 @@ impl<'p> Machine<'p> {
         machine
     }
 
+    /// Stores a constant in the first lane of a register.
     fn set_uniform(&mut self, register: usize, scalar: Scalar) {
         with_element!(scalar.dtype(), T => {
             if let Some(value) = T::from_scalar(scalar) {
@@ -85,7 +98,7 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// Moves all positions in an input.
+    /// Moves all positions in an input by some elements.
     pub(super) fn shift_input(&mut self, input: usize, by: isize) {
         for access in &self.program.accesses {
             if access.input == input {
@@ -95,18 +108,19 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The fault that an instruction met.
+    /// Takes the stored error of an instruction.
     ///
     /// # Errors
-    /// That fault.
+    /// The error of the instruction.
     pub(super) fn check(&mut self) -> Result<()> {
         self.fault.take().map_or(Ok(()), Err)
     }
 
-    /// Computes the output elements from number `first` on.
+    /// Computes the output elements from number `first` on into `out`.
     pub(super) fn fill<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
         let mut done = 0;
         while done < out.len() {
+            // Several rows of lanes at once where that is possible, otherwise one block.
             let rows = self.rows_at(first + done, out.len() - done);
             if rows > 1 {
                 let len = rows * self.program.lanes.len;
@@ -124,10 +138,13 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Moves to the block that begins with an output element, and gives how many elements it has, `most` at most.
+    /// Moves to the block that begins with an output element. Returns the number of elements of the
+    /// block, at most `most`.
     pub(super) fn seek(&mut self, element: usize, most: usize) -> usize {
         let program = self.program;
         let lanes = &program.lanes;
+        // If the lanes are reduced, a block yields one element; else the element's number splits
+        // into an outer index and a lane.
         let (outer, len) = if lanes.reduced {
             (element, 1)
         } else {
@@ -148,7 +165,8 @@ impl<'p> Machine<'p> {
         len
     }
 
-    /// Moves some axes to a flat index. Most moves are short: what stays where it is costs nothing.
+    /// Moves some axes to a flat index in row-major order. No division is needed once the rest is
+    /// smaller than an axis, and axes whose index stays the same are not touched.
     fn move_to(&mut self, axes: Range<usize>, mut flat: usize) {
         let program = self.program;
         for axis in axes.rev() {
@@ -160,6 +178,7 @@ impl<'p> Machine<'p> {
                 flat /= size;
                 index
             };
+            // Each step along an axis changes all positions by the axis' strides.
             let steps = index.cast_signed() - self.index[axis].cast_signed();
             if steps != 0 {
                 self.index[axis] = index;
@@ -175,13 +194,14 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Moves to the next index of some axes, in row-major order.
+    /// Advances the index of some axes by one, in row-major order.
     pub(super) fn advance(&mut self, axes: Range<usize>) {
         let program = self.program;
         for axis in axes.rev() {
             let size = program.sizes[axis];
             self.index[axis] += 1;
             let wraps = self.index[axis] == size;
+            // From the last index of an axis, `1 - size` steps lead back to the first.
             let steps = if wraps { 1 - size.cast_signed() } else { 1 };
             self.step_along(axis, steps);
             if !wraps {
@@ -191,7 +211,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Folds some units of the reduced axes into fresh accumulators.
+    /// Folds some units of the reduced axes into cleared accumulators.
     pub(super) fn fold(&mut self, units: Range<usize>) {
         let program = self.program;
         if program.accumulators.is_empty() {
@@ -205,9 +225,9 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Lanes are output elements: each unit is one point of the reduced axes.
+    /// Folds where lanes are output elements: each unit is one point of the reduced axes.
     fn fold_points(&mut self, units: Range<usize>) {
-        /// How often to look whether all is decided.
+        /// The number of points between two checks for an early stop.
         const LOOK_EVERY: usize = 4;
         let program = self.program;
         let axes = program.n_domain..program.sizes.len();
@@ -221,7 +241,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Whether no further point can change any lane.
+    /// Returns `true` if no further point can change any lane: `All` is decided by 0, `Any` by 1.
     fn all_are_decided(&self) -> bool {
         self.program.accumulators.iter().all(|accumulator| {
             let undecided = u8::from(accumulator.op == Reduce::All);
@@ -229,10 +249,12 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Lanes are folded: each unit is one block of them, and in the end the lanes are folded too.
+    /// Folds where lanes run along the reduced axes: each unit is one block of lanes. At the end,
+    /// the lanes of each accumulator are folded into one.
     fn fold_lanes(&mut self, units: Range<usize>) {
         let program = self.program;
         let (lanes, axes) = (&program.lanes, program.n_domain..program.lanes.first);
+        // Unit u is block `u % blocks` of the point `u / blocks` of the other reduced axes.
         let blocks = lanes.len.div_ceil(program.block).max(1);
         if !units.is_empty() {
             self.move_to(axes.clone(), units.start / blocks);
@@ -251,13 +273,15 @@ impl<'p> Machine<'p> {
             }
         }
         self.fold_accumulators();
+        // The epilogue runs on the one folded lane.
         (self.start, self.len) = (0, 1);
     }
 
-    /// Has memory fetch what follows the current block in large inputs that are read as they lie.
+    /// Prefetches the block after the current one, in large inputs that are read in place.
     fn prefetch_next(&self) {
         for &access in &self.program.streams {
             let access = &self.program.accesses[access];
+            // The next block begins where the current one ends.
             let from = self.positions[access.maps.start]
                 .wrapping_add((self.start + self.len).cast_signed());
             let input = self.inputs[access.input];
@@ -268,6 +292,7 @@ impl<'p> Machine<'p> {
         }
     }
 
+    /// Fills the accumulators with the identities of their reductions.
     pub(super) fn reset_accumulators(&mut self) {
         let width = self.folded_lanes();
         for accumulator in &self.program.accumulators {
@@ -278,7 +303,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The accumulators in use.
+    /// Returns the number of accumulator lanes in use.
     #[inline(always)]
     pub(super) fn folded_lanes(&self) -> usize {
         match self.folding() {
@@ -287,7 +312,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// What the current block is folded into.
+    /// Returns the way in which the current block is folded.
     #[inline(always)]
     pub(super) fn folding(&self) -> Fold {
         if self.program.lanes.reduced {
@@ -297,7 +322,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Whether some lane of each accumulator has what no further element can change.
+    /// Returns `true` if some lane of each accumulator decides the whole reduction: 1 for `Any`, 0
+    /// for `All`.
     fn is_decided(&self) -> bool {
         self.program.accumulators.iter().all(|accumulator| {
             let answer = u8::from(accumulator.op == Reduce::Any);
@@ -305,7 +331,8 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Folds the lanes of each accumulator into one, by halves.
+    /// Folds the lanes of each accumulator into one total, by halves: 32 lanes into 16, then into
+    /// 8, and so on.
     fn fold_accumulators(&mut self) {
         for accumulator in &self.program.accumulators {
             with_lane!(accumulator.dtype, T => {
@@ -322,7 +349,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The accumulators of the current block, as [`fold`](Self::fold) left them.
+    /// Returns copies of the totals of the current block after [`fold`](Self::fold).
     pub(super) fn totals(&self) -> Vec<Register> {
         let accumulators = self.program.accumulators.iter();
         accumulators
@@ -330,12 +357,13 @@ impl<'p> Machine<'p> {
             .collect()
     }
 
-    /// Makes accumulators from those of consecutive parts.
+    /// Combines the totals of consecutive parts of a reduction, in the order of the parts.
     pub(super) fn join(&mut self, parts: &[Vec<Register>]) {
         self.reset_accumulators();
         for (number, accumulator) in self.program.accumulators.iter().enumerate() {
             with_lane!(accumulator.dtype, T => {
                 let total = &mut self.registers[accumulator.total].lanes_mut::<T>()[..self.len];
+                // Each part has one total for each lane of the output block.
                 total.fill(T::identity(accumulator.op));
                 for part in parts {
                     T::accumulate(accumulator.op, Fold::Each, total, View::Lanes(&part[number].lanes::<T>()[..self.len]));
@@ -344,9 +372,11 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Computes what follows the reduction, and writes the block.
+    /// Runs the epilogue and writes the block to `out`.
     pub(super) fn finish<T: Stored>(&mut self, out: &mut [T]) -> Result<()> {
         let program = self.program;
+        // The type of elements may differ from the type of lanes (`bool`, `f16`), so each element
+        // is converted.
         if let Some(register) = program.before {
             let lanes = self.registers[register].lanes_mut::<T::Lane>();
             lanes
@@ -358,6 +388,8 @@ impl<'p> Machine<'p> {
             .epilogue
             .last()
             .is_some_and(|last| !last.uniform && program.result == Place::Lanes(last.destination));
+        // If the last instruction computes the result and lanes need no conversion, it writes to
+        // the output directly.
         if let (true, Some(out)) = (ends_in_result, T::as_bytes_mut(out)) {
             self.run(&program.epilogue, Some(out));
             return self.check();
@@ -374,7 +406,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Runs the instructions of one phase on the current block.
+    /// Runs the instructions of a phase on the current block.
     pub(super) fn run_phase(&mut self, phase: Phase) {
         let program = self.program;
         let instructions = match phase {
@@ -385,7 +417,8 @@ impl<'p> Machine<'p> {
         self.run(instructions, None);
     }
 
-    /// Runs instructions on the current block; the last one writes to `out`, if that is given.
+    /// Runs instructions on the current block. If `out` is given, the last instruction writes to
+    /// it.
     fn run(&mut self, instructions: &[Instruction], mut out: Option<&mut [u8]>) {
         let Some(last) = instructions.len().checked_sub(1) else {
             return;
@@ -395,7 +428,8 @@ impl<'p> Machine<'p> {
             #[inline(always)]
             || {
                 for (number, instruction) in instructions.iter().enumerate() {
-                    // Taken out, so that operands can be read from the other registers.
+                    // Taken out of the list, so that operands can be borrowed from the other
+                    // registers.
                     let mut register = std::mem::take(&mut self.registers[instruction.destination]);
                     let mut destination = match &mut out {
                         Some(out) if number == last => Destination(out),

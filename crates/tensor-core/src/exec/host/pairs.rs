@@ -1,11 +1,21 @@
-//! Folds over pairs: every row against every lane.
+//! Reductions over pairs: every row combined with every lane.
 //!
-//! Role: the inner loop of nests that fold a function of two plain inputs, of which one is the same for all lanes and the
-//! other the same for all rows: distances of all pairs, similarities, products of integers, tropical products. It is to
-//! those what a GEMM kernel is to products of floats.
-//! Method: four rows and 64 lanes of accumulators stay in the CPU's registers over the whole reduction, so that an element
-//! that is read serves four rows, and nothing is stored before the end. What folds and compares is a type parameter, so
-//! each combination is one loop of its own. Anything else runs through the interpreter.
+//! Role: the inner loop of nests that reduce a function of two plain inputs, one of which is equal
+//! for all lanes and the other equal for all rows. Examples are distances of all pairs,
+//! similarities, integer matrix products and tropical products. It serves these nests as a GEMM
+//! kernel serves float products.
+//! Method: the accumulators of four rows and 64 lanes stay in CPU registers during the whole
+//! reduction. Each loaded element serves four rows, and nothing is stored before the end. The
+//! functions that fold and compare are type parameters, so each combination compiles to its own
+//! loop. All other nests run through the interpreter.
+//!
+//! ```text
+//!           64 lanes y
+//! row 0 x | a00 a01 ... |    for each step of the reduced axis:
+//! row 1 x | a10 a11 ... |      a[row][lane] = fold(a[row][lane], f(x[row], y[lane]))
+//! row 2 x | ...         |
+//! row 3 x | ...         |
+//! ```
 
 use crate::dtype::DType;
 use crate::op::{Binary, Compare, Reduce};
@@ -16,12 +26,12 @@ use super::program::{Code, Instruction, Place, Program};
 use super::rows::Row;
 use super::step::input_of;
 
-/// Rows that are folded together.
+/// The number of rows that are reduced together.
 pub(super) const ROWS: usize = 4;
-/// Lanes that are folded together.
+/// The number of lanes that are reduced together.
 pub(super) const LANES: usize = 64;
 
-/// What is folded, of an element `x` of the row and an element `y` of the lane.
+/// The function that is reduced, of an element `x` of the row and an element `y` of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     /// `x * y`.
@@ -32,16 +42,16 @@ pub(super) enum Function {
     AbsDifference,
 }
 
-/// How it is folded.
+/// The reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// By a reduction of numbers.
+    /// A reduction of the function's values.
     Number(Reduce),
-    /// By a reduction of comparisons with the constant in a register.
+    /// A reduction of comparisons of the function's values with the constant in a register.
     Compared(Reduce, Compare, usize),
 }
 
-/// A nest that folds pairs.
+/// A nest that is a reduction over pairs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pairs {
     pub(super) dtype: DType,
@@ -49,13 +59,15 @@ pub(super) struct Pairs {
     pub(super) fold: Fold,
     /// The access that reads one element for all lanes.
     pub(super) row: usize,
-    /// The access that reads lanes.
+    /// The access that reads the lanes.
     pub(super) lane: usize,
 }
 
 impl Pairs {
-    /// Reads a program as a fold over pairs, if it is one.
+    /// Returns the reduction over pairs that a program computes, or `None` if the program has
+    /// another form. The body must be exactly: fetch the row's element, apply the function, fold.
     pub(super) fn of(program: &Program) -> Option<Self> {
+        // One reduced axis, no padding, and no values before the reduction.
         let one_axis = program.sizes.len() == program.n_domain + 1;
         let plain = program.setup.is_empty()
             && program
@@ -79,6 +91,7 @@ impl Pairs {
             Code::AccumulateCompare(op, compare @ (Compare::Lt | Compare::Le))
                 if is_result(fold.operands[0]) =>
             {
+                // The comparison must be with a constant, which all rows share.
                 let is_bound = |place: &Place| {
                     program
                         .constants
@@ -104,6 +117,7 @@ impl Pairs {
             row,
             lane,
         };
+        // The loops index with unsigned strides.
         let forward = [row, lane].iter().all(|&access| {
             program.strides[program.n_domain][program.accesses[access].maps.start] >= 0
         });
@@ -113,7 +127,7 @@ impl Pairs {
         pairs.has_a_loop().then_some(pairs)
     }
 
-    /// Whether the combination is one of those below.
+    /// Returns `true` if `fold_pairs` has a loop for the combination.
     fn has_a_loop(self) -> bool {
         let number = matches!(
             self.fold,
@@ -128,7 +142,7 @@ impl Pairs {
     }
 }
 
-/// The access whose lanes an instruction combines with the value in a register.
+/// Returns the access whose lanes an instruction combines with the value in a register.
 fn lane_beside(instruction: &Instruction, register: usize) -> Option<usize> {
     match instruction.operands {
         [Place::Uniform(row), Place::Input(lane), _]
@@ -141,7 +155,8 @@ fn lane_beside(instruction: &Instruction, register: usize) -> Option<usize> {
     }
 }
 
-/// Where four rows and the lanes lie in their inputs, and how far the next element to fold lies from each.
+/// The positions of four rows and the lanes in their inputs, and the distance to the next element
+/// along the reduced axis.
 pub(super) struct Tile<'a, T> {
     pub(super) function: Function,
     pub(super) rows: &'a [T],
@@ -154,8 +169,8 @@ pub(super) struct Tile<'a, T> {
 }
 
 impl<T: Lane> Tile<'_, T> {
-    /// Folds all pairs: `fold(accumulator, function(x, y))`, until `decided` says of all accumulators that no more can
-    /// change them.
+    /// Folds all pairs: `fold(accumulator, function(x, y))`. Stops when `decided` returns `true`
+    /// for the accumulators of every row, because then no further element can change the result.
     #[inline(always)]
     fn run<A: Copy>(
         &self,
@@ -164,7 +179,7 @@ impl<T: Lane> Tile<'_, T> {
         fold: impl Fn(A, T) -> A,
         decided: impl Fn(&[A; LANES]) -> bool,
     ) -> [[A; LANES]; ROWS] {
-        /// How often to ask whether all is decided.
+        /// The number of steps between two checks for an early stop.
         const ASK_EVERY: usize = 4;
         let mut sums = [[start; LANES]; ROWS];
         for unit in 0..self.n {
@@ -180,6 +195,8 @@ impl<T: Lane> Tile<'_, T> {
                 let Some(&x) = self.rows.get(start + unit * self.row_stride) else {
                     break;
                 };
+                // LANES is a constant, so the compiler unrolls this loop and keeps the accumulators
+                // in registers.
                 for (sum, &y) in sums.iter_mut().zip(y) {
                     *sum = fold(*sum, function(x, y));
                 }
@@ -191,6 +208,7 @@ impl<T: Lane> Tile<'_, T> {
         sums
     }
 
+    /// Selects the loop for the function.
     #[inline(always)]
     fn apply<A: Copy>(
         &self,
@@ -205,7 +223,7 @@ impl<T: Lane> Tile<'_, T> {
         }
     }
 
-    /// Folds numbers.
+    /// Folds the values of the function.
     #[inline(always)]
     pub(super) fn numbers(&self, op: Reduce) -> [[T; LANES]; ROWS] {
         match op {
@@ -215,7 +233,7 @@ impl<T: Lane> Tile<'_, T> {
         }
     }
 
-    /// Folds comparisons with a bound.
+    /// Folds comparisons of the function's values with a bound.
     #[inline(always)]
     pub(super) fn compared(&self, op: Reduce, compare: Compare, bound: T) -> [[u32; LANES]; ROWS] {
         match compare {
@@ -224,7 +242,8 @@ impl<T: Lane> Tile<'_, T> {
         }
     }
 
-    /// Counts hits, or joins them: as `u32`, as wide as what is compared.
+    /// Counts the hits or combines them with `All` or `Any`. The accumulators are `u32`, as wide as
+    /// the compared `f32` values, so that both fill the same number of vectors.
     #[inline(always)]
     fn hits(&self, op: Reduce, hits: impl Fn(T) -> bool) -> [[u32; LANES]; ROWS] {
         match op {
@@ -244,7 +263,7 @@ impl<T: Lane> Tile<'_, T> {
 }
 
 impl Machine<'_> {
-    /// Folds as many rows as the loop over pairs takes at once, over all lanes of the block.
+    /// Folds `ROWS` rows over all lanes of the current block.
     pub(super) fn fold_pairs(&mut self, rows: &mut [Row]) {
         let Some(pairs) = self.program.pairs else {
             return;
@@ -291,7 +310,8 @@ impl Machine<'_> {
                     self.fold_tiles(
                         &pairs,
                         rows,
-                        // Flags are as wide as what is compared only while they are folded.
+                        // The flags are as wide as the compared values while they are folded, and
+                        // are stored as bytes.
                         #[inline(always)]
                         |tile: &Tile<'_, f32>| {
                             let flags = tile.compared(op, compare, bound);
@@ -303,7 +323,8 @@ impl Machine<'_> {
         ));
     }
 
-    /// Folds one tile of the block after the other; the last may overlap the one before, which changes nothing.
+    /// Folds the block tile by tile. The last tile may overlap the one before: the overlap is
+    /// computed twice, with equal results.
     #[inline(always)]
     fn fold_tiles<T: Lane, A: Lane>(
         &self,
@@ -314,7 +335,8 @@ impl Machine<'_> {
         let program = self.program;
         let map = |access: usize| program.accesses[access].maps.start;
         let input = |access: usize| input_of::<T>(self.inputs[program.accesses[access].input]);
-        // A loop over pairs has no negative strides, and the planner keeps positions inside their inputs.
+        // Positions and strides are not negative: `of` rejects negative strides, and the planner
+        // keeps positions inside their inputs.
         let unsigned = |position: isize| usize::try_from(position).unwrap_or(usize::MAX);
         let stride = |access: usize| unsigned(program.strides[program.n_domain][map(access)]);
         let mut tile = Tile {
@@ -332,6 +354,7 @@ impl Machine<'_> {
             *start = unsigned(self.positions[here].wrapping_add(row.distances[here]));
         }
         for from in (0..self.len).step_by(LANES) {
+            // The last tile is moved back to end with the block.
             let from = from.min(self.len - LANES);
             tile.lane_start = unsigned(self.positions[map(pairs.lane)]) + self.start + from;
             for (row, sums) in rows.iter_mut().zip(fold(&tile)) {

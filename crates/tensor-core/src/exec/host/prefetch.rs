@@ -1,23 +1,26 @@
-//! Asks the CPU to fetch memory ahead of its use.
+//! Prefetch instructions.
 //!
-//! Role: a block of lanes is read in a burst, and then computed on for a while without another read; hardware prefetchers
-//! lose the thread in between. Told of the next block in time, memory works while the CPU computes.
-//! Limits: does nothing but on x86-64; other targets have no stable instruction for it in Rust.
+//! Role: a block of lanes is loaded in a burst, then computed for a while without further loads.
+//! Hardware prefetchers lose track during the pause. A prefetch of the next block lets memory
+//! transfers overlap with the computation.
+//! Limits: has no effect on targets other than x86-64, for which stable Rust has no prefetch
+//! instruction.
 #![allow(
     unsafe_code,
     reason = "the instruction takes a raw pointer; it never faults and changes no value"
 )]
 
-/// Bytes that come from memory at a time.
+/// The size of a cache line, in bytes.
 const LINE: usize = 64;
 
-/// Fetches elements into the first-level cache, soon.
+/// Requests that elements be fetched into the first-level cache.
 #[inline(always)]
 pub(super) fn prefetch<T>(elements: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for line in elements.chunks(LINE / size_of::<T>().max(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the instruction reads nothing that the program can see, and the pointer lies within a slice.
+        // SAFETY: a prefetch never faults and has no visible effect, and the pointer is within a
+        // slice.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,11 +1,12 @@
 //! Matrix products.
 //!
-//! Role: runs a nest that is a product of matrices through the GEMM library, with its epilogue fused.
-//! Method: where both factors and the result are matrices in memory as they lie, the library multiplies straight into the
-//! output, and what follows the sum is computed there, in place. Else the output is cut into ranges: each is multiplied into
-//! scratch memory, factors that strides alone do not describe (windows, padding) being packed range by range, and then the
-//! rest of the nest reads the scratch and writes the output. So no packed copy of a whole factor exists, nor an array of
-//! the products beside the output.
+//! Role: runs a nest that is a matrix product through the GEMM library, with its epilogue fused.
+//! Method: if both factors and the result are matrices in memory, the library multiplies directly
+//! into the output, and the epilogue is then computed there in place. Otherwise the output is split
+//! into ranges. Each range is multiplied into scratch memory, and the rest of the nest reads the
+//! scratch memory and writes the output. Factors that strides alone do not describe (windows,
+//! padding) are packed range by range. Therefore neither a packed copy of a whole factor nor an
+//! array of all products is ever allocated.
 //! Accuracy: as [`crate::gemm`].
 
 use ndarray::{ArrayViewMut2, ShapeBuilder};
@@ -25,23 +26,28 @@ use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, IndexMap, LoopNest, Value, ValueId};
 
-/// Whether a nest is a product that this module can compute: factors in memory, and nothing empty.
+/// Returns `true` if this module can compute the product of a nest: both factors are loads, and no
+/// axis is empty.
 pub(super) fn takes(nest: &LoopNest, contract: &Contract) -> bool {
     let is_plain = |factor: ValueId| matches!(nest.values[factor.0], Value::Load { .. });
     is_plain(contract.lhs) && is_plain(contract.rhs) && !nest.sizes().contains(&0)
 }
 
-/// A product, and the way it is computed.
+/// A matrix product with its plan of computation.
 #[derive(Debug)]
 pub(super) struct Product {
     contract: Contract,
-    /// Straight in memory, if that is possible: the strides, and what follows the sum.
+    /// Set if both factors and the result are matrices in memory: the strides of rows and columns
+    /// of all three, and the optional epilogue.
     in_memory: Option<([[usize; 2]; 3], Option<Loops>)>,
+    /// The fallback, which supports every product.
     ranges: Ranges,
 }
 
 impl Product {
+    /// Prepares the product of a nest.
     pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
+        // The library writes sums in the type of the factors, so the output must have this type.
         let same_type = nest.dtype() == nest.dtypes[contract.sum.0];
         let strides = strides_in_memory(nest, contract).filter(|_| same_type);
         let in_memory = strides.map(|strides| {
@@ -57,7 +63,7 @@ impl Product {
         }
     }
 
-    /// Computes the product with its epilogue.
+    /// Computes the product with its epilogue into `out`.
     pub(super) fn multiply(
         &self,
         nest: &LoopNest,
@@ -93,14 +99,17 @@ impl Product {
     }
 }
 
-/// The strides of rows and columns of both factors and of the product in the output, if all three are matrices as they
-/// lie.
+/// Returns the strides of rows and columns of both factors and of the product in the output, or
+/// `None` if one of the three is not a matrix in memory.
 fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]; 3]> {
     let sizes = nest.sizes();
     let inner: Vec<usize> = (nest.domain.len()..sizes.len()).collect();
+    // The batch axes must come first in the output, so that the product of each batch index is one
+    // contiguous chunk.
     if (0..contract.batch.len()).any(|axis| !contract.batch.contains(&axis)) {
         return None;
     }
+    // Padding has guards, which strides cannot express.
     let map_of = |factor: ValueId| match &nest.values[factor.0] {
         Value::Load { map, guards, .. } if guards.is_empty() => Some(map),
         _ => None,
@@ -116,8 +125,8 @@ fn strides_in_memory(nest: &LoopNest, contract: &Contract) -> Option<[[usize; 2]
     ])
 }
 
-/// Multiplies straight into the output. Gives `false` if a factor does not lie within its input; what it wrote until
-/// then is not used.
+/// Multiplies directly into the output. Returns `false` if a factor does not fit within its input;
+/// the output then contains unspecified values.
 fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     nest: &LoopNest,
     contract: &Contract,
@@ -138,7 +147,7 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
         len_of(&inner, &sizes),
         len_of(cols, &sizes),
     ];
-    // One large product uses all threads itself; of many small ones each gets one.
+    // One large product uses all threads itself; many small products use one thread each.
     let parallel_inside = len_of(&batch, &sizes) == 1;
     let one = |(number, out): (usize, &mut [T])| -> Result<bool> {
         let mut index = vec![0; sizes.len()];
@@ -159,10 +168,13 @@ fn multiply_in_memory<T: Float + Stored<Lane = T>>(
     Ok(done?.into_iter().all(|done| done))
 }
 
-/// The nest without its reduction: the sums are read through a map, from one more input.
+/// Returns the nest without its reduction: the sums are loaded through a map from an additional,
+/// last input.
 pub(super) fn epilogue_of(nest: &LoopNest, sum: ValueId, sums: &IndexMap) -> LoopNest {
+    // Values that are computed after the reduction.
     let needed = nest.epilogue();
     let mut places = vec![ValueId(0); nest.values.len()];
+    // Only values that the epilogue needs are copied, so they get new numbers.
     let mut rest = LoopNest {
         domain: nest.domain.clone(),
         reduce: Vec::new(),
@@ -184,6 +196,7 @@ pub(super) fn epilogue_of(nest: &LoopNest, sum: ValueId, sums: &IndexMap) -> Loo
         } else {
             value.clone()
         };
+        // Operands precede their readers, so their new numbers are known.
         value.map_operands(|operand| places[operand.0]);
         value
             .maps_mut()

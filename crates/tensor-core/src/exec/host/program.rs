@@ -1,6 +1,6 @@
-//! What a nest is compiled to: instructions on blocks of lanes, and where their operands lie.
+//! The compiled form of a nest: instructions on blocks of lanes, and the places of their operands.
 //!
-//! Role: made by `compile`, run by `machine`.
+//! Role: created by `compile`, run by `machine`.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use super::compile::Compiler;
 use super::lane_axes::LaneAxes;
 use super::pairs::Pairs;
 
-/// Where an operand is.
+/// The place of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A lane for each element, in a register.
+    /// Different lanes, in this register.
     Lanes(usize),
-    /// One value for all lanes, in the first lane of a register.
+    /// An equal value for all lanes, in the first lane of this register.
     Uniform(usize),
-    /// Lanes that lie in an input, in this access's order.
+    /// Lanes that are read from an input in place, through this access.
     Input(usize),
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Code {
     Unary(Unary),
@@ -32,20 +32,21 @@ pub(super) enum Code {
     Compare(Compare),
     Select,
     Cast(DType),
-    /// Elements of an input through an access.
+    /// Loads elements of an input through an access.
     Fetch(usize),
-    /// Elements through an access, shifted by the first operand.
+    /// Loads elements through an access whose position is shifted by `stride` times the first
+    /// operand, an index in `-extent..extent`.
     Gather {
         access: usize,
         stride: isize,
         extent: usize,
     },
-    /// Positions of an access.
+    /// Computes the positions of an access.
     Index(usize),
-    /// Whether the guards of an access hold.
+    /// Computes whether the guards of an access hold.
     Inside(usize),
-    /// Words `stride * at + first` of random streams: the operands are `at` and the two words of
-    /// the stream's number.
+    /// Computes words `stride * at + first` of random streams. The operands are `at` and the two
+    /// words of the stream's number.
     Random {
         key: [u32; 2],
         stride: u32,
@@ -53,41 +54,42 @@ pub(super) enum Code {
     },
     /// Folds the first operand into the destination.
     Accumulate(Reduce),
-    /// Folds a comparison of the operands into the destination.
+    /// Folds a comparison of the first two operands into the destination.
     AccumulateCompare(Reduce, Compare),
-    /// `|a - b|`.
+    /// Computes `|a - b|`.
     AbsDifference,
-    /// `a * b + c` (or `- c`), rounded twice.
+    /// Computes `a * b + c` (or `- c`), rounded twice.
     MulAdd(Binary),
 }
 
-/// One operation on a block of lanes.
+/// An operation on a block of lanes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Instruction {
     pub(super) code: Code,
-    /// The type of the operands (of what is read, for those that read).
+    /// The type of the operands; for instructions that load, the type of the elements.
     pub(super) dtype: DType,
     pub(super) operands: [Place; 3],
     pub(super) destination: usize,
-    /// Whether one lane stands for all.
+    /// Whether only the first lane is computed, which holds the value of all lanes.
     pub(super) uniform: bool,
 }
 
-/// A map through which lanes read or are counted, with the conditions on it.
+/// A map from lanes to positions in an input, with its guards.
 #[derive(Debug, Clone)]
 pub(super) struct Access {
     pub(super) input: usize,
     pub(super) dtype: DType,
     pub(super) guards: Vec<Guard>,
-    /// The numbers of its map and, following it, of the maps of its guards, in [`Program::offsets`].
+    /// The numbers of the element map, and after it of the guards' maps, in [`Program::offsets`].
     pub(super) maps: Range<usize>,
 }
 
-/// A reduction's accumulators.
+/// The accumulators of a reduction.
 #[derive(Debug, Clone)]
 pub(super) struct Accumulator {
     pub(super) register: usize,
-    /// Where the folded lanes go: the same register unless the lanes themselves are folded.
+    /// The register for the folded result: the same register, unless the lanes themselves are
+    /// reduced.
     pub(super) total: usize,
     pub(super) op: Reduce,
     pub(super) dtype: DType,
@@ -96,39 +98,41 @@ pub(super) struct Accumulator {
 /// A compiled nest.
 #[derive(Debug)]
 pub(super) struct Program {
+    /// The sizes of all loop axes, domain axes first.
     pub(super) sizes: Vec<usize>,
     pub(super) n_domain: usize,
     pub(super) lanes: LaneAxes,
-    /// The most lanes of one block.
+    /// The maximum number of lanes in a block.
     pub(super) block: usize,
     pub(super) accesses: Vec<Access>,
-    /// Those of inputs that lanes read where they lie.
+    /// The accesses of inputs that are read in place.
     pub(super) streams: Vec<usize>,
-    /// The position of each map where all loops begin.
+    /// The position of each map at index 0 of all loops.
     pub(super) offsets: Vec<isize>,
-    /// For each loop axis the stride of each map.
+    /// The stride of each map, for each loop axis: `strides[axis][map]`.
     pub(super) strides: Vec<Vec<isize>>,
-    /// What no reduced axis changes.
+    /// Instructions that run once per block, before the reduction: they depend on no reduced axis.
     pub(super) setup: Vec<Instruction>,
-    /// What is computed at every point that is folded.
+    /// Instructions that run at every point of the reduction.
     pub(super) body: Vec<Instruction>,
-    /// What is computed once per output element.
+    /// Instructions that run once per block, after the reduction.
     pub(super) epilogue: Vec<Instruction>,
     pub(super) accumulators: Vec<Accumulator>,
-    /// For each register whether it holds one value for all lanes.
+    /// Whether a register holds one value for all lanes, for each register.
     pub(super) registers: Vec<bool>,
-    /// Constants, and the registers that hold them.
+    /// Constants, with the numbers of the registers that hold these values.
     pub(super) constants: Vec<(usize, Scalar)>,
     pub(super) result: Place,
-    /// The register that takes up what stands in the output before it is written.
+    /// The register into which the old elements of the output are loaded, for programs that run in
+    /// place.
     pub(super) before: Option<usize>,
-    /// Whether every reduction may stop before the end.
+    /// Whether every reduction may stop early.
     pub(super) stops: bool,
-    /// The fold over pairs that it is, if it is one.
+    /// Set if the program is a reduction over all pairs.
     pub(super) pairs: Option<Pairs>,
 }
 
-/// When a value is computed.
+/// The phase in which a value is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Setup,
@@ -137,18 +141,21 @@ pub(super) enum Phase {
 }
 
 impl Program {
+    /// Compiles a nest.
     pub(super) fn of(nest: &LoopNest) -> Self {
         let mut program = Compiler::new(nest).compile();
         program.pairs = Pairs::of(&program);
         program
     }
 
-    /// Compiles a nest without reductions whose last input is the output itself, in the same order.
+    /// Compiles a nest without reductions whose last input is the output itself, in the same order
+    /// of elements.
     pub(super) fn in_place(nest: &LoopNest) -> Self {
         Compiler::in_place(nest).compile()
     }
 
-    /// The number of points outside the lanes that are folded into one output element.
+    /// Returns the number of units of the reduction for one output element: points of the reduced
+    /// axes, or blocks of lanes if the lanes are reduced.
     pub(super) fn reduce_units(&self) -> usize {
         let reduced: usize = self.sizes[self.n_domain..].iter().product();
         if self.lanes.reduced {

@@ -1,8 +1,8 @@
-//! Matrix products range by range.
+//! Matrix products, computed one range of the output at a time.
 //!
-//! Role: products whose factors or result are no matrices as they lie. Each range of the output is multiplied into scratch
-//! memory, from factors that are packed for it where strides alone do not describe them, and the rest of the nest reads
-//! the scratch.
+//! Role: computes products whose factors or result are not matrices in memory. Each range of the
+//! output is multiplied into scratch memory. Factors that strides alone do not describe are packed
+//! for each range. The rest of the nest then reads the scratch memory.
 
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
@@ -22,36 +22,47 @@ use crate::float::Float;
 use crate::gemm;
 use crate::ir::{Contract, Guard, IndexMap, LoopNest, Value, ValueId};
 
-/// Multiplications of one task.
+/// The number of multiplications in one task.
 const TASK_PRODUCTS: usize = 1 << 24;
 
-/// How the output of a product is cut into ranges, one task each.
+/// The division of a product's output into ranges, one task each.
 ///
-/// The leading axes of the output that belong to the batch or to one factor number the ranges; so each range is one piece
-/// of the output. Along the last of them, if it belongs to the factor and nothing else of that factor is left, several
-/// indices form the rows of one small product; else the factor's other axes do.
+/// The leading output axes that belong to the batch or to one factor enumerate the ranges, so each
+/// range is contiguous in the output. If the last of these axes belongs to the factor and the
+/// factor has no further axes, several indices of it form the rows of one small product. Otherwise
+/// the factor's remaining axes form the rows.
+///
+/// ```text
+/// output axes   [ outer ......... | cut axis | batch, rows, cols within a range ]
+///                 one slab each     pieces     one small product for each batch index
+/// ```
 #[derive(Debug)]
 pub(super) struct Ranges {
+    /// The sizes of all loop axes.
     sizes: Vec<usize>,
+    /// The reduced axes.
     inner: Vec<usize>,
-    /// Leading axes, the one that rows run along left out.
+    /// The leading axes that enumerate the ranges, without the axis of the rows.
     outer: Vec<usize>,
-    /// The axes of the rows of a small product.
+    /// The axes that form the rows of a small product.
     rows: Vec<usize>,
-    /// The axis among them that is cut, with the rows a task takes of it.
+    /// The row axis that is split between tasks, and the number of rows for one task; `None` if no
+    /// axis is split.
     cut: Option<(usize, usize)>,
-    /// Rows of one small product, at most.
+    /// The maximum number of rows of one small product.
     max_rows: usize,
     cols: Vec<usize>,
-    /// Batch axes within a range.
+    /// The batch axes within a range.
     batch: Vec<usize>,
-    /// The factor with the rows, and the one with the columns.
+    /// The factor with the rows, and the factor with the columns.
     factors: [ValueId; 2],
-    /// The rest of the nest, with the sums as its last input.
+    /// The rest of the nest, which reads the sums as its last input.
     rest: Program,
 }
 
 impl Ranges {
+    /// Chooses the division for a product. The factor whose axes lead the output further provides
+    /// the rows.
     pub(super) fn of(nest: &LoopNest, contract: &Contract) -> Self {
         let sizes = nest.sizes();
         let n_domain = nest.domain.len();
@@ -59,6 +70,8 @@ impl Ranges {
             let belongs = |axis: &usize| contract.batch.contains(axis) || own.contains(axis);
             (0..n_domain).take_while(belongs).count()
         };
+        // The factor whose axes lead the output further gets the role of the rows; the product is
+        // computed as its transpose if that is the right factor.
         let by_rows = sizes[..leading(&contract.rows)].iter().product::<usize>()
             >= sizes[..leading(&contract.cols)].iter().product::<usize>();
         let (own, cols, factors) = if by_rows {
@@ -72,10 +85,13 @@ impl Ranges {
             .copied()
             .filter(|&axis| axis >= n_outer)
             .collect();
+        // The last leading axis can only be split if it is the factor's last axis: its indices are
+        // then consecutive rows of the factor.
         let last = n_outer
             .checked_sub(1)
             .filter(|last| own.contains(last) && rest_of_own.is_empty());
         let inner: Vec<usize> = (n_domain..sizes.len()).collect();
+        // A task gets rows for about TASK_PRODUCTS multiplications, between 16 and 1024.
         let products_a_row = len_of(cols, &sizes) * len_of(&inner, &sizes);
         let cut = last.map(|axis| {
             (
@@ -94,12 +110,15 @@ impl Ranges {
             .filter(|&axis| axis >= n_outer)
             .collect();
         let max_rows = cut.map_or_else(|| len_of(&rows, &sizes), |(_, rows)| rows);
-        // The scratch memory holds one small product after the other.
+        // The scratch memory holds the small products one after the other, each row-major:
+        // [batch][max_rows][cols]. `map_of_sums` gets the stride of each output axis in it.
         let mut map_of_sums = IndexMap {
             offset: 0,
             strides: vec![0; n_domain],
         };
         let mut stride = 1;
+        // Assigns strides to a group of axes, innermost group first, and reserves `len` indices for
+        // the whole group.
         let mut place = |axes: &[usize], len: usize| {
             let mut within = stride;
             for &axis in axes.iter().rev() {
@@ -126,6 +145,7 @@ impl Ranges {
         }
     }
 
+    /// Computes the product and the rest of the nest into `out`.
     pub(super) fn multiply<T: Float + Stored<Lane = T>, R: Stored>(
         &self,
         nest: &LoopNest,
@@ -133,6 +153,7 @@ impl Ranges {
         out: &mut [R],
         pool: &Arc<Pool>,
     ) -> Result<()> {
+        // A slab is the output of one outer index; a piece is the part of it for one task.
         let slab = out.len() / len_of(&self.outer, &self.sizes);
         let piece = self
             .cut
@@ -152,9 +173,12 @@ impl Ranges {
                         }
                         let factors = self.factors.map(|id| Factor::<T>::of(nest, id, inputs));
                         let sums = self.sums(&factors, &mut index, n_rows, pool)?;
+                        // The epilogue reads the sums as one more input.
                         let mut with_sums = inputs.to_vec();
                         with_sums.push(sums.data());
                         let mut machine = Machine::new(&self.rest, &with_sums);
+                        // The map of the sums counts rows from the start of the slab, but the
+                        // scratch memory begins with this piece's first row.
                         if let Some((_, rows)) = self.cut {
                             let before = number * rows * len_of(&self.cols, &self.sizes);
                             machine.shift_input(inputs.len(), -before.cast_signed());
@@ -164,7 +188,7 @@ impl Ranges {
             })
     }
 
-    /// The sums of one range.
+    /// Computes the sums of one range into scratch memory.
     fn sums<T: Float + Stored<Lane = T>>(
         &self,
         [a, b]: &[Factor<'_, T>; 2],
@@ -176,6 +200,7 @@ impl Ranges {
             len_of(&self.inner, &self.sizes),
             len_of(&self.cols, &self.sizes),
         );
+        // Elements of one small product.
         let product = self.max_rows * n;
         let mut sums = pool.take(T::DTYPE, product * len_of(&self.batch, &self.sizes))?;
         let (rows_an_index, indices) = self.rows_at_once(n_rows);
@@ -183,8 +208,10 @@ impl Ranges {
         for (number, sums) in products.enumerate() {
             set_index(index, &self.batch, &self.sizes, number);
             let b = self.matrix_of(b, index, (&self.inner, k), (&self.cols, n), pool)?;
+            // Several indices of the first row axis are packed and multiplied at a time.
             let pieces = sums[..n_rows * n].chunks_mut(indices * rows_an_index * n);
             for (piece, sums) in pieces.enumerate() {
+                // Without a split axis, `piece` counts groups of indices of the first row axis.
                 if let (None, Some(&axis)) = (self.cut, self.rows.first()) {
                     index[axis] = piece * indices;
                 }
@@ -199,8 +226,9 @@ impl Ranges {
         Ok(sums)
     }
 
-    /// How many rows one index of their first axis has, and how many such indices are packed and multiplied at once, so
-    /// that what is packed stays in the second-level cache.
+    /// Returns the number of rows for one index of the first row axis, and the number of such
+    /// indices that are packed and multiplied at once. The product of both is about 512, so that
+    /// the packed rows stay in the second-level cache.
     fn rows_at_once(&self, n_rows: usize) -> (usize, usize) {
         const ROWS: usize = 512;
         match (self.cut, self.rows.first()) {
@@ -215,7 +243,8 @@ impl Ranges {
         }
     }
 
-    /// A factor at an index as a matrix over two groups of axes: as it lies, or else packed.
+    /// Returns a factor at an index as a matrix over two groups of axes: a view of the input if
+    /// strides describe the matrix, otherwise a packed copy.
     fn matrix_of<'a, T: Float + Stored<Lane = T>>(
         &self,
         factor: &Factor<'a, T>,
@@ -225,6 +254,7 @@ impl Ranges {
         pool: &Arc<Pool>,
     ) -> Result<Matrix<'a, T>> {
         let shape = [n_rows, n_cols];
+        // Rows and columns each need a single stride, and padding needs a copy.
         let strides = [row_axes, col_axes].map(|axes| stride_over(factor.map, axes, &self.sizes));
         if let ([Some(row), Some(col)], true) = (strides, factor.guards.is_empty())
             && let Some(matrix) = matrix(factor.elements, factor.map.at(index), shape, [row, col])
@@ -232,7 +262,8 @@ impl Ranges {
             return Ok(Matrix::AsItLies(matrix));
         }
         let cols_run_longer = run_of(col_axes, &self.sizes) >= run_of(row_axes, &self.sizes);
-        // The longer runs are copied in one go: that group of axes comes last in the packed copy.
+        // The group of axes with the longer contiguous runs comes last in the packed copy, because
+        // each run is copied in one go.
         let (groups, strides) = if cols_run_longer {
             ([(row_axes, n_rows), (col_axes, n_cols)], [n_cols, 1])
         } else {
@@ -247,7 +278,8 @@ impl Ranges {
         })
     }
 
-    /// Copies a factor, from an index on, over two groups of axes: a nest of its own that only loads.
+    /// Copies a factor over two groups of axes, beginning at an index. The copy is a nest of its
+    /// own with a single load.
     fn pack<T: Stored<Lane = T>>(
         &self,
         factor: &Factor<'_, T>,
@@ -261,7 +293,7 @@ impl Ranges {
             let Some((_, rest)) = axes.split_first() else {
                 continue;
             };
-            // Only the first axis of a group may be cut.
+            // Only the first axis of a group may be split, so the sizes of the others are complete.
             domain.push(len / len_of(rest, &self.sizes));
             domain.extend(rest.iter().map(|&axis| self.sizes[axis]));
         }
@@ -290,7 +322,7 @@ impl Ranges {
     }
 }
 
-/// A factor as a matrix.
+/// A factor in the form of a matrix.
 enum Matrix<'a, T> {
     AsItLies(ArrayView2<'a, T>),
     Packed {
@@ -301,6 +333,7 @@ enum Matrix<'a, T> {
 }
 
 impl<T: Element> Matrix<'_, T> {
+    /// Returns the matrix as a view.
     fn view(&self) -> ArrayView2<'_, T> {
         match self {
             Self::AsItLies(matrix) => matrix.view(),
@@ -319,7 +352,7 @@ impl<T: Element> Matrix<'_, T> {
     }
 }
 
-/// How many neighbours along the last of some axes there are.
+/// Returns the size of the last of some axes, or 1 without axes.
 fn run_of(axes: &[usize], sizes: &[usize]) -> usize {
     axes.last().map_or(1, |&axis| sizes[axis])
 }

@@ -1,21 +1,21 @@
-//! Memory for lanes.
+//! Registers: memory for a block of lanes.
 //!
-//! Memory: a thread keeps what its registers took, [`MAX_FREE`] blocks at most, since asking an allocator for lines of the cache
-//! takes longer than the loops of a small step.
+//! Memory: each thread caches the memory of up to [`MAX_FREE`] dropped registers, because an
+//! aligned allocation takes longer than the loops of a small step.
 
 use std::cell::RefCell;
 
 use super::lanes::Lane;
 
-/// How many blocks a thread keeps; the largest take 8 KiB.
+/// The maximum number of cached registers for each thread; the largest take 8 KiB.
 const MAX_FREE: usize = 32;
 
 thread_local! {
-    /// The memory of registers that are gone.
+    /// Memory of dropped registers, ready for reuse.
     static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A cache line, so that vectors never straddle two.
+/// A cache line; its alignment keeps vectors from straddling two lines.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 struct Line([u32; 16]);
@@ -25,6 +25,7 @@ struct Line([u32; 16]);
 pub(super) struct Register(Vec<Line>);
 
 impl Register {
+    /// Returns a register of zeros with room for `lanes` lanes of any type, 8 bytes each at most.
     pub(super) fn with_lanes(lanes: usize) -> Self {
         const LANES_A_LINE: usize = 8;
         let n_lines = lanes.div_ceil(LANES_A_LINE);
@@ -33,6 +34,8 @@ impl Register {
         Self(lines)
     }
 
+    /// Returns an empty list with room for `n_lines` lines, from the cache if the latest entry is
+    /// large enough.
     fn empty(n_lines: usize) -> Vec<Line> {
         let mut lines = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
         if lines.capacity() < n_lines {
@@ -42,16 +45,19 @@ impl Register {
         lines
     }
 
+    /// Returns the lanes as elements of type `T`.
     #[inline(always)]
     pub(super) fn lanes<T: Lane>(&self) -> &[T] {
         bytemuck::cast_slice(&self.0)
     }
 
+    /// Returns the lanes as elements of type `T` for writing.
     #[inline(always)]
     pub(super) fn lanes_mut<T: Lane>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(&mut self.0)
     }
 
+    /// Returns the register as the destination of an instruction.
     #[inline(always)]
     pub(super) fn destination(&mut self) -> Destination<'_> {
         Destination(bytemuck::cast_slice_mut(&mut self.0))
@@ -72,7 +78,7 @@ impl Drop for Register {
             return;
         }
         let lines = std::mem::take(&mut self.0);
-        // A thread that ends has nothing to keep it in any more.
+        // During the end of a thread its cache may be gone; then the memory is freed.
         let _ended = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             if free.len() < MAX_FREE {
@@ -82,17 +88,18 @@ impl Drop for Register {
     }
 }
 
-/// Where an instruction writes: a register, or the output itself.
+/// The destination of an instruction: a register, or the output itself.
 pub(super) struct Destination<'a>(pub(super) &'a mut [u8]);
 
 impl Destination<'_> {
+    /// Returns the destination as lanes of type `T`.
     #[inline(always)]
     pub(super) fn lanes_mut<T: Lane>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(self.0)
     }
 }
 
-/// Runs `$body` with `$t` standing for the lanes of a [`DType`].
+/// Runs `$body` with `$t` defined as the lane type of a [`DType`].
 macro_rules! with_lane {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {

@@ -1,7 +1,8 @@
-//! Rows of lanes that are folded together.
+//! Rows of lanes that are reduced together.
 //!
-//! Method: rows that differ in nothing but positions and accumulators go through the reduction side by side, so that what does
-//! not depend on the row is read from the first-level cache, and where `pairs` has a loop, from registers.
+//! Method: rows that differ only in positions and accumulators go through the reduction side by
+//! side. Elements that do not depend on the row are then read from the first-level cache; where
+//! `pairs` has a loop, from CPU registers.
 
 use super::lanes::Stored;
 use super::machine::Machine;
@@ -10,23 +11,28 @@ use super::program::Phase;
 use super::register::Register;
 use crate::error::Result;
 
-/// Rows of lanes that are folded together at most: their accumulators share the first-level cache with what is read.
+/// The maximum number of rows that are reduced together: their accumulators share the first-level
+/// cache with the elements.
 pub(super) const MAX_ROWS: usize = 8;
 
-/// A row of lanes that is folded along with others: how far its positions lie from theirs, and its accumulators.
+/// A row of lanes in a group of rows: the distances of its positions from those of the first row,
+/// and its accumulators.
 pub(super) struct Row {
     pub(super) distances: Vec<isize>,
     pub(super) accumulators: Vec<Register>,
 }
 
 impl Machine<'_> {
-    /// How many whole rows of lanes from an element on may be folded together.
+    /// Returns the number of whole rows of lanes, beginning at an element, that may be reduced
+    /// together; 1 if the row must be computed alone.
     ///
-    /// Together they read what does not depend on the row from the first-level cache. They must differ in nothing but
-    /// positions and accumulators, and none may stop before the others, unless the loop over pairs takes care of that.
+    /// The rows must differ only in positions and accumulators. No row may stop before the others,
+    /// except in the loop over pairs, which handles early stops itself.
     pub(super) fn rows_at(&self, element: usize, most: usize) -> usize {
         let program = self.program;
+        // Setup instructions would need registers for each row.
         let alike = !program.lanes.reduced && program.setup.is_empty();
+        // The loop over pairs checks for early stops of all its rows together.
         let stops_together = program.pairs.is_some() && program.lanes.len >= pairs::LANES;
         let together = !program.stops || stops_together;
         if !alike
@@ -39,7 +45,7 @@ impl Machine<'_> {
         (most / program.lanes.len).min(MAX_ROWS)
     }
 
-    /// Computes whole rows of lanes, block after block.
+    /// Computes whole rows of lanes, block by block.
     pub(super) fn fill_rows<T: Stored>(&mut self, first: usize, out: &mut [T]) -> Result<()> {
         let program = self.program;
         let lanes = program.lanes.len;
@@ -53,6 +59,7 @@ impl Machine<'_> {
                 }
                 self.reset_accumulators();
                 rows.push(Row {
+                    // Positions of the row relative to the first row.
                     distances: self
                         .positions
                         .iter()
@@ -67,6 +74,8 @@ impl Machine<'_> {
                 });
             }
             self.seek(first + start, lanes);
+            // The loop over pairs reduces as many rows as it can; the interpreter reduces the
+            // others, one unit of all rows at a time.
             let (paired, single) = self.split_rows(&mut rows);
             for rows in paired.chunks_exact_mut(pairs::ROWS) {
                 self.fold_pairs(rows);
@@ -93,9 +102,10 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The rows that the loop over pairs takes, and those that the interpreter does.
+    /// Splits rows into those for the loop over pairs and those for the interpreter.
     fn split_rows<'r>(&self, rows: &'r mut [Row]) -> (&'r mut [Row], &'r mut [Row]) {
-        // In another batch, a row would meet other lanes.
+        // The loop over pairs combines all rows with the same lanes. A row of another batch index
+        // has other lanes.
         let one_batch = |pairs: &Pairs| {
             let lane = self.program.accesses[pairs.lane].maps.start;
             rows.iter().all(|row| row.distances[lane] == 0)
@@ -110,7 +120,8 @@ impl Machine<'_> {
         rows.split_at_mut(n_paired)
     }
 
-    /// Exchanges the accumulators for those of a row, and moves positions there or back.
+    /// Exchanges the accumulators for those of a row. Moves all positions to the row (`step` adds)
+    /// or back (`step` subtracts).
     fn swap_row(&mut self, row: &mut Row, step: impl Fn(isize, isize) -> isize) {
         for (position, &distance) in self.positions.iter_mut().zip(&row.distances) {
             *position = step(*position, distance);

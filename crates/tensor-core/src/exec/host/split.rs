@@ -1,8 +1,9 @@
-//! Deals a nest out to threads.
+//! The split of a nest over threads.
 //!
-//! Method: the output is cut into ranges, each filled by one task. Where it has too few elements for that and each folds
-//! many, the folding is cut instead, and the parts are joined in order. Where the cuts lie depends on the nest alone, never
-//! on the number of threads, so neither do the bits.
+//! Method: the output is split into ranges, each filled by one task. If the output has too few
+//! elements for enough tasks and each element reduces many values, the reduction is split instead,
+//! and the partial results are combined in order. The boundaries depend on the nest alone and never
+//! on the number of threads, so the bits of the result do not depend on it either.
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
@@ -17,26 +18,28 @@ use crate::dtype::HostData;
 use crate::error::Result;
 use crate::ir::LoopNest;
 
-/// Values that one task computes at least: some tens of microseconds.
+/// The minimum number of values that one task computes: some tens of microseconds.
 const TASK_VALUES: usize = 1 << 17;
-/// Tasks that keep any machine busy; fewer, and folding is cut too.
+/// The number of tasks that keeps any machine busy. With fewer tasks the reduction may be split,
+/// too.
 const ENOUGH_TASKS: usize = 32;
-/// Values of one block of lanes for which it pays to fold them in parts.
+/// The minimum number of values of one block of lanes for which splitting the reduction pays.
 const WORTH_PARTS: usize = 8 * TASK_VALUES;
-/// Parts that folding is cut into at most.
+/// The maximum number of parts of a reduction.
 const MAX_PARTS: usize = 64;
 
-/// A compiled nest, and how it is dealt out.
+/// A compiled nest, and its split over threads.
 #[derive(Debug)]
 pub(super) struct Loops {
     program: Program,
-    /// The output elements of one task.
+    /// The number of output elements of one task.
     elements: usize,
-    /// The parts that folding is cut into.
+    /// The number of parts of the reduction; 1 if it is not split.
     n_parts: usize,
 }
 
 impl Loops {
+    /// Compiles a nest and chooses its split.
     pub(super) fn of(nest: &LoopNest) -> Self {
         let program = Program::of(nest);
         let elements = elements_a_task(nest, &program);
@@ -48,8 +51,8 @@ impl Loops {
         }
     }
 
-    /// For a nest without reductions whose last input is the output itself: each element is computed from what stands in
-    /// its place.
+    /// Compiles a nest without reductions whose last input is the output itself: each element is
+    /// computed from the old element at the same position.
     pub(super) fn in_place(nest: &LoopNest) -> Self {
         let program = Program::in_place(nest);
         Self {
@@ -78,21 +81,23 @@ impl Loops {
     }
 }
 
-/// The elements of one task.
+/// Returns the number of output elements of one task.
 fn elements_a_task(nest: &LoopNest, program: &Program) -> usize {
     let values_an_element = nest.values.len().saturating_mul(nest.reduce_len().max(1));
     let wish = TASK_VALUES.div_ceil(values_an_element.max(1));
     task_len(program, nest.output_len(), wish)
 }
 
-/// The elements of one task, at least `wish`: groups of rows of lanes if enough tasks remain or a task hardly grows, else
-/// rows, else blocks.
+/// Returns the number of output elements of one task, at least `wish`. Rounds up to whole groups of
+/// rows of lanes if enough tasks remain or the task grows little, otherwise to whole rows,
+/// otherwise to blocks.
 fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
     let lanes = if program.lanes.reduced {
         1
     } else {
         program.lanes.len
     };
+    // Units to which a task's length is rounded, largest first.
     let units = [MAX_ROWS, pairs::ROWS, 1].map(|rows| lanes.saturating_mul(rows));
     let unit = units
         .into_iter()
@@ -100,6 +105,8 @@ fn task_len(program: &Program, n_elements: usize, wish: usize) -> usize {
     wish.next_multiple_of(unit.unwrap_or(program.block))
 }
 
+/// Returns the number of parts of the reduction for each output block: 1, unless there are too few
+/// tasks and each block reduces many values.
 fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize) -> usize {
     let values = nest
         .values
@@ -111,6 +118,7 @@ fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize
     } else {
         program.lanes.len.min(program.block)
     };
+    // Values that one output block reduces.
     let values_a_block = values / n_elements.div_ceil(lanes.max(1));
     let units = program.reduce_units();
     if nest.reduce.is_empty() || n_tasks >= ENOUGH_TASKS || values_a_block < WORTH_PARTS {
@@ -119,7 +127,7 @@ fn n_parts(nest: &LoopNest, program: &Program, n_elements: usize, n_tasks: usize
     (values_a_block / TASK_VALUES).min(MAX_PARTS).min(units)
 }
 
-/// Computes all output elements, folding in parts.
+/// Computes all output elements with the reduction split into parts, block by block.
 fn fill_in_parts<T: Stored>(
     program: &Program,
     inputs: &[&HostData],
@@ -127,6 +135,7 @@ fn fill_in_parts<T: Stored>(
     n_parts: usize,
 ) -> Result<()> {
     let units = program.reduce_units();
+    // Part p covers the units cut(p)..cut(p + 1); all parts are of nearly equal length.
     let cut = |part: usize| units * part / n_parts;
     let mut done = 0;
     while done < out.len() {
@@ -135,6 +144,8 @@ fn fill_in_parts<T: Stored>(
         let parts: Result<Vec<Vec<Register>>> = (0..n_parts)
             .into_par_iter()
             .map(|part| {
+                // Each part runs the setup itself, because its results are in registers of the
+                // part's machine.
                 let mut machine = Machine::new(program, inputs);
                 machine.seek(done, len);
                 machine.run_phase(Phase::Setup);

@@ -1,7 +1,7 @@
-//! One instruction on one block of lanes.
+//! The execution of one instruction on one block of lanes.
 //!
-//! Role: the match that the interpreter goes through; all of it is inlined into code for one instruction set, but for what
-//! is rare or only copies.
+//! Role: the `match` of the interpreter. It is inlined into code for one instruction set, except
+//! for rare operations and pure copies.
 
 use crate::dtype::{DType, HostData, half_of, with_element};
 use crate::exec::reference::random_word;
@@ -14,7 +14,7 @@ use super::program::{Code, Instruction, Place};
 use super::register::{Destination, with_lane};
 
 impl Machine<'_> {
-    /// An operand of the current block.
+    /// Returns an operand of the current block.
     #[inline(always)]
     pub(super) fn view<T: Lane>(&self, place: Place) -> View<'_, T> {
         match place {
@@ -29,7 +29,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The operand of an instruction that has no other: as many lanes as the instruction computes.
+    /// Returns the only operand of an instruction, with as many lanes as the instruction computes.
     #[inline(always)]
     fn lanes<T: Lane>(&self, place: Place) -> &[T] {
         match place {
@@ -42,7 +42,7 @@ impl Machine<'_> {
         }
     }
 
-    /// An operand beside others: of a uniform instruction one lane each.
+    /// Returns one of several operands. The operands of a uniform instruction have one lane each.
     #[inline(always)]
     fn operand<T: Lane>(&self, instruction: &Instruction, number: usize) -> View<'_, T> {
         match instruction.operands[number] {
@@ -53,6 +53,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs an instruction on the current block and writes its result to the destination.
     #[inline(always)]
     pub(super) fn step(&mut self, instruction: &Instruction, destination: &mut Destination<'_>) {
         let len = if instruction.uniform { 1 } else { self.len };
@@ -116,6 +117,7 @@ impl Machine<'_> {
                     );
                 }
             },
+            // A sum of `bool` counts in u32: operand and accumulator have different types.
             Code::Accumulate(op) if dtype == DType::Bool && *op == Reduce::Sum => {
                 let counts = &mut destination.lanes_mut::<u32>()[..self.folded_lanes()];
                 fold(
@@ -141,7 +143,8 @@ impl Machine<'_> {
                 let words = &mut destination.lanes_mut::<u32>()[..len];
                 let [at, low, high] = [0, 1, 2].map(|n| self.operand::<u32>(instruction, n));
                 match (at, low, high) {
-                    // One stream, as nearly always: the compiler keeps its number out of the loop.
+                    // Nearly always there is one stream, so the compiler moves the stream's number
+                    // out of the loop.
                     (View::Lanes(at), View::Uniform(low), View::Uniform(high)) => {
                         map(words, at, |at| drawn([low, high], at));
                     }
@@ -161,6 +164,8 @@ impl Machine<'_> {
                 extent,
             } => {
                 let element = self.program.accesses[*access].dtype;
+                // The instruction's type is that of the index; elements have the type of the
+                // access.
                 let fault = match (element, dtype) {
                     (_, DType::I32) => {
                         with_element!(element, T => self.gather::<T, i32>(*access, a, *stride, *extent, destination, len))
@@ -169,13 +174,15 @@ impl Machine<'_> {
                         with_element!(element, T => self.gather::<T, u32>(*access, a, *stride, *extent, destination, len))
                     }
                 };
+                // The first fault is reported.
                 self.fault = self.fault.take().or(fault);
             }
         }
     }
 }
 
-/// All elements of an input whose elements are lanes as they lie.
+/// Returns all elements of an input as lanes, or an empty slice if elements must be converted or
+/// are of another type.
 #[inline(always)]
 pub(super) fn input_of<T: Lane>(input: &HostData) -> &[T] {
     let lanes: Option<&[T]> = match input {
@@ -189,7 +196,8 @@ pub(super) fn input_of<T: Lane>(input: &HostData) -> &[T] {
     lanes.unwrap_or_default()
 }
 
-/// Some of them. The planner keeps them inside; a nest that lies about its input reads nothing.
+/// Returns some elements of an input as lanes. The planner keeps positions inside the input; an
+/// invalid range yields an empty slice.
 #[inline(always)]
 pub(super) fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) -> &[T] {
     let from = usize::try_from(from).unwrap_or(usize::MAX);
@@ -198,12 +206,13 @@ pub(super) fn input_lanes<T: Lane>(input: &HostData, from: isize, len: usize) ->
         .unwrap_or_default()
 }
 
-/// Lanes of a type as lanes of the same type under another name.
+/// Returns lanes as lanes of an identical type under another generic name.
 #[inline(always)]
 fn same_lanes<A: Lane, B: Lane>(lanes: &[A]) -> &[B] {
     bytemuck::try_cast_slice(lanes).unwrap_or_default()
 }
 
+/// Converts lanes to the lane type of `to`.
 #[inline(always)]
 fn cast<T: Lane>(to: DType, destination: &mut Destination<'_>, a: &[T], len: usize) {
     match to {
@@ -216,11 +225,14 @@ fn cast<T: Lane>(to: DType, destination: &mut Destination<'_>, a: &[T], len: usi
     }
 }
 
+/// Rounds lanes to half precision. The lanes of halves are `f32`.
 #[inline(never)]
 fn to_half<T: Lane>(d: &mut [f32], a: &[T]) {
     map(d, a, |x| half_of(x.to_f64()).to_f32());
 }
 
+/// Folds a comparison into accumulators, without a register for the flags. The macro creates one
+/// branch-free loop for each comparison.
 #[inline(always)]
 fn accumulate_compare<T: Lane>(
     op: Reduce,

@@ -1,11 +1,12 @@
-//! Slopes by differences, and how far they can be trusted.
+//! Slopes from finite differences, and bounds on their errors.
 //!
-//! Method: two central quotients, of steps `h` and `h / 2`. Where the function has four derivatives they differ by three times
-//! the error of the second one, and its second differences at `h` are four times those at `h / 2`; what either rule
-//! misses bounds the error. Corners and steps are told by what the program decides on its way ([`piece`]): that must be
-//! the same at all five places. Rounding adds what it moves each value by; to first order, that is the sum over all
-//! operations on the way of what they round times their cotangents.
-//! Source: Linnainmaa 1970, who found reverse accumulation for just that sum.
+//! Method: two central difference quotients, of steps `h` and `h / 2`. If the function has four
+//! derivatives, the two quotients differ by three times the error of the second one, and the second
+//! difference at `h` is four times the one at `h / 2`. The deviation from both rules bounds the
+//! error. Corners and steps of the function are detected by the decisions that the program makes
+//! ([`piece`]), which must be equal at all five points. Rounding errors are added: to first order,
+//! the sum over all operations of the rounding error times the cotangent.
+//! Source: Linnainmaa 1970, who introduced reverse accumulation to compute this sum.
 
 use std::collections::HashMap;
 
@@ -15,15 +16,16 @@ use crate::op::{Binary, Reduce, Unary};
 use crate::tensor::Op;
 use crate::{Tensor, grad};
 
-/// How far the inputs are moved along a direction, at most. Its square is the relative error of a quotient, about 4e-9, and
-/// a rounding of one part in 2^53 becomes 2e-12.
+/// The maximum distance by which the inputs are moved along a direction. Its square, the relative
+/// error of a quotient, is about 4e-9; a rounding error of one part in 2^53 becomes 2e-12.
 pub(super) const STEP: f64 = 1.0 / 16384.0;
 
-/// Below this size the third power of a reciprocal, as in second derivatives, is no `f64`.
+/// Below this size the third power of a reciprocal, which occurs in second derivatives, may
+/// overflow `f64`.
 const TINY: f64 = 1e-100;
 
-/// The slope at the middle of five values, of places half a [`STEP`] apart, each of them rounded by so much at most; and how
-/// far from it the true one may be.
+/// Returns the slope at the middle of five values at points half a [`STEP`] apart, and a bound on
+/// its error. `rounding` is a bound on the rounding error of each value.
 pub(super) fn slope([a, b, c, d, e]: [f64; 5], rounding: f64) -> (f64, f64) {
     let (wide, near) = ((e - a) / (2.0 * STEP), (d - b) / STEP);
     let bend = ((e - c) + (a - c) - 4.0 * ((d - c) + (b - c))) / STEP;
@@ -31,17 +33,19 @@ pub(super) fn slope([a, b, c, d, e]: [f64; 5], rounding: f64) -> (f64, f64) {
     (near, error)
 }
 
-/// What a value is computed from.
+/// Facts about the nodes from which a value is computed.
 pub(super) struct Reached {
-    /// For each node whether a change of it is handed on, by its address.
+    /// Whether a change of a node changes the value, by the node's address.
     counts: HashMap<usize, bool>,
-    /// How far rounding may move the value, to first order.
+    /// A bound on the rounding error of the value, to first order.
     pub(super) rounding: f64,
-    /// Whether an operation on the way is so near a pole of its derivatives that they may overflow.
+    /// Whether an operand of some operation is so close to a pole of the operation's derivatives
+    /// that they may overflow.
     pub(super) has_pole: bool,
 }
 
 impl Reached {
+    /// Collects the facts from the program and its cotangents.
     pub(super) fn from(value: &Tensor, inputs: &[Tensor]) -> Result<Self, String> {
         let (counts, nodes) = between(value, inputs);
         let floats = nodes.iter().filter(|node| node.node().dtype == DType::F64);
@@ -64,13 +68,15 @@ impl Reached {
         Ok(reached)
     }
 
-    /// Whether a change of a tensor is handed on, or for whole numbers and truths: whether the inputs decide on it.
+    /// Returns `true` if a change of a tensor changes the value; for integers and booleans, if the
+    /// inputs decide on the tensor.
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         self.counts.get(&tensor.address()) == Some(&true)
     }
 }
 
-/// What a node rounds, times its cotangent: for a fold as often as it has elements.
+/// Returns the rounding error of a node in units of epsilon, times its cotangent; a reduction
+/// rounds once for each of its elements.
 fn rounded(tensor: &Tensor, cotangent: &[f64], oracle: &mut Oracle) -> f64 {
     let node = tensor.node();
     let own = numbers(oracle, tensor);
@@ -99,7 +105,8 @@ fn rounded(tensor: &Tensor, cotangent: &[f64], oracle: &mut Oracle) -> f64 {
     }
 }
 
-/// Whether a root, a logarithm, a power or a reciprocal of almost 0 is taken, or of infinity, or an infinite power.
+/// Returns `true` for a root, logarithm, power or reciprocal of almost 0 or of infinity, and for an
+/// infinite exponent.
 fn has_pole(tensor: &Tensor, oracle: &mut Oracle) -> bool {
     let node = tensor.node();
     let mut has = |input: usize, is_pole: fn(f64) -> bool| {
@@ -115,8 +122,9 @@ fn has_pole(tensor: &Tensor, oracle: &mut Oracle) -> bool {
     }
 }
 
-/// A value, and which piece of the function it lies on: whole numbers and truths on the way, what steps give, and which
-/// argument or element an extreme takes.
+/// Returns a value, and the piece of the function that contains the inputs: all integers and
+/// booleans on the way, the results of step functions, and the operands or elements that extremes
+/// select.
 pub(super) fn piece(value: &Tensor, inputs: &[Tensor]) -> (f64, Vec<f64>) {
     let (_, nodes) = between(value, inputs);
     let mut oracle = Oracle::default();
@@ -125,7 +133,7 @@ pub(super) fn piece(value: &Tensor, inputs: &[Tensor]) -> (f64, Vec<f64>) {
     (numbers(&mut oracle, value)[0], pieces)
 }
 
-/// What one node decides.
+/// Returns the decisions of one node.
 fn decided(tensor: &Tensor, oracle: &mut Oracle) -> Vec<f64> {
     let node = tensor.node();
     let own = numbers(oracle, tensor);
@@ -161,8 +169,8 @@ fn numbers(oracle: &mut Oracle, tensor: &Tensor) -> Vec<f64> {
     array.iter().map(|element| element.value.to_f64()).collect()
 }
 
-/// The nodes that depend on some tensors in whatever way, these included, on the way to a value; and for each node there
-/// whether it does. Their order is that of the program, whatever its numbers are.
+/// Returns the nodes between some tensors and a value, the tensors included, in the order of the
+/// program; and for each visited node whether it depends on the tensors.
 fn between(value: &Tensor, inputs: &[Tensor]) -> (HashMap<usize, bool>, Vec<Tensor>) {
     let mut counts = inputs.iter().map(|input| (input.address(), true)).collect();
     let mut nodes = inputs.to_vec();
