@@ -14,7 +14,7 @@ use games::{
     Batch, Bimatrix, Dynamics, MatrixGame, NormalForm, Profile, Rational, Stopped, StrategicGame,
     best_response, solve,
 };
-use num_traits::{One, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 use support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
 use tensor_core::rng::Philox;
 
@@ -290,4 +290,41 @@ fn a_player_of_one_action_gains_nothing() {
     let game = NormalForm::new(1, vec![array![Rational::one()].into_dyn()]).unwrap();
     let answers = best_response(&game, &[vec![1.0]]).unwrap();
     assert_eq!((answers.nash_conv(), answers.rounding), (0.0, 0.0));
+}
+
+#[test]
+fn the_second_player_of_a_constant_sum_keeps_payoffs_that_are_small_next_to_the_sum() {
+    // Payoffs of the second player, to each of which the first player's payoffs add the sum.
+    let small = [
+        array![[0.3, 0.3], [0.3, 0.3]],
+        array![[0.3, -2.7], [-1.2, 0.8]],
+        array![[1e-3, 2e-3], [3e-3, 1e-3]],
+    ];
+    for others in small {
+        for sum in [1.0, 1e9, 1e16, -1e16] {
+            let others = others.mapv(|payoff: f64| exact(payoff));
+            let gains = others.mapv(|payoff| exact(sum) - payoff);
+            let bimatrix = Bimatrix::new(gains, others).unwrap();
+            let game = MatrixGame::try_from(bimatrix.clone()).unwrap();
+            let profile = vec![vec![0.25, 0.75], vec![0.5, 0.5]];
+            let expected = best_response(&bimatrix, &profile).unwrap();
+            assert_eq!(best_response(&game, &profile).unwrap(), expected, "{sum:e}");
+            let mut values = [[0.0; 2]; 2];
+            game.action_values(1, &profile, &mut values[0]);
+            bimatrix.action_values(1, &profile, &mut values[1]);
+            assert_eq!(values[0], values[1], "{sum:e}");
+            let mut truth = Rational::zero();
+            for cell in [[0, 0], [0, 1], [1, 0], [1, 1]] {
+                let p = profile[0][cell[0]] * profile[1][cell[1]];
+                truth += exact(p) * game.payoff(1, &cell);
+            }
+            let truth = truth.to_f64().unwrap();
+            assert!((expected.values[1] - truth).abs() <= 1e-15, "{sum:e}");
+            let found = solve(&game, &Dynamics::default().iterations(10)).unwrap();
+            let judged = best_response(&game, &found.strategies).unwrap();
+            assert_eq!(found.values, judged.values, "{sum:e}");
+            // The same game again after a conversion.
+            assert_eq!(Bimatrix::from(game), bimatrix, "{sum:e}");
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::table::Table;
 use super::{Base, Labels, StrategicGame, polish, product};
-use crate::number::nearest;
 use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 use num_traits::Zero;
@@ -25,6 +24,9 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     gains: Table,
+    /// The column player's payoffs, unless they are the gains with the other sign. The difference
+    /// of the rounded sum and a rounded gain would lose payoffs that are small next to the sum.
+    others: Option<Table>,
     /// The sum of both players' payoffs.
     sum: Rational,
     labels: Labels,
@@ -42,6 +44,7 @@ impl MatrixGame {
         Ok(Self {
             shape,
             gains: Table::new(OPERATION, 0, &shape, gains.iter())?,
+            others: None,
             sum: Rational::zero(),
             labels: Labels::default(),
         })
@@ -87,11 +90,17 @@ impl MatrixGame {
         &self.sum
     }
 
-    /// Makes a game of the first player's payoffs, and the sum that the second gets the rest of.
-    pub(super) fn of_parts(shape: [usize; 2], gains: Table, sum: Rational, labels: Labels) -> Self {
+    /// Creates a game from both players' payoffs, which have this sum in every cell.
+    pub(super) fn of_parts(
+        shape: [usize; 2],
+        [gains, others]: [Table; 2],
+        sum: Rational,
+        labels: Labels,
+    ) -> Self {
         Self {
             shape,
             gains,
+            others: (!sum.is_zero()).then_some(others),
             sum,
             labels,
         }
@@ -99,8 +108,8 @@ impl MatrixGame {
 
     /// Gives both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
-        let losses = self.gains.complement(&self.sum);
-        (self.shape, [self.gains, losses], self.labels)
+        let others = self.others.unwrap_or_else(|| self.gains.negated());
+        (self.shape, [self.gains, others], self.labels)
     }
 }
 
@@ -118,40 +127,43 @@ impl StrategicGame for MatrixGame {
         if player == 0 { gain } else { &self.sum - gain }
     }
 
-    fn payoff_range(&self, _player: usize) -> f64 {
-        self.gains.range()
+    fn payoff_range(&self, player: usize) -> f64 {
+        self.table_up_to_sign(player).range()
     }
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
-        let gains = self.gains.of_base(base);
         if player == 0 {
-            product::right(gains, &profile[1], values);
+            product::right(self.gains.of_base(base), &profile[1], values);
+        } else if let Some(others) = &self.others {
+            product::left(others.of_base(base), &profile[0], values);
         } else {
-            product::left(gains, &profile[0], values);
+            product::left(self.gains.of_base(base), &profile[0], values);
             negate(values);
-            self.add_sum(base, &profile[0], values);
         }
     }
 
     fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
+        if self.others.is_some() {
+            self.expected(base, 0, profile, &mut values[0]);
+            self.expected(base, 1, profile, &mut values[1]);
+            return;
+        }
         let (rows, cols) = values.split_at_mut(1);
         let gains = self.gains.of_base(base);
         product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
         negate(&mut cols[0]);
-        self.add_sum(base, &profile[0], &mut cols[0]);
     }
 
     fn constant(&self, player: usize) -> f64 {
-        let constant = self.gains.constant();
-        if player == 0 {
-            constant
-        } else {
-            nearest(&self.sum) - constant
+        match &self.others {
+            Some(others) if player == 1 => others.constant(),
+            _ if player == 1 => -self.gains.constant(),
+            _ => self.gains.constant(),
         }
     }
 
-    fn payoff_size(&self, _player: usize) -> f64 {
-        self.gains.size()
+    fn payoff_size(&self, player: usize) -> f64 {
+        self.table_up_to_sign(player).size()
     }
 
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
@@ -164,12 +176,10 @@ impl StrategicGame for MatrixGame {
 }
 
 impl MatrixGame {
-    /// Adds the sum of payoffs, which centred values do not contain, to what the columns are worth.
-    fn add_sum(&self, base: Base, rows: &[f64], values: &mut [f64]) {
-        if matches!(base, Base::Given) && !self.sum.is_zero() {
-            let sum = nearest(&self.sum) * rows.iter().sum::<f64>();
-            values.iter_mut().for_each(|value| *value += sum);
-        }
+    /// Returns a player's payoffs, or those of the opponent if they differ by their sign only.
+    fn table_up_to_sign(&self, player: usize) -> &Table {
+        let others = self.others.as_ref().filter(|_| player == 1);
+        others.unwrap_or(&self.gains)
     }
 }
 

@@ -4,7 +4,6 @@ use super::Base;
 use crate::centre::{self, Centred};
 use crate::number::{self, Number, Rational};
 use crate::{Error, Result};
-use num_traits::Zero;
 
 /// Largest size of a payoff: sums of weighted regrets over any number of iterations stay finite.
 pub(crate) const MAX_PAYOFF: f64 = 1e150;
@@ -97,24 +96,8 @@ impl Table {
         }
     }
 
-    /// Returns the table of what these payoffs leave of a sum.
-    pub(crate) fn complement(&self, sum: &Rational) -> Self {
-        if sum.is_zero() {
-            return self.negated();
-        }
-        let fractions: Vec<Rational> = (0..self.floats.len())
-            .map(|at| sum - self.fraction(at))
-            .collect();
-        let is_float = fractions.iter().all(Number::is_float);
-        Self {
-            floats: fractions.iter().map(Number::nearest).collect(),
-            centred: Centred::of_fractions(&fractions),
-            fractions: (!is_float).then_some(fractions),
-        }
-    }
-
     /// Gives the same table with the other sign.
-    fn negated(&self) -> Self {
+    pub(crate) fn negated(&self) -> Self {
         let fractions = self.fractions.as_deref();
         Self {
             floats: self.floats.iter().map(|payoff| -payoff).collect(),
