@@ -14,7 +14,7 @@ use games::{
     Batch, Bimatrix, Dynamics, MatrixGame, NormalForm, Profile, Rational, Stopped, StrategicGame,
     best_response, solve,
 };
-use num_traits::{One, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 use support::fractions::{exact, nash_conv_of_game, nash_conv_of_tree};
 use tensor_core::rng::Philox;
 
@@ -293,19 +293,38 @@ fn a_player_of_one_action_gains_nothing() {
 }
 
 #[test]
-fn a_constant_sum_does_not_swallow_the_second_players_payoffs() {
-    // The sum, 1e16 + 0.3, is no float.
-    let general = Bimatrix::new(array![[1e16, 1e16]], array![[0.3, 0.3]]).unwrap();
-    let game = MatrixGame::try_from(general.clone()).unwrap();
-    let profile = vec![vec![1.0], vec![0.5, 0.5]];
-    let [of_general, of_game] = [
-        best_response(&general, &profile).unwrap().values,
-        best_response(&game, &profile).unwrap().values,
+fn the_second_player_of_a_constant_sum_keeps_payoffs_that_are_small_next_to_the_sum() {
+    // Payoffs of the second player, to each of which the first player's payoffs add the sum.
+    let small = [
+        array![[0.3, 0.3], [0.3, 0.3]],
+        array![[0.3, -2.7], [-1.2, 0.8]],
+        array![[1e-3, 2e-3], [3e-3, 1e-3]],
     ];
-    assert_eq!((of_general, of_game), (vec![1e16, 0.3], vec![1e16, 0.3]));
-    let mut values = [0.0; 2];
-    game.action_values(1, &profile, &mut values);
-    assert_eq!(values, [0.3; 2]);
-    let solution = solve(&game, &Dynamics::default()).unwrap();
-    assert_eq!(solution.values, [1e16, 0.3]);
+    for others in small {
+        for sum in [1.0, 1e9, 1e16, -1e16] {
+            let others = others.mapv(|payoff: f64| exact(payoff));
+            let gains = others.mapv(|payoff| exact(sum) - payoff);
+            let bimatrix = Bimatrix::new(gains, others).unwrap();
+            let game = MatrixGame::try_from(bimatrix.clone()).unwrap();
+            let profile = vec![vec![0.25, 0.75], vec![0.5, 0.5]];
+            let expected = best_response(&bimatrix, &profile).unwrap();
+            assert_eq!(best_response(&game, &profile).unwrap(), expected, "{sum:e}");
+            let mut values = [[0.0; 2]; 2];
+            game.action_values(1, &profile, &mut values[0]);
+            bimatrix.action_values(1, &profile, &mut values[1]);
+            assert_eq!(values[0], values[1], "{sum:e}");
+            let mut truth = Rational::zero();
+            for cell in [[0, 0], [0, 1], [1, 0], [1, 1]] {
+                let p = profile[0][cell[0]] * profile[1][cell[1]];
+                truth += exact(p) * game.payoff(1, &cell);
+            }
+            let truth = truth.to_f64().unwrap();
+            assert!((expected.values[1] - truth).abs() <= 1e-15, "{sum:e}");
+            let found = solve(&game, &Dynamics::default().iterations(10)).unwrap();
+            let judged = best_response(&game, &found.strategies).unwrap();
+            assert_eq!(found.values, judged.values, "{sum:e}");
+            // The same game again after a conversion.
+            assert_eq!(Bimatrix::from(game), bimatrix, "{sum:e}");
+        }
+    }
 }

@@ -96,14 +96,13 @@ impl TryFrom<Bimatrix> for MatrixGame {
     /// Takes a game whose payoffs have the same sum, zero or another constant, exactly and in every
     /// cell.
     fn try_from(game: Bimatrix) -> Result<Self> {
-        let [gains, others] = game.payoffs;
-        let sum = gains
-            .constant_sum(&others)
+        let sum = game.payoffs[0]
+            .constant_sum(&game.payoffs[1])
             .map_err(|at| Error::NotConstantSum {
                 operation: "MatrixGame::try_from",
                 cell: table::cell(&game.shape, at),
             })?;
-        Ok(Self::of_parts(game.shape, gains, sum, game.labels))
+        Ok(Self::of_parts(game.shape, game.payoffs, sum, game.labels))
     }
 }
 

@@ -24,9 +24,9 @@ use num_traits::Zero;
 pub struct MatrixGame {
     shape: [usize; 2],
     gains: Table,
-    /// The column player's payoffs, unless these are the negated gains: rounded from the exact
-    /// differences, because a large sum less a large gain would lose the digits of a small one.
-    rest: Option<Table>,
+    /// The column player's payoffs, unless they are the gains with the other sign. The difference
+    /// of the rounded sum and a rounded gain would lose payoffs that are small next to the sum.
+    others: Option<Table>,
     /// The sum of both players' payoffs.
     sum: Rational,
     labels: Labels,
@@ -44,7 +44,7 @@ impl MatrixGame {
         Ok(Self {
             shape,
             gains: Table::new(OPERATION, 0, &shape, gains.iter())?,
-            rest: None,
+            others: None,
             sum: Rational::zero(),
             labels: Labels::default(),
         })
@@ -90,12 +90,17 @@ impl MatrixGame {
         &self.sum
     }
 
-    /// Makes a game of the first player's payoffs, and the sum that the second gets the rest of.
-    pub(super) fn of_parts(shape: [usize; 2], gains: Table, sum: Rational, labels: Labels) -> Self {
+    /// Creates a game from both players' payoffs, which have this sum in every cell.
+    pub(super) fn of_parts(
+        shape: [usize; 2],
+        [gains, others]: [Table; 2],
+        sum: Rational,
+        labels: Labels,
+    ) -> Self {
         Self {
             shape,
-            rest: (!sum.is_zero()).then(|| gains.complement(&sum)),
             gains,
+            others: (!sum.is_zero()).then_some(others),
             sum,
             labels,
         }
@@ -103,8 +108,8 @@ impl MatrixGame {
 
     /// Gives both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
-        let rest = self.rest.unwrap_or_else(|| self.gains.negated());
-        (self.shape, [self.gains, rest], self.labels)
+        let others = self.others.unwrap_or_else(|| self.gains.negated());
+        (self.shape, [self.gains, others], self.labels)
     }
 }
 
@@ -123,42 +128,42 @@ impl StrategicGame for MatrixGame {
     }
 
     fn payoff_range(&self, player: usize) -> f64 {
-        self.table(player).range()
+        self.table_up_to_sign(player).range()
     }
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
-        let payoffs = self.table(player).of_base(base);
         if player == 0 {
-            product::right(payoffs, &profile[1], values);
+            product::right(self.gains.of_base(base), &profile[1], values);
+        } else if let Some(others) = &self.others {
+            product::left(others.of_base(base), &profile[0], values);
         } else {
-            product::left(payoffs, &profile[0], values);
-            if self.rest.is_none() {
-                negate(values);
-            }
+            product::left(self.gains.of_base(base), &profile[0], values);
+            negate(values);
         }
     }
 
     fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
-        let (rows, cols) = values.split_at_mut(1);
-        if self.rest.is_some() {
-            self.expected(base, 0, profile, &mut rows[0]);
-            self.expected(base, 1, profile, &mut cols[0]);
-        } else {
-            // One pass over the gains serves both players.
-            let gains = self.gains.of_base(base);
-            product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
-            negate(&mut cols[0]);
+        if self.others.is_some() {
+            self.expected(base, 0, profile, &mut values[0]);
+            self.expected(base, 1, profile, &mut values[1]);
+            return;
         }
+        let (rows, cols) = values.split_at_mut(1);
+        let gains = self.gains.of_base(base);
+        product::both(gains, &profile[0], &profile[1], &mut rows[0], &mut cols[0]);
+        negate(&mut cols[0]);
     }
 
     fn constant(&self, player: usize) -> f64 {
-        let constant = self.table(player).constant();
-        let is_negated = player == 1 && self.rest.is_none();
-        if is_negated { -constant } else { constant }
+        match &self.others {
+            Some(others) if player == 1 => others.constant(),
+            _ if player == 1 => -self.gains.constant(),
+            _ => self.gains.constant(),
+        }
     }
 
     fn payoff_size(&self, player: usize) -> f64 {
-        self.table(player).size()
+        self.table_up_to_sign(player).size()
     }
 
     fn polished(&self, profile: &[Vec<f64>]) -> Option<Profile> {
@@ -171,11 +176,10 @@ impl StrategicGame for MatrixGame {
 }
 
 impl MatrixGame {
-    /// Returns the table of a player's payoffs; for the column player of a zero-sum game, that of
-    /// the gains, whose signs are opposite.
-    fn table(&self, player: usize) -> &Table {
-        let rest = self.rest.as_ref().filter(|_| player == 1);
-        rest.unwrap_or(&self.gains)
+    /// Returns a player's payoffs, or those of the opponent if they differ by their sign only.
+    fn table_up_to_sign(&self, player: usize) -> &Table {
+        let others = self.others.as_ref().filter(|_| player == 1);
+        others.unwrap_or(&self.gains)
     }
 }
 

@@ -4,7 +4,6 @@ use super::Base;
 use crate::centre::{self, Centred};
 use crate::number::{self, Number, Rational};
 use crate::{Error, Result};
-use num_traits::Zero;
 
 /// Largest size of a payoff: sums of weighted regrets over any number of iterations stay finite.
 pub(crate) const MAX_PAYOFF: f64 = 1e150;
@@ -97,20 +96,7 @@ impl Table {
         }
     }
 
-    /// Returns the table of a sum less these payoffs, each rounded once.
-    pub(crate) fn complement(&self, sum: &Rational) -> Self {
-        let fractions: Vec<Rational> = (0..self.floats.len())
-            .map(|at| sum - self.fraction(at))
-            .collect();
-        let is_float = fractions.iter().all(Number::is_float);
-        Self {
-            floats: fractions.iter().map(Number::nearest).collect(),
-            centred: Centred::of_fractions(&fractions),
-            fractions: (!is_float).then_some(fractions),
-        }
-    }
-
-    /// Returns the table of the negated payoffs.
+    /// Gives the same table with the other sign.
     pub(crate) fn negated(&self) -> Self {
         let fractions = self.fractions.as_deref();
         Self {
