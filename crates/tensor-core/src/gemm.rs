@@ -4,7 +4,18 @@
 //! module.
 //! Method: the library `gemm` 0.19 with its AVX-512 kernels, selected at run time by the features
 //! of the CPU, on rayon's threads. It was the fastest of the measured libraries on square and on
-//! tall, narrow products (figures in ARCHITECTURE.md).
+//! tall, narrow products; only on tiny products was its predecessor faster. GFLOP/s on 2 cores of
+//! an AMD EPYC (Zen 5), two threads, from one run of `MATMUL_NUM_THREADS=2 cargo bench -p benches
+//! --features libraries --bench gemm_libraries`:
+//!
+//! | | 512³ | 1024³ | 2048³ | 50000×784×10 | 5×784×10 |
+//! |---|---|---|---|---|---|
+//! | `gemm` 0.19, AVX-512 | 547 | 516 | 523 | 165 | 33 |
+//! | `gemm` 0.18, AVX2 | 273 | 276 | 276 | 165 | 49 |
+//! | `faer` 0.24 | 492 | 505 | 490 | 93 | 6 |
+//! | `matrixmultiply` 0.3 | 427 | 421 | 437 | 38 | 17 |
+//! | `ndarray` 0.17 (`dot`) | 427 | 415 | 438 | 38 | 17 |
+//!
 //! Shapes: `a` is `[rows, inner]`, `b` is `[inner, cols]`, the result is `[rows, cols]`; any
 //! strides, including zero and negative ones.
 //! Accuracy: each element sums `inner` products in an order that the library chooses, with or

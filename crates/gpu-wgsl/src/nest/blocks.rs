@@ -4,6 +4,9 @@
 //! waits in workgroup memory; an invocation then computes a tile of elements, whose accumulators have names: naga 30 turns arrays
 //! indexed by a loop variable into memory, which costs a factor of 3 to 10. Each element folds its terms in order. Where no further
 //! term can change any element of the block, the workgroup stops.
+//! A matrix product is a nest like any other, with any prologue and epilogue; there is no emitter
+//! for GEMM alone. Each element sums its terms in order by `fma`, so its bits do not depend on the
+//! sizes of blocks, and the tuner compares results by bits.
 //! Source: Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
 
 use tensor_core::ir::{IndexMap, LoopNest, Value};
