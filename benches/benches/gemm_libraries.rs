@@ -2,7 +2,8 @@
 //! `tensor_core::gemm`.
 //!
 //! Role: `cargo bench -p benches --features libraries --bench gemm_libraries` prints the table in
-//! the header of `tensor_core::gemm`. The number of threads of `matrixmultiply` is set by `MATMUL_NUM_THREADS`.
+//! the header of `tensor_core::gemm`. The number of threads of `matrixmultiply` is set by
+//! `MATMUL_NUM_THREADS`.
 //! Method: the products of the workload `matmul`; every result passes its check. Libraries take
 //! turns. Each is warmed up until its threads are awake and spread over the cores; the median of
 //! its times counts.

@@ -8,9 +8,9 @@
 //! work over threads.
 //! Method: an interpreter over blocks of about a thousand lanes. Its inner loops are plain Rust
 //! compiled for SSE, AVX2 and AVX-512 and selected at run time. Machine code from Cranelift was
-//! built for two workloads and rejected: it stops at 128 bits, lacks `exp`, `ln` and `sin`, and adds
-//! 38 crates with raw pointers. Times on one thread of an AMD EPYC (Zen 5), from a program that was
-//! not kept:
+//! built for two workloads and rejected: it stops at 128 bits, lacks `exp`, `ln` and `sin`, and
+//! adds 38 crates with raw pointers. Times on one thread of an AMD EPYC (Zen 5), from a program
+//! that was not kept:
 //!
 //! | | similarity sum 256×2000 | chain over 4096² |
 //! |---|---|---|
