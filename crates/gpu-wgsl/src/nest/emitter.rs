@@ -1,4 +1,5 @@
-//! The frame of a kernel: what it computes, in a comment; parameters, buffers, workgroup memory; the entry point.
+//! Frame of a kernel: a comment with the nest, the parameters, the buffers, the workgroup memory
+//! and the entry point.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use super::schedule::Schedule;
 use super::statements::Statements;
 use super::window::{MAX_AXES, MAX_INPUTS};
 
-/// The name of the kernel of a form and its text, without shared parts.
+/// Returns the kernel's name and its text, without shared functions.
 pub(super) fn entry_and_text(
     nest: &LoopNest,
     schedule: &Schedule,
@@ -45,7 +46,7 @@ pub(super) fn entry_and_text(
     (name, to.text.finish())
 }
 
-/// The operations of a nest in order, joined.
+/// Returns a name made of the nest's operations in order, at most 48 characters.
 fn name(nest: &LoopNest) -> String {
     const LONGEST: usize = 48;
     let mut name = "nest".to_owned();

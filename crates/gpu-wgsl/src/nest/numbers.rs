@@ -1,4 +1,4 @@
-//! The numbers of a nest that its kernel takes as parameters.
+//! Numbers of a nest that its kernel takes as parameters.
 //!
 //! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of
 //! one run. A learning rate, the start of a slice or a random stream may therefore change at every
@@ -30,19 +30,19 @@ pub(crate) struct Numbers {
     wides: Vec<f64>,
 }
 
-/// How many parameters a form has.
+/// The number of parameters of a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     words: usize,
     wides: usize,
 }
 
-/// The form of a nest, and its numbers.
+/// Splits a nest into its form and its numbers.
 pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
     let mut form = nest.clone();
     let mut numbers = Numbers::default();
-    // Equal keys are one parameter, so that a compiler sees that two words come from one block of a
-    // stream.
+    // Equal keys share one parameter, so that a compiler can recognize that two words come from the
+    // same block of a stream.
     let mut keys: HashMap<[u32; 2], [u32; 2]> = HashMap::new();
     for value in &mut form.values {
         match value {
@@ -64,7 +64,8 @@ pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
 }
 
 impl Numbers {
-    /// The bytes that follow the head of a kernel's parameters.
+    /// Returns the bytes that follow the first 16 bytes of a kernel's parameters. Both arrays are
+    /// padded to 16 bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut words = self.words.clone();
         words.resize(words.len().next_multiple_of(WORDS), 0);
@@ -102,7 +103,7 @@ impl Numbers {
 }
 
 impl Counts {
-    /// The parameters of a form.
+    /// Counts the parameters of a form.
     pub(super) fn of(form: &LoopNest) -> Self {
         let mut counts = Self::default();
         let mut keys = BTreeSet::new();
@@ -119,7 +120,7 @@ impl Counts {
         counts
     }
 
-    /// The members of the parameter struct that hold the numbers.
+    /// Returns the members of the parameter struct for the numbers.
     pub(super) fn members(self) -> Vec<String> {
         let member = |name: &str, vector: &str, len: usize| {
             (len > 0).then(|| format!("{name}: array<{vector}, {len}>,"))
@@ -130,7 +131,7 @@ impl Counts {
     }
 }
 
-/// A constant of a form, as WGSL.
+/// Returns the WGSL expression of a constant of a form.
 pub(super) fn constant(scalar: Scalar) -> String {
     match scalar {
         Scalar::F32(place) => format!("bitcast<f32>({})", word(place.to_bits())),
@@ -145,19 +146,21 @@ pub(super) fn constant(scalar: Scalar) -> String {
     }
 }
 
-/// A word of the parameters, as WGSL.
+/// Returns the WGSL expression of a word of the parameters.
 pub(super) fn word(place: u32) -> String {
     let place = place as usize;
     format!("params.words[{}][{}]", place / WORDS, place % WORDS)
 }
 
-/// The offset of a map of a form as an `i32`; `None` if the offset is 0.
+/// Returns the WGSL expression of the offset of a form's map, as an `i32`; `None` if the offset is
+/// 0.
 pub(super) fn offset(map: &IndexMap) -> Option<String> {
     let place = u32::try_from(map.offset.checked_sub(1)?).ok()?;
     Some(format!("bitcast<i32>({})", word(place)))
 }
 
-/// A value of a form for a reader, who is shown the places of numbers as `p0`, `p1` and so on.
+/// Returns the text of a form's value for the comment of a kernel, with parameters as
+/// `params.words[0][1]` and so on.
 pub(super) fn shown(value: &Value) -> String {
     if let Value::Const(scalar) = value {
         return constant(*scalar);

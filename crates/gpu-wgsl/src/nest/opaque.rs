@@ -1,4 +1,4 @@
-//! The operands that a kernel hides from a driver's compiler.
+//! Operands that a kernel hides from the driver's compiler.
 //!
 //! Role: keeps IEEE arithmetic. WGSL lets a compiler treat `(x - y) + y` as `x`, `x - x` as 0 and
 //! `a * b + a * c` as `a * (b + c)`, sum up in another order and fuse a product into a sum; Mesa's
@@ -6,14 +6,15 @@
 //! its operand, so an operand of a sum, a product, a quotient or a root is written as an opaque
 //! copy if it is itself computed by such operations. Each operation is then rounded once in every
 //! kernel. A divisor is always a copy, because a compiler may drop the store of a quotient whose
-//! divisor it knows to be 0.
+//! divisor is known to be 0.
 //! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0;
-//! `f64`, which has no bits in WGSL, is chosen by a condition on that parameter. Two operands that
-//! are one value are copied in two ways. Comparisons see through their operands unless both contain
-//! the same number. The order of a fold is the executor's, but a difference that is folded is a
-//! copy: a compiler could add its first operand before it subtracts the second.
-//! Cost: one integer operation a copy, which the memory traffic of an elementwise kernel hides;
-//! products of matrices, convolutions and distances have no copies in their loops.
+//! `f64`, which has no bits in WGSL, is selected by a condition on that parameter. If both operands
+//! are the same value, they are copied in two different ways. Comparisons use their operands
+//! directly unless both contain the same number. The order of a fold is chosen by the executor, but
+//! a folded difference is a copy, because a compiler could add its first operand before it
+//! subtracts the second.
+//! Cost: one integer operation per copy, which the memory traffic of an elementwise kernel hides.
+//! Matrix products, convolutions and distances have no copies in their loops.
 
 use std::collections::BTreeSet;
 
@@ -21,18 +22,18 @@ use tensor_core::DType;
 use tensor_core::ir::{LoopNest, Value, ValueId};
 use tensor_core::op::{Binary, Unary};
 
-/// How an operand is written.
+/// The form in which an operand is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
-    /// As it is.
+    /// The operand itself.
     Not,
     /// As an opaque copy.
     Once,
-    /// As an opaque copy that differs from the other operand's.
+    /// An opaque copy that the compiler cannot equate with the other operand's copy.
     Apart,
 }
 
-/// Returns how a fold writes the value that it folds.
+/// Returns how a fold writes its operand.
 pub(super) fn folded(nest: &LoopNest, operand: ValueId) -> Copied {
     let is_sum = matches!(
         nest.values[operand.0],
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// How many operands of the only step of a program are copies.
+    /// Returns the number of copied operands in the only step of a program.
     fn n_copies(program: &Tensor) -> usize {
         let (plan, _) = Plan::of(&[program], &Reference.target()).unwrap();
         assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
