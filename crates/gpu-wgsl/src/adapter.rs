@@ -146,7 +146,7 @@ pub struct Adapter {
     /// Number of iterations after which the driver ends a shader's loop without an error; `None` if
     /// no such limit is known.
     pub max_loop_iterations: Option<u64>,
-    /// Limits; an opened device gets all of them.
+    /// Limits of the adapter; an opened device has the same limits.
     pub limits: Limits,
     /// Optional features of the adapter.
     pub features: Vec<Feature>,

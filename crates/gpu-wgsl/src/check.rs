@@ -121,9 +121,9 @@ fn typed<T: Scalar>(buffer: &AnyBuffer) -> Result<Buffer<T>, Error> {
 /// The kind of values that fill the inputs of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// All elements zero.
+    /// Every element is 0.
     Zeros,
-    /// All elements one.
+    /// Every element is 1.
     Ones,
     /// Uniform in [-1, 1).
     Random,

@@ -53,7 +53,9 @@ pub enum Error {
         holders: Vec<Holder>,
     },
     /// A size exceeds a limit of the adapter; no memory was allocated.
-    #[error("{op}: {name} {shape:?} needs {needed} {unit}, but {limit_name} of the adapter is {limit}")]
+    #[error(
+        "{op}: {name} {shape:?} needs {needed} {unit}, but {limit_name} of the adapter is {limit}"
+    )]
     TooLarge {
         /// Operation.
         op: &'static str,

@@ -106,7 +106,7 @@ impl<B> Pool<B> {
         self.budget_bytes = bytes;
     }
 
-    /// Returns the budget if another `bytes` would exceed it.
+    /// Returns the budget if an allocation of `bytes` would exceed the budget.
     pub(crate) fn exceeded_budget(&self, bytes: u64) -> Option<u64> {
         self.budget_bytes
             .filter(|budget| self.counters.live_bytes.saturating_add(bytes) > *budget)

@@ -33,7 +33,7 @@ const TABLE: &str = include_str!("tiles.txt");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tiles([Tile; ShapeClass::ALL.len()]);
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     vendor: Option<u32>,
@@ -274,7 +274,7 @@ impl<'a> Tuner<'a> {
     }
 }
 
-/// One product, with its arrays on the device.
+/// A matrix product, with its arrays on the device.
 #[derive(Debug)]
 struct Trial {
     product: Product,

@@ -39,7 +39,10 @@ pub(super) fn check_interface<P: Params>(
     }
     let n_bindings = kernel.bindings.len();
     if n_bindings != buffers.len() {
-        return misfit(format!("expected {n_bindings} buffers, found {}", buffers.len()));
+        return misfit(format!(
+            "expected {n_bindings} buffers, found {}",
+            buffers.len()
+        ));
     }
     let lens = params.buffer_lens();
     if n_bindings != lens.len() {
@@ -88,7 +91,7 @@ fn binding_misfit(
     let writes = |place: usize| kernel.bindings[place].access == Access::ReadWrite;
     let shared =
         (0..place).find(|&other| buffers[other].is(buffer) && (writes(place) || writes(other)));
-    shared.map(|other| format!("and binding {} are the same buffer ({name}), and one of them is written", other + 1))
+    shared.map(|other| format!("shares output {name} with binding {}", other + 1))
 }
 
 impl Gpu {

@@ -311,7 +311,9 @@ impl Gpu {
     ) -> std::result::Result<(wgpu::Buffer, u64), Fault> {
         let mut pool = lock(&self.shared.pool);
         if let Some(budget) = pool.exceeded_budget(bytes) {
-            return Err(Fault::OutOfMemory(format!("budget exceeded (limit {budget} bytes)")));
+            return Err(Fault::OutOfMemory(format!(
+                "budget exceeded (limit {budget} bytes)"
+            )));
         }
         if let Some(taken) = pool.take(name, bytes, class_bytes) {
             return Ok(taken);

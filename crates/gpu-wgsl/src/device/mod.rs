@@ -54,7 +54,7 @@ pub struct Gpu {
     shared: Arc<Shared>,
 }
 
-/// State shared by all clones of a device and all buffers on it.
+/// State shared by all clones and buffers of a device.
 #[derive(Debug)]
 struct Shared {
     adapter: Adapter,

@@ -101,7 +101,7 @@ impl Times {
     }
 }
 
-/// The same instant on the device's clock and on the host's clock.
+/// An instant, as read on the device's clock and on the host's clock.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     device_ns: f64,

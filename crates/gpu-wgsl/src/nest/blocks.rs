@@ -488,8 +488,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
         let mut map = contiguous(&nest.domain);
         let names = self.to.names_at_first_col();
-        // The position of the row: its column axes are at the start of their loops, and `col` is added
-        // below. A start of 0 needs no term.
+        // The position of the row: its column axes are at the start of their loops, and `col` is
+        // added below. A start of 0 needs no term.
         for &axis in &self.block.sides[1] {
             if names[axis] == "0i" {
                 map.strides[axis] = 0;

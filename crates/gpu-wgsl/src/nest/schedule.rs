@@ -135,7 +135,7 @@ fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
 /// The kernels that compute a nest.
 #[derive(Debug)]
 pub(crate) enum Division {
-    /// One kernel, which binds whole arrays.
+    /// A single kernel, which binds whole arrays.
     Whole,
     /// Several kernels in sequence, each with a chunk of every array.
     Windows(Vec<Window>),

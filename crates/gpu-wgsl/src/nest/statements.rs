@@ -17,7 +17,7 @@ use super::opaque::{copied, folded};
 use super::placement::Placement;
 use super::text::Text;
 
-/// The text of a kernel so far, and the names in it.
+/// Writer of a kernel's text, with the names of its variables.
 pub(super) struct Statements<'n> {
     pub(super) nest: &'n LoopNest,
     pub(super) placement: Placement,
@@ -83,7 +83,7 @@ impl<'n> Statements<'n> {
         self.line(format!("let {name} = bitcast<i32>({index});"));
     }
 
-    /// Makes the index of an axis constant, at the start of its loop. Used for axes that nothing
+    /// Fixes the index of an axis at the start of its loop. Used for axes that nothing
     /// reads and axes of one element.
     pub(super) fn stays(&mut self, axis: usize) {
         self.stays[axis] = true;

@@ -72,8 +72,8 @@ pub(crate) struct Block {
 /// The role of each value of a nest whose output is computed in blocks.
 #[derive(Debug)]
 pub(super) struct Roles {
-    /// For rows and for columns: the values staged in workgroup memory, and all values computed to
-    /// obtain them.
+    /// For rows and for columns: the values staged in workgroup memory, and all values needed
+    /// to compute the staged values.
     pub(super) staged: [Vec<usize>; 2],
     pub(super) before: [Vec<bool>; 2],
     /// Values computed for each term, and values computed before the first term.

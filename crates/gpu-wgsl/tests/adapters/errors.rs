@@ -188,7 +188,11 @@ fn an_array_beyond_every_buffer_is_too_large_before_any_step_runs() {
             assert!(matches!(source, Error::TooLarge { .. }), "{source}");
             assert!(error.to_string().contains("errors.rs"), "{error}");
         }
-        assert_eq!(gpu.refusals().len(), 0, "a step was counted as run on the host");
+        assert_eq!(
+            gpu.refusals().len(),
+            0,
+            "a step was counted as run on the host"
+        );
         assert_eq!(gpu.compiled_kernels(), 0);
     }
 }
@@ -260,7 +264,7 @@ fn calls_that_do_not_fit_their_kernel_are_named() {
             ),
             (
                 gpu.dispatch(kernel, &MatmulParams::new(2, 2, 2), &[&a, &b, &a]),
-                "binding 3 (c) and binding 1 are the same buffer (a)",
+                "binding 3 (c) shares output a with binding 1",
             ),
             (
                 gpu.upload("x", &[2, 2], &[0_u32; 3]).map(drop),
