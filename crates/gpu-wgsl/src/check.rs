@@ -147,6 +147,7 @@ impl Values {
     /// Returns `len` floats. Different `stream` numbers give independent values.
     #[must_use]
     pub fn f32s(self, len: usize, stream: u64) -> Data {
+        // The factor of u - 1/2, u in [0, 1): 2^1 gives the range [-1, 1).
         let factor = 2_f32.powi(match self {
             Self::Zeros => return Data::F32(vec![0.0; len]),
             Self::Ones => return Data::F32(vec![1.0; len]),

@@ -372,6 +372,7 @@ impl Gpu {
         nest: &LoopNest,
         window: Option<usize>,
     ) -> Result<(Arc<Compiled>, Numbers)> {
+        // The cache key is the form, so nests that differ only in numbers share a kernel.
         let (form, numbers) = nest::split(nest);
         let compiled = self.nests().kernels.get((form, window), |(form, window)| {
             let schedule = nest::schedule(form, self.room());

@@ -240,11 +240,13 @@ impl<'a> Tuner<'a> {
     /// workgroups are too small for the sizes.
     pub fn time(&mut self, tile: Tile, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
         let told = |error| self.gpu.told(error);
+        // 1. The small product against the oracle.
         let sample = &self.sample;
         let small = sample.compiled(self.gpu, self.class, tile).map_err(told)?;
         let actual = sample.run(self.gpu, &small).map_err(told)?.into_data()?;
         let inputs: Vec<&HostData> = sample.data.iter().collect();
         against_reference(self.gpu, &sample.step, &inputs, &actual)?;
+        // 2. The timed product: some rows against f64, or all elements against the first result.
         let timed = &self.timed;
         let large = timed.compiled(self.gpu, self.class, tile).map_err(told)?;
         let actual = timed.run(self.gpu, &large).and_then(|array| array.f32s());
@@ -263,6 +265,7 @@ impl<'a> Tuner<'a> {
             }
         })?;
         self.expected.get_or_insert(actual);
+        // 3. The time.
         let timings = self
             .gpu
             .time(|| (0..n_runs).try_for_each(|_| timed.run(self.gpu, &large).map(drop)));

@@ -255,6 +255,7 @@ impl Gpu {
         bind_groups: &[wgpu::BindGroup],
     ) -> Result<Vec<Times>> {
         let n_runs = runs.len();
+        // `stamps` has two entries per run: start and end, in nanoseconds.
         let stamps = match timer {
             Timer::InPass => self.stamps(n_runs, |encoder, queries| {
                 encode_in_pass(encoder, queries, runs, bind_groups);

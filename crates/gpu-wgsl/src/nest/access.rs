@@ -36,6 +36,7 @@ pub(super) fn word(dtype: DType) -> &'static str {
 pub(super) fn position(map: &IndexMap, names: &[String]) -> String {
     let mut text = String::new();
     for (&stride, name) in map.strides.iter().zip(names) {
+        // Signs are written as operators, so that no term begins with a minus except the first.
         let stride = wrapped(stride);
         let sign = match (text.is_empty(), stride < 0) {
             (true, false) => "",
@@ -80,7 +81,9 @@ pub(super) fn condition(guards: &[Guard], names: &[String]) -> String {
 /// Returns the expression of an element. `at` is the name of a `u32` variable.
 pub(super) fn element(dtype: DType, buffer: &str, at: &str) -> String {
     match dtype {
+        // 32 booleans per word, the first in the lowest bit.
         DType::Bool => format!("(({buffer}[{at} >> 5u] >> ({at} & 31u)) & 1u) == 1u"),
+        // Two halves per word, the first in the low half.
         DType::F16 => format!("unpack2x16float({buffer}[{at} >> 1u])[{at} & 1u]"),
         DType::F32 | DType::F64 | DType::I32 | DType::U32 => format!("{buffer}[{at}]"),
     }

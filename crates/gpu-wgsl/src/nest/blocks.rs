@@ -388,6 +388,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let (vector, stride) = (tile.vector(side), tile.stride(side));
         let [_, width] = tile.threads();
         for group in 0..tile.thread()[side] / vector {
+            // Rows of an invocation are adjacent vectors; its column vectors are `width` vectors
+            // apart.
             let at = match side {
                 0 => plus(&times("thread_row", tile.thread_rows / vector), group),
                 _ => plus("thread_col", group * width),
@@ -523,6 +525,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                     shifted(&stored(dtype, &name), n * bits)
                 });
                 let value = parts.collect::<Vec<_>>().join(" | ");
+                // The same column order as in `rows_and_cols`, counted in packed groups.
                 let before = (col / vector * vector * width + col % vector) / packed;
                 let own_row = plus(&times("thread_row", tile.thread_rows), row);
                 let own_col = plus(&times("thread_col", vector / packed), before);

@@ -25,6 +25,7 @@ pub(super) fn entry_and_text(
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
     let mut to = Statements::new(nest, sides, window);
+    // A comment with the nest, for readers of the text.
     header(&mut to, schedule);
     bindings(&mut to, schedule, window);
     match schedule {
@@ -95,6 +96,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
     to.open("struct NestParams {");
     to.line("zero: u32,");
     to.line("nothing: u32,");
+    // The members match `NestParams`, or `WindowParams` for a kernel that binds chunks.
     if window.is_none() {
         to.line("pad0: u32,");
         to.line("pad1: u32,");
@@ -116,6 +118,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
             "@group(0) @binding({binding}) var<storage, read> in{input}: array<{word}>;"
         ));
     }
+    // Workgroups that share a word of the output change their own bits with atomic operations.
     let word = match schedule {
         Schedule::Blocks(block) if blocks::shares_words(nest, block) => "atomic<u32>",
         _ => access::word(nest.dtype()),

@@ -112,6 +112,7 @@ pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
         Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Sqrt => {
             format!("{}({x})", op.name())
         }
+        // The abstract literal takes the type of `x`, `f32` or `f64`.
         Unary::Recip => format!("1.0 / {x}"),
         Unary::IsNan if dtype == DType::F64 => format!("!({x} == {x})"),
         Unary::Not if dtype == DType::Bool => format!("!{x}"),
@@ -211,6 +212,7 @@ pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
         (DType::F16, DType::F32) => x.to_owned(),
         (_, DType::Bool) => format!("!({x} == {}(0))", type_name(from)),
         (_, DType::F16) => {
+            // `half_round` takes an `f32` and returns the nearest half, again as an `f32`.
             let wide = cast(from, DType::F32, x);
             format!("half_round({wide})")
         }
@@ -245,6 +247,7 @@ pub(super) fn parts(text: &str) -> String {
         ("opaque_apart_f32(", OPAQUE_APART_F32),
         ("opaque_apart_f64(", OPAQUE_APART_F64),
     ] {
+        // The order of the list matters: a part may only call parts that come later.
         if text.contains(prefix) || parts.contains(prefix) {
             let _ = write!(parts, "\n{part}");
         }

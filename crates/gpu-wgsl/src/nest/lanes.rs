@@ -91,6 +91,7 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
     for (axis, &size) in to.nest.reduce.iter().enumerate() {
         let index = to.name(to.nest.domain.len() + axis).to_owned();
         // The lanes take the terms of the dealt axis in turn: lane, lane + lanes, ...
+        // Lane `n` computes the terms n, n + lanes, n + 2 lanes and so on.
         let (start, step) = match lanes {
             lanes if lanes > 1 && axis == dealt => ("bitcast<i32>(lane)", lanes),
             _ => ("0i", 1),
@@ -176,6 +177,7 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
     }
     to.line("workgroupBarrier();");
     let n_words = to.nest.output_len().div_ceil(per_word as usize);
+    // `first` is a multiple of the elements per word, so each word belongs to one workgroup.
     to.line(format!("let word = first / {per_word}u + lid.x;"));
     to.open(format!(
         "if (lid.x < {}u && word < {n_words}u) {{",

@@ -56,6 +56,7 @@ pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
         for map in value.maps_mut() {
             if map.offset != 0 {
                 let place = numbers.take_word(wrapped(map.offset));
+                // 0 means no offset, so places count from 1 here.
                 map.offset = place as isize + 1;
             }
         }

@@ -53,6 +53,7 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
         n_parts: size.div_ceil(piece),
     };
     let (body, epilogue) = (nest.body(), nest.epilogue());
+    // Reductions whose results are used after the loops; one fold kernel for each.
     let is_asked = |id: usize| epilogue[id] && !body[id];
     let reduced: Vec<(usize, Reduce, ValueId)> = (0..nest.values.len())
         .filter(|&id| is_asked(id))
@@ -139,6 +140,7 @@ impl Cut<'_> {
         let mut draft = Draft::default();
         let mut places = vec![None; nest.values.len()];
         let needed = reached(nest, operand);
+        // Copies only the values on which the fold's operand depends.
         for id in (0..nest.values.len()).filter(|&id| needed[id]) {
             let place = draft.copy(nest, id, &places, &|map| self.cut_map(map), &beyond);
             places[id] = Some(place);
@@ -173,6 +175,8 @@ impl Cut<'_> {
     fn rest(&self, epilogue: &[bool]) -> (LoopNest, Vec<usize>) {
         let nest = self.nest;
         let n_domain = nest.domain.len();
+        // The values after the reduction depend on domain axes only; the single reduced axis of
+        // this nest counts the parts.
         let on_domain = |map: &IndexMap| IndexMap {
             offset: map.offset,
             strides: [&map.strides[..n_domain], &[0]].concat(),

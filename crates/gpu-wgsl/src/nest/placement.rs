@@ -56,6 +56,7 @@ fn levels(nest: &LoopNest) -> Vec<usize> {
                 .iter()
                 .rposition(|&stride| stride != 0)
         };
+        // A value changes at the innermost loop of its own maps or of its operands.
         let own = value
             .maps()
             .filter_map(innermost)

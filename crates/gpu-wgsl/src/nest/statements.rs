@@ -94,6 +94,7 @@ impl<'n> Statements<'n> {
     }
 
     fn start(&self, axis: usize) -> Option<String> {
+        // `starts` is an array of vec4, so axis 5 is at `starts[1][1]`.
         let is_moved = self.window.is_some_and(|last| axis <= last);
         is_moved.then(|| format!("params.starts[{}][{}]", axis / 4, axis % 4))
     }
@@ -153,6 +154,8 @@ impl<'n> Statements<'n> {
     /// Returns the name of a variable of a value (prefix `of`) at the element `at` of the tile.
     pub(super) fn local_at(&self, of: &str, id: usize, at: [usize; 2]) -> String {
         let mut name = format!("{of}{id}");
+        // A value that does not change along a side has the same variable for all elements along
+        // this side.
         for (is_spread, element) in self.placement.spread[id].into_iter().zip(at) {
             if is_spread {
                 let _ = write!(name, "_{element}");
@@ -225,6 +228,7 @@ impl<'n> Statements<'n> {
                 let position = access::position(map, &names);
                 self.read(id, *input, &position, guards)
             }
+            // A gather adds index × stride to the position of its map.
             Value::Gather {
                 input,
                 map,
@@ -284,6 +288,7 @@ impl<'n> Statements<'n> {
     fn read(&mut self, id: usize, input: usize, position: &str, guards: &[Guard]) -> String {
         let dtype = self.nest.inputs[input];
         let at = self.local("p", id);
+        // Positions count from the start of the array, the binding may start later at `bases`.
         let base = match self.window {
             Some(_) => format!(" - params.bases[{}][{}]", input / 4, input % 4),
             None => String::new(),
@@ -311,9 +316,13 @@ impl<'n> Statements<'n> {
             format!("bitcast<i32>({at_name})")
         };
         self.line(format!("var {index} = {from_start};"));
+        // As `u32`, negative indices are out of range, too. An index is recorded only if its guards
+        // hold, because other indices are never used.
         let condition = access::condition(guards, &self.names());
         self.open(format!("if (bitcast<u32>({index}) >= {extent}u) {{"));
         self.open(format!("if ({condition}) {{"));
+        // Two words per gather: flag and index. If several invocations write, any of their indices
+        // may remain, which is enough for an error message.
         let (flag, noted) = (2 * place, 2 * place + 1);
         self.line(format!("atomicStore(&faults[{flag}], 1u);"));
         self.line(format!(
@@ -382,6 +391,8 @@ impl<'n> Statements<'n> {
         }
         let mut fixed = Vec::new();
         for (id, op) in reductions {
+            // `any` is final once it is true, `all` once it is false; other reductions are never
+            // final.
             let sign = if op.annihilator()? { "" } else { "!" };
             self.each(id.0, |this| {
                 fixed.push(format!("{sign}{}", this.local("total", id.0)));

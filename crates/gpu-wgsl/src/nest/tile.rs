@@ -218,6 +218,8 @@ impl ShapeClass {
         if rows.min(cols) < room.least_side {
             return None;
         }
+        // Large blocks need enough blocks to keep the device busy, so this class depends on the
+        // block size.
         let large = &room.tiles.tile(Self::Large);
         let n_blocks = |tile: &Tile| {
             let [high, wide] = tile.block().map(|side| side as usize);
@@ -264,6 +266,7 @@ impl Block {
         let count = |side: &Vec<usize>| side.iter().map(|&axis| nest.domain[axis]).product();
         let counts: [usize; 2] = [count(&sides[0]), count(&sides[1])];
         let batch = nest.output_len() / (counts[0] * counts[1]);
+        // Values that every invocation computes for each element and each term.
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
@@ -281,6 +284,7 @@ impl Block {
             tile: sizes.find(fits)?,
             sides,
         };
+        // All elements of the tile are unrolled, so the text grows with their number.
         let elements = block.tile.thread_rows * block.tile.thread_cols;
         let statements = u32::try_from(n_both)
             .unwrap_or(u32::MAX)

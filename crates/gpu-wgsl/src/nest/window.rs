@@ -116,6 +116,7 @@ pub(crate) fn windows(
             if n_parts > MOST {
                 return None;
             }
+            // Fraction of the nest's operations in one window.
             let share = step as f64 / size as f64 / before as f64;
             if nest.operations() * share <= operations
                 && let Some(parts) = parts(nest, lens, binding, axis, step)
@@ -178,6 +179,7 @@ fn parts(
     let mut windows = Vec::new();
     for outer in 0..n_before {
         let mut starts = [0; MAX_AXES];
+        // Splits the linear index `outer` into the indices of the axes before `axis`.
         let mut left = outer;
         for place in (0..axis).rev() {
             starts[place] = left % nest.domain[place];
@@ -228,6 +230,8 @@ fn window(
     let written = stretch(dtype, first..first + part.output_len(), binding)?;
     let base = usize::try_from(written.start * 8 / bits_of(dtype)).ok()?;
     params.first = word(first - base);
+    // Kernels in blocks compute positions from absolute loop indices, with the strides of the
+    // window: `local` is the result for the first element, so `shift` moves it to `first - base`.
     let local = contiguous(&part.domain).at(&starts[..part.domain.len().min(MAX_AXES)]);
     params.shift = i32::try_from((first - base).cast_signed() - local).ok()?;
     stretches.push(written);
@@ -241,6 +245,7 @@ fn window(
 
 /// Returns the aligned byte range around some elements; `None` if it exceeds a binding.
 fn stretch(dtype: DType, elements: Range<usize>, binding: Binding) -> Option<Range<u64>> {
+    // Computed in bits, because several elements may share a byte.
     let bit = |element: usize| element as u64 * bits_of(dtype);
     let start = bit(elements.start) / 8 / binding.alignment * binding.alignment;
     let end = bit(elements.end).div_ceil(8).next_multiple_of(4);

@@ -62,8 +62,9 @@ fn shapes() -> Vec<ExtensiveGamesParams> {
     ]
 }
 
-/// The order of decisions: first the decisions that start the game, the first player's before the
-/// second's, then the decisions below them.
+/// Returns the tables of the tree: sequences, decisions, levels and others. Decisions are in this
+/// order: first the decisions that start the game, the first player's before the second's, then the
+/// decisions that follow.
 fn tree(params: &ExtensiveGamesParams) -> [Vec<u32>; 4] {
     let n_first = (params.first_sequences - 1) / BRANCH;
     let counts = [n_first, n_first + 1];
