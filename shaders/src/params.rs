@@ -78,7 +78,7 @@ macro_rules! params {
                 }
 
                 fn loop_iterations(&self) -> u64 {
-                    #[allow(unused_variables, reason = "a kernel without loops does not use its parameters")]
+                    #[allow(unused_variables, reason = "kernels without loops ignore it")]
                     let $this = self;
                     u64::from($iterations)
                 }

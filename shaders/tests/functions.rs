@@ -157,7 +157,7 @@ fn sin_and_cos_keep_their_bound_over_the_whole_range() {
 fn sin_and_cos_keep_their_bound_beside_whole_quarters() {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "rounding to f32 is what is asked for"
+        reason = "rounding to f32 is intended"
     )]
     let near: Vec<f32> = (1..100_000)
         .flat_map(|k| {

@@ -9,7 +9,7 @@
 //! Arithmetic: sums, differences and products of tensor programs are rounded once, in the order in
 //! which the program states them, with NaN and infinities as IEEE 754 defines them, because kernels
 //! hide from a driver's compiler the operations that WGSL lets the compiler simplify. Two-sum,
-//! Kahan's and Dekker's algorithms therefore hold. WGSL itself does not require NaN and infinities;
+//! Kahan's and Dekker's algorithms therefore work. WGSL itself does not require NaN and infinities;
 //! the tests of this crate and `TENSOR_VERIFY=1` compare both on the adapter at hand. (Tested so
 //! far: Mesa's llvmpipe.) Not promised: quotients, square roots and elementary functions have
 //! errors of a few units in the last place

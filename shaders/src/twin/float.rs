@@ -78,7 +78,7 @@ pub fn minimum(a: f32, b: f32) -> f32 {
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "what `as` does is what is asked for"
+    reason = "the conversion of `as` is intended"
 )]
 pub fn to_i32(x: f32) -> i32 {
     x as i32
@@ -89,7 +89,7 @@ pub fn to_i32(x: f32) -> i32 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "what `as` does is what is asked for"
+    reason = "the conversion of `as` is intended"
 )]
 pub fn to_u32(x: f32) -> u32 {
     x as u32

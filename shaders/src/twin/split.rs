@@ -6,9 +6,10 @@
 //! Method: heads are cut off by a mask, so that products of two heads are exact, fused or not. The
 //! residual of a device's quotient or root is computed exactly from its head.
 //! Limits: a compiler may fuse products and sums, and may cancel terms that are added and
-//! subtracted again. Mesa's compiler does, so that the usual error term of a sum, `(a - (sum - (sum
-//! - a))) + …`, becomes 0. Heads are computed from bits, so a compiler cannot cancel them. A
-//! compiler must not reassociate a sum of three numbers; the tests of the kernels detect this.
+//! subtracted again. Mesa's compiler does, so that the usual error term of a sum,
+//! `(a - (sum - (sum - a))) + …`, becomes 0. Heads are computed from bits, so a compiler cannot
+//! cancel them. A compiler must not reassociate a sum of three numbers; the tests of the kernels
+//! detect this.
 
 use super::float::{self, head};
 

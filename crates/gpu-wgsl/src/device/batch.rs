@@ -1,9 +1,10 @@
 //! Recording of dispatches, and their submission in batches.
 //!
-//! Method: a recorded run is plain data. It keeps its memory alive, but returns the buffers to the
-//! pool: a later run may get memory that an earlier run still reads, because runs execute in order.
-//! An upload into such memory first submits the recorded runs. A flush puts the parameters of all
-//! runs into one uniform buffer and the runs into one pass.
+//! Method: a recorded run is plain data. It keeps the memory of its buffers alive, but does not
+//! reserve the memory in the pool: if the caller drops a buffer, a later run may get memory that an
+//! earlier run still reads. This is safe because runs execute in order. An upload into such memory
+//! first submits the recorded runs. A flush puts the parameters of all runs into one uniform buffer
+//! and the runs into one pass.
 //!
 //! ```text
 //!  uniform buffer: | params of run 0 | pad | params of run 1 | pad | ...    aligned offsets

@@ -90,8 +90,7 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
     let dealt = dealt_axis(to.nest, lanes);
     for (axis, &size) in to.nest.reduce.iter().enumerate() {
         let index = to.name(to.nest.domain.len() + axis).to_owned();
-        // The lanes take the terms of the dealt axis in turn: lane, lane + lanes, ...
-        // Lane `n` computes the terms n, n + lanes, n + 2 lanes and so on.
+        // Lane `n` computes the terms n, n + lanes, n + 2 lanes and so on of the dealt axis.
         let (start, step) = match lanes {
             lanes if lanes > 1 && axis == dealt => ("bitcast<i32>(lane)", lanes),
             _ => ("0i", 1),

@@ -24,8 +24,8 @@ pub(crate) struct Room {
     pub(crate) invocations: u32,
     /// Whether the device supports `f64`.
     pub(crate) has_f64: bool,
-    /// Minimum number of output elements for a kernel in blocks. Fewer blocks would leave the
-    /// device idle.
+    /// Minimum number of output elements for a kernel in blocks. With fewer elements
+    /// there are too few blocks to keep the device busy.
     pub(crate) least_outputs: usize,
     /// Minimum rows, and minimum columns, for a kernel in blocks.
     pub(crate) least_side: usize,
@@ -64,8 +64,8 @@ impl Schedule {
 ///
 /// 1. Blocks, if output elements share inputs along two axes.
 /// 2. Several invocations per element, if there are too few elements to keep a device busy, or if
-/// the innermost reduced axis is contiguous in memory: neighbouring invocations then read
-/// neighbouring addresses.
+///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
+///    neighbouring addresses.
 /// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
     /// From this number of elements on, one invocation for each is enough.

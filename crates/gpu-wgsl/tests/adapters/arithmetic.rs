@@ -5,7 +5,7 @@
 //! the same bits as the host. Quotients and roots are exact only for inputs chosen by the test;
 //! elsewhere only the class (NaN, infinite, finite) is compared.
 
-#![expect(clippy::eq_op, reason = "operands that repeat are the subject")]
+#![expect(clippy::eq_op, reason = "the tests need repeated operands")]
 
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Feature, Gpu};

@@ -166,7 +166,7 @@ fn extensive_games_solve_matches_its_twin() {
 fn a_kernel_of_extensive_games_that_is_broken_is_reported() {
     let faults = [
         (
-            "forgets what is behind",
+            "omits later decisions",
             "value += state[at.worths + behind];",
             "",
         ),

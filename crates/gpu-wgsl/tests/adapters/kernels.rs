@@ -354,7 +354,7 @@ fn sums_longer_than_a_drivers_loops_are_refused_and_others_are_whole() {
 pub(crate) fn broken(kernel: &Kernel, from: &str, to: &str) -> Kernel {
     assert!(
         kernel.source.contains(from),
-        "the kernel no longer says {from:?}"
+        "the kernel does not contain {from:?}"
     );
     Kernel {
         source: Cow::Owned(kernel.source.replacen(from, to, 1)),

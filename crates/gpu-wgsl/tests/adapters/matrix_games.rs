@@ -149,12 +149,12 @@ fn kernels_of_matrix_games_that_are_broken_are_reported() {
         ),
         ("shows no update", "seen = row.strategy;\n        }", "}"),
         (
-            "averages what comes next",
+            "averages the next strategy",
             "tick.x * player.strategy",
             "tick.x * strategy",
         ),
         (
-            "plays what is not there",
+            "plays padding actions",
             "WORST: f32 = -3.0",
             "WORST: f32 = 0.0",
         ),

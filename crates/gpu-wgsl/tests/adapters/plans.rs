@@ -60,7 +60,7 @@ fn programs_give_what_the_oracle_gives() {
             ("long flags", long.lt(7.0).all(..)),
             ("long count", long.lt(0.0).count(1)),
             (
-                "long mean with what follows",
+                "long mean with later operations",
                 (&long * long.mean(Axes::keep(1))).sum(1),
             ),
             ("scalar", Tensor::scalar(2.0_f32) * 3.0),
