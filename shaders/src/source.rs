@@ -60,7 +60,7 @@ pub const MATRIX_GAME_UPDATE: &str =
 pub const MATRIX_GAME_VALUE: &str = wgsl!("matrix_game_value", "shared/group_sum", "shared/grid");
 /// Matrix product, one invocation per element.
 pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/matmul", "shared/grid");
-/// Matrix product through 16 × 16 tiles in workgroup memory.
+/// Matrix product with 16 × 16 tiles in workgroup memory.
 pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/matmul", "shared/grid");
 /// Words of one Philox stream.
 pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid");

@@ -131,8 +131,8 @@ fn create(venv: &Path) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Installs the packages: all together, so that their versions match; if this fails, each package separately.
-/// Returns the packages that failed.
+/// Installs the packages: all together, so that their versions match; if this fails, each package
+/// separately. Returns the packages that failed.
 fn install<'a>(python: &Path, options: &'a Options) -> Result<Vec<&'a str>> {
     const OTHERWISE: &str = "pip could not install the packages";
     let pip = |packages: &[&str]| {

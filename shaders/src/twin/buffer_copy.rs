@@ -3,7 +3,7 @@
 use super::{Grid, index, launch};
 use crate::{Kernel, params::BufferCopyParams};
 
-/// Copies `x` to `y`, four floats an invocation.
+/// Copies `x` to `y`, four floats per invocation.
 ///
 /// Shapes: `x` and `y` have at least `4 · n_vec4` floats; the remaining elements of `y` do not
 /// change.

@@ -109,7 +109,7 @@ pub fn exp(x: f32) -> f32 {
 pub(super) fn exp_of_sum(x: f32, rest: f32) -> (f32, i32) {
     let k = (x * LOG2_E + 0.5).floor();
     let r = ((x - k * LN2[0]) - k * LN2[1]) + rest;
-    // (e^r - 1 - r) / r^2 for |r| <= 0.35, weight r^2 / e^r.
+    // Minimax polynomial of (e^r - 1 - r) / r^2 for |r| <= 0.35; error weight r^2 / e^r.
     let q = 0.008_369_248 + r * 0.001_382_074_4;
     let q = 0.499_999_94 + r * (0.166_665_17 + r * (0.041_668_28 + r * q));
     (1.0 + (r + r * r * q), to_i32(k))
@@ -121,7 +121,8 @@ pub fn ln(x: f32) -> f32 {
     let bits = x.to_bits();
     let (exponent, m) = binade(bits);
     let f = m - 1.0;
-    // (ln(1 + f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2), weight f^3 / ln(1 + f).
+    // Minimax polynomial of (ln(1 + f) - f + f^2 / 2) / f^3
+    // for sqrt(1/2) <= 1 + f <= sqrt(2); error weight f^3 / ln(1 + f).
     let q = 0.118_835_49 + f * (-0.116_701_15 + f * 0.067_492_99);
     let q = -0.166_679_89 + f * (0.142_203_58 + f * (-0.124_062_33 + f * q));
     let q = 0.333_333_13 + f * (-0.250_000_1 + f * (0.200_020_72 + f * q));
@@ -152,7 +153,8 @@ pub fn sigmoid(x: f32) -> f32 {
 pub fn tanh(x: f32) -> f32 {
     let magnitude = x.abs();
     let z = x * x;
-    // (tanh(x) / x - 1) / x^2 for |x| <= 0.625, of z = x^2, weight x^3 / tanh(x).
+    // Minimax polynomial of (tanh(x) / x - 1) / x^2
+    // for |x| <= 0.625, in z = x^2; error weight x^3 / tanh(x).
     let p = -0.053_736_515 + z * (0.020_628_167 + z * -0.005_692_296_7);
     let p = -0.333_332_8 + z * (0.133_314_06 + z * p);
     let near = magnitude + magnitude * (z * p);
@@ -213,7 +215,7 @@ pub fn pow(a: f32, b: f32) -> f32 {
     } else {
         0.0
     };
-    // (2^r - 1) / r for |r| <= 0.503, weight r / 2^r.
+    // Minimax polynomial of (2^r - 1) / r for |r| <= 0.503; error weight r / 2^r.
     let q = 0.009_618_505 + r * (0.001_339_145_8 + r * 1.532_781_3e-4);
     let q = LN_2 + r * (0.240_226_48 + r * (0.055_503_59 + r * q));
     let value = scaled(1.0 + r * q, to_i32(k));
@@ -378,10 +380,11 @@ fn product_high(a: u32, b: u32) -> u32 {
 /// Returns the sine of `quadrant` quarter turns plus `r`, for |r| ≤ π/4.
 fn on_quadrant(quadrant: u32, r: f32) -> f32 {
     let z = r * r;
-    // (sin(r) / r - 1) / r^2 for |r| <= 0.794, of z = r^2, weight r^3 / sin(r).
+    // Minimax polynomial of (sin(r) / r - 1) / r^2
+    // for |r| <= 0.794, in z = r^2; error weight r^3 / sin(r).
     let p = -0.166_666_54 + z * (0.008_332_106 + z * -1.950_788_3e-4);
     let sine = r + r * (z * p);
-    // (cos(r) - 1 + r^2 / 2) / r^4, likewise, weight r^4 / cos(r).
+    // Minimax polynomial of (cos(r) - 1 + r^2 / 2) / r^4, in z as well; error weight r^4 / cos(r).
     let p = 0.041_666_646 + z * (-0.001_388_729_8 + z * 2.443_008_5e-5);
     let cosine = 1.0 + (z * z * p - 0.5 * z);
     let value = if (quadrant & 1) == 1 { cosine } else { sine };
@@ -400,7 +403,8 @@ fn log2(bits: u32) -> (f32, f32) {
     let s_head = head(f * inverse);
     let s_tail = ((f - s_head * d_head) - s_head * (m - (d_head - 1.0))) * inverse;
     let s = s_head + s_tail;
-    // (3 atanh(s) / s - 3 - s^2) / s^4 for |s| <= 0.1717, of z = s^2, weight s^4 / 3.
+    // Minimax polynomial of (3 atanh(s) / s - 3 - s^2) / s^4
+    // for |s| <= 0.1717, in z = s^2; error weight s^4 / 3.
     let z = s * s;
     let p = 0.600_002_3 + z * (0.428_206_32 + z * 0.351_295_92);
     let r = z * z * p + s_tail * (s_head + s);

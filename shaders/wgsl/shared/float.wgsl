@@ -71,7 +71,7 @@ struct FloatPower {
 fn float_exp_of_sum(x: f32, rest: f32) -> FloatPower {
     let k = floor(x * FLOAT_LOG2_E + 0.5);
     let r = ((x - k * FLOAT_LN2_0) - k * FLOAT_LN2_1) + rest;
-    // (e^r - 1 - r) / r^2 for |r| <= 0.35, weight r^2 / e^r.
+    // Minimax polynomial of (e^r - 1 - r) / r^2 for |r| <= 0.35; error weight r^2 / e^r.
     let q2 = 0.008369248 + r * 0.0013820744;
     let q = 0.49999994 + r * (0.16666517 + r * (0.04166828 + r * q2));
     return FloatPower(1.0 + (r + r * r * q), i32(k));
@@ -81,7 +81,8 @@ fn float_ln(x: f32) -> f32 {
     let bits = bitcast<u32>(x);
     let parts = float_binade(bits);
     let f = parts.significand - 1.0;
-    // (ln(1 + f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2), weight f^3 / ln(1 + f).
+    // Minimax polynomial of (ln(1 + f) - f + f^2 / 2) / f^3
+    // for sqrt(1/2) <= 1 + f <= sqrt(2); error weight f^3 / ln(1 + f).
     let q6 = 0.118835486 + f * (-0.11670115 + f * 0.06749299);
     let q3 = -0.16667989 + f * (0.14220358 + f * (-0.12406233 + f * q6));
     let q = 0.33333313 + f * (-0.2500001 + f * (0.20002072 + f * q3));
@@ -102,7 +103,8 @@ fn float_sigmoid(x: f32) -> f32 {
 fn float_tanh(x: f32) -> f32 {
     let magnitude = abs(x);
     let z = x * x;
-    // (tanh(x) / x - 1) / x^2 for |x| <= 0.625, of z = x^2, weight x^3 / tanh(x).
+    // Minimax polynomial of (tanh(x) / x - 1) / x^2
+    // for |x| <= 0.625, in z = x^2; error weight x^3 / tanh(x).
     let p2 = -0.053736515 + z * (0.020628167 + z * -0.0056922967);
     let p = -0.3333328 + z * (0.13331406 + z * p2);
     let near = magnitude + magnitude * (z * p);
@@ -142,7 +144,7 @@ fn float_pow(a: f32, b: f32) -> f32 {
     let inside = clamp(total, -160.0, 160.0);
     let k = floor(inside + 0.5);
     let r = select(0.0, (product - k) + rest, inside == total);
-    // (2^r - 1) / r for |r| <= 0.503, weight r / 2^r.
+    // Minimax polynomial of (2^r - 1) / r for |r| <= 0.503; error weight r / 2^r.
     let q3 = 0.009618505 + r * (0.0013391458 + r * 1.5327813e-4);
     let q = 0.6931472 + r * (0.24022648 + r * (0.055503588 + r * q3));
     let value = float_scaled(1.0 + r * q, i32(k));
@@ -299,10 +301,11 @@ fn float_product_high(a: u32, b: u32) -> u32 {
 // The sine of `quadrant` quarter turns plus `r`, for |r| <= pi/4.
 fn float_on_quadrant(quadrant: u32, r: f32) -> f32 {
     let z = r * r;
-    // (sin(r) / r - 1) / r^2 for |r| <= 0.794, of z = r^2, weight r^3 / sin(r).
+    // Minimax polynomial of (sin(r) / r - 1) / r^2
+    // for |r| <= 0.794, in z = r^2; error weight r^3 / sin(r).
     let p = -0.16666654 + z * (0.008332106 + z * -1.9507883e-4);
     let sine = r + r * (z * p);
-    // (cos(r) - 1 + r^2 / 2) / r^4, likewise, weight r^4 / cos(r).
+    // Minimax polynomial of (cos(r) - 1 + r^2 / 2) / r^4, in z as well; error weight r^4 / cos(r).
     let q = 0.041666646 + z * (-0.0013887298 + z * 2.4430085e-5);
     let cosine = 1.0 + (z * z * q - 0.5 * z);
     let value = select(sine, cosine, (quadrant & 1u) == 1u);
@@ -327,7 +330,8 @@ fn float_log2(bits: u32) -> FloatSum {
     let s_head = float_head(f * inverse);
     let s_tail = ((f - s_head * d_head) - s_head * (m - (d_head - 1.0))) * inverse;
     let s = s_head + s_tail;
-    // (3 atanh(s) / s - 3 - s^2) / s^4 for |s| <= 0.1717, of z = s^2, weight s^4 / 3.
+    // Minimax polynomial of (3 atanh(s) / s - 3 - s^2) / s^4
+    // for |s| <= 0.1717, in z = s^2; error weight s^4 / 3.
     let z = s * s;
     let p = 0.6000023 + z * (0.42820632 + z * 0.35129592);
     let r = z * z * p + s_tail * (s_head + s);

@@ -69,7 +69,7 @@ fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution,
     Ok((solution, answer))
 }
 
-/// Learns, and shows the progress if there is a terminal.
+/// Solves a game by learning, and shows the progress if there is a terminal.
 fn solve_with_progress<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
     let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
     let solution = games::solve_with(game, dynamics, |look: &Checkpoint| {

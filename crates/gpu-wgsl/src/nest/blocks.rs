@@ -40,8 +40,9 @@ pub(super) struct Writer<'s, 'n, 'b> {
     counts: [usize; 2],
 }
 
-/// Returns whether several workgroups may write to one word of the output. This happens if rows, or
-/// blocks within a row, do not end at a word boundary.
+/// Returns whether several invocations may write to one word of the output, in one workgroup or in
+/// different workgroups. This happens if rows, or blocks within a row, do not end at a word
+/// boundary.
 pub(super) fn shares_words(nest: &LoopNest, block: &Block) -> bool {
     bits(nest.dtype()).is_some_and(|bits| {
         let per_word = (WORD_BITS / bits) as usize;
@@ -455,7 +456,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     }
 
     /// Packs the elements of the block into words, and writes the words. If rows do not end at word
-    /// boundaries, two workgroups may share a word, and each changes only its own bits.
+    /// boundaries, two invocations may share a word, and each changes only its own bits.
     fn store_packed(&mut self, bits: u32) {
         let (nest, tile) = (self.to.nest, self.block.tile);
         let cells = self.block.cells(nest).unwrap_or(1);
@@ -536,7 +537,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
     }
 
     /// Writes `bits` at the element `first`, which may start within a word and extend into the next
-    /// word:
+    /// word (lowest bit on the left):
     ///
     /// ```text
     ///  word       | ......bbbbbb |     bits << shift

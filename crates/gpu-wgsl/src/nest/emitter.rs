@@ -118,7 +118,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
             "@group(0) @binding({binding}) var<storage, read> in{input}: array<{word}>;"
         ));
     }
-    // Workgroups that share a word of the output change their own bits with atomic operations.
+    // Invocations that share a word of the output change their own bits with atomic operations.
     let word = match schedule {
         Schedule::Blocks(block) if blocks::shares_words(nest, block) => "atomic<u32>",
         _ => access::word(nest.dtype()),

@@ -3,13 +3,13 @@
 //! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of
 //! one run. A learning rate, the start of a slice or a random stream may therefore change at every
 //! step without a new kernel, and no compiler can fold a constant into the operations around it.
-//! Limits: equal constants of a nest are one value, and so are equal keys, so a number that comes
-//! to equal another one of the nest needs a kernel of its own, once.
-//! Method: a form is a nest in which each number is replaced by the place of its parameter: a
-//! constant by a scalar of its type with the place as bits, an offset that is not 0 by the place
-//! plus 1. Offset 0 stays 0, because most offsets are 0 and stay so. Nests that differ in nothing
-//! but these numbers have equal forms. Sizes, strides and extents stay literals, because compilers
-//! turn divisions by them into products.
+//! Limits: equal constants of a nest are one parameter, and so are equal keys. A nest in which two
+//! constants become equal therefore has another form, which needs one more kernel.
+//! Method: a form is a nest in which each number is replaced by the index of its parameter. A
+//! constant becomes a scalar of the same type whose bits are the index. An offset other than 0
+//! becomes the index plus 1; offset 0 stays 0, because most offsets are always 0. Nests that differ
+//! only in these numbers have equal forms. Sizes, strides and extents stay literals, because
+//! compilers turn divisions by literals into multiplications.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,11 +17,11 @@ use half::f16;
 use tensor_core::Scalar;
 use tensor_core::ir::{IndexMap, LoopNest, Value};
 
-/// Words of a vector of a uniform array, whose elements are aligned to 16 bytes.
+/// Words (or `f64`s) per element of a uniform array: elements must be aligned to 16 bytes.
 const WORDS: usize = 4;
 const WIDES: usize = 2;
 
-/// The numbers of a nest, in the order of their places.
+/// The numbers of a nest, in the order of their parameter indices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Numbers {
     /// Constants of 32 bits or less, offsets and keys.
@@ -77,7 +77,7 @@ impl Numbers {
         bytes
     }
 
-    /// Stores a constant and returns a scalar of the same type whose bits are the constant's place.
+    /// Stores a constant and returns a scalar of the same type whose bits are the index.
     fn take(&mut self, scalar: Scalar) -> Scalar {
         match scalar {
             Scalar::F32(x) => Scalar::F32(f32::from_bits(self.take_word(x.to_bits()))),
@@ -98,7 +98,7 @@ impl Numbers {
 
     fn take_word(&mut self, word: u32) -> u32 {
         self.words.push(word);
-        // A nest has at most some hundred values.
+        // A nest has at most a few hundred values, so the index fits.
         u32::try_from(self.words.len() - 1).unwrap_or(u32::MAX)
     }
 }

@@ -27,7 +27,7 @@ use tensor_core::op::{Binary, Unary};
 pub(super) enum Copied {
     /// The operand itself.
     Not,
-    /// As an opaque copy.
+    /// An opaque copy.
     Once,
     /// An opaque copy that the compiler cannot equate with the other operand's copy.
     Apart,
@@ -76,15 +76,15 @@ pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
     }
 }
 
-/// Whether a value is an `f32` or an `f64`. A half is rounded by integer operations, which no
-/// compiler sees through.
+/// Returns whether a value is an `f32` or an `f64`. An `f16` does not count: it is rounded by
+/// integer operations, which a compiler does not simplify.
 fn is_float(nest: &LoopNest, value: ValueId) -> bool {
     nest.dtypes[value.0].is_float()
 }
 
-/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the
-/// value is used. A total is computed so, because short loops are unrolled. Loads, parameters and
-/// functions on bits are opaque as they are.
+/// Returns whether a kernel computes a float with operators, so that a compiler sees the operation
+/// where the value is used. A total counts as well, because compilers unroll short loops. Loads,
+/// parameters and functions on bits are already opaque.
 fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
     is_float(nest, value)
         && match nest.values[value.0] {
@@ -102,7 +102,7 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
             Value::Binary(op, ..) => {
                 let has_operator =
                     matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
-                // `extreme` of `f64` is text of operators, too.
+                // Maximum and minimum of `f64` consist of operators, too (`extreme`).
                 has_operator || nest.dtypes[value.0] == DType::F64
             }
             Value::Select(..) | Value::Cast(..) | Value::Reduced(..) => true,
@@ -110,7 +110,7 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
         }
 }
 
-/// The numbers that the inline expression of a value contains.
+/// Returns the values that the inline expression of a value reads.
 fn numbers(nest: &LoopNest, value: ValueId) -> BTreeSet<ValueId> {
     let mut numbers = BTreeSet::new();
     let mut open = vec![value];

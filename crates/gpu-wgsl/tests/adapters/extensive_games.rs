@@ -193,7 +193,8 @@ fn a_kernel_of_extensive_games_that_is_broken_is_reported() {
     }
 }
 
-/// If this test fails, the test above may fail on a correct adapter: choose other payoffs.
+/// Checks that the results of the test games are insensitive to rounding. If this test fails, the
+/// test above may fail on a correct adapter: choose other payoffs.
 #[test]
 fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
     for params in shapes() {
@@ -244,9 +245,9 @@ fn dispatches(
     })
 }
 
-/// Every averaging scheme, both update orders, with and without prediction. No two iterations have
-/// the same weight or the same pair of shares, so a chunk that uses the values of another chunk
-/// gives a different result.
+/// Returns runs with every treatment of regrets, both update orders, with and without prediction.
+/// No two iterations have the same weight or the same pair of shares, so a chunk that uses the
+/// values of another chunk gives a different result.
 fn long_runs() -> impl Iterator<Item = (ExtensiveGamesParams, Vec<Data>)> {
     let rules = [
         (MatchingKeep::All, 0, 1.0),

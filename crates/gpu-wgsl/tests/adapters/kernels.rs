@@ -59,8 +59,9 @@ fn matmul_twin(kernel: &Kernel, params: &MatmulParams, inputs: &[Data], outputs:
     );
 }
 
-/// Each term of a sum passes at most `inner` roundings of ε/2, fused or not. Two sums of the same
-/// terms therefore differ by at most `inner · ε · Σ|a·b|`; one more ε covers second-order terms.
+/// Returns the tolerance of a matrix product. Each term of a sum passes at most `inner` roundings
+/// of ε/2, fused or not. Two sums of the same terms therefore differ by at most `inner · ε ·
+/// Σ|a·b|`; one more ε covers second-order terms.
 fn matmul_bound(params: &MatmulParams, inputs: &[Data]) -> Bound {
     let truth = oracle(inputs[0].f32s(), inputs[1].f32s(), params.shape())
         .expect("the inputs match the shape");
@@ -256,7 +257,8 @@ fn inverse_gaussian_sample_matches_its_twin() {
     });
 }
 
-/// If this test fails, the test above may fail on a correct adapter: choose another key.
+/// Checks that rounding cannot change the choice between candidates in the compared draws. If this
+/// test fails, the test above may fail on a correct adapter: choose another key.
 #[test]
 fn no_draw_that_is_compared_is_chosen_by_a_rounding() {
     let random = Philox::new(DRAWS[0]).stream(DRAWS[1]);

@@ -178,7 +178,8 @@ fn kernels_of_matrix_games_that_are_broken_are_reported() {
     }
 }
 
-/// If this test fails, the tests above may fail on a correct adapter: choose other games.
+/// Checks that the results of the test games are insensitive to rounding. If this test fails, the
+/// tests above may fail on a correct adapter: choose other games.
 #[test]
 fn no_game_that_is_compared_hangs_by_a_rounding() {
     let cases = [
@@ -268,8 +269,8 @@ const SIDES: [[u32; 2]; 9] = [
     [33, 1021],
 ];
 
-/// Upper bound on the rounding errors of a term: one per term of its invocation, and one for each
-/// of the eight steps of the tree.
+/// Returns an upper bound on the rounding errors of a term: one per term of its invocation, and one
+/// for each of the eight steps of the tree.
 fn n_roundings(n_terms: u32) -> usize {
     n_terms.div_ceil(256) as usize + 9
 }
@@ -308,8 +309,8 @@ fn matrix_game_value_matches_its_twin() {
     });
 }
 
-/// The kernel continues from the contents of its buffers, so it must start from numbers and not
-/// from unwritten outputs.
+/// Compares the kernel with its twin. The kernel continues from the contents of its buffers, so it
+/// must start from numbers and not from unwritten outputs.
 #[test]
 fn matrix_game_update_matches_its_twin() {
     let kernel = &layout::MATRIX_GAME_UPDATE;
