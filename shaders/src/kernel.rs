@@ -1,20 +1,20 @@
-//! What a device must know of a kernel before it can run it.
+//! Kernel descriptions: all a device needs to run a kernel.
 //!
-//! Role: the one description shared by fixed kernels ([`crate::layout`], borrowed text) and generated ones
-//! (`gpu-wgsl`, owned text), so that both go through the same checks and the same dispatch.
+//! Role: the same description serves fixed kernels ([`crate::layout`], borrowed text) and generated
+//! kernels (`gpu-wgsl`, owned text), so both go through the same checks and the same dispatch.
 
 use std::borrow::Cow;
 
-/// How a kernel touches a storage buffer.
+/// The access mode of a storage buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// The kernel only reads.
     Read,
-    /// The kernel writes, and may read what it wrote.
+    /// The kernel writes, and may also read.
     ReadWrite,
 }
 
-/// The scalar type that a storage buffer holds; vectors of it count as several scalars.
+/// The scalar type of a storage buffer. A vector counts as several scalars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// 32-bit float.
@@ -23,16 +23,17 @@ pub enum Element {
     U32,
     /// 32-bit signed integer.
     I32,
-    /// 64-bit float, where a device has it.
+    /// 64-bit float; not supported by every device.
     F64,
 }
 
-/// One storage buffer of a kernel; its binding number is its place in [`Kernel::bindings`] plus one.
+/// A storage buffer of a kernel. Its binding number is its index in [`Kernel::bindings`] plus
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {
     /// Name of the variable in WGSL.
     pub name: Cow<'static, str>,
-    /// Read or written.
+    /// Access mode.
     pub access: Access,
     /// Scalar type of the elements.
     pub element: Element,
@@ -40,10 +41,10 @@ pub struct Binding {
     pub stride_bytes: u32,
 }
 
-/// The parameter struct at binding 0, as reflection saw it.
+/// The parameter struct at binding 0, from reflection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ParamsLayout {
-    /// Name of the WGSL struct, equal to the Rust struct's.
+    /// Name of the WGSL struct, equal to the name of the Rust struct.
     pub name: Cow<'static, str>,
     /// Size in bytes.
     pub size_bytes: u32,
@@ -54,26 +55,28 @@ pub struct ParamsLayout {
 /// A compute kernel: text, entry point and interface.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Stem, also the entry point's name in WGSL.
+    /// Name of the kernel and of its entry point in WGSL.
     pub name: Cow<'static, str>,
     /// Complete WGSL module.
     pub source: Cow<'static, str>,
     /// Invocations per workgroup in x, y, z.
     pub workgroup_size: [u32; 3],
-    /// Bytes of workgroup memory.
+    /// Workgroup memory, in bytes.
     pub workgroup_bytes: u32,
-    /// Elements of the domain that one invocation covers in x, y, z (1 unless a kernel is generated with tiles).
+    /// Elements of the domain per invocation in x, y, z (1 except for generated kernels with
+    /// tiles).
     pub items_per_invocation: [u32; 3],
     /// The parameter struct.
     pub params: ParamsLayout,
-    /// Storage buffers, bindings 1, 2, …: inputs, then outputs.
+    /// Storage buffers at bindings 1, 2, …: inputs, then outputs.
     pub bindings: Cow<'static, [Binding]>,
 }
 
 impl Kernel {
-    /// Gives the number of workgroups that cover `domain` (x, y, z), as one linear count.
+    /// Returns the number of workgroups that cover `domain` (x, y, z), as one linear count.
     ///
-    /// Zero where any side of the domain is zero; saturates at `u64::MAX`, which no device accepts.
+    /// Returns zero if any side of the domain is zero. Saturates at `u64::MAX`, which no device
+    /// accepts.
     #[must_use]
     pub fn n_workgroups(&self, domain: [u64; 3]) -> u64 {
         (0..3)

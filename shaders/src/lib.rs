@@ -1,9 +1,10 @@
-//! The fixed WGSL kernels of the workspace, and everything that pins them down.
+//! The fixed WGSL kernels of the workspace, with their interfaces and CPU twins.
 //!
-//! Role: embeds the kernel text ([`source`]), describes it as reflection saw it ([`layout`], written by
-//! `cargo xtask codegen`), gives the parameter structs ([`params`]) and a CPU twin of each kernel ([`twin`]).
-//! It knows no device; `gpu-wgsl` runs the text.
-//! Method: oracle (f64, in the crate that owns the mathematics) ← twin (f32, same order of operations) ← WGSL.
+//! Role: embeds the kernel texts ([`source`]) and provides their interfaces ([`layout`], generated
+//! by `cargo xtask codegen`), the parameter structs ([`params`]) and a CPU twin of each kernel
+//! ([`twin`]). The crate does not depend on a device; `gpu-wgsl` runs the kernels.
+//! Method: a chain of tests. The oracle (f64, in the crate that owns the mathematics) checks the
+//! twin (f32, same order of operations), and the twin checks the WGSL kernel.
 //!
 //! ```
 //! use shaders::{layout, params::MatmulParams, twin};

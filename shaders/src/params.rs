@@ -1,14 +1,14 @@
-//! Parameter structs of the kernels, byte for byte as WGSL lays them out.
+//! Parameter structs of the kernels, with the memory layout of WGSL.
 //!
-//! Role: what a caller hands to a dispatch. Each struct also says how large its domain is, so the number of
-//! workgroups follows from the parameters and no caller computes a grid.
-//! Method: one macro defines a struct together with the offsets of its fields; `tests/reflect.rs` compares them
-//! with naga's for every kernel, so nobody writes those tests by hand.
+//! Role: the parameters of a dispatch. Each struct also defines the size of its domain, so the
+//! number of workgroups follows from the parameters and callers do not compute grids.
+//! Method: one macro defines a struct together with the offsets of its fields. `tests/reflect.rs`
+//! compares the offsets with naga's for every kernel.
 
 use bytemuck::{Pod, Zeroable};
 use std::ops::Range;
 
-/// Name and place of one field of a parameter struct.
+/// Name and offset of one field of a parameter struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Name, equal in Rust and WGSL.
@@ -17,31 +17,33 @@ pub struct Field {
     pub offset_bytes: usize,
 }
 
-/// A parameter struct: plain bytes for binding 0 and the size of the work.
+/// A parameter struct: plain bytes for binding 0, and the size of the work.
 pub trait Params: Pod {
     /// Name of the struct, equal in Rust and WGSL.
     const NAME: &'static str;
-    /// Its fields in order.
+    /// Fields in order.
     const FIELDS: &'static [Field];
 
-    /// Gives the extent of the work in x, y, z: elements, not invocations and not workgroups.
+    /// Returns the size of the work in x, y, z, in elements (not in invocations or workgroups).
     fn domain(&self) -> [u64; 3];
 
-    /// Gives the scalars that each storage buffer must hold, in the order of the bindings.
+    /// Returns the number of scalars that each storage buffer must have, in the order of the
+    /// bindings.
     ///
-    /// A device clamps what a shader reads beyond a buffer, so a buffer that is too short would give wrong numbers
-    /// in silence; the dispatcher refuses it instead.
+    /// A device clamps reads past the end of a buffer, so a buffer that is too short would give
+    /// wrong results without an error. The dispatcher therefore rejects such a buffer.
     fn buffer_lens(&self) -> Vec<u64>;
 
-    /// Gives the most iterations that a loop of one invocation may run.
+    /// Returns the maximum number of iterations of a loop in one invocation.
     ///
-    /// Some software drivers end every loop after a fixed number in silence; the dispatcher refuses work beyond it.
+    /// Some software drivers end every loop after a fixed number of iterations without an error.
+    /// The dispatcher rejects work beyond this number.
     fn loop_iterations(&self) -> u64;
 }
 
-/// Invocations over which `wgsl/shared/group_sum.wgsl` sums.
+/// Invocations per workgroup in `wgsl/shared/group_sum.wgsl`.
 const GROUP_SUM_LANES: u32 = 256;
-/// Rounds of Philox4x32-10, the one loop of its kernel.
+/// Rounds of Philox4x32-10, the only loop of its kernel.
 const PHILOX_ROUNDS: u32 = 10;
 
 macro_rules! params {
@@ -76,14 +78,15 @@ macro_rules! params {
                 }
 
                 fn loop_iterations(&self) -> u64 {
-                    #[allow(unused_variables, reason = "a kernel without loops asks for nothing")]
+                    #[allow(unused_variables, reason = "kernels without loops ignore it")]
                     let $this = self;
                     u64::from($iterations)
                 }
             }
         )+
 
-        /// Every parameter struct: name, size in bytes and fields, for the comparison with reflection.
+        /// Name, size in bytes and fields of every parameter struct, for the comparison with
+        /// reflection.
         pub const ALL: &[(&str, usize, &[Field])] =
             &[$(($name::NAME, size_of::<$name>(), $name::FIELDS)),+];
     };
@@ -98,7 +101,7 @@ params! {
         inner: u32,
         /// Columns of `b` and `c`.
         cols: u32,
-        /// Fills the struct to 16 bytes.
+        /// Padding to 16 bytes.
         pad0: u32,
     }
     domain(p) [u64::from(p.cols), u64::from(p.rows), 1];
@@ -111,13 +114,13 @@ params! {
         key: [u32; 2],
         /// Stream number, low word first.
         stream: [u32; 2],
-        /// Words to write.
+        /// Number of words to write.
         n_words: u32,
-        /// Fills the struct to 32 bytes.
+        /// Padding to 32 bytes.
         pad0: u32,
-        /// Fills the struct to 32 bytes.
+        /// Padding to 32 bytes.
         pad1: u32,
-        /// Fills the struct to 32 bytes.
+        /// Padding to 32 bytes.
         pad2: u32,
     }
     domain(p) [u64::from(p.n_words.div_ceil(4)), 1, 1];
@@ -126,13 +129,13 @@ params! {
 
     /// Parameters of `buffer_copy`.
     struct BufferCopyParams {
-        /// Vectors of four floats to copy.
+        /// Number of vectors of four floats to copy.
         n_vec4: u32,
-        /// Fills the struct to 16 bytes.
+        /// Padding to 16 bytes.
         pad0: u32,
-        /// Fills the struct to 16 bytes.
+        /// Padding to 16 bytes.
         pad1: u32,
-        /// Fills the struct to 16 bytes.
+        /// Padding to 16 bytes.
         pad2: u32,
     }
     domain(p) [u64::from(p.n_vec4), 1, 1];
@@ -141,11 +144,11 @@ params! {
 
     /// Parameters of `fma_peak`.
     struct FmaPeakParams {
-        /// Invocations.
+        /// Number of invocations.
         n: u32,
-        /// Rounds of 64 vector operations (512 floating-point operations) each.
+        /// Number of rounds, each of 64 vector operations (512 floating-point operations).
         rounds: u32,
-        /// Factor of every step; below 1 in size the chains stay bounded.
+        /// Factor of every step. The chains stay bounded if its magnitude is below 1.
         multiplier: f32,
         /// Summand of every step.
         addend: f32,
@@ -156,21 +159,21 @@ params! {
 
     /// Parameters of `inverse_gaussian_eval`.
     struct InverseGaussianEvalParams {
-        /// Numbers at which the function is taken.
+        /// Number of arguments.
         n: u32,
         /// Code of an [`InverseGaussianFunction`].
         function: u32,
-        /// The mean `μ`: the nearest f32, and the rest.
+        /// The mean `μ`: the nearest f32, and the remainder.
         mean: [f32; 2],
-        /// `1/μ`: 12 bits, and the rest.
+        /// `1/μ`: the leading 12 bits, and the remainder.
         inverse_mean: [f32; 2],
-        /// The shape `λ`: 12 bits, and the rest.
+        /// The shape `λ`: the leading 12 bits, and the remainder.
         shape: [f32; 2],
-        /// `λ/μ²`: 12 bits, and the rest.
+        /// `λ/μ²`: the leading 12 bits, and the remainder.
         rate: [f32; 2],
         /// `2 λ/μ`.
         twice_ratio: f32,
-        /// Fills the struct to 48 bytes; zero.
+        /// Padding to 48 bytes; must be zero.
         pad0: u32,
     }
     domain(p) [u64::from(p.n), 1, 1];
@@ -183,9 +186,9 @@ params! {
         key: [u32; 2],
         /// Stream number, low word first.
         stream: [u32; 2],
-        /// Number of the first draw.
+        /// Index of the first draw.
         first: u32,
-        /// Draws to make; the last one's number is a `u32` too.
+        /// Number of draws. The index of the last draw must fit into `u32`.
         n: u32,
         /// `sqrt(μ)`.
         root_mean: f32,
@@ -198,21 +201,21 @@ params! {
 
     /// Parameters of the kernels `matrix_games_solve_…`.
     struct MatrixGamesParams {
-        /// Games.
+        /// Number of games.
         games: u32,
-        /// Actions of each game's first player.
+        /// Number of actions of the first player in each game.
         rows: u32,
-        /// Actions of its second player.
+        /// Number of actions of the second player in each game.
         cols: u32,
-        /// Iterations that earlier dispatches did.
+        /// Number of iterations of earlier dispatches.
         done: u32,
-        /// Iterations to do.
+        /// Number of iterations of this dispatch.
         iterations: u32,
         /// Code of a [`MatchingKeep`].
         keep: u32,
-        /// 1 if the second player sees what the first has just learnt, else 0.
+        /// 1 if the second player reacts to the first player's updated strategy, else 0.
         alternating: u32,
-        /// How many times more the last regret counts: 1 or 0.
+        /// Additional weight of the last regret in the prediction: 1 or 0.
         predictive: f32,
     }
     domain(p) [u64::from(p.games), 1, 1];
@@ -226,13 +229,13 @@ params! {
 
     /// Parameters of `matrix_game_value`.
     struct MatrixGameValueParams {
-        /// Actions of the player.
+        /// Number of actions of the player.
         actions: u32,
-        /// Actions of the other.
+        /// Number of actions of the other player.
         others: u32,
-        /// Fills the struct to 16 bytes.
+        /// Padding to 16 bytes.
         pad0: u32,
-        /// Fills the struct to 16 bytes.
+        /// Padding to 16 bytes.
         pad1: u32,
     }
     domain(p) [u64::from(p.actions.div_ceil(4)), 1, 1];
@@ -241,19 +244,19 @@ params! {
 
     /// Parameters of `matrix_game_update`.
     struct MatrixGameUpdateParams {
-        /// Actions of the player.
+        /// Number of actions of the player.
         actions: u32,
         /// Code of a [`MatchingKeep`].
         keep: u32,
-        /// How many times more the last regret counts: 1 or 0.
+        /// Additional weight of the last regret in the prediction: 1 or 0.
         predictive: f32,
-        /// How far the average moves to the strategy, from 0 to 1.
+        /// Step of the average towards the strategy, from 0 to 1.
         share: f32,
-        /// What positive and negative sums of regrets are multiplied by.
+        /// Factors of positive and of negative sums of regrets.
         kept: [f32; 2],
-        /// Fills the struct to 32 bytes.
+        /// Padding to 32 bytes.
         pad0: u32,
-        /// Fills the struct to 32 bytes.
+        /// Padding to 32 bytes.
         pad1: u32,
     }
     domain(p) [u64::from(p.actions.min(1)), 1, 1];
@@ -262,29 +265,29 @@ params! {
 
     /// Parameters of `extensive_games_solve`.
     struct ExtensiveGamesParams {
-        /// Games.
+        /// Number of games.
         games: u32,
-        /// Sequences of the first player.
+        /// Number of sequences of the first player.
         first_sequences: u32,
-        /// Sequences of both players.
+        /// Number of sequences of both players.
         sequences: u32,
-        /// Decisions of both players.
+        /// Number of decisions of both players.
         decisions: u32,
-        /// Decisions of a player that may follow one another.
+        /// Maximum number of successive decisions of one player.
         depths: u32,
-        /// Pairs of a sequence and one of the other player's that end a game.
+        /// Number of pairs of a sequence and a sequence of the other player that end a game.
         pairs: u32,
-        /// Iterations that earlier dispatches did.
+        /// Number of iterations of earlier dispatches.
         done: u32,
-        /// Iterations to do.
+        /// Number of iterations of this dispatch.
         iterations: u32,
         /// Code of a [`MatchingKeep`].
         keep: u32,
-        /// 1 if the second player sees what the first has just learnt, else 0.
+        /// 1 if the second player reacts to the first player's updated strategy, else 0.
         alternating: u32,
-        /// How many times more the last regret counts: 1 or 0.
+        /// Additional weight of the last regret in the prediction: 1 or 0.
         predictive: f32,
-        /// Fills the struct to 48 bytes.
+        /// Padding to 48 bytes.
         pad0: u32,
     }
     domain(p) [u64::from(p.games), 1, 1];
@@ -306,25 +309,25 @@ params! {
     loops p.iterations.max(p.sequences);
 }
 
-/// What kernels that match regrets keep of sums of regrets.
+/// The treatment of accumulated regrets in regret matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum MatchingKeep {
-    /// Everything.
+    /// Sums are unchanged.
     All,
-    /// Positive ones.
+    /// Negative sums are set to zero.
     Positive,
-    /// Shares of positive and of negative ones, which may differ from iteration to iteration.
+    /// Positive and negative sums are multiplied by factors, which may change with each iteration.
     Shares,
 }
 
-/// What `inverse_gaussian_eval` computes.
+/// A function computed by `inverse_gaussian_eval`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum InverseGaussianFunction {
     /// The density.
     Pdf,
-    /// Its logarithm.
+    /// The logarithm of the density.
     LnPdf,
     /// The distribution function, `P(X <= x)`.
     Cdf,
@@ -337,7 +340,7 @@ pub enum InverseGaussianFunction {
 }
 
 impl InverseGaussianFunction {
-    /// Every function, in the order of their codes.
+    /// Every function, in the order of the codes.
     pub const ALL: [Self; 6] = [
         Self::Pdf,
         Self::LnPdf,
@@ -347,7 +350,8 @@ impl InverseGaussianFunction {
         Self::LnSf,
     ];
 
-    /// Gives the function of a code; the last one for codes that none has, as the kernel does.
+    /// Returns the function with this code. Unknown codes return the last function, as in the
+    /// kernel.
     #[must_use]
     pub fn from_code(code: u32) -> Self {
         Self::ALL
@@ -358,7 +362,7 @@ impl InverseGaussianFunction {
 }
 
 impl MatmulParams {
-    /// Gives the parameters of a product `[rows, inner] · [inner, cols]`.
+    /// Creates the parameters of a product `[rows, inner] · [inner, cols]`.
     #[must_use]
     pub fn new(rows: u32, inner: u32, cols: u32) -> Self {
         Self {
@@ -369,7 +373,7 @@ impl MatmulParams {
         }
     }
 
-    /// Gives `[rows, inner, cols]` as sizes of host arrays.
+    /// Returns `[rows, inner, cols]` as sizes of host arrays.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         [self.rows, self.inner, self.cols].map(|side| side as usize)
@@ -377,7 +381,7 @@ impl MatmulParams {
 }
 
 impl PhiloxFillParams {
-    /// Gives the parameters that write the first `n_words` words of `stream` under `key`.
+    /// Creates the parameters to write the first `n_words` words of `stream` under `key`.
     #[must_use]
     pub fn new(key: u64, stream: u64, n_words: u32) -> Self {
         Self {
@@ -390,7 +394,7 @@ impl PhiloxFillParams {
 }
 
 impl BufferCopyParams {
-    /// Gives the parameters that copy `n_vec4` vectors of four floats.
+    /// Creates the parameters to copy `n_vec4` vectors of four floats.
     #[must_use]
     pub fn new(n_vec4: u32) -> Self {
         Self {
@@ -401,10 +405,12 @@ impl BufferCopyParams {
 }
 
 impl FmaPeakParams {
-    /// Floating-point operations of one invocation in one round: 64 vectors of 4 lanes, 2 operations each.
+    /// Floating-point operations of one invocation in one round: 64 operations on vectors of 4
+    /// lanes, each counted as 2.
     pub const OPERATIONS_PER_ROUND: u64 = 64 * 4 * 2;
 
-    /// Gives the parameters of `n` invocations and `rounds` rounds of `x ← x / 2 + 1`, whose limit is 2.
+    /// Creates the parameters of `n` invocations with `rounds` rounds of `x ← x / 2 + 1`, which
+    /// converges to 2.
     #[must_use]
     pub fn new(n: u32, rounds: u32) -> Self {
         Self {
@@ -417,10 +423,12 @@ impl FmaPeakParams {
 }
 
 impl InverseGaussianEvalParams {
-    /// Gives the parameters that take `function` of the law with this mean and shape at `n` numbers.
+    /// Creates the parameters to evaluate `function` at `n` numbers, for the inverse Gaussian
+    /// distribution with this mean and shape.
     ///
-    /// The constants are prepared in f64, and must lie in f32's range with room below for what their first parts leave:
-    /// mean, shape and shape/mean² from 1e-30 to 1e30, shape/mean from 1e-12 to 1e12.
+    /// The constants are computed in f64 and split into two f32. Both parts must be in the range of
+    /// f32, so mean, shape and shape/mean² must be from 1e-30 to 1e30, and shape/mean from 1e-12 to
+    /// 1e12.
     #[must_use]
     pub fn new(function: InverseGaussianFunction, mean: f64, shape: f64, n: u32) -> Self {
         let first = narrowed(mean);
@@ -438,7 +446,8 @@ impl InverseGaussianEvalParams {
 }
 
 impl InverseGaussianSampleParams {
-    /// Gives the parameters that make draws `draws` of `stream` under `key`, of the law with this mean and shape.
+    /// Creates the parameters for the draws `draws` of `stream` under `key`, from the inverse
+    /// Gaussian distribution with this mean and shape.
     #[must_use]
     pub fn new(mean: f64, shape: f64, key: u64, stream: u64, draws: Range<u32>) -> Self {
         Self {
@@ -452,7 +461,7 @@ impl InverseGaussianSampleParams {
     }
 }
 
-/// Splits into 12 leading bits and the rest, for `wgsl/shared/split.wgsl`.
+/// Splits a number into its leading 12 bits and the remainder, for `wgsl/shared/split.wgsl`.
 fn head_and_rest(value: f64) -> [f32; 2] {
     let head = f32::from_bits(narrowed(value).to_bits() & 0xffff_f000);
     [head, narrowed(value - f64::from(head))]
@@ -460,13 +469,13 @@ fn head_and_rest(value: f64) -> [f32; 2] {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "rounding to f32 is what is asked for"
+    reason = "rounding to f32 is intended"
 )]
 fn narrowed(value: f64) -> f32 {
     value as f32
 }
 
-/// Splits a number into its low and high word, as WGSL holds it.
+/// Splits a number into its low and high words, the order in WGSL.
 fn halves(value: u64) -> [u32; 2] {
     [(value & 0xFFFF_FFFF) as u32, (value >> 32) as u32]
 }

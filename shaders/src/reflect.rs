@@ -1,22 +1,23 @@
-//! Reads a kernel's interface out of its WGSL text.
+//! Extraction of a kernel's interface from its WGSL text.
 //!
-//! Role: the one reflection. `cargo xtask codegen` writes [`crate::layout`] with it, `gpu-wgsl` holds every kernel's
-//! description to its text with it, and a user describes a kernel of their own with it. Behind the feature
-//! `reflect`, which brings naga.
+//! Role: the only reflection in the workspace. `cargo xtask codegen` writes [`crate::layout`] with
+//! it, `gpu-wgsl` checks every kernel's description against its text, and users describe their own
+//! kernels. The feature `reflect` enables the module and its dependency naga.
 
 use crate::{Access, Binding, Element, Kernel, ParamsLayout};
 use naga::front::wgsl;
 use naga::{AddressSpace, GlobalVariable, Module, ScalarKind, StorageAccess, TypeInner};
 use std::borrow::Cow;
 
-/// Describes the kernel whose entry point is `name`.
+/// Returns the description of the kernel whose entry point is `name`.
 ///
-/// The text must keep to our rules: group 0 only, binding 0 the parameter struct (uniform), then storage buffers that
-/// are arrays of 32-bit scalars, atomic or not, or vectors of them, numbered without gaps. The description covers one item an
-/// invocation; a kernel with tiles sets `items_per_invocation` itself.
+/// Requirements on the text: all bindings are in group 0; binding 0 is the parameter struct
+/// (uniform); the next bindings, without gaps, are storage buffers. Each buffer is an array of
+/// 32-bit scalars (atomic or not), of `f64`, or of vectors of such scalars. The description assumes
+/// one item per invocation; for a kernel with tiles, set `items_per_invocation` afterwards.
 ///
 /// # Errors
-/// What keeps the text from being such a kernel: the compiler's words with their place, or the rule that it breaks.
+/// The compiler's message with the source line, or the violated requirement.
 ///
 /// # Examples
 /// ```
@@ -31,7 +32,7 @@ pub fn reflect(name: &str, source: &str) -> Result<Kernel, String> {
         .entry_points
         .iter()
         .find(|entry| entry.name == name)
-        .ok_or("the text has no entry point of that name")?;
+        .ok_or("no entry point of this name")?;
     let variables = bound_variables(&module)?;
     let (params, buffers) = variables.split_first().ok_or("binding 0 is missing")?;
     let bindings = buffers
@@ -49,7 +50,7 @@ pub fn reflect(name: &str, source: &str) -> Result<Kernel, String> {
     })
 }
 
-/// Gives the variables of group 0 by binding number.
+/// Returns the variables of group 0, ordered by binding number.
 fn bound_variables(module: &Module) -> Result<Vec<&GlobalVariable>, String> {
     let mut bound: Vec<_> = module
         .global_variables
@@ -60,7 +61,7 @@ fn bound_variables(module: &Module) -> Result<Vec<&GlobalVariable>, String> {
     for (expected, &(group, binding, _)) in bound.iter().enumerate() {
         if (group, binding as usize) != (0, expected) {
             return Err(format!(
-                "group {group}, binding {binding} stands where group 0, binding {expected} belongs"
+                "found group {group}, binding {binding}; expected group 0, binding {expected}"
             ));
         }
     }
@@ -96,13 +97,14 @@ fn binding(module: &Module, variable: &GlobalVariable) -> Result<Binding, String
         TypeInner::Atomic(scalar) => Some(*scalar),
         inner => inner.scalar(),
     };
-    let scalar = scalar.ok_or_else(|| format!("{name} holds neither scalars nor vectors"))?;
+    let scalar = scalar
+        .ok_or_else(|| format!("{name} has elements that are neither scalars nor vectors"))?;
     let element = match (scalar.kind, scalar.width) {
         (ScalarKind::Float, 4) => Element::F32,
         (ScalarKind::Float, 8) => Element::F64,
         (ScalarKind::Uint, 4) => Element::U32,
         (ScalarKind::Sint, 4) => Element::I32,
-        _ => return Err(format!("{name} holds scalars other than f32, u32 and i32")),
+        _ => return Err(format!("{name}: scalars must be f32, f64, u32 or i32")),
     };
     let access = if access.contains(StorageAccess::STORE) {
         Access::ReadWrite

@@ -1,20 +1,20 @@
-//! The WGSL text of every fixed kernel, embedded; shared parts are joined in the open.
+//! WGSL text of every fixed kernel, embedded in the crate.
 //!
-//! Role: the only place that reads a `.wgsl` file. `cargo xtask codegen` reflects [`ALL`] into
-//! [`crate::layout`].
+//! Role: the only module that reads `.wgsl` files. Shared parts are concatenated explicitly,
+//! without a preprocessor. `cargo xtask codegen` reflects [`ALL`] into [`crate::layout`].
 
 macro_rules! wgsl {
     ($($part:literal),+) => { concat!($(include_str!(concat!("../wgsl/", $part, ".wgsl"))),+) };
 }
 
-/// `y = x`: the bandwidth peak.
+/// `y = x`, used to measure the peak bandwidth.
 pub const BUFFER_COPY: &str = wgsl!("buffer_copy", "shared/grid");
-/// Counterfactual regret minimisation in many extensive games.
+/// Counterfactual regret minimization in many extensive games.
 pub const EXTENSIVE_GAMES_SOLVE: &str =
     wgsl!("extensive_games_solve", "shared/matching", "shared/grid");
-/// Chains of fused multiply-adds: the arithmetic peak.
+/// Chains of fused multiply-adds, used to measure the peak arithmetic rate.
 pub const FMA_PEAK: &str = wgsl!("fma_peak", "shared/grid");
-/// A function of the inverse Gaussian law at many numbers.
+/// A function of the inverse Gaussian distribution, evaluated at many numbers.
 pub const INVERSE_GAUSSIAN_EVAL: &str = wgsl!(
     "inverse_gaussian_eval",
     "shared/erfcx",
@@ -22,7 +22,7 @@ pub const INVERSE_GAUSSIAN_EVAL: &str = wgsl!(
     "shared/float",
     "shared/grid"
 );
-/// Draws of the inverse Gaussian law.
+/// Samples of the inverse Gaussian distribution.
 pub const INVERSE_GAUSSIAN_SAMPLE: &str = wgsl!(
     "inverse_gaussian_sample",
     "shared/philox",
@@ -30,14 +30,14 @@ pub const INVERSE_GAUSSIAN_SAMPLE: &str = wgsl!(
     "shared/float",
     "shared/grid"
 );
-/// Learning in many matrix games of at most 16 actions a player, one game a workgroup.
+/// Regret matching in many matrix games of at most 16 actions per player, one game per workgroup.
 pub const MATRIX_GAMES_SOLVE_16: &str = wgsl!(
     "matrix_games_solve_16",
     "shared/matrix_games",
     "shared/matching",
     "shared/grid"
 );
-/// Learning in many matrix games of at most 3 actions a player, one game an invocation.
+/// Regret matching in many matrix games of at most 3 actions per player, one game per invocation.
 pub const MATRIX_GAMES_SOLVE_3: &str = wgsl!(
     "matrix_games_solve_3",
     "shared/tiny_games",
@@ -45,7 +45,7 @@ pub const MATRIX_GAMES_SOLVE_3: &str = wgsl!(
     "shared/matching",
     "shared/grid"
 );
-/// Learning in many matrix games of at most 4 actions a player, one game an invocation.
+/// Regret matching in many matrix games of at most 4 actions per player, one game per invocation.
 pub const MATRIX_GAMES_SOLVE_4: &str = wgsl!(
     "matrix_games_solve_4",
     "shared/tiny_games",
@@ -53,34 +53,34 @@ pub const MATRIX_GAMES_SOLVE_4: &str = wgsl!(
     "shared/matching",
     "shared/grid"
 );
-/// One player's step of regret matching, in a game of any size.
+/// A regret matching step of one player, in a matrix game of any size.
 pub const MATRIX_GAME_UPDATE: &str =
     wgsl!("matrix_game_update", "shared/matching", "shared/group_sum");
-/// What a player's actions bring against a strategy.
+/// Value of each action of one player against the other player's strategy.
 pub const MATRIX_GAME_VALUE: &str = wgsl!("matrix_game_value", "shared/group_sum", "shared/grid");
 /// Matrix product, one invocation per element.
 pub const MATMUL_NAIVE: &str = wgsl!("matmul_naive", "shared/matmul", "shared/grid");
-/// Matrix product through 16 × 16 tiles in workgroup memory.
+/// Matrix product with 16 × 16 tiles in workgroup memory.
 pub const MATMUL_TILE: &str = wgsl!("matmul_tile", "shared/matmul", "shared/grid");
 /// Words of one Philox stream.
 pub const PHILOX_FILL: &str = wgsl!("philox_fill", "shared/philox", "shared/grid");
 
-/// Shared part: a linear workgroup number from a folded grid.
+/// Shared part: the linear index of a workgroup in a folded grid.
 pub const GRID: &str = wgsl!("shared/grid");
 
-/// Shared part: functions of `f32`. Generated kernels join it, as they do the next three.
+/// Shared part: functions of `f32`. Generated kernels use this part and the next three.
 pub const FLOAT: &str = wgsl!("shared/float");
 /// Shared part: operations on integers.
 pub const INT: &str = wgsl!("shared/int");
-/// Shared part: numbers of 16 bits.
+/// Shared part: 16-bit floats.
 pub const HALF: &str = wgsl!("shared/half");
-/// Shared part: words of Philox.
+/// Shared part: the Philox random number generator.
 pub const PHILOX: &str = wgsl!("shared/philox");
 
-/// Shared part: parameters and bindings of a matrix product. Generated kernels join it too.
+/// Shared part: parameters and bindings of a matrix product. Generated kernels use this part, too.
 pub const MATMUL: &str = wgsl!("shared/matmul");
 
-/// Every fixed kernel: its stem and its text.
+/// Name and text of every fixed kernel.
 pub const ALL: &[(&str, &str)] = &[
     ("buffer_copy", BUFFER_COPY),
     ("extensive_games_solve", EXTENSIVE_GAMES_SOLVE),

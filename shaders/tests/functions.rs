@@ -1,4 +1,4 @@
-//! First link of the chain for functions of scalars: every twin against the definition that tensor programs give it.
+//! Twins of scalar functions, compared with the definitions of tensor programs.
 
 use shaders::twin::{float, half, int};
 use tensor_core::compare::{Bound, assert_close};
@@ -6,9 +6,10 @@ use tensor_core::op::{Binary, Unary};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Scalar};
 
-/// Draws for every function: random bits, and as many near one.
+/// Number of random draws for every function: this many random bit patterns, and equally many
+/// numbers near 1.
 const N_DRAWS: u64 = 300_000;
-/// Pairs of special values and neighbours of what the functions treat apart.
+/// Special values, and neighbours of the thresholds in the functions.
 const SPECIAL: [f32; 40] = [
     0.0,
     -0.0,
@@ -57,7 +58,7 @@ fn words(stream: u64) -> impl Iterator<Item = u32> {
     (0..N_DRAWS).map(move |i| random.word(i))
 }
 
-/// Special values, random bits, and numbers that are uniform in their exponent from 2^-16 to 2^16.
+/// Returns special values, random bits, and numbers with exponents uniform from 2^-16 to 2^16.
 fn floats(stream: u64) -> Vec<f32> {
     let dense = words(stream).map(f32::from_bits);
     let middle = words(stream + 1).map(|word| {
@@ -67,7 +68,7 @@ fn floats(stream: u64) -> Vec<f32> {
     SPECIAL.into_iter().chain(dense).chain(middle).collect()
 }
 
-/// Every pair of special values, and pairs of random ones.
+/// Returns every pair of special values, and pairs of random values.
 fn pairs() -> Vec<(f32, f32)> {
     let special = SPECIAL.into_iter().flat_map(|a| SPECIAL.map(|b| (a, b)));
     special
@@ -75,7 +76,7 @@ fn pairs() -> Vec<(f32, f32)> {
         .collect()
 }
 
-/// So many units in the last place of the expected value, which is an f64.
+/// Returns a tolerance of `n` units in the last place of the expected f64 values.
 fn ulps(n: f64, expected: &[f64]) -> Bound {
     let unit = |x: &f64| {
         let exponent = if x.is_finite() && *x != 0.0 {
@@ -88,7 +89,7 @@ fn ulps(n: f64, expected: &[f64]) -> Bound {
     Bound::relative(1).scaled_by(expected.iter().map(unit))
 }
 
-/// What rounds to infinity is infinite; the rest stays unrounded.
+/// Returns infinity for values that round to an infinite f32; other values unchanged.
 fn of_f32_range(x: f64) -> f64 {
     let rounded = Scalar::F64(x).cast(DType::F32).to_f64();
     if rounded.is_infinite() { rounded } else { x }
@@ -118,7 +119,7 @@ fn check_binary(op: Binary, twin: fn(f32, f32) -> f32, pairs: &[(f32, f32)], n_u
     assert_close(&actual, &expected, ulps(n_ulps, &expected));
 }
 
-/// The same bits as the definition, but for those of a NaN.
+/// Checks that the results have the same bits as the definition, except for NaN.
 fn check_binary_bits(op: Binary, twin: fn(f32, f32) -> f32) {
     let bits = |x: Scalar| {
         let is_nan = x.to_f64().is_nan();
@@ -156,7 +157,7 @@ fn sin_and_cos_keep_their_bound_over_the_whole_range() {
 fn sin_and_cos_keep_their_bound_beside_whole_quarters() {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "rounding to f32 is what is asked for"
+        reason = "rounding to f32 is intended"
     )]
     let near: Vec<f32> = (1..100_000)
         .flat_map(|k| {
@@ -298,7 +299,8 @@ fn conversions_and_is_nan_are_those_of_scalars() {
 
 #[test]
 fn half_bits_are_those_of_the_storage_type() {
-    // All that matters lies within 2^-26 and 2^16: every exponent there is drawn more than a thousand times.
+    // Only magnitudes from 2^-26 to 2^16 are relevant: every exponent in this range is drawn more
+    // than a thousand times.
     let halves = words(10).map(|word| {
         f32::from_bits((word & 0x8000_0000) | ((word & 0x1fff_ffff) % (44 << 23) + (100 << 23)))
     });

@@ -1,7 +1,9 @@
-//! Reflection of every fixed kernel by naga: writes `src/layout.rs`, and holds it and the Rust structs to it.
+//! Reflection of every fixed kernel by naga. Generates `src/layout.rs`, and compares the committed
+//! file and the Rust structs with the reflection.
 //!
-//! Role: `cargo xtask codegen` runs this file with `BLESS=1`, which rewrites the committed layout; without it the
-//! test fails when the layout is stale. The kernels also pass naga's validator here, without any device.
+//! Role: `cargo xtask codegen` runs this file with `BLESS=1`, which rewrites the committed layout.
+//! Without `BLESS` the test fails if the layout is stale. The kernels also pass naga's validator
+//! here, without a device.
 
 use naga::front::wgsl;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
@@ -127,7 +129,7 @@ fn every_parameter_struct_is_laid_out_as_in_wgsl() {
         let place = params::ALL
             .iter()
             .position(|(rust, ..)| *rust == layout.name)
-            .unwrap_or_else(|| panic!("{stem}: no Rust struct is named {}", layout.name));
+            .unwrap_or_else(|| panic!("{stem}: no Rust struct named {}", layout.name));
         used[place] = true;
         let (_, size, fields) = params::ALL[place];
         let wgsl: Vec<_> = layout
@@ -165,7 +167,7 @@ fn every_kernel_is_valid_without_any_optional_feature() {
         assert_eq!(
             module.entry_points.len(),
             1,
-            "{stem}: one entry point a kernel"
+            "{stem}: expected one entry point per kernel"
         );
     }
 }
@@ -186,11 +188,11 @@ fn text_that_breaks_the_rules_of_a_kernel_is_refused_by_the_rule() {
         ),
         (
             format!("{} {ENTRY}", PARAMS.replace("@group(0)", "@group(1)")),
-            "group 1, binding 0 stands where",
+            "found group 1, binding 0; expected",
         ),
         (
             format!("{PARAMS} @group(0) @binding(2) var<storage> x: array<f32>; {ENTRY}"),
-            "binding 2 stands where",
+            "binding 2; expected",
         ),
         (
             format!("{PARAMS} @group(0) @binding(1) var<uniform> x: P; {ENTRY}"),

@@ -1,4 +1,4 @@
-//! First link of the chain: every twin against an f64 or independent oracle, on the CPU alone.
+//! Twins, compared with f64 or independent oracles on the CPU.
 
 use shaders::params::{
     BufferCopyParams, ExtensiveGamesParams, FmaPeakParams, InverseGaussianEvalParams,
@@ -37,7 +37,7 @@ fn check_matmul(kernel: &Kernel, matmul: MatmulTwin) {
         let mut c = vec![f32::MAX; (rows * cols) as usize];
         let params = MatmulParams::new(rows, inner, cols);
         matmul(kernel, &params, &a, &b, &mut c);
-        let truth = oracle(&a, &b, params.shape()).expect("the slices have the shape's length");
+        let truth = oracle(&a, &b, params.shape()).expect("the slices match the shape");
         let bound = Bound::relative(inner as usize / 2 + 1)
             .scaled_by(truth.magnitudes)
             .allow_empty();
@@ -76,7 +76,7 @@ fn philox_twin_gives_the_words_of_the_generator() {
 
 #[test]
 fn fma_chains_reach_their_limit() {
-    // x -> x / 2 + 1 tends to 2 from anywhere, and 8 chains of it are summed.
+    // x -> x / 2 + 1 converges to 2 from any start, and the kernel sums 8 chains.
     let mut y = vec![0.0; 4 * 130];
     twin::fma_peak(&layout::FMA_PEAK, &FmaPeakParams::new(130, 8), &mut y);
     assert_close(&y, vec![16.0_f64; 4 * 130], Bound::relative(1));
@@ -96,20 +96,23 @@ fn copy_twin_moves_whole_vectors_and_leaves_the_rest() {
     assert_close(&y[1028..], [-1.0_f32; 2], Bound::exact());
 }
 
-/// The numbers of a golden file, row by row.
+/// Returns the numbers of a golden file, row by row.
 fn golden<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> Vec<Vec<T>> {
     let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).expect("golden data is in the crate");
+    let text = std::fs::read_to_string(path).expect("the crate contains its golden data");
     let rows = text.lines().skip(1);
     rows.map(|row| {
         row.split(',')
-            .map(|x| x.parse().expect("a number"))
+            .map(|x| x.parse().expect("golden data are numbers"))
             .collect()
     })
     .collect()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the number is one of f32")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the number is exactly representable in f32"
+)]
 fn of_f32(x: f64) -> f32 {
     x as f32
 }
@@ -157,7 +160,7 @@ fn inverse_gaussian_draws_of_fixed_keys_are_the_golden_ones() {
 
 type MatrixGamesTwin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 
-/// Ticks with weights t².
+/// Returns ticks with weights t².
 fn squares(iterations: u16) -> Vec<f32> {
     let total: f32 = (1..=iterations).map(|t| f32::from(t) * f32::from(t)).sum();
     let weight = |t| f32::from(t) * f32::from(t) / total;
@@ -166,7 +169,8 @@ fn squares(iterations: u16) -> Vec<f32> {
         .collect()
 }
 
-/// Learns rock-paper-scissors in which scissors crash, by predictive regret matching with clipped sums and weights t².
+/// Solves rock-paper-scissors in which scissors crash, by predictive regret matching with clipped
+/// sums and weights t².
 fn crash(kernel: &Kernel, solve: MatrixGamesTwin, iterations: u16) -> Vec<f32> {
     let ticks = squares(iterations);
     let params = MatrixGamesParams {
@@ -213,7 +217,7 @@ fn matrix_game_twins_find_a_known_equilibrium_and_added_actions_change_no_bit() 
     assert_close(&sixteen, &three, Bound::bits());
 }
 
-/// Learns the same game as [`crash`] step by step.
+/// Solves the same game as [`crash`] step by step.
 fn crash_in_steps(iterations: u16) -> Vec<f32> {
     let gains = [0.0, -0.5, 1.0, 0.5, 0.0, -0.5, -1.0, 0.5, 0.0];
     let mut learners = [[[1.0 / 3.0; 3], [0.0; 3], [1.0 / 3.0; 3]]; 2];
@@ -228,7 +232,7 @@ fn crash_in_steps(iterations: u16) -> Vec<f32> {
                 ..MatrixGameValueParams::default()
             };
             let mut values = [0.0; 3];
-            // The matrix is its own negative transpose.
+            // The matrix equals minus its transpose.
             let other = learners[1 - player][0];
             twin::matrix_game_value(&params, &gains, &other, &mut values);
             let params = MatrixGameUpdateParams {
@@ -267,7 +271,7 @@ fn large_game_twins_find_what_those_of_small_games_find() {
 
 #[test]
 fn the_twin_of_extensive_games_learns_a_matrix_as_that_of_matrices_does() {
-    // Sequences 0 and 4 are empty; the players choose without knowing of each other.
+    // Sequences 0 and 4 are empty; neither player observes the other's choice.
     let of_sequence = |i: u32| match i {
         0 => [0, 0, 0, 1],
         4 => [0, 0, 1, 2],

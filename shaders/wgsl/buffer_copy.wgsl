@@ -1,6 +1,7 @@
-// y = x, four floats at a time: the measured limit of memory bandwidth that the report calls the copy peak.
+// y = x, four floats at a time. Measures the limit of memory bandwidth (the copy peak of the
+// report).
 // Shapes: x and y [n_vec4] of vec4<f32>.
-// A workgroup covers 256 vectors; an invocation moves one.
+// A workgroup covers 256 vectors; an invocation copies one vector.
 // Source: the STREAM "copy" kernel (McCalpin 1995). Twin: twin::buffer_copy.
 
 struct BufferCopyParams {

@@ -1,29 +1,36 @@
-// Counterfactual regret minimisation in many two-player games that differ in payoffs alone, one game a workgroup.
-// Shapes, over both players' sequences (the first player's before the second's) and decisions (by depth, then player, then
-// the sequence that leads there): sequences [sequences] (from and to which pair, from and to which decision), decisions
-// [decisions] (the sequence that leads there, its first own, its actions, 0), levels [2 depths + 1] (where the decisions of
-// each depth and player start), others [pairs] (the other player's sequence), ticks [iterations], payoffs [games, pairs];
-// state [games, 4 sequences + decisions] (strategy, sums of regrets, probabilities of sequences, values, and what decisions
-// are worth) and averages [games, sequences] carry on from the dispatch before.
-// An invocation takes every 128th sequence or decision of a level. Sums are gathered, in order. Twin:
-// twin::extensive_games_solve.
+// Counterfactual regret minimization in many two-player games that differ only in payoffs, one game
+// per workgroup.
+// Order: sequences of the first player, then of the second; decisions by depth, then player, then
+// parent sequence.
+// Shapes of the tables, shared by all games:
+// - sequences [sequences]: first and end pair, first and end decision
+// - decisions [decisions]: parent sequence, first own sequence, number of actions, 0
+// - levels [2 depths + 1]: start of the decisions of each depth and player
+// - others [pairs]: the other player's sequence
+// - ticks [iterations]
+// Shapes per game: payoffs [games, pairs]; state [games, 4 sequences + decisions] (strategy,
+// accumulated regrets, sequence probabilities, sequence values, decision values); averages [games,
+// sequences]. State and averages continue from the previous dispatch.
+// An invocation processes every 128th sequence or decision of a level. Sums are computed by one
+// invocation, in order.
+// Twin: twin::extensive_games_solve.
 
 struct ExtensiveGamesParams {
     games: u32,
-    // Of the first player, and of both.
+    // Number of sequences of the first player, and of both.
     first_sequences: u32,
     sequences: u32,
     decisions: u32,
     depths: u32,
     pairs: u32,
-    // Iterations before this dispatch, and in it.
+    // Iterations before this dispatch, and in this dispatch.
     done: u32,
     iterations: u32,
-    // What is kept of sums of regrets (shared/matching.wgsl).
+    // Treatment of accumulated regrets (shared/matching.wgsl).
     keep: u32,
-    // 1 if the second player sees what the first has just learnt, else 0.
+    // 1 if the second player reacts to the first player's updated strategy, else 0.
     alternating: u32,
-    // How many times more the last regret counts: 1 or 0.
+    // Additional weight of the last regret in the prediction: 1 or 0.
     predictive: f32,
     pad0: u32,
 }
@@ -33,7 +40,8 @@ struct ExtensiveGamesParams {
 @group(0) @binding(2) var<storage, read> decisions: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> levels: array<u32>;
 @group(0) @binding(4) var<storage, read> others: array<u32>;
-// Of each iteration: its weight in the average; what positive and negative sums of regrets are multiplied by; 0.
+// For each iteration: weight in the average; factors of positive and negative accumulated regrets;
+// 0.
 @group(0) @binding(5) var<storage, read> ticks: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read> payoffs: array<f32>;
 @group(0) @binding(7) var<storage, read_write> state: array<f32>;
@@ -41,7 +49,7 @@ struct ExtensiveGamesParams {
 
 const LANES: u32 = 128u;
 
-// Where the numbers of a game start.
+// Offsets of a game's numbers in the buffers.
 struct Places {
     payoffs: u32,
     strategy: u32,
@@ -58,12 +66,12 @@ fn places_of(game: u32) -> Places {
     return Places(game * params.pairs, start, start + n, start + 2u * n, start + 3u * n, start + 4u * n, game * n);
 }
 
-// All actions equally likely, nothing learnt.
+// Initializes the state: uniform strategies, zero regrets.
 fn begin(at: Places, lane: u32) {
     for (var i = lane; i < params.sequences; i += LANES) {
         state[at.strategy + i] = 0.0;
         state[at.regrets + i] = 0.0;
-        // That of the empty sequences; the others' follow.
+        // Probability of the empty sequences; the other probabilities are computed below.
         state[at.plan + i] = 1.0;
         averages[at.averages + i] = 0.0;
     }
@@ -80,7 +88,7 @@ fn begin(at: Places, lane: u32) {
     }
 }
 
-// Writes what the ends of sequences are worth; the average takes up what was played.
+// Computes the values of the ends of sequences, and adds the current plan to the average.
 fn value(at: Places, first: u32, end: u32, weight: f32) {
     for (var i = first; i < end; i += LANES) {
         var sum = 0.0;
@@ -94,7 +102,7 @@ fn value(at: Places, first: u32, end: u32, weight: f32) {
     storageBarrier();
 }
 
-// Lets decisions learn, those behind which have learnt.
+// Updates the regrets and strategies of decisions. The decisions below must already be updated.
 fn update(at: Places, first: u32, end: u32, shares: vec2<f32>) {
     for (var i = first; i < end; i += LANES) {
         let decision = decisions[i];
@@ -129,7 +137,7 @@ fn update(at: Places, first: u32, end: u32, shares: vec2<f32>) {
     storageBarrier();
 }
 
-// Writes the probabilities of sequences that end in decisions.
+// Computes the probabilities of the sequences that begin in these decisions.
 fn extend(at: Places, first: u32, end: u32) {
     for (var i = first; i < end; i += LANES) {
         let decision = decisions[i];
@@ -156,7 +164,7 @@ fn extensive_games_solve(
     if (params.done == 0u) {
         begin(at, lane);
     }
-    // With simultaneous updates both players are one.
+    // Simultaneous updates treat both players as one.
     let n_turns = 1u + params.alternating;
     let width = 2u - params.alternating;
     for (var i = 0u; i < params.iterations; i += 1u) {

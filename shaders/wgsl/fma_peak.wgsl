@@ -1,7 +1,8 @@
-// Runs independent chains of fused multiply-adds in registers: the measured limit of f32 arithmetic.
+// Independent chains of fused multiply-adds in registers. Measures the limit of f32 arithmetic.
 // Shapes: y [n] of vec4<f32>.
-// A workgroup covers 64 invocations; an invocation keeps 8 chains of vec4, each `x <- x * m + s`, and writes their sum.
-// 64 vector operations a round are written out: a loop counter per operation would be measured instead.
+// A workgroup covers 64 invocations; an invocation computes 8 chains of vec4, each `x <- x * m +
+// s`, and writes their sum. The 64 vector operations of a round are unrolled, because otherwise the
+// loop counter would be measured.
 // Twin: twin::fma_peak.
 
 struct FmaPeakParams {

@@ -1,20 +1,20 @@
-// A function of the inverse Gaussian law at each of many numbers: density, distribution function, survival function, or
-// the logarithm of one.
-// Shapes: xs [n] -> ys [n]. An invocation computes one element. Twin: twin::inverse_gaussian_eval, whose header states
-// method, accuracy and limits.
+// A function of the inverse Gaussian distribution at many numbers: density, distribution function,
+// survival function, or the logarithm of one of these.
+// Shapes: xs [n] -> ys [n]. An invocation computes one element.
+// Twin: twin::inverse_gaussian_eval, whose header describes method, accuracy and limits.
 
 struct InverseGaussianEvalParams {
     n: u32,
     function: u32,
-    // The nearest f32 and the rest.
+    // The nearest f32, and the remainder.
     mean: vec2<f32>,
-    // The next three: 12 bits and the rest. `rate` is the shape over the square of the mean.
+    // The next three: the leading 12 bits, and the remainder. `rate` is shape / mean^2.
     inverse_mean: vec2<f32>,
     shape: vec2<f32>,
     rate: vec2<f32>,
-    // Twice the shape over the mean.
+    // 2 shape / mean.
     twice_ratio: f32,
-    // Zero.
+    // Must be zero.
     pad0: u32,
 }
 
@@ -32,13 +32,13 @@ const LN_CDF: u32 = 4u;
 const LN_SF: u32 = 5u;
 
 const SMALLEST_NORMAL: u32 = 0x00800000u;
-// Bits of 2^124: from there on the exponent counts as infinite.
+// Bits of 2^124, the threshold from which the exponent counts as infinite.
 const FAR: u32 = 0x7d800000u;
-// Where numbers are scaled so that their inverse is normal, by a sixteenth.
+// Threshold from which numbers are scaled by 1/16, so that their inverse is normal.
 const LARGE: f32 = 1.0e30;
-// Beyond this exponent nothing is left of a density either.
+// Threshold of the exponent beyond which every density is zero.
 const NOTHING_FROM: f32 = 173.0;
-// Right of this `w/sqrt(2)` the upper tail is computed.
+// Threshold of `w/sqrt(2)` above which the upper tail is computed.
 const UPPER_FROM: f32 = -0.47;
 const INV_SQRT_2PI: f32 = 0.3989423;
 const INV_SQRT_2: f32 = 0.70710677;
@@ -81,9 +81,9 @@ fn value_at(x: f32) -> f32 {
     }
 }
 
-// The value left of all numbers, or right of them.
+// The limit of the function left of the support, or at plus infinity.
 fn value_at_end(is_right: bool) -> f32 {
-    // No constant expression may be infinite, hence the parameter that adds nothing.
+    // WGSL rejects infinite constant expressions, so a parameter that is zero is included.
     let minus_infinity = bitcast<f32>(FLOAT_SIGN | FLOAT_INFINITY | params.pad0);
     switch params.function {
         case PDF: { return 0.0; }
@@ -114,7 +114,8 @@ fn point_at(x: f32) -> Point {
     let scale = select(1.0, 0.0625, is_large);
     let inverse = split_inverse(x * scale);
     let d = split_difference(x, params.mean);
-    // 2 E = g p^2, with p = (x - mean) / max(x, mean) and the rest in g: nothing leaves the range unless E does.
+    // 2 E = g p^2, with p = (x - mean) / max(x, mean) and the other factors in g. Neither factor
+    // leaves the range unless E does.
     let is_right = x > params.mean.x;
     let d_scaled = FloatSum(d.head * scale, d.tail * scale);
     let inverse_mean = FloatSum(params.inverse_mean.x, params.inverse_mean.y);
@@ -146,7 +147,8 @@ fn point_at(x: f32) -> Point {
 
 fn density(point: Point) -> f32 {
     let decay = decay_of(point.exponent);
-    // Each factor takes its half of the power, since s / x alone may leave the range where the density does not.
+    // Each factor takes half of the power, because s / x alone may be out of range where the
+    // density is not.
     let half = decay.exponent >> 1u;
     let first = float_scaled(point.s, half);
     let inverse = point.inverse.head + point.inverse.tail;
@@ -162,13 +164,13 @@ fn ln_density(point: Point) -> f32 {
     return ln_scaled(INV_SQRT_2PI * point.s * inverse, -exponent - point.lift, point.exponent);
 }
 
-// A tail of the law: its probability is `exp(-E) factor`.
+// A tail of the distribution: its probability is `exp(-E) factor`.
 struct Tail {
     is_upper: bool,
     factor: f32,
 }
 
-// The tail that is small at the point, or at most 0.76.
+// The smaller tail, or a tail of at most 0.76.
 fn tail_of(point: Point) -> Tail {
     if (point.a > UPPER_FROM) {
         return Tail(true, INV_SQRT_2 * point.s * erfcx_slope(point.a, point.b));
@@ -201,7 +203,8 @@ fn decay_of(exponent: FloatSum) -> FloatPower {
     return float_exp_of_sum(max(-exponent.head, -NOTHING_FROM), -exponent.tail);
 }
 
-// `ln(factor 2^shift) - E`. The multiple of ln 2 and the head of E have few bits, so their difference is exact in two parts.
+// `ln(factor 2^shift) - E`. The multiple of ln 2 and the head of E have few bits, so their
+// difference is exact as a sum of two parts.
 fn ln_scaled(factor: f32, shift: i32, exponent: FloatSum) -> f32 {
     let binade = float_binade(bitcast<u32>(factor));
     let n = binade.exponent + f32(shift);

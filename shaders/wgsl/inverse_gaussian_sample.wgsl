@@ -1,13 +1,15 @@
-// Draws of the inverse Gaussian law, one from each counter of a Philox stream from `first` on.
-// Shapes: draws [n]. An invocation computes one draw. Twin: twin::inverse_gaussian_sample, whose header states method,
-// accuracy and how the words of a block are used.
+// Samples of the inverse Gaussian distribution, one per counter of a Philox stream, starting with
+// draw `first`.
+// Shapes: draws [n]. An invocation computes one draw.
+// Twin: twin::inverse_gaussian_sample, whose header describes the method, the accuracy and the use
+// of the words of a block.
 
 struct InverseGaussianSampleParams {
     key: vec2<u32>,
     stream: vec2<u32>,
     first: u32,
     n: u32,
-    // The roots of the mean, and of the mean over the shape.
+    // Square roots of the mean, and of mean / shape.
     root_mean: f32,
     root_ratio: f32,
 }
@@ -17,7 +19,7 @@ struct InverseGaussianSampleParams {
 
 const GROUP: u32 = 256u;
 const HALF_PI: f32 = 1.5707964;
-// Roots of the smallest normal number, and of the largest number.
+// Square roots of the smallest normal number, and of the largest number.
 const SMALLEST_ROOT: f32 = 1.0842022e-19;
 const LARGEST_ROOT: f32 = 1.8446743e19;
 
@@ -34,11 +36,13 @@ fn inverse_gaussian_sample(
 }
 
 fn draw(words: vec4<u32>) -> f32 {
-    // The size of a normal number by Box and Muller; of the angle a quarter turn is enough.
+    // Magnitude of a normal number by the Box-Muller method. A quarter turn is enough, because only
+    // the magnitude is used.
     let radius = split_sqrt(-2.0 * float_ln(uniform_of(words.x, words.y << 24u)));
     let turn = (f32(words.y >> 8u) + 0.5) * (1.0 / 16777216.0);
     let z = radius * float_sin(turn * HALF_PI);
-    // The square of `root_q` is the larger of the two candidates, over the mean; the smaller one is its inverse.
+    // The square of `root_q` is the larger candidate divided by the mean; the smaller candidate is
+    // its inverse.
     let t = 0.5 * z * params.root_ratio;
     let root_q = t + split_sqrt(1.0 + t * t);
     let is_larger = uniform_of(words.z, words.w) * (1.0 + root_q * root_q) < 1.0;
@@ -47,7 +51,8 @@ fn draw(words: vec4<u32>) -> f32 {
     return inside * inside;
 }
 
-// A number above 0 and up to 1 from 64 bits: the nearest to the middle of its cell, so that small ones keep their digits.
+// A number in (0, 1] from 64 bits: the f32 nearest to the middle of its cell, so that small numbers
+// keep their relative precision.
 fn uniform_of(high: u32, low: u32) -> f32 {
     let middle = f32(((high & 0xffu) << 16u) | (low >> 16u));
     let last = f32(low & 0xffffu) + 0.5;

@@ -1,7 +1,8 @@
-// C = A * B with one invocation per element of C: S3's kernel, the rung that the others are measured against.
-// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous (shared/matmul.wgsl).
-// A workgroup covers 16 x 16 elements of C; an invocation walks `inner` once, in order.
-// Source: fast.ai "matmul" notebook, the `cuda.jit` kernel. Twin: twin::matmul_naive.
+// C = A * B with one invocation per element of C, the baseline for the other kernels.
+// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous
+// (shared/matmul.wgsl).
+// A workgroup covers 16 x 16 elements of C; an invocation sums `inner` terms in order.
+// Source: fast.ai notebook "matmul", the `cuda.jit` kernel. Twin: twin::matmul_naive.
 
 const TILE: u32 = 16u;
 

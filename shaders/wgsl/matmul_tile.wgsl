@@ -1,8 +1,12 @@
-// C = A * B through 16 x 16 tiles in workgroup memory: each element of A and B is read 16 times less often.
-// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous (shared/matmul.wgsl).
-// A workgroup computes one 16 x 16 tile of C; an invocation loads one element of each tile of A and B per step and
-// owns one element of C. Tiles that stick out are filled with zeros, so every invocation reaches every barrier.
-// Source: Kirk and Hwu 2010, "Programming Massively Parallel Processors", ch. 5. Twin: twin::matmul_tile.
+// C = A * B with 16 x 16 tiles in workgroup memory, so that each element of A and B is read 16
+// times less often.
+// Shapes: a [rows, inner], b [inner, cols], c [rows, cols], row-major, contiguous
+// (shared/matmul.wgsl).
+// A workgroup computes one 16 x 16 tile of C. Per step an invocation loads one element of each tile
+// of A and B; it computes one element of C. Elements outside of the matrices are zero, so every
+// invocation reaches every barrier.
+// Source: Kirk and Hwu 2010, "Programming Massively Parallel Processors", ch. 5. Twin:
+// twin::matmul_tile.
 
 const TILE: u32 = 16u;
 var<workgroup> wg_a: array<f32, TILE * TILE>;

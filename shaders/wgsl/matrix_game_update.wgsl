@@ -1,16 +1,18 @@
-// One player's step of regret matching in a game of any size: takes what the actions brought, makes the next strategy.
-// Shapes: values, strategy, regrets, average [actions]. One workgroup does it all; an invocation takes every 256th action.
+// One player's step of regret matching in a game of any size: updates the regrets with the values
+// of the actions, and computes the next strategy.
+// Shapes: values, strategy, regrets, average [actions]. One workgroup; an invocation processes
+// every 256th action.
 // Twin: twin::matrix_game_update.
 
 struct MatrixGameUpdateParams {
     actions: u32,
-    // What is kept of sums of regrets (shared/matching.wgsl).
+    // Treatment of accumulated regrets (shared/matching.wgsl).
     keep: u32,
-    // How many times more the last regret counts: 1 or 0.
+    // Additional weight of the last regret in the prediction: 1 or 0.
     predictive: f32,
-    // How far the average moves to the strategy.
+    // Step of the average towards the strategy, from 0 to 1.
     share: f32,
-    // What positive and negative sums of regrets are multiplied by.
+    // Factors of positive and negative accumulated regrets.
     kept: vec2<f32>,
     pad0: u32,
     pad1: u32,

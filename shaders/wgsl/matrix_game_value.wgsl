@@ -1,6 +1,7 @@
-// What each action of one player brings against the other's strategy: a matrix times a vector.
+// Value of each action of one player against the other player's strategy: a matrix-vector product.
 // Shapes: payoffs [actions, others], row-major; strategy [others] -> values [actions].
-// A workgroup takes four actions, whose payoffs its invocations read side by side, each strategy once for all four.
+// A workgroup computes four actions. Neighbouring invocations read neighbouring payoffs, and each
+// strategy entry is read once for all four actions.
 // Twin: twin::matrix_game_value.
 
 struct MatrixGameValueParams {
@@ -22,7 +23,7 @@ fn matrix_game_value(
     @builtin(local_invocation_id) lid: vec3<u32>,
 ) {
     let first = grid_workgroup(wid, n_workgroups) * 4u;
-    // Actions beyond the last are the last once more, and are not written.
+    // Indices past the last action are clamped to the last action; their results are not written.
     let actions = min(first + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.actions - 1u));
     let places = actions * params.others;
     var sums = vec4<f32>();

@@ -1,21 +1,24 @@
-// Learns in many zero-sum games of one shape of at most 16 rows and columns, one game a workgroup, one action an
-// invocation: `lid.y` is the action, `lid.z` the player.
-// Shapes: ticks [iterations], gains [games, rows, cols]; state [games, 2 rows + 2 cols] (strategy and sums of regrets of
-// one player, then of the other) and averages [games, rows + cols] carry on from the dispatch before.
-// An invocation keeps its action's gains in registers; players read each other's strategies from workgroup memory. All
-// invocations do all steps, so that every barrier is reached, and only those whose turn it is learn from them. Actions that
-// are not there are never played. Twin: twin::matrix_games_solve_16.
+// Regret matching in many zero-sum games of the same shape, with at most 16 rows and columns, one
+// game per workgroup and one action per invocation: `lid.y` is the action, `lid.z` the player.
+// Shapes: ticks [iterations], gains [games, rows, cols]; state [games, 2 rows + 2 cols] (strategy
+// and accumulated regrets of the first player, then of the second); averages [games, rows + cols].
+// State and averages continue from the previous dispatch.
+// An invocation keeps the payoffs of its action in registers. Players read each other's strategies
+// from workgroup memory. All invocations execute all steps, so that every barrier is reached; only
+// the invocations of the player whose turn it is update their state. Padding actions are never
+// played.
+// Twin: twin::matrix_games_solve_16.
 
 const ACTIONS: u32 = 16u;
 
-// Lines of a number for each action, of both players each: strategies; what actions bring, times their probabilities;
-// strategies before they are normalised.
+// Workgroup memory: lines of one number per action, two lines (one per player) for each of:
+// strategies; values of actions times their probabilities; strategies before normalization.
 const STRATEGIES: u32 = 0u;
 const SHARES: u32 = 2u;
 const AHEAD: u32 = 4u;
 var<workgroup> wg_lines: array<array<f32, ACTIONS>, 6>;
 
-// A number for each action.
+// One number per action.
 struct Line {
     a: vec4<f32>,
     b: vec4<f32>,
@@ -23,7 +26,7 @@ struct Line {
     d: vec4<f32>,
 }
 
-// Terms are summed by fours: all first ones, all second ones, …
+// Sums four partial sums: of elements 0, 4, 8, 12, of elements 1, 5, 9, 13 and so on.
 fn sum_of(line: Line) -> f32 {
     let fours = ((line.a + line.b) + line.c) + line.d;
     return ((fours.x + fours.y) + fours.z) + fours.w;
@@ -44,7 +47,7 @@ fn line_at(place: u32) -> Line {
     );
 }
 
-// What an action brings its player against each of the other's.
+// The payoff of an action for its player against an action of the other player.
 fn payoff(player: u32, own: u32, other: u32, game: u32) -> f32 {
     let row = select(own, other, player == 1u);
     let col = select(other, own, player == 1u);
@@ -68,7 +71,7 @@ fn matrix_games_solve_16(
     @builtin(local_invocation_id) lid: vec3<u32>,
 ) {
     let group = grid_workgroup(wid, n_workgroups);
-    // Workgroups beyond the last game follow it and write nothing.
+    // Workgroups past the last game repeat the last game and write nothing.
     let game = min(group, params.games - 1u);
     let player = lid.z;
     let action = lid.y;

@@ -1,8 +1,11 @@
-// Learns in many zero-sum games of one shape of at most 3 rows and columns, one game an invocation.
-// Shapes: ticks [iterations], gains [rows, cols, games]; state [2 rows + 2 cols, games] (strategy and sums of regrets of
-// one player, then of the other) and averages [rows + cols, games] carry on from the dispatch before.
-// Everything that an iteration touches but its tick is in registers (shared/tiny_games.wgsl). A game of fewer actions gets
-// some that are never played. Twin: twin::matrix_games_solve_3.
+// Regret matching in many zero-sum games of the same shape, with at most 3 rows and columns, one
+// game per invocation.
+// Shapes: ticks [iterations], gains [rows, cols, games]; state [2 rows + 2 cols, games] (strategy
+// and accumulated regrets of the first player, then of the second); averages [rows + cols, games].
+// State and averages continue from the previous dispatch.
+// Except for the ticks, all data of an iteration are in registers (shared/tiny_games.wgsl). Games
+// with fewer actions are padded with actions that are never played.
+// Twin: twin::matrix_games_solve_3.
 
 alias Actions = vec3<f32>;
 alias Gains = mat3x3<f32>;

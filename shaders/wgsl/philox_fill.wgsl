@@ -1,6 +1,8 @@
-// Fills a buffer with the words of one Philox4x32-10 stream: the same bits as the CPU's generator, word by word.
+// Fills a buffer with the words of one Philox4x32-10 stream, bit for bit equal to the CPU's
+// generator.
 // Shapes: words [n_words].
-// A workgroup covers 256 counters; an invocation computes one counter and writes up to four consecutive words.
+// A workgroup covers 256 counters; an invocation computes one counter and writes up to four
+// consecutive words.
 // Source: Salmon et al. 2011 (wgsl/shared/philox.wgsl). Twin: twin::philox_fill.
 
 struct PhiloxFillParams {
@@ -25,7 +27,8 @@ fn philox_fill(
 ) {
     let block = grid_workgroup(wid, n_workgroups) * GROUP + lid.x;
     let first = block * 4u;
-    // The second test catches a product that wrapped: the grid may hold more invocations than there are words.
+    // The second condition detects a product that wrapped, because the grid may have more
+    // invocations than needed.
     if (first >= params.n_words || block >= 0x40000000u) {
         return;
     }

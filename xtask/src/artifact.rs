@@ -1,26 +1,26 @@
-//! The executables that a build with `--message-format=json` names.
+//! Executables of a build, parsed from cargo's `--message-format=json`.
 //!
-//! Role: tells test executables apart without guessing at hashed file names.
+//! Role: finds test executables without guessing hashed file names.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// One executable that cargo built or found fresh.
+/// An executable that cargo built or found up to date.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Executable {
-    /// Manifest of the package it belongs to.
+    /// Manifest of its package.
     pub(crate) manifest: PathBuf,
     /// Name of the target, as in the manifest.
     pub(crate) target: String,
-    /// `lib`, `bin`, `test`, … as cargo calls it.
+    /// Kind of the target as named by cargo: `lib`, `bin`, `test`, …
     pub(crate) kind: String,
     pub(crate) path: PathBuf,
-    /// Whether it is a test harness, and not the program itself.
+    /// Whether the executable is a test harness.
     pub(crate) is_test: bool,
 }
 
-/// Reads cargo's messages, one JSON object a line, in cargo's order.
+/// Parses cargo's messages, one JSON object per line, in cargo's order.
 pub(crate) fn executables(messages: &str) -> Vec<Executable> {
     messages
         .lines()

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: the main job.
+//! `cargo xtask bench`: runs the benchmarks.
 //!
-//! Role: makes sure the data are there, builds the program `bench` and runs it with the
-//! arguments passed through; `--bundle` packs it for machines without cargo.
+//! Role: fetches the data, builds the program `bench` and runs it with the same arguments.
+//! `--bundle` packs the program for machines without cargo.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,17 @@ use anyhow::{Result, ensure};
 use crate::workspace::Workspace;
 use crate::{bundle, data, program};
 
-/// What this command adds to the program's own arguments.
+/// Help text of this command, printed before the program's own help.
 const ADDED: &str = "\
-It fetches MNIST first (see `cargo xtask data --help`), goes on without it if it must, and adds:
+Fetches MNIST first (see `cargo xtask data --help`); continues without MNIST if this fails. Additional options:
 
-  --bundle DIR    write a folder that runs ./bench on a machine without cargo; run nothing
-  --data DIR      as below, but DIR is meant from the current folder; nothing is fetched
-  --sample DIR    as below; the build then holds line tables, which name the functions that were inlined
+  --bundle DIR    write a folder with ./bench for a machine without cargo, and do not run the benchmarks
+  --data DIR      as below, but DIR is relative to the current folder; nothing is fetched
+  --sample DIR    as below; the build then contains line tables, which identify inlined functions
 ";
 
-/// The code stays the same; but the program triples in size, so only who samples it gets them.
+/// Cargo options that add line tables. The machine code does not change, but the size of the
+/// program triples, so they are only used for sampling.
 const LINE_TABLES: [&str; 4] = [
     "--config",
     "profile.release.package.tensor-core.debug=\"line-tables-only\"",
@@ -36,7 +37,7 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     if let Some(dir) = take_path(&mut args, "--bundle")? {
         ensure!(
             args.is_empty(),
-            lexopt::Error::from("--bundle takes no further arguments")
+            lexopt::Error::from("--bundle cannot be combined with other arguments")
         );
         return bundle::write(&std::path::absolute(dir)?);
     }
@@ -44,7 +45,8 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     program::drop_separator(&mut args);
     let workspace = Workspace::load()?;
     match own_data {
-        // The program runs in the workspace root, so a path relative to here must not stay so.
+        // The program runs in the workspace root, so a path relative to the current folder is made
+        // absolute.
         Some(dir) => {
             args.extend(["--data".into(), std::path::absolute(dir)?.into_os_string()]);
         }
@@ -60,22 +62,22 @@ pub(crate) fn run(mut args: Vec<OsString>) -> Result<ExitCode> {
     program::run(&workspace, "bench", &args)
 }
 
-/// Fetches MNIST where it is absent; a failure is said in one line and stops nothing.
+/// Fetches MNIST if it is missing. A failure is reported in one line and is not an error.
 fn fetch(dir: &Path) {
     match data::ensure_mnist(dir) {
         Ok(data::Source::Present) => (),
         Ok(data::Source::Fetched) => eprintln!("fetched MNIST into {}", dir.display()),
-        Err(fault) => eprintln!("MNIST was not fetched: {fault}"),
+        Err(fault) => eprintln!("could not fetch MNIST: {fault}"),
     }
 }
 
-/// Whether the program is asked to sample stacks.
+/// Returns whether the arguments request stack sampling.
 fn samples(args: &[OsString]) -> bool {
     let mut texts = args.iter().filter_map(|arg| arg.to_str());
     texts.any(|arg| arg == "--sample" || arg.starts_with("--sample="))
 }
 
-/// Takes `--key DIR` or `--key=DIR` out of the arguments before `--`.
+/// Removes `--key DIR` or `--key=DIR` from the arguments before `--` and returns the folder.
 fn take_path(args: &mut Vec<OsString>, key: &str) -> Result<Option<PathBuf>> {
     let end = args.iter().position(|arg| arg == "--");
     let joined = format!("{key}=");
@@ -84,7 +86,7 @@ fn take_path(args: &mut Vec<OsString>, key: &str) -> Result<Option<PathBuf>> {
         if arg == OsStr::new(key) {
             ensure!(
                 place + 1 < end.unwrap_or(args.len()),
-                lexopt::Error::from(format!("{key} needs a folder"))
+                lexopt::Error::from(format!("{key}: missing folder"))
             );
             let value = args.drain(place..place + 2).next_back();
             return Ok(value.map(PathBuf::from));

@@ -1,8 +1,8 @@
-//! The folder that `cargo xtask bench --bundle` writes.
+//! The folder written by `cargo xtask bench --bundle`.
 //!
-//! Role: packs programs and data for a machine that has a driver but no toolchain.
-//! Limits: 40 MB in all, so that it can be copied to a cluster node in a moment. The
-//! programs run on machines of this one's architecture and system.
+//! Role: packs programs and data for a machine with a GPU driver but no toolchain.
+//! Limits: at most 40 MB, so that the folder can be copied to a cluster node quickly. The programs
+//! run on machines with the same architecture and operating system.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,33 +17,34 @@ use serde_json::{Value, json};
 use crate::workspace::Workspace;
 use crate::{artifact, data, output, process, program};
 
-/// What a bundle may weigh, all files together.
+/// Maximum size of a bundle, all files together, in bytes.
 const LIMIT_BYTES: u64 = 40_000_000;
 
-/// Facts of the build, which the programs read beside themselves (`BuildFacts` of benches).
+/// File with facts of the build, which the programs read from their own folder (`BuildFacts` of
+/// benches).
 const BUILD_FACTS: &str = "build.json";
 
 const README: &str = "\
 Numerics on this machine, without a toolchain.
 
   ./bench            checks and times every workload on every executor found
-  ./bench --help     its arguments; the table and the JSON are those of `cargo xtask bench`
-  ./doctor           what this machine has: adapters, drivers, limits, CPU features
-  ./adapters         every kernel against its twin, programs against the oracle, faults, on every
-                     adapter (REQUIRE_GPU=1 ./adapters fails where there is none)
-  ./trace            power, energy and utilisation while a command runs: ./trace -- COMMAND
-  ./tune             the sizes of blocks that serve an adapter best, checked before they are timed
-  build.json         the commit and the compiler that all this was built from
+  ./bench --help     its options; the table and the JSON are the same as from `cargo xtask bench`
+  ./doctor           lists adapters, drivers, limits and CPU features of this machine
+  ./adapters         tests kernels, programs and errors on every
+                     adapter (REQUIRE_GPU=1 ./adapters fails if there is none)
+  ./trace            samples power, energy and utilization while a command runs: ./trace -- COMMAND
+  ./tune             finds the fastest block sizes for an adapter, checked before they are timed
+  build.json         the commit and the compiler of this build
 ";
 const WITH_MNIST: &str = "\
   data/              MNIST, gzipped
 ";
 const WITHOUT_MNIST: &str = "
-MNIST could not be had, so ./bench uses the UCI digits that it brings along, enlarged, and
-says so; `--data DIR` names IDX files of your own.
+MNIST could not be fetched, so ./bench uses its built-in UCI digits, enlarged, and
+reports this. Use `--data DIR` for your own IDX files.
 ";
 
-/// Builds and writes the bundle, then says what it weighs.
+/// Builds and writes the bundle, then prints its size.
 pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     program::build(&["bench", "doctor", "trace", "tune"])?;
@@ -77,7 +78,7 @@ pub(crate) fn write(dir: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the size of every file and of all; too heavy is an error.
+/// Prints the size of every file and the total; returns an error if the total exceeds the limit.
 fn weigh(dir: &Path, files: &[PathBuf]) -> Result<()> {
     let mut total = 0;
     for file in files {
@@ -97,12 +98,12 @@ fn weigh(dir: &Path, files: &[PathBuf]) -> Result<()> {
     ))?;
     ensure!(
         total <= LIMIT_BYTES,
-        "the bundle has {total} bytes, the limit is {LIMIT_BYTES}"
+        "bundle: too large ({total} bytes; limit {LIMIT_BYTES})"
     );
     Ok(())
 }
 
-/// Builds what is tested on every adapter in release and returns the executable's path.
+/// Builds the adapter tests of `gpu-wgsl` in release mode and returns the path of the executable.
 fn build_adapters() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo
@@ -110,29 +111,31 @@ fn build_adapters() -> Result<PathBuf> {
         .args(["--test", "adapters", "--no-run"])
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit());
-    let output = cargo.output().context("cargo could not be started")?;
-    ensure!(
-        output.status.success(),
-        "could not build the tests of adapters"
-    );
+    let output = cargo.output().context("could not start cargo")?;
+    ensure!(output.status.success(), "could not build the adapter tests");
     let executables = artifact::executables(&String::from_utf8_lossy(&output.stdout));
     let adapters = executables.into_iter().find(|exe| exe.target == "adapters");
-    Ok(adapters.context("cargo built no tests of adapters")?.path)
+    Ok(adapters
+        .context("cargo did not build the adapter tests")?
+        .path)
 }
 
-/// Removes symbols; where the tool is missing the program only stays larger.
+/// Removes symbols. If the tool `strip` is missing, the program is only larger.
 fn strip(file: &Path) {
     let done = Command::new("strip").arg(file).status();
     if !done.is_ok_and(|status| status.success()) {
-        eprintln!("{} keeps its symbols: no working strip", file.display());
+        eprintln!(
+            "{}: symbols not removed (strip is missing or failed)",
+            file.display()
+        );
     }
 }
 
-/// Compresses MNIST's files, all the data that the programs need; none where they can't be had, for the programs have
-/// digits of their own.
+/// Compresses the MNIST files, the only data that the programs need. Returns no files if MNIST is
+/// not available, because the programs have built-in digits.
 fn pack_images(mnist: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     if let Err(fault) = data::ensure_mnist(mnist) {
-        eprintln!("the bundle goes without MNIST and will use digits: {fault}");
+        eprintln!("bundle without MNIST, the programs will use built-in digits: {fault}");
         return Ok(Vec::new());
     }
     let folder = dir.join("data");
@@ -152,7 +155,8 @@ fn readme(has_mnist: bool) -> String {
     format!("{README}{data}")
 }
 
-/// Commit, marked where the working tree differs from it, and compiler; null where unknown.
+/// Returns the commit (marked as dirty if the working tree differs) and the compiler; null if
+/// unknown.
 fn build_facts(root: &Path) -> Value {
     let answer = |tool: &str, args: &[&str]| {
         let output = Command::new(tool).args(args).current_dir(root).output();
@@ -174,7 +178,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("xtask-bundle-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let heavy = dir.join("heavy");
-        // A file with a hole: the length counts, the disk does not fill.
+        // A sparse file: it has the length, but uses no disk space.
         File::create(&heavy).unwrap().set_len(LIMIT_BYTES).unwrap();
         let light = dir.join("light");
         fs::write(&light, "x").unwrap();

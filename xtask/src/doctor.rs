@@ -1,4 +1,4 @@
-//! `cargo xtask doctor`: what this machine has.
+//! `cargo xtask doctor`: lists adapters, CPU features, drivers and data of this machine.
 //!
 //! Role: builds and runs the program `doctor` of `benches`.
 

@@ -1,8 +1,8 @@
 //! The project's commands: `cargo xtask COMMAND`.
 //!
-//! Role: dispatches to one module per command; knows no GPU and builds in seconds.
-//! Method: heavy commands are programs of `benches`, built in release and run with
-//! the arguments passed through, so that a start of `xtask` never waits for wgpu.
+//! Role: dispatches to one module per command. Does not depend on GPU crates and builds in seconds.
+//! Method: heavy commands are programs of `benches`, built in release mode and run with the same
+//! arguments, so that starting `xtask` does not require a build of wgpu.
 
 use std::env;
 use std::ffi::OsString;
@@ -28,10 +28,10 @@ mod tune;
 mod verify;
 mod workspace;
 
-/// Exit status of a command line that makes no sense, as `clap` and `getopt` users expect it.
+/// Exit status of an invalid command line, as for other command-line tools.
 const USAGE: u8 = 2;
 
-/// One row of the table of commands.
+/// A command, with its description in the help text.
 struct Command {
     name: &'static str,
     does: &'static str,
@@ -51,17 +51,17 @@ const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "doctor",
-        does: "tell what this machine has: adapters, CPU features, drivers, data",
+        does: "list adapters, CPU features, drivers and data of this machine",
         run: doctor::run,
     },
     Command {
         name: "trace",
-        does: "sample power, energy and utilisation while a command runs",
+        does: "sample power, energy and utilization while a command runs",
         run: trace::run,
     },
     Command {
         name: "demo",
-        does: "show what `trace` does, on a GPU that does not exist",
+        does: "demonstrate `trace` on a simulated GPU",
         run: trace::demo,
     },
     Command {
@@ -71,17 +71,17 @@ const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "data",
-        does: "fetch a data set, check its sha256 and keep it outside git",
+        does: "fetch a data set outside of git and check its sha256",
         run: data::run,
     },
     Command {
         name: "rivals",
-        does: "set up NumPy and PyTorch in a Python environment for the rival rows",
+        does: "set up a Python environment with NumPy, PyTorch and others for comparison rows",
         run: rivals::run,
     },
     Command {
         name: "solve",
-        does: "find the equilibrium of a game file (.nfg, .efg), with a proof where that can be",
+        does: "find the equilibrium of a game file (.nfg, .efg), with a proof if possible",
         run: solve::run,
     },
     Command {
@@ -91,7 +91,7 @@ const COMMANDS: [Command; 12] = [
     },
     Command {
         name: "tune",
-        does: "find the sizes of blocks that serve a GPU best, and write them into the table",
+        does: "find the fastest block sizes for a GPU and write them to the table",
         run: tune::run,
     },
     Command {
@@ -117,7 +117,8 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            // A wrong argument is the caller's mistake, everything else is a failure of the work.
+            // An invalid argument is an error of usage; every other error is a failure of the
+            // command.
             if let Some(wrong_use) = error.downcast_ref::<lexopt::Error>() {
                 eprintln!("error: {name}: {wrong_use} (see `cargo xtask {name} --help`)");
                 return ExitCode::from(USAGE);
@@ -133,13 +134,13 @@ fn print_table() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table of commands, with a line on how to learn more.
+/// Returns the table of commands for the help text.
 fn table() -> String {
     let mut text = String::from("usage: cargo xtask COMMAND [arguments]\n\n");
     for command in &COMMANDS {
         text += &format!("  {:<8} {}\n", command.name, command.does);
     }
-    text + "\n`cargo xtask COMMAND --help` tells the arguments of a command.\n"
+    text + "\n`cargo xtask COMMAND --help` shows a command's options.\n"
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Standard output of the commands.
 //!
-//! Role: the only place that prints; clippy rejects `print!` elsewhere, which panics when a reader closes the pipe.
-//! Method: a closed pipe is no error, because a reader such as `head` has seen enough; the command goes on and ends with
-//! its own exit status.
+//! Role: the only module that prints. Clippy rejects `print!` elsewhere, because it panics when a
+//! reader closes the pipe.
+//! Method: a closed pipe is not an error, because a reader such as `head` may stop early. The
+//! command continues and returns its own exit status.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -12,7 +13,7 @@ use anyhow::{Context as _, Result};
 /// Writes a text to standard output.
 ///
 /// # Errors
-/// Any failure to write but a closed pipe.
+/// Any failure to write except a closed pipe.
 pub(crate) fn print(text: impl Display) -> Result<()> {
     print_to(&mut io::stdout().lock(), text)
 }
@@ -33,7 +34,7 @@ fn print_to(out: &mut impl Write, text: impl Display) -> Result<()> {
         .context("standard output")
 }
 
-/// A writer to which a closed pipe is no error.
+/// A writer that ignores a closed pipe.
 pub(crate) struct Pipe<W>(pub(crate) W);
 
 impl<W: Write> Write for Pipe<W> {
@@ -56,7 +57,7 @@ impl<W: Write> Write for Pipe<W> {
 mod tests {
     use super::*;
 
-    /// A writer that fails.
+    /// A writer that always fails.
     struct Failing(ErrorKind);
 
     impl Write for Failing {

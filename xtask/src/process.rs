@@ -1,11 +1,11 @@
-//! Starting other programs and reading what they say, line by line.
+//! Child processes whose output is read line by line.
 //!
-//! Role: the one place that spawns children whose output is read.
-//! Method: one thread per pipe sends lines to the caller's thread, so that neither pipe
-//! can fill up and block the child, and lines of stdout and stderr never tear each other.
-//! Limits: Ctrl-C reaches the children too, for they share this program's process group, but
-//! one that catches it outlives this program. Such a program is not started here: `program`
-//! gives it this process instead.
+//! Role: the only module that spawns children and reads their output.
+//! Method: one thread per pipe sends lines to the caller's thread, so that a full pipe cannot block
+//! the child, and lines of stdout and stderr are not mixed.
+//! Limits: Ctrl-C also reaches the children, because they are in the same process group. A child
+//! that catches Ctrl-C outlives this program. Such programs are therefore started by `program`,
+//! which replaces this process.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read};
@@ -18,23 +18,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::workspace;
 
-/// How often a spinner turns.
+/// Time between two frames of a spinner.
 const SPINNER_TICK: std::time::Duration = std::time::Duration::from_millis(120);
 
-/// A line of a child's output, by the pipe it came from.
+/// A line of a child's output, with the pipe it was read from.
 pub(crate) enum Line {
     Out(String),
     Err(String),
 }
 
-/// What a child said and how it ended.
+/// Output and exit status of a finished child.
 pub(crate) struct Finished {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// A cargo command in the workspace root, without colours.
+/// Creates a cargo command in the workspace root, without colors.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
@@ -43,14 +43,14 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Runs a command to its end, hands every line to `on_line` as it comes, and returns all of them.
+/// Runs a command to its end, passes every line to `on_line` as it arrives, and returns all lines.
 pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&Line)) -> Result<Finished> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| format!("{} could not be started", name(command)))?;
+        .with_context(|| format!("could not start {}", name(command)))?;
     let (sender, lines) = channel();
     send_lines(child.stdout.take(), sender.clone(), Line::Out);
     send_lines(child.stderr.take(), sender, Line::Err);
@@ -69,7 +69,7 @@ pub(crate) fn watch(command: &mut Command, mut on_line: impl FnMut(&Line)) -> Re
     Ok(Finished { status, out, err })
 }
 
-/// Reads a pipe on a thread of its own; bytes that are not UTF-8 become replacement marks.
+/// Reads a pipe on a separate thread. Invalid UTF-8 is replaced by replacement characters.
 fn send_lines(
     pipe: Option<impl Read + Send + 'static>,
     sender: Sender<Line>,
@@ -89,27 +89,27 @@ fn send_lines(
     });
 }
 
-/// The last `n_lines` lines of a text, with a mark where lines were left out.
+/// Returns the last `n_lines` lines of a text, after a note with the number of omitted lines.
 pub(crate) fn tail(text: &str, n_lines: usize) -> String {
     let lines: Vec<_> = text.trim_end().lines().collect();
     match lines.len().checked_sub(n_lines) {
         Some(n_cut @ 1..) => {
-            format!("… {n_cut} lines before\n{}", lines[n_cut..].join("\n"))
+            format!("… {n_cut} lines omitted\n{}", lines[n_cut..].join("\n"))
         }
         _ => lines.join("\n"),
     }
 }
 
-/// Name of the program that a command starts, for messages.
+/// Returns the name of the program that a command starts, for messages.
 pub(crate) fn name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// A turning mark with a message on stderr; nothing where stderr is not a terminal.
+/// Returns a spinner with a message on stderr; hidden if stderr is not a terminal.
 pub(crate) fn spinner(message: impl Into<String>) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(message.into());
     let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}");
-    bar.set_style(style.expect("the template is a constant that parses"));
+    bar.set_style(style.expect("the template is a valid constant"));
     bar.enable_steady_tick(SPINNER_TICK);
     bar
 }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_tail_says_how_much_it_left_out() {
-        assert_eq!(tail("a\nb\nc\n", 2), "… 1 lines before\nb\nc");
+        assert_eq!(tail("a\nb\nc\n", 2), "… 1 lines omitted\nb\nc");
         assert_eq!(tail("a\nb\n", 2), "a\nb");
         assert_eq!(tail("", 2), "");
     }

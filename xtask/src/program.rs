@@ -1,10 +1,11 @@
-//! Building and running the programs of `benches`.
+//! Builds and runs of the programs in `benches`.
 //!
-//! Role: how `bench`, `doctor`, `report`, `trace` and others reach the heavy code without linking
-//! it.
-//! Method: on Unix a program replaces this process, so Ctrl-C reaches it alone and the
-//! shell waits until it has finished what runs.
-//! Limits: elsewhere this process waits beside the program, and an interrupt may end it first.
+//! Role: `bench`, `doctor`, `report`, `trace` and other commands use the heavy crates through these
+//! programs, without linking them.
+//! Method: on Unix a program replaces this process, so that only the program receives Ctrl-C, and
+//! the shell waits until it has finished.
+//! Limits: on other systems this process waits for the program, and an interrupt may end this
+//! process first.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -17,38 +18,36 @@ use crate::output::{self, Pipe};
 use crate::workspace::Workspace;
 use crate::{data, process, rivals};
 
-/// Builds programs of `benches` in release; cargo's own progress is shown.
+/// Builds programs of `benches` in release mode and shows cargo's progress.
 pub(crate) fn build(programs: &[&str]) -> Result<()> {
     build_with(programs, &[])
 }
 
-/// Builds programs of `benches` in release, with further arguments of cargo.
+/// Builds programs of `benches` in release mode, with additional cargo arguments.
 pub(crate) fn build_with(programs: &[&str], options: &[&str]) -> Result<()> {
     let mut cargo = process::cargo();
-    // Colours are left to cargo here: its output goes straight to the user.
+    // cargo decides about colors here, because its output goes directly to the user.
     cargo.env_remove("CARGO_TERM_COLOR");
     cargo.args(["build", "--release", "--package", "benches"]);
     for program in programs {
         cargo.args(["--bin", program]);
     }
     cargo.args(options);
-    // stdout belongs to the program that is built, which may print JSON there.
-    if !cargo
-        .status()
-        .context("cargo could not be started")?
-        .success()
-    {
+    // cargo prints to stderr only; stdout is reserved for the program, which may print JSON.
+    if !cargo.status().context("could not start cargo")?.success() {
         bail!("could not build {}", programs.join(", "));
     }
     Ok(())
 }
 
-/// Runs a built program in the workspace root; on Unix it returns only if that fails.
+/// Runs a built program in the workspace root. On Unix the function returns only if the start
+/// fails.
 pub(crate) fn run(workspace: &Workspace, program: &str, args: &[OsString]) -> Result<ExitCode> {
     run_in(Some(&workspace.root), workspace, program, args)
 }
 
-/// Runs a built program in the current folder; on Unix it returns only if that fails.
+/// Runs a built program in the current folder. On Unix the function returns only if the start
+/// fails.
 pub(crate) fn run_here(
     workspace: &Workspace,
     program: &str,
@@ -57,8 +56,8 @@ pub(crate) fn run_here(
     run_in(None, workspace, program, args)
 }
 
-/// Runs a built program in a folder, without one in the current folder; on Unix it returns only if
-/// that fails.
+/// Runs a built program in `folder`, or in the current folder if `None`. On Unix the function
+/// returns only if the start fails.
 fn run_in(
     folder: Option<&Path>,
     workspace: &Workspace,
@@ -74,9 +73,9 @@ fn run_in(
     if let Some(folder) = folder {
         command.current_dir(folder);
     }
-    // What was printed must not vanish with this process.
+    // Buffered output must be written before this process is replaced.
     Pipe(io::stdout()).flush()?;
-    hand_over(command).with_context(|| format!("{} could not be started", path.display()))
+    hand_over(command).with_context(|| format!("could not start {}", path.display()))
 }
 
 #[cfg(unix)]
@@ -91,7 +90,7 @@ fn hand_over(mut command: Command) -> io::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// A command that is nothing but a program of `benches`: help, build, run.
+/// Runs a command that only forwards to a program of `benches`: help, build, run.
 pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if asks_for_help(&args) {
         return help(program, "");
@@ -101,8 +100,8 @@ pub(crate) fn forward(program: &str, mut args: Vec<OsString>) -> Result<ExitCode
     run(&Workspace::load()?, program, &args)
 }
 
-/// Builds a program of `benches` and runs it in the current folder, for programs that take the
-/// caller's commands or files.
+/// Builds a program of `benches` and runs it in the current folder. For programs whose arguments
+/// are commands or files of the caller.
 pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<ExitCode> {
     if asks_for_help(&args) {
         return help_here(program, program, "");
@@ -112,18 +111,18 @@ pub(crate) fn forward_here(program: &str, mut args: Vec<OsString>) -> Result<Exi
     run_here(&Workspace::load()?, program, &args)
 }
 
-/// Prints the description of a command whose program runs in the current folder, then runs the
-/// program with `--help`.
+/// Prints the help of a command whose program runs in the current folder, then runs the program
+/// with `--help`.
 pub(crate) fn help_here(command: &str, program: &str, added: &str) -> Result<ExitCode> {
     print_help(command, program, "current folder", added)?;
     build(&[program])?;
     run_here(&Workspace::load()?, program, &["--help".into()])
 }
 
-/// Prints what this command does, then runs the program with `--help`.
+/// Prints the help of a command, then runs the program with `--help`.
 ///
-/// The program alone knows its arguments, so its help costs a build; the lines of this command come
-/// first.
+/// The options are defined by the program, so its help requires a build. The help of the command is
+/// printed first.
 pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
     print_help(
         program,
@@ -137,20 +136,20 @@ pub(crate) fn help(program: &str, added: &str) -> Result<ExitCode> {
 
 fn print_help(command: &str, program: &str, folder: &str, added: &str) -> Result<()> {
     output::print_line(format_args!(
-        "`cargo xtask {command}` builds the program `{program}` of benches in release and runs it in the\n\
-         {folder}. Arguments after `--` are passed on unread.\n{added}"
+        "`cargo xtask {command}` builds the program `{program}` of benches in release mode and runs it in the\n\
+         {folder}. Arguments after `--` are passed on unchanged.\n{added}"
     ))?;
     Ok(())
 }
 
-/// Whether the arguments before `--` ask for help.
+/// Returns whether the arguments before `--` request help.
 pub(crate) fn asks_for_help(args: &[OsString]) -> bool {
     args.iter()
         .take_while(|arg| *arg != "--")
         .any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Removes the first `--`, which only hides what follows from this program.
+/// Removes the first `--`, which separates this program's arguments from the program's.
 pub(crate) fn drop_separator(args: &mut Vec<OsString>) {
     if let Some(place) = args.iter().position(|arg| arg == "--") {
         args.remove(place);
@@ -175,12 +174,12 @@ mod tests {
     #[test]
     fn a_program_takes_the_place_of_this_process() {
         const SELF: &str = "program::tests::a_program_takes_the_place_of_this_process";
-        /// Set in the copy of this test whose process the shell takes over.
+        /// Environment variable of the copy of this test whose process is replaced by the shell.
         const INNER: &str = "XTASK_TEST_HANDS_OVER";
         if std::env::var_os(INNER).is_some() {
             let mut shell = Command::new("sh");
             shell.args(["-c", "echo \"shell $$.\"; exit 130"]);
-            panic!("the shell was not started: {:?}", hand_over(shell));
+            panic!("could not start the shell: {:?}", hand_over(shell));
         }
         let inner = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", SELF, "--nocapture"])

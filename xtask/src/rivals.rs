@@ -1,7 +1,7 @@
-//! `cargo xtask rivals`: the peers that the benches compare with.
+//! `cargo xtask rivals`: installs the libraries that the benchmarks compare with.
 //!
-//! Role: makes a Python environment with the peers outside the repository. Programs are told
-//! the one at the default place as `RIVALS_PYTHON`, unless the user has set another.
+//! Role: creates a Python environment outside of the repository. Other commands pass the Python at
+//! the default place to the programs as `RIVALS_PYTHON`, unless the user has set this variable.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,25 +16,25 @@ use crate::output;
 const HELP: &str = "\
 usage: cargo xtask rivals [--venv DIR] [--packages LIST] [--json] [-- pip arguments]
 
-Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel and Nashpy, whose rows
-then stand in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
-Its compiled rival also needs a C++ compiler. What cannot be installed here is said and left out:
-there are wheels of OpenSpiel for some versions of Python only. The games also have a rival in Rust:
-`cargo install cfr@0.6.2 --root DIR/cfr` adds it, DIR being that of the environment.
+Creates a Python environment with NumPy, SciPy, PyTorch, JAX, OpenSpiel and Nashpy. Their rows
+then appear in the table of `cargo xtask bench`. PyTorch is large: some hundred MB, or GB with CUDA.
+`torch.compile` also needs a C++ compiler. Packages that cannot be installed are listed and skipped:
+OpenSpiel has wheels for some versions of Python only. For games there is also a Rust library:
+`cargo install cfr@0.6.2 --root DIR/cfr` adds it (DIR: folder of the environment).
 
-  --venv DIR        where (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
-  --packages LIST   what to install, by spaces (default: \"numpy scipy torch jax open_spiel nashpy\";
+  --venv DIR        folder (default: numerics-rivals in $XDG_CACHE_HOME, else in ~/.cache)
+  --packages LIST   packages, space-separated (default: \"numpy scipy torch jax open_spiel nashpy\";
                     may be empty)
   --json            one JSON object instead of text
-  --                what follows goes to `pip install`, an index for instance
+  --                pass the following arguments to `pip install`, e.g. an index
 ";
 
-/// Names the Python of the rivals to the programs.
+/// Environment variable with the Python of the environment.
 const PYTHON_VARIABLE: &str = "RIVALS_PYTHON";
-/// Name of the environment in the user's cache folder.
+/// Folder of the environment in the user's cache folder.
 const FOLDER: &str = "numerics-rivals";
 const PACKAGES: &str = "numpy scipy torch jax open_spiel nashpy";
-/// Packages that are not to be built from source, which would take a toolchain and half an hour.
+/// Prevents a build from source, which would require a toolchain and half an hour.
 const WHEELS_ONLY: &str = "--only-binary=open_spiel";
 
 struct Options {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the arguments; `None` where they ask for help.
+/// Parses the arguments; `None` if they request help.
 fn parse(mut args: Vec<OsString>) -> Result<Option<Options>> {
     let pip_args = match args.iter().position(|arg| arg == "--") {
         Some(place) => args.drain(place..).skip(1).collect(),
@@ -95,8 +95,8 @@ fn parse(mut args: Vec<OsString>) -> Result<Option<Options>> {
     }))
 }
 
-/// The variable that tells a program the Python at the default place, if that was created and the
-/// user set no other.
+/// Returns the environment variable with the Python at the default place; `None` if the environment
+/// does not exist or if the user has set the variable.
 pub(crate) fn variable() -> Option<(&'static str, PathBuf)> {
     let python = python_of(&user_cache().ok()?.join(FOLDER));
     let is_wanted = env::var_os(PYTHON_VARIABLE).is_none() && python.exists();
@@ -111,20 +111,28 @@ fn python_of(venv: &Path) -> PathBuf {
     })
 }
 
-/// Creates the environment where it is absent, returns its Python.
+/// Creates the environment if it does not exist; returns its Python.
 fn create(venv: &Path) -> Result<PathBuf> {
     let python = python_of(venv);
     if !python.exists() {
         let system = if cfg!(windows) { "python" } else { "python3" };
         let mut command = Command::new(system);
         command.args(["-m", "venv"]).arg(venv);
-        finish(command, "a Python with its venv module is needed")?;
+        finish(
+            command,
+            "could not create the environment (Python with the module venv is required)",
+        )?;
     }
-    ensure!(python.exists(), "{} was not created", python.display());
+    ensure!(
+        python.exists(),
+        "python was not created ({})",
+        python.display()
+    );
     Ok(python)
 }
 
-/// Installs the packages: together, so that their versions fit, or else each that can be. Returns the others.
+/// Installs the packages: all together, so that their versions match; if this fails, each package
+/// separately. Returns the packages that failed.
 fn install<'a>(python: &Path, options: &'a Options) -> Result<Vec<&'a str>> {
     const OTHERWISE: &str = "pip could not install the packages";
     let pip = |packages: &[&str]| {
@@ -147,7 +155,7 @@ fn install<'a>(python: &Path, options: &'a Options) -> Result<Vec<&'a str>> {
     Ok(failed)
 }
 
-/// Runs a command whose progress the user sees on stderr; stdout stays ours.
+/// Runs a command. Its stdout is copied to stderr, because stdout is reserved for the result.
 fn finish(mut command: Command, otherwise: &'static str) -> Result<()> {
     let mut child = command.stdout(Stdio::piped()).spawn().context(otherwise)?;
     let mut said = child
@@ -161,14 +169,14 @@ fn finish(mut command: Command, otherwise: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// `$XDG_CACHE_HOME`, else `.cache` in the user's home.
+/// Returns `$XDG_CACHE_HOME`, else `.cache` in the user's home folder.
 fn user_cache() -> Result<PathBuf> {
     let set = |key| env::var_os(key).filter(|value| !value.is_empty());
     if let Some(cache) = set("XDG_CACHE_HOME") {
         return Ok(cache.into());
     }
     let home = set("HOME").or_else(|| set("USERPROFILE"));
-    let home = home.context("the home folder is not known; name a place with --venv")?;
+    let home = home.context("home folder is unknown; set a folder with --venv")?;
     Ok(PathBuf::from(home).join(".cache"))
 }
 

@@ -1,10 +1,9 @@
-//! `cargo xtask solve`: from a game file to its equilibrium.
+//! `cargo xtask solve`: computes the equilibrium of a game file.
 //!
-//! Role: the shortest way from Gambit's `.nfg` and `.efg` to numbers that are proved or, without a
-//! proof, judged by best responses.
-//! Method: the command line becomes `options`; a game of two players goes to `prove`; a game
-//! without a proof goes to `learn`; both fill an `answer`, which `print` writes as text, CSV or
-//! JSON.
+//! Role: computes solutions of Gambit's `.nfg` and `.efg` files, with a proof if possible,
+//! otherwise evaluated by best responses.
+//! Method: `options` parses the command line. `prove` solves games of two players; `learn` solves
+//! games without a proof. Both return an `answer`, which `print` writes as text, CSV or JSON.
 
 mod answer;
 mod learn;
@@ -29,25 +28,25 @@ use answer::Answer;
 use options::{Form, Options};
 
 const HELP: &str = "\
-solve: the equilibrium of a game file
+solve: compute the equilibrium of a game file
 
 usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations N] [--until X] [--within SECONDS]
 
-  FILE              a game in Gambit's format .nfg or .efg; the first word tells which. A strategic game may have any
+  FILE              a game in Gambit's format .nfg or .efg, detected by its first word. A strategic game may have any
                     number of players, an extensive one two. `-` reads standard input
   --csv             print a line for each action: numbers and names of player, information set and action, its
-                    probability, and its fraction where that is proved
-  --json            print the same, and first how it was found, as one JSON object a line
-  --exact           print fractions in place of decimals where they are proved
-  --learn           learn by regret even where a proof could be had
-  --iterations N    at most so many iterations of learning (1e6)
-  --until X         learn until NashConv, with its rounding error, is at most X (1e-6 of the range of payoffs)
-  --within SECONDS  limit the time; proofs get at most half of it (default: 300 for proofs, then 60 for learning)
-  --help            print this
+                    probability, and the exact fraction if it is proved
+  --json            print one JSON object per line: first the method and its facts, then the same data as --csv
+  --exact           print proved numbers as fractions instead of decimals
+  --learn           use regret learning even if a proof is possible
+  --iterations N    maximum number of learning iterations (default: 1e6)
+  --until X         learn until NashConv plus its rounding error is at most X (default: 1e-6 of the range of payoffs)
+  --within SECONDS  time limit; proofs use at most half of it (default: 300 for proofs, then 60 for learning)
+  --help            print this help
 
 Players, information sets and actions are numbered from 1, information sets for each player.
 
-Exit: 0 where an equilibrium was found or NashConv reached; 1 where a game was left above it.
+Exit status: 0 if an equilibrium was found or the NashConv was reached; 1 otherwise.
 ";
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
@@ -105,8 +104,8 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
     )
 }
 
-/// Returns the answer of a proof or, where a limit ends the proof, of learning, which is told the
-/// limit.
+/// Returns the proved answer. If a limit ends the proof, returns the learned answer; the error of
+/// the limit becomes part of this answer.
 fn proved_or_learnt(
     has_proof: bool,
     prove: impl FnOnce() -> games::Result<Answer>,

@@ -1,5 +1,5 @@
-//! `cargo xtask trace`: power and utilisation while a command runs; `cargo xtask demo`: the same
-//! for a model of a GPU.
+//! `cargo xtask trace`: samples power and utilization while a command runs. `cargo xtask demo`: the
+//! same with a simulated GPU.
 //!
 //! Role: builds and runs the program `trace` of `benches`.
 
@@ -11,20 +11,20 @@ use anyhow::Result;
 use crate::program;
 use crate::workspace::Workspace;
 
-/// Length of the demonstration.
+/// Duration of the demonstration.
 const DEMO: &str = "10s";
-/// Lines of `demo` before the help of the program.
+/// Help text of `demo`, printed before the help of the program.
 const DEMO_HELP: &str = "\
-It passes `--source demo --for 10s --out FILE` before the arguments, of which the last ones count. FILE is
-`target/demo/trace.csv` of the workspace, whatever the current folder.
+Passes `--source demo --for 10s --out FILE` before the arguments; later arguments override earlier ones. FILE is
+`target/demo/trace.csv` of the workspace, independent of the current folder.
 ";
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
     program::forward_here("trace", args)
 }
 
-/// Samples the model of a GPU for a while; further arguments are passed on, and the last ones
-/// count.
+/// Samples the simulated GPU for a fixed time. Further arguments are passed on and override the
+/// defaults.
 pub(crate) fn demo(mut args: Vec<OsString>) -> Result<ExitCode> {
     if program::asks_for_help(&args) {
         return program::help_here("demo", "trace", DEMO_HELP);

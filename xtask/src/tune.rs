@@ -1,6 +1,7 @@
-//! `cargo xtask tune`: the sizes of blocks that serve a GPU best.
+//! `cargo xtask tune`: finds the fastest block sizes for a GPU.
 //!
-//! Role: builds and runs the program `tune` of `benches`, in the workspace root, where the table lies.
+//! Role: builds and runs the program `tune` of `benches` in the workspace root, where the table is
+//! stored.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

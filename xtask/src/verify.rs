@@ -1,10 +1,10 @@
-//! `cargo xtask verify`: everything that must hold.
+//! `cargo xtask verify`: runs every check of the project.
 //!
-//! Role: chooses the checks, runs them in order of cheapness and reports each.
-//! Method: fixed checks are functions that return their faults; tests are one check
-//! each. A failing check stops no other. There is no check of `layout.rs` beside the
-//! tests: `layout_is_fresh` in `shaders` is one of them.
-//! Limits: Ctrl-C ends the run and its children at once; what was reported stands.
+//! Role: selects the checks, runs them from cheap to expensive, and reports each result.
+//! Method: fixed checks are functions that return a list of faults; each test is a check of its
+//! own. A failing check does not stop the others. `layout.rs` needs no separate check, because
+//! `layout_is_fresh` in `shaders` is one of the tests.
+//! Limits: Ctrl-C ends the run and its children at once; results printed before remain valid.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,21 +30,21 @@ use reporter::{Outcome, Reporter};
 const HELP: &str = "\
 usage: cargo xtask verify [--only PATTERN] [--list] [--json] [--full] [--bless]
 
-Runs every check and ends with one line `N passed, N failed, N skipped`; non-zero exit
-where one failed. With REQUIRE_GPU=1 a skip for want of an adapter is a failure.
+Runs every check and prints a last line `N passed, N failed, N skipped`. The exit status is
+not 0 if a check failed. With REQUIRE_GPU=1 a skip because of a missing adapter is a failure.
 
-  --only PATTERN   only checks whose id contains PATTERN; tests and claims, whose ids only a
-                   build tells, are searched where no other check matches (`test/` and
-                   `claims/` at the beginning mean these alone)
-  --list           print the ids and run nothing
-  --json           one object per check on stdout: id, outcome, detail; the rest on stderr
-  --full           run the long batteries of the tests too (VERIFY_FULL=1)
+  --only PATTERN   run only checks whose id contains PATTERN; tests and claims, whose ids are only
+                   known after a build, are searched if no other check matches (the prefixes `test/`
+                   and `claims/` select only tests or only claims)
+  --list           print the ids without running the checks
+  --json           print one object per check on stdout (id, outcome, detail), other output on stderr
+  --full           also run the long test batteries (VERIFY_FULL=1)
   --bless          let tests rewrite their golden files (BLESS=1); review the diff
 ";
 
-/// What stands in the list for the tests, whose names are only known after a build.
+/// Placeholder in the list for the tests, whose names are known only after a build.
 const ALL_TESTS: &str = "test/<package>/<target>/<test>";
-/// And for the claims, likewise.
+/// Placeholder in the list for the claims, whose names are known only after a build.
 const ALL_CLAIMS: &str = "claims/<source>.<claim>";
 
 #[derive(Default)]
@@ -56,20 +56,20 @@ struct Options {
     bless: bool,
 }
 
-/// Gives the faults of a check; none means that it passed.
+/// Returns the faults of a check; an empty list means that the check passed.
 type Find<'a> = dyn Fn(&Reporter) -> Result<Vec<String>> + 'a;
 
-/// Which of the checks that only a build names are searched for the pattern.
+/// Whether tests and claims, whose ids are known only after a build, are searched for the pattern.
 #[derive(Debug, PartialEq, Eq)]
 struct Search {
     tests: bool,
     claims: bool,
 }
 
-/// A check that is known without building anything.
+/// A check whose id is known without a build.
 struct Check<'a> {
     id: String,
-    /// Whether it starts a compiler.
+    /// Whether the check runs a compiler.
     is_long: bool,
     run: Box<Find<'a>>,
 }
@@ -106,13 +106,13 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         claims::run(&workspace, pattern, &mut reporter)?;
     }
     if reporter.is_empty() {
-        eprintln!("error: verify: no check has an id that contains {pattern:?}");
+        eprintln!("error: verify: no check matches {pattern:?}");
         return Ok(ExitCode::from(USAGE));
     }
     reporter.close()
 }
 
-/// Reads the arguments; `None` where they ask for help.
+/// Parses the arguments; `None` if they request help.
 fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(args);
@@ -132,7 +132,7 @@ fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// All checks but the tests, cheap ones first.
+/// Returns all checks except the tests and claims, cheap checks first.
 fn fixed_checks<'a>(workspace: &'a Workspace, tree: &'a tidy::Tree) -> Vec<Check<'a>> {
     let mut checks = vec![quick("fmt", lints::fmt)];
     for (rule, find) in tidy::RULES {
@@ -179,14 +179,15 @@ fn run_fixed(check: &Check<'_>, reporter: &mut Reporter) -> Result<()> {
     let outcome = match (check.run)(reporter) {
         Ok(faults) if faults.is_empty() => Outcome::Passed,
         Ok(faults) => Outcome::Failed(faults.join("\n")),
-        // A tool that could not be started is a failure of the check, not of the run.
+        // A tool that cannot be started fails its check, not the whole run.
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
     reporter.end(&check.id, outcome)
 }
 
 impl Search {
-    /// Everything where no pattern narrows the run; else only what nothing cheaper answers.
+    /// Searches both without a pattern. With a pattern they are searched only if no cheaper check
+    /// matches.
     fn of(pattern: &str, no_fixed_check_matches: bool) -> Self {
         let is_open = pattern.is_empty() || no_fixed_check_matches;
         Self {
@@ -196,7 +197,7 @@ impl Search {
     }
 }
 
-/// Environment variables that are set to 1 for the tests.
+/// Returns the environment variables that are set to 1 for the tests.
 fn switches(options: &Options) -> impl Iterator<Item = &'static str> {
     let switches = [(options.full, "VERIFY_FULL"), (options.bless, "BLESS")];
     let on = switches.into_iter().filter(|(on, _)| *on);

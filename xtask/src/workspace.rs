@@ -1,6 +1,6 @@
-//! Where the workspace lies and which packages it has, as `cargo metadata` tells it.
+//! Root and packages of the workspace, from `cargo metadata`.
 //!
-//! Role: the one place that reads cargo's metadata; every check and command asks here.
+//! Role: the only module that reads cargo's metadata.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::process;
 pub(crate) struct Workspace {
     /// Folder of the root manifest.
     pub(crate) root: PathBuf,
-    /// Folder that cargo builds into.
+    /// Build folder of cargo.
     pub(crate) target: PathBuf,
-    /// Members in cargo's order.
+    /// Members of the workspace, in cargo's order.
     pub(crate) packages: Vec<Package>,
 }
 
-/// One member of the workspace.
+/// A member of the workspace.
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -29,23 +29,23 @@ pub(crate) struct Package {
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// One line of a member's dependency tables.
+/// An entry of a member's dependency tables.
 #[derive(Debug)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// Tests, examples and benches only.
+    /// Whether the dependency is only for tests, examples and benches.
     pub(crate) dev: bool,
-    /// Off unless a feature turns it on.
+    /// Whether the dependency is disabled unless a feature enables it.
     pub(crate) optional: bool,
 }
 
 impl Workspace {
-    /// Asks cargo for the members, without resolving or fetching anything.
+    /// Queries cargo for the members, without resolving or fetching dependencies.
     pub(crate) fn load() -> Result<Self> {
         let output = process::cargo()
             .args(["metadata", "--format-version", "1", "--no-deps"])
             .output()
-            .context("cargo could not be started")?;
+            .context("could not start cargo")?;
         if !output.status.success() {
             bail!(
                 "cargo metadata: {}",
@@ -56,11 +56,11 @@ impl Workspace {
         Self::from_metadata(&metadata)
     }
 
-    /// Reads the part of cargo's metadata that this program uses.
+    /// Parses the metadata that this program uses.
     pub(crate) fn from_metadata(metadata: &Value) -> Result<Self> {
         let packages = metadata["packages"]
             .as_array()
-            .context("cargo metadata lists no packages")?;
+            .context("cargo metadata: no list of packages")?;
         Ok(Self {
             root: text(metadata, "workspace_root")?.into(),
             target: text(metadata, "target_directory")?.into(),
@@ -71,7 +71,7 @@ impl Workspace {
         })
     }
 
-    /// Path of a program of `benches` after a release build.
+    /// Returns the path of a program of `benches` after a release build.
     pub(crate) fn release_program(&self, name: &str) -> PathBuf {
         let file = format!("{name}{}", env::consts::EXE_SUFFIX);
         self.target.join("release").join(file)
@@ -82,7 +82,7 @@ impl Package {
     fn from_metadata(package: &Value) -> Result<Self> {
         let dependencies = package["dependencies"]
             .as_array()
-            .context("cargo metadata lists no dependencies")?;
+            .context("cargo metadata: no list of dependencies")?;
         Ok(Self {
             name: text(package, "name")?,
             manifest: text(package, "manifest_path")?.into(),
@@ -93,11 +93,11 @@ impl Package {
         })
     }
 
-    /// Folder of the package's manifest.
+    /// Returns the folder of the package's manifest.
     pub(crate) fn folder(&self) -> &Path {
         self.manifest
             .parent()
-            .expect("a manifest path names a file in a folder")
+            .expect("a manifest path has a parent folder")
     }
 }
 
@@ -111,14 +111,15 @@ impl Dependency {
     }
 }
 
-/// Folder of the root manifest, known before cargo is asked.
+/// Returns the folder of the root manifest, without a call of cargo.
 pub(crate) fn root() -> PathBuf {
-    // cargo sets the variable when it runs this program; the constant serves a direct start.
+    // cargo sets the variable when it runs this program. The constant is the fallback for a direct
+    // start.
     let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest_dir
         .parent()
-        .expect("xtask is a member, so its folder lies in the workspace")
+        .expect("xtask is a member, so its folder is in the workspace")
         .to_owned()
 }
 
@@ -126,5 +127,5 @@ fn text(value: &Value, key: &str) -> Result<String> {
     value[key]
         .as_str()
         .map(str::to_owned)
-        .with_context(|| format!("cargo metadata lacks {key}"))
+        .with_context(|| format!("cargo metadata: missing key {key}"))
 }

@@ -1,11 +1,12 @@
-//! Commands whose reader has closed the pipe.
+//! Tests of commands whose reader has closed the pipe.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs `xtask` into a pipe without a reader, and checks that it succeeds without a word.
+/// Runs `xtask` with stdout connected to a pipe without a reader, and checks that it succeeds and
+/// prints nothing to stderr.
 fn assert_silent(args: &[&str], variables: &[(&str, &Path)]) {
-    let (reader, writer) = std::io::pipe().expect("the system has pipes");
+    let (reader, writer) = std::io::pipe().expect("the system supports pipes");
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command
@@ -50,7 +51,7 @@ fn a_closed_pipe_is_silent_where_a_program_prints_the_rest_of_the_help() {
         std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     };
-    // A cargo that builds nothing, and the program that it would have built.
+    // A fake cargo that builds nothing, and the program that the real cargo would build.
     let cargo = folder.join("cargo");
     let place = folder.display();
     let metadata = format!(
@@ -63,7 +64,7 @@ fn a_closed_pipe_is_silent_where_a_program_prints_the_rest_of_the_help() {
     let record = format!("echo \"$@\" > '{}'", arguments.display());
     script(&folder.join("target/release/trace"), &record);
     let variables: [(&str, &Path); 2] = [("CARGO", &cargo), ("DATA_DIR", &folder)];
-    // The former runs in the caller's folder, the latter in that of the workspace.
+    // The first command runs in the caller's folder, the second in the folder of the workspace.
     for command in ["trace", "demo"] {
         assert_silent(&[command, "--help"], &variables);
         assert_eq!(std::fs::read_to_string(&arguments).unwrap(), "--help\n");

@@ -1,23 +1,23 @@
-//! What is known of an adapter before it is opened, as plain data.
+//! Adapter descriptions as plain data, available before a device is opened.
 
 use std::fmt;
 
-/// A kind of hardware behind an adapter.
+/// The kind of hardware behind an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceType {
-    /// A card with memory of its own.
+    /// A graphics card with its own memory.
     DiscreteGpu,
     /// A GPU that shares the host's memory.
     IntegratedGpu,
-    /// A GPU seen through a virtual machine.
+    /// A GPU inside a virtual machine.
     VirtualGpu,
-    /// A driver that computes on the CPU; right, not fast.
+    /// A software driver that computes on the CPU: correct but slow.
     Cpu,
-    /// Not told by the driver.
+    /// Not reported by the driver.
     Other,
 }
 
-/// An optional ability of a device that kernels may need.
+/// An optional device feature that kernels may require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
     /// 16-bit floats in shaders.
@@ -32,12 +32,13 @@ pub enum Feature {
     Timestamps,
     /// Timestamps between dispatches of one pass.
     TimestampsInPass,
-    /// Cooperative matrices; reported, not opened, until they are checked against the oracle.
+    /// Cooperative matrices: reported, but not enabled on devices until they are checked against
+    /// the oracle.
     CooperativeMatrix,
 }
 
 impl Feature {
-    /// Every feature that matters to us.
+    /// Every feature that this crate distinguishes.
     pub const ALL: [Self; 7] = [
         Self::F16,
         Self::F64,
@@ -63,29 +64,29 @@ impl fmt::Display for Feature {
     }
 }
 
-/// The limits that our checks read; WebGPU's names in snake case.
+/// The limits that this crate checks, named as in WebGPU but in snake case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one buffer.
+    /// Maximum size of one buffer, in bytes.
     pub max_buffer_size: u64,
-    /// Bytes of one storage binding.
+    /// Maximum size of one storage binding, in bytes.
     pub max_storage_buffer_binding_size: u64,
-    /// Storage buffers of one kernel.
+    /// Maximum number of storage buffers in one kernel.
     pub max_storage_buffers_per_shader_stage: u32,
-    /// Bytes of workgroup memory.
+    /// Maximum workgroup memory, in bytes.
     pub max_compute_workgroup_storage_size: u32,
-    /// Invocations of one workgroup.
+    /// Maximum number of invocations in one workgroup.
     pub max_compute_invocations_per_workgroup: u32,
-    /// Workgroups in each dimension of a grid.
+    /// Maximum number of workgroups in each dimension of a grid.
     pub max_compute_workgroups_per_dimension: u32,
-    /// Alignment in bytes of a storage binding's offset.
+    /// Required alignment of a storage binding's offset, in bytes.
     pub min_storage_buffer_offset_alignment: u32,
-    /// Alignment in bytes of a uniform binding's offset.
+    /// Required alignment of a uniform binding's offset, in bytes.
     pub min_uniform_buffer_offset_alignment: u32,
 }
 
 impl Limits {
-    /// Gives the limits by WebGPU's names, for reports.
+    /// Returns each limit with its WebGPU name, for reports.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
@@ -122,12 +123,13 @@ impl Limits {
     }
 }
 
-/// An adapter of this machine: a GPU, or a driver that simulates one, through one backend.
+/// An adapter of this machine: a GPU, or a software driver, seen through one backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapter {
-    /// Its place in [`crate::adapters`], which [`Select::Index`] takes.
+    /// Index in [`crate::adapters`], for [`Select::Index`].
     pub index: usize,
-    /// Name by the driver, with backend and place behind it where several adapters share it; unique on a machine.
+    /// Name from the driver, unique on a machine: if several adapters have the same name, the
+    /// backend and the index are appended.
     pub name: String,
     /// Kind of hardware.
     pub device_type: DeviceType,
@@ -135,35 +137,36 @@ pub struct Adapter {
     pub backend: String,
     /// Driver name and version.
     pub driver: String,
-    /// PCI vendor, or the backend's own number.
+    /// PCI vendor id, or an id defined by the backend.
     pub vendor: u32,
-    /// PCI device, or the backend's own number.
+    /// PCI device id, or an id defined by the backend.
     pub device: u32,
-    /// Smallest and largest subgroup.
+    /// Smallest and largest subgroup size, in invocations.
     pub subgroup_sizes: [u32; 2],
-    /// Iterations after which the driver ends a loop of a shader without an error, where it is known to.
+    /// Number of iterations after which the driver ends a shader's loop without an error; `None` if
+    /// no such limit is known.
     pub max_loop_iterations: Option<u64>,
-    /// Limits, all of which an opened device gets.
+    /// Limits of the adapter; an opened device has the same limits.
     pub limits: Limits,
-    /// Optional abilities it has.
+    /// Optional features of the adapter.
     pub features: Vec<Feature>,
 }
 
 /// Which adapter to open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Select {
-    /// The fastest kind: discrete, integrated, virtual, then software; the environment variable
-    /// `GPU_ADAPTER` (part of a name, any case) narrows the choice.
+    /// The fastest kind of adapter: discrete, integrated, virtual, then software. The environment
+    /// variable `GPU_ADAPTER` (part of a name, case-insensitive) narrows the choice.
     #[default]
     Best,
-    /// By place in [`crate::adapters`].
+    /// The adapter at this index in [`crate::adapters`].
     Index(usize),
-    /// The fastest kind among those whose name contains this, in any case.
+    /// The fastest kind among the adapters whose name contains this text, case-insensitive.
     Name(String),
 }
 
 impl Select {
-    /// Picks among `adapters`; `None` where none fits.
+    /// Picks one of `adapters`; `None` if no adapter matches.
     pub(crate) fn pick<'a>(&self, adapters: &'a [Adapter]) -> Option<&'a Adapter> {
         let rank = |adapter: &&Adapter| match adapter.device_type {
             DeviceType::DiscreteGpu => 0,
@@ -188,9 +191,9 @@ impl Select {
 impl fmt::Display for Select {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Best => f.write_str("there"),
-            Self::Index(index) => write!(f, "number {index}"),
-            Self::Name(part) => write!(f, "called {part:?}"),
+            Self::Best => f.write_str("any type"),
+            Self::Index(index) => write!(f, "index {index}"),
+            Self::Name(part) => write!(f, "{part:?}"),
         }
     }
 }

@@ -1,11 +1,14 @@
-//! Second link of the chain: a kernel against its CPU twin, on every adapter of this machine.
+//! Comparison of kernels with their CPU twins, on every adapter of this machine.
 //!
-//! Role: the one form of kernel test, for our kernels and for a user's own. A case names the kernel, the shapes,
-//! the inputs, the twin and the bound; [`check_on_every_adapter`] does the rest.
-//! Method: each shape runs with zeros, ones, random, large and small values. Outputs are fresh, filled with the
-//! comparator's sentinel and followed by a guard zone, so a kernel that writes too little or too much is found
-//! even where its numbers would pass.
-//! Limits: promises nothing about NaN, infinity and subnormals, as WGSL does not.
+//! Role: the standard form of a kernel test, for kernels of this workspace and of users. It is the
+//! second step of the test chain: the f64 oracle checks the twin, and the twin checks the kernel. A
+//! case contains the kernel, the shapes, the inputs, the twin and the tolerance;
+//! [`check_on_every_adapter`] runs it.
+//! Method: each shape runs with zeros, ones, random, large and small values. Outputs are new
+//! buffers, filled with the comparator's sentinel and followed by a guard zone. A kernel that
+//! writes too few or too many elements is therefore detected even if its numbers are within the
+//! tolerance.
+//! Limits: NaN, infinity and subnormal numbers are not tested, because WGSL does not define them.
 
 use crate::{AnyBuffer, Buffer, Error, Feature, Gpu, Scalar, Select, adapters};
 use shaders::{Access, Element, Kernel, Params};
@@ -18,13 +21,14 @@ use tensor_core::plan::Plan;
 use tensor_core::rng::Philox;
 use tensor_core::{HostData, Tensor};
 
-/// Environment variable under which a missing adapter is a failure and not a skip.
+/// Environment variable that makes a missing adapter a failure instead of a skip.
 pub const REQUIRE_GPU: &str = "REQUIRE_GPU";
-/// Scalars behind each output that a kernel must leave alone.
+/// Number of scalars after each output that a kernel must not change.
 const GUARD_LEN: usize = 67;
-/// What they hold: not the sentinel, which the comparator refuses wherever it stands.
+/// Value of the guard scalars. It is not the sentinel, because the comparator rejects the sentinel
+/// everywhere.
 const GUARD: u16 = 12_345;
-/// Seed of the random values; printed with every failure.
+/// Seed of the random values, printed with every failure.
 const SEED: u64 = 2019;
 
 /// Host data of one buffer.
@@ -44,31 +48,31 @@ macro_rules! data_access {
     ($($variant:ident $get:ident $get_mut:ident $ty:ty;)+) => {
         impl Data {
             $(
-                /// Gives the scalars.
+                /// Returns the scalars.
                 ///
                 /// # Panics
-                /// If the buffer holds another type.
+                /// If the data has another element type.
                 #[must_use]
                 pub fn $get(&self) -> &[$ty] {
                     match self {
                         Self::$variant(data) => data,
-                        other => panic!("the buffer holds {other:?}"),
+                        other => panic!("data has another element type ({other:?})"),
                     }
                 }
 
-                /// Gives the scalars for writing.
+                /// Returns the scalars for writing.
                 ///
                 /// # Panics
-                /// If the buffer holds another type.
+                /// If the data has another element type.
                 pub fn $get_mut(&mut self) -> &mut [$ty] {
                     match self {
                         Self::$variant(data) => data,
-                        other => panic!("the buffer holds {other:?}"),
+                        other => panic!("data has another element type ({other:?})"),
                     }
                 }
             )+
 
-            /// Output of `len` scalars that nobody has written yet.
+            /// Returns an output of `len` scalars, filled with the sentinel.
             fn unwritten(element: Element, len: usize) -> Self {
                 match element {
                     $(Element::$variant => Self::$variant(compare::sentinel_filled(len)),)+
@@ -87,7 +91,7 @@ macro_rules! data_access {
                 }
             }
 
-            /// Reads a guarded output back and compares it and its guard zone.
+            /// Reads a guarded output and compares it and its guard zone with the expected values.
             fn compare(&self, gpu: &Gpu, buffer: &AnyBuffer, bound: &Bound) -> Result<(), Fault> {
                 match self {
                     $(Self::$variant(expected) => {
@@ -114,18 +118,19 @@ fn typed<T: Scalar>(buffer: &AnyBuffer) -> Result<Buffer<T>, Error> {
     Buffer::try_from(buffer.clone())
 }
 
-/// What the inputs of a case are filled with.
+/// The kind of values that fill the inputs of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// All zero.
+    /// Every element is 0.
     Zeros,
-    /// All one.
+    /// Every element is 1.
     Ones,
     /// Uniform in [-1, 1).
     Random,
-    /// Random, times 2⁵⁰.
+    /// Uniform in [-1, 1), times 2⁵⁰.
     Large,
-    /// Random, times 2⁻⁵⁰: products of two stay normal numbers unless a draw is below 2⁻²⁶.
+    /// Uniform in [-1, 1), times 2⁻⁵⁰. Products of two such values are normal numbers unless a draw
+    /// is below 2⁻²⁶.
     Small,
 }
 
@@ -139,9 +144,10 @@ impl Values {
         Self::Small,
     ];
 
-    /// Gives `len` floats; buffers with different `stream` numbers differ.
+    /// Returns `len` floats. Different `stream` numbers give independent values.
     #[must_use]
     pub fn f32s(self, len: usize, stream: u64) -> Data {
+        // The factor of u - 1/2, u in [0, 1): 2^1 gives the range [-1, 1).
         let factor = 2_f32.powi(match self {
             Self::Zeros => return Data::F32(vec![0.0; len]),
             Self::Ones => return Data::F32(vec![1.0; len]),
@@ -158,37 +164,38 @@ impl Values {
     }
 }
 
-/// An adapter on which a case is known to fail; the case must fail there, so that a repair is noticed.
+/// An adapter on which a case is known to fail. The case must fail there, so that a fix is noticed.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedFailure {
     /// Backend, as in [`crate::Adapter::backend`].
     pub backend: &'static str,
-    /// Part of the driver's name.
+    /// Part of the driver's name and version.
     pub driver: &'static str,
-    /// Why it fails.
+    /// Reason of the failure.
     pub why: &'static str,
 }
 
-/// A kernel test: what to run, and what must come out.
+/// A kernel test: the kernel, its inputs and the expected outputs.
 #[derive(Debug)]
 pub struct KernelCase<'a, P> {
     /// The kernel.
     pub kernel: &'a Kernel,
-    /// Features it needs; adapters without them are passed over.
+    /// Required features; adapters without them are skipped.
     pub needs: &'a [Feature],
     /// Parameters of every run: sizes 0, 1, workgroup ± 1, a prime, several workgroups, not square.
     pub shapes: Vec<P>,
-    /// Gives the read-only buffers, in the order of the bindings.
+    /// Returns the read-only buffers, in the order of the bindings.
     pub inputs: fn(&P, Values) -> Vec<Data>,
-    /// Fills the outputs on the CPU.
+    /// Computes the expected outputs on the CPU.
     pub twin: fn(&Kernel, &P, &[Data], &mut [Data]),
-    /// Gives the bound from parameters and inputs; an empty output is allowed where the shape is empty.
+    /// Returns the tolerance for parameters and inputs. An empty output passes where the domain is
+    /// empty.
     pub bound: fn(&P, &[Data]) -> Bound,
-    /// Adapters known to fail.
+    /// Adapters on which the case is known to fail.
     pub fails_on: &'a [ExpectedFailure],
 }
 
-/// A case that failed: where, and on what.
+/// A failed case, with its adapter, parameters and inputs.
 #[derive(Debug, thiserror::Error)]
 #[error("{kernel} on {adapter}, {params}, {values:?} (seed {SEED}): {fault}")]
 pub struct Failure {
@@ -198,30 +205,31 @@ pub struct Failure {
     pub adapter: String,
     /// Parameters of the run, as text.
     pub params: String,
-    /// What the inputs were filled with.
+    /// Kind of values in the inputs.
     pub values: Values,
-    /// What went wrong.
+    /// Cause of the failure.
     pub fault: Fault,
 }
 
-/// What goes wrong in a case.
+/// The cause of a failed case.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The device refused or was lost.
+    /// The device returned an error or was lost.
     #[error(transparent)]
     Device(#[from] Error),
-    /// The result is not the twin's.
+    /// The result differs from the twin's.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// The kernel wrote behind its output.
-    #[error("the kernel wrote behind its output: {0}")]
+    /// The kernel wrote past the end of its output.
+    #[error("out-of-bounds write past the output: {0}")]
     Guard(Mismatch),
 }
 
-/// Gives an open device on every adapter of this machine; opened once per process, and what it allocates is marked as unwritten.
+/// Returns an open device for every adapter of this machine. Each device is opened once per process
+/// and fills new buffers with the sentinel ([`Gpu::mark_unwritten`]).
 ///
 /// # Panics
-/// If a device cannot be opened, or there is none and `REQUIRE_GPU=1` is set.
+/// If a device cannot be opened, or if there is no adapter and `REQUIRE_GPU=1` is set.
 pub fn every_adapter() -> &'static [Gpu] {
     static DEVICES: OnceLock<Vec<Gpu>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
@@ -235,30 +243,32 @@ pub fn every_adapter() -> &'static [Gpu] {
         adapters().into_iter().map(open).collect()
     });
     if devices.is_empty() {
-        let why = "no GPU adapter, not even a software one, was found";
+        let why = "no GPU adapter found, not even a software adapter";
         let required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
-        assert!(!required, "{REQUIRE_GPU}=1, but {why}");
+        assert!(!required, "{REQUIRE_GPU}=1: {why}");
         skip(why);
     }
     devices
 }
 
-/// Says that the running test, or a part of it, is skipped, in a line on standard error that `xtask verify` counts.
+/// Reports that the running test, or a part of it, is skipped. Writes a line to standard error,
+/// which `xtask verify` counts.
 pub fn skip(why: &str) {
     let thread = std::thread::current();
     let line = format!(
         "skipped: {}: {why}\n",
         thread.name().unwrap_or("kernel test")
     );
-    // The test harness captures what `eprintln!` prints, but not what is written to the stream itself.
+    // The test harness captures the output of `eprintln!`, but not direct writes to the stream.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Runs the plan of some tensors on a device step by step, each on what the device computed before, and compares every step with the
-/// oracle. No step may be left to the host.
+/// Runs the plan of some tensors on a device, step by step, and compares every step with the
+/// oracle. Each step reads the results that the device computed before. A step that would run on
+/// the host is an error.
 ///
 /// # Errors
-/// The first step that differs, fails or is refused, in words, with the plan.
+/// The first step that differs, fails or is rejected, as text, with the explained plan.
 pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
     let (plan, data) =
         Plan::of(tensors, &gpu.target()).map_err(|error| format!("no plan: {error}"))?;
@@ -269,7 +279,7 @@ pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
             arrays[input.0] = Some(Executor::upload(gpu, read(storage)?)?);
         }
         for step in plan.steps.iter() {
-            // Steps come after those that write what they read.
+            // A plan lists steps after the steps whose outputs they read, so every input exists.
             let inputs = step
                 .inputs
                 .iter()
@@ -277,7 +287,7 @@ pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
             let inputs: Vec<Arc<dyn Storage>> = inputs.collect();
             let lens: Vec<usize> = inputs.iter().map(|input| input.len()).collect();
             if !gpu.accepts(step, &lens) {
-                let what = format!("the device refuses {:?}", step.nest);
+                let what = format!("the device does not support {:?}", step.nest);
                 return Err(tensor_core::Error::BadStep { what });
             }
             let output = gpu.run(step, &inputs)?;
@@ -297,12 +307,14 @@ pub fn compare_steps(gpu: &Gpu, tensors: &[&Tensor]) -> Result<(), String> {
 /// Runs `case` on every adapter of this machine.
 ///
 /// # Panics
-/// If a result differs from the twin's beyond the bound, a device fails, or an expected failure passes.
+/// If a result differs from the twin's by more than the tolerance, if a device fails, or if an
+/// expected failure passes.
 pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
     for gpu in every_adapter() {
         let adapter = gpu.adapter();
         if let Err(missing) = gpu.require(&case.kernel.name, case.needs) {
-            // A device without an optional feature is no fault of the machine, unlike no device at all.
+            // A missing optional feature is normal, even under `REQUIRE_GPU=1`; a missing device is
+            // not.
             skip(&missing.to_string());
             continue;
         }
@@ -314,7 +326,7 @@ pub fn check_on_every_adapter<P: Params + Debug>(case: &KernelCase<'_, P>) {
             (Err(report), None) => panic!("{report}"),
             (Ok(()), Some(failure)) => {
                 panic!(
-                    "{} passes on {}, but was expected to fail: {}",
+                    "{} passes on {}, but is listed as an expected failure: {}",
                     case.kernel.name, adapter.name, failure.why
                 )
             }
@@ -359,14 +371,14 @@ fn check_once<P: Params>(
     for (binding, len) in case.kernel.bindings.iter().zip(params.buffer_lens()) {
         let guarded = binding.access == Access::ReadWrite;
         let data = if guarded {
-            let len = usize::try_from(len).expect("a test's buffer fits memory");
+            let len = usize::try_from(len).expect("test buffers fit into memory");
             let unwritten = Data::unwritten(binding.element, len);
             expected.push(unwritten.clone());
             unwritten
         } else {
             given
                 .next()
-                .expect("inputs gives one buffer for every read-only binding")
+                .expect("`inputs` returns one buffer for each read-only binding")
                 .clone()
         };
         buffers.push((guarded, data.upload(gpu, &binding.name, guarded)?));
@@ -380,7 +392,7 @@ fn check_once<P: Params>(
         .map(|(_, buffer)| buffer);
     for (expected, buffer) in expected.iter().zip(outputs) {
         let bound = (case.bound)(params, &inputs);
-        // Nothing to compare is right only where the parameters ask for nothing.
+        // An empty comparison is correct only if the domain is empty.
         let bound = if params.domain().contains(&0) {
             bound.allow_empty()
         } else {

@@ -1,7 +1,8 @@
-//! What can go wrong between here and a device.
+//! Errors of this crate.
 //!
-//! Role: the crate's one error type. The five faults that callers must tell apart are `NoAdapter`, `Lost`,
-//! `OutOfMemory`, `TooLarge` and `Unsupported`; the rest say that a call did not fit its kernel.
+//! Role: the crate's only error type. Callers usually handle five variants separately: `NoAdapter`,
+//! `Lost`, `OutOfMemory`, `TooLarge` and `Unsupported`. Most other variants report a call that does
+//! not match its kernel.
 
 use crate::adapter::Feature;
 use shaders::Element;
@@ -10,31 +11,32 @@ use std::fmt;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A fault of a device, or of a call that did not fit it.
+/// An error of a device, or of a call with wrong arguments.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No adapter fits the selection.
-    #[error("open: no adapter is {wanted}; found {}", List(.found))]
+    /// No adapter matches the selection.
+    #[error("open: no adapter matches {wanted} (found: {})", List(.found))]
     NoAdapter {
-        /// What was asked for.
+        /// The requested selection, as text.
         wanted: String,
         /// Names of the adapters that exist.
         found: Vec<String>,
     },
-    /// The device is gone: reset, unplugged, or destroyed. Host data stays valid; open a device anew.
-    #[error("{op}: the device {adapter} is lost: {reason}")]
+    /// The device is lost: reset, unplugged or destroyed. Host data stays valid; open a new device
+    /// to continue ([`Gpu::reopen`](crate::Gpu::reopen)).
+    #[error("{op}: device {adapter} is lost: {reason}")]
     Lost {
-        /// Operation that noticed.
+        /// Operation that detected the loss.
         op: &'static str,
         /// Name of the adapter.
         adapter: String,
-        /// What the driver said.
+        /// Message from the driver.
         reason: String,
     },
-    /// The device, or the budget set on it, has no room for a buffer.
+    /// A buffer does not fit into the device's memory or into the budget set on the device.
     #[error(
-        "alloc: out of memory for {name} {shape:?} ({bytes} bytes) beside {live_bytes} live bytes: {reason}{}", Held(.holders)
+        "alloc: out of memory for {name} {shape:?} ({bytes} bytes, in addition to {live_bytes} live bytes): {reason}{}", Held(.holders)
     )]
     OutOfMemory {
         /// Name of the buffer.
@@ -43,27 +45,29 @@ pub enum Error {
         shape: Vec<usize>,
         /// Its size in bytes.
         bytes: u64,
-        /// Bytes that were live when it was asked for.
+        /// Bytes of live buffers at the time of the request.
         live_bytes: u64,
-        /// The budget, or what the driver said.
+        /// The budget, or the message from the driver.
         reason: String,
-        /// Who holds most of it, the largest first.
+        /// Names with the most live bytes, the largest first, at most five.
         holders: Vec<Holder>,
     },
-    /// Something exceeds a limit of the adapter; nothing was allocated.
-    #[error("{op}: {name} {shape:?} needs {needed} {unit}, the adapter's {limit_name} is {limit}")]
+    /// A size exceeds a limit of the adapter; no memory was allocated.
+    #[error(
+        "{op}: {name} {shape:?} needs {needed} {unit}, but {limit_name} of the adapter is {limit}"
+    )]
     TooLarge {
         /// Operation.
         op: &'static str,
         /// Buffer or kernel that is too large.
         name: String,
-        /// Its shape, or the domain of the kernel.
+        /// Shape of the buffer, or domain of the kernel.
         shape: Vec<u64>,
-        /// What it needs; `u64::MAX` where the true number does not fit.
+        /// Required amount; `u64::MAX` if it does not fit into 64 bits.
         needed: u64,
         /// Unit of `needed` and `limit`.
         unit: &'static str,
-        /// Name of the limit, as WebGPU calls it.
+        /// Name of the limit, as in WebGPU.
         limit_name: &'static str,
         /// The limit.
         limit: u64,
@@ -73,13 +77,13 @@ pub enum Error {
     Unsupported {
         /// Operation.
         op: String,
-        /// What is missing.
+        /// The missing feature.
         feature: Feature,
         /// Name of the adapter.
         adapter: String,
     },
-    /// Shapes of operands do not fit one another.
-    #[error("{op}: shapes {left:?} and {right:?} do not fit: {why}")]
+    /// Shapes of operands are incompatible.
+    #[error("{op}: shapes {left:?} and {right:?} are incompatible: {why}")]
     ShapeMismatch {
         /// Operation.
         op: &'static str,
@@ -87,80 +91,81 @@ pub enum Error {
         left: Vec<usize>,
         /// Shape of the second operand.
         right: Vec<usize>,
-        /// The rule that they break.
+        /// The rule that the shapes violate.
         why: &'static str,
     },
-    /// Data and shape disagree.
+    /// The data has a different number of elements than the shape.
     #[error("{op}: {name} has shape {shape:?}, but the data has {found} elements")]
     LengthMismatch {
         /// Operation.
         op: &'static str,
         /// Name of the buffer.
         name: String,
-        /// Shape asked for.
+        /// Requested shape.
         shape: Vec<usize>,
-        /// Elements given.
+        /// Number of elements in the data.
         found: usize,
     },
-    /// A buffer holds another scalar type.
-    #[error("{name} holds {holds:?}, not {wanted:?}")]
+    /// A buffer has a different scalar type.
+    #[error("buffer {name} has element type {holds:?}, expected {wanted:?}")]
     ElementMismatch {
         /// Name of the buffer.
         name: String,
-        /// What it holds.
+        /// Element type of the buffer.
         holds: Element,
-        /// What was asked for.
+        /// Requested element type.
         wanted: Element,
     },
-    /// Parameters or buffers do not fit the kernel's interface.
+    /// Parameters or buffers do not match the kernel's interface.
     #[error("dispatch: {kernel}: {why}")]
     Interface {
         /// Name of the kernel.
         kernel: String,
-        /// What does not fit.
+        /// Description of the mismatch.
         why: String,
     },
-    /// A buffer of another device.
-    #[error("{op}: {name} lives on another device")]
+    /// A buffer belongs to another device.
+    #[error("{op}: {name} belongs to another device")]
     ForeignBuffer {
         /// Operation.
         op: &'static str,
         /// Name of the buffer.
         name: String,
     },
-    /// The WGSL text was refused.
-    #[error("kernel {kernel} is refused: {message}")]
+    /// The WGSL text does not compile.
+    #[error("compile: kernel {kernel}: {message}")]
     Shader {
         /// Name of the kernel.
         kernel: String,
-        /// What the compiler said.
+        /// Message from the compiler.
         message: String,
     },
-    /// A device measures one thing at a time.
+    /// Another measurement is running; a device runs only one at a time.
     #[error("time: another measurement is running on this device")]
     Measuring,
-    /// The driver refused something that our checks had let through.
-    #[error("{op}: the device reports: {message}")]
+    /// The driver reported an error that the checks of this crate did not prevent.
+    #[error("{op}: device error: {message}")]
     Device {
         /// Operation.
         op: &'static str,
-        /// What the driver said.
+        /// Message from the driver.
         message: String,
     },
 }
 
-/// Live buffers of one name.
+/// The live buffers that have the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The name; for a result of a program its last operation and the line of that.
+    /// Name of the buffers. For a result of a program: its last operation and the source line of
+    /// that operation.
     pub name: String,
-    /// How many they are.
+    /// Number of buffers.
     pub n_buffers: usize,
-    /// The bytes in all of them.
+    /// Total size of the buffers, in bytes.
     pub bytes: u64,
 }
 
-/// Prints who holds memory, if anybody does.
+/// Display helper for the largest holders of memory; prints nothing if there are none.
 struct Held<'a>(&'a [Holder]);
 
 impl fmt::Display for Held<'_> {
@@ -182,7 +187,7 @@ impl fmt::Display for Held<'_> {
     }
 }
 
-/// Prints `none`, or the names between commas.
+/// Display helper for a list of names: `none`, or the names separated by commas.
 struct List<'a>(&'a [String]);
 
 impl fmt::Display for List<'_> {

@@ -1,10 +1,13 @@
-//! Plans of `tensor-core` on a device.
+//! Execution of `tensor-core` plans on a device.
 //!
-//! Role: makes [`Gpu`] an executor: uploads arrays, runs each step as the kernel that `nest` writes for it, reads results.
-//! Method: a kernel is written and compiled once for each nest and kept with its device. Work is only recorded, and leaves when the
-//! scheduler submits or something is read. A gather notes a position out of range in a buffer of its own; whoever reads an array
-//! that was computed from it gets the error.
-//! Memory: `bool` takes a bit, `f16` two bytes, `f64` eight, everything else four. What a device lacks runs on the host ([`Refusal`]).
+//! Role: implements [`Executor`] for [`Gpu`]: uploads arrays, runs each step as a kernel generated
+//! by `nest`, and reads results.
+//! Method: each kernel is generated and compiled once and cached with its device. Runs are only
+//! recorded; they are submitted when the scheduler requests it or when a result is read. A gather
+//! records positions out of range in a separate buffer; reading any array computed from its output
+//! returns the error.
+//! Memory: `bool` takes 1 bit, `f16` 2 bytes, `f64` 8 bytes, all other types 4 bytes. Steps that
+//! the device does not support run on the host ([`Refusal`]).
 
 mod array;
 #[cfg(test)]
@@ -28,15 +31,16 @@ use crate::{Error, Gpu, Result};
 pub(crate) use array::Array;
 use array::{Faults, Gathered};
 
-/// The most elements of an array that a kernel reads or writes.
+/// Maximum number of elements of an array that a kernel reads or writes.
 const MAX_LEN: usize = i32::MAX as usize;
 
-/// The kernels of a device.
+/// The kernel caches of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Nests {
-    /// How each nest whose arrays can all be bound whole runs.
+    /// Execution of each nest whose arrays can all be bound whole.
     whole: Kept<Arc<LoopNest>, Ready>,
-    /// By form; for a kernel that is given stretches, with the last axis that may start elsewhere.
+    /// Kernels by form. For a kernel that binds chunks, the key includes the last axis whose loop
+    /// may start at an index other than 0.
     kernels: Kept<(LoopNest, Option<usize>), Compiled>,
     n_compiled: AtomicU64,
     refusals: Mutex<BTreeMap<Refusal, u64>>,
@@ -48,54 +52,56 @@ impl Nests {
     }
 
     fn lock_refusals(&self) -> MutexGuard<'_, BTreeMap<Refusal, u64>> {
-        // A count is whole at any time.
+        // A panic cannot leave a counter half updated, so a poisoned lock is safe.
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The kernel of a form.
+/// The compiled kernel of a form.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     kernel: Generated,
     n_groups: u64,
-    /// Of one run.
+    /// Number of operations per run.
     operations: f64,
 }
 
-/// Why a device does not run a step, and the host does.
+/// The reason why a step runs on the host and not on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It computes in `f64`, which the device lacks.
+    /// The step computes in `f64`, which the device does not support.
     F64,
-    /// It computes a function of `f64` that WGSL lacks: an exponential, a logarithm, a remainder.
+    /// The step computes a function of `f64` that WGSL does not have: an exponential, a logarithm,
+    /// a remainder.
     FunctionOfF64,
-    /// An array, or a position in one, that 31 bits do not count.
+    /// An array length, or a position in an array, exceeds 31 bits.
     TooLong,
-    /// No division of its loops makes the arrays fit into bindings, its loops are longer than the driver lets them run, or it takes
-    /// larger workgroups than the device was opened with.
+    /// No division of the step's loops makes its arrays fit into bindings, its loops exceed the
+    /// driver's iteration limit, or it needs larger workgroups than the device supports.
     Indivisible,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::F64 => "computes in f64, which the device lacks",
-            Self::FunctionOfF64 => "computes a function of f64 that WGSL lacks",
-            Self::TooLong => "has positions of more than 31 bits",
+            Self::F64 => "f64 is not supported by the device",
+            Self::FunctionOfF64 => "WGSL does not have this function of f64",
+            Self::TooLong => "positions exceed 31 bits",
             Self::Indivisible => {
-                "reads more at a time than can be bound, loops longer than the driver lets it, or takes larger workgroups than there are"
+                "exceeds the device's limit on binding size, loop iterations or workgroup size"
             }
         })
     }
 }
 
-/// A nest that can run.
+/// The cached execution of a nest.
 #[derive(Debug)]
 enum Ready {
     Kernel(Arc<Compiled>, Numbers),
     Parts(Parts),
-    /// One that might take too long at a time.
+    /// A nest that exceeds the limit of operations and runs in windows, which depend on the array
+    /// lengths.
     Long,
 }
 
@@ -106,7 +112,7 @@ impl Executor for Gpu {
 
     fn target(&self) -> Target {
         let limits = &self.adapter().limits;
-        // One binding is the output's, one that of faults.
+        // One binding is reserved for the output, one for faults.
         let inputs = limits
             .max_storage_buffers_per_shader_stage
             .saturating_sub(2);
@@ -119,7 +125,8 @@ impl Executor for Gpu {
     }
 
     fn accuracy(&self) -> Accuracy {
-        // What WGSL grants a quotient is 2.5 units, and a square root is one over the inverse root, which is granted 2 more.
+        // WGSL allows 2.5 ulp for a quotient. A square root is one over the inverse square root,
+        // which adds 2 ulp.
         Accuracy {
             quotient_ulps: 5.0,
             keeps_subnormals: false,
@@ -183,7 +190,7 @@ impl Executor for Gpu {
     }
 
     fn device_times(&self) -> Option<Box<dyn DeviceTimes + '_>> {
-        // While another measurement runs, or once the device is lost, nobody can tell.
+        // No times if another measurement is running or the device is lost.
         let measuring = self.measure_numbered().ok()?;
         Some(Box::new(Timed {
             gpu: self,
@@ -201,7 +208,7 @@ impl Executor for Gpu {
     }
 }
 
-/// A device whose steps are timed.
+/// A device that measures the time of each step.
 #[derive(Debug)]
 struct Timed<'g> {
     gpu: &'g Gpu,
@@ -225,19 +232,18 @@ impl DeviceTimes for Timed<'_> {
 }
 
 impl Gpu {
-    /// How many steps of programs ran on the host since the device was opened, and why.
+    /// Returns the number of steps that ran on the host since the device was opened, by reason.
     #[must_use]
     pub fn refusals(&self) -> BTreeMap<Refusal, u64> {
         self.nests().lock_refusals().clone()
     }
 
-    /// Returns how many kernels of tensor programs were compiled since the device was opened.
+    /// Returns the number of tensor kernels compiled since the device was opened.
     ///
-    /// Compiling takes a driver 1 to 1000 ms a kernel. Steps of programs share a kernel if they
-    /// differ in nothing but numbers: constants, starts of slices, numbers of random streams.
-    /// (Equal constants of a step are one number, so a constant that comes to equal another one
-    /// takes one kernel more.) A count that grows at every step of a loop therefore means that
-    /// shapes or operations change.
+    /// A driver takes 1 to 1000 ms to compile a kernel. Steps share a kernel if they differ only in
+    /// numbers: constants, slice starts, random stream numbers. (Equal constants of a step are one
+    /// parameter, so a constant that becomes equal to another constant needs one more kernel.) If
+    /// the count grows at every iteration of a loop, then shapes or operations change.
     ///
     /// # Examples
     /// ```
@@ -258,7 +264,7 @@ impl Gpu {
         self.nests().n_compiled.load(Ordering::Relaxed)
     }
 
-    /// Runs a nest, whole or in parts; what is wrong names `origin`.
+    /// Runs a nest, whole or in parts. Errors refer to `origin`.
     fn run_nest(
         &self,
         nest: &Arc<LoopNest>,
@@ -281,7 +287,7 @@ impl Gpu {
         match nest::division(nest, &lens, self.room()) {
             Some(Division::Parts(parts)) => self.run_parts(&parts, origin, inputs),
             Some(Division::Windows(windows)) => self.run_windows(nest, &windows, origin, inputs),
-            // Nothing that is not accepted is run, but a caller may not have asked.
+            // `accepts` returns false for such a nest, but a caller may run it without a check.
             None => Err(self.too_long(nest, inputs)),
             Some(Division::Whole) => {
                 let (compiled, numbers) = self.kernel_of(nest, None)?;
@@ -307,7 +313,7 @@ impl Gpu {
         self.run_nest(&parts.rest, origin, &given.collect::<Vec<_>>())
     }
 
-    /// Runs a nest part by part, each on stretches of the arrays.
+    /// Runs a nest window by window, each on chunks of its arrays.
     fn run_windows(
         &self,
         nest: &LoopNest,
@@ -328,7 +334,7 @@ impl Gpu {
         Ok(output.array())
     }
 
-    /// The longest of the arrays of a nest that nothing can bind.
+    /// Returns the error for a nest that cannot be divided, with its largest array.
     fn too_long(&self, nest: &LoopNest, inputs: &[&Array]) -> Error {
         let lens = inputs.iter().map(|input| (input.dtype(), input.len()));
         let arrays = lens.chain([(nest.dtype(), nest.output_len())]);
@@ -345,7 +351,7 @@ impl Gpu {
         }
     }
 
-    /// What a nest whose arrays can all be bound whole runs as.
+    /// Returns the cached execution of a nest whose arrays can all be bound whole.
     fn ready(&self, nest: &Arc<LoopNest>, lens: &[usize]) -> Result<Arc<Ready>> {
         self.nests().whole.get(Arc::clone(nest), |nest| {
             Ok(match nest::division(nest, lens, self.room()) {
@@ -354,18 +360,19 @@ impl Gpu {
                     let (compiled, numbers) = self.kernel_of(nest, None)?;
                     Ready::Kernel(compiled, numbers)
                 }
-                // Where stretches lie depends on the lengths, which are not in the nest.
+                // Windows depend on the array lengths, which the cache key does not include.
                 Some(Division::Windows(_)) | None => Ready::Long,
             })
         })
     }
 
-    /// The kernel of a nest's form, and the numbers that a run of the nest brings along.
+    /// Returns the kernel of a nest's form, and the numbers that are its parameters.
     fn kernel_of(
         &self,
         nest: &LoopNest,
         window: Option<usize>,
     ) -> Result<(Arc<Compiled>, Numbers)> {
+        // The cache key is the form, so nests that differ only in numbers share a kernel.
         let (form, numbers) = nest::split(nest);
         let compiled = self.nests().kernels.get((form, window), |(form, window)| {
             let schedule = nest::schedule(form, self.room());
@@ -377,7 +384,7 @@ impl Gpu {
         Ok((compiled?, numbers))
     }
 
-    /// An error of the device, in the words of an executor.
+    /// Converts an error of the device to an error of the executor.
     pub(crate) fn told(&self, error: Error) -> tensor_core::Error {
         tensor_core::Error::Device {
             executor: self.adapter().name.clone(),
@@ -400,7 +407,7 @@ impl Compiled {
         })
     }
 
-    /// Records a run of a nest of this form; the output is not empty.
+    /// Records a run of a nest of this form. The output must not be empty.
     pub(crate) fn run(
         &self,
         gpu: &Gpu,
@@ -445,7 +452,7 @@ impl Compiled {
     }
 }
 
-/// What a nest writes.
+/// Output array of a kernel, with the fault buffer of its gathers.
 #[derive(Debug)]
 struct Output {
     array: Array,
@@ -474,7 +481,7 @@ impl Output {
     }
 }
 
-/// Why a nest cannot run here, if so.
+/// Returns the reason why a nest cannot run on the device, or `None` if it can.
 pub(crate) fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Refusal> {
     let is_short = |len: usize| len <= MAX_LEN;
     let mut dtypes = nest.dtypes.iter().chain(&nest.inputs);
@@ -491,7 +498,7 @@ pub(crate) fn refusal(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Re
     (!nest::fits(nest, lens, room)).then_some(Refusal::Indivisible)
 }
 
-/// Whether a kernel can count what guards ask for.
+/// Returns whether the positions and extents of all guards fit into `i32`.
 fn guards_fit(nest: &LoopNest) -> bool {
     let sizes = nest.sizes();
     let guards = nest.values.iter().flat_map(|value| match value {

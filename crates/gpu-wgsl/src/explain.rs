@@ -1,6 +1,7 @@
-//! The kernels of a plan, to be read.
+//! Source text of the kernels of a plan, for inspection.
 //!
-//! Role: what lies below [`Plan::explain`]: for each step the WGSL that this device is given, and the SPIR-V that a Vulkan driver gets.
+//! Role: the level below [`Plan::explain`]. For each step: the WGSL that is compiled for this
+//! device, and the SPIR-V that a Vulkan driver receives.
 
 use tensor_core::ir::LoopNest;
 use tensor_core::plan::{Plan, Step};
@@ -9,19 +10,20 @@ use crate::executor::refusal;
 use crate::nest::{self, Division};
 use crate::{Error, Gpu, Result};
 
-/// A kernel of a step.
+/// The kernel of one step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// The number of its step in the plan.
+    /// Index of the step in the plan.
     pub step: usize,
-    /// Its entry point.
+    /// Entry point, or `host` for a step that runs on the host.
     pub name: String,
-    /// Its text; for a step that runs on the host a comment that says why.
+    /// WGSL text. For a step that runs on the host: a comment with the reason.
     pub wgsl: String,
 }
 
 impl Gpu {
-    /// Gives the kernels that a plan runs as on this device, in order; those that differ only in where they start once.
+    /// Returns the kernels that a plan runs on this device, in order. Consecutive kernels that
+    /// differ only in their start positions are listed once.
     ///
     /// # Examples
     /// ```
@@ -83,6 +85,7 @@ impl Gpu {
             Some(Division::Windows(windows)) => {
                 let mut texts: Vec<Explained> = Vec::new();
                 for window in windows {
+                    // Windows of equal size have the same text: their starts are parameters.
                     let text = kernel(&window.nest, Some(window.axis));
                     if texts.last() != Some(&text) {
                         texts.push(text);
@@ -91,6 +94,7 @@ impl Gpu {
                 to.extend(texts);
             }
             Some(Division::Parts(parts)) => {
+                // The inputs of the last kernel: some arrays of the step, then the partial results.
                 let at = |places: &[usize]| -> Vec<usize> {
                     places.iter().map(|&place| lens[place]).collect()
                 };
@@ -105,10 +109,10 @@ impl Gpu {
     }
 }
 
-/// Gives the SPIR-V of a kernel's text, in words.
+/// Compiles WGSL to SPIR-V words.
 ///
 /// # Errors
-/// [`Error::Shader`] with the compiler's words and the line.
+/// [`Error::Shader`] with the compiler's message and the source line.
 pub fn spirv(wgsl: &str) -> Result<Vec<u32>> {
     let refused = |message: String| Error::Shader {
         kernel: "spirv".to_owned(),

@@ -1,17 +1,20 @@
-//! From a linear count of workgroups to a grid that every device accepts.
+//! Two-dimensional grids for a linear count of workgroups.
 
 use crate::{Error, Result};
 
-/// Workgroups that WebGPU grants in one dimension; some drivers report more than they take.
+/// Workgroups per dimension that WebGPU guarantees. A larger limit from a driver is not used,
+/// because some drivers report more than they accept.
 pub const MAX_WORKGROUPS_PER_DIMENSION: u32 = 65_535;
 
-/// Folds `n_workgroups` into x and y of at most `limit` each (and at most 65 535).
+/// Folds `n_workgroups` into x and y, each at most `limit` and at most 65 535.
 ///
-/// The grid holds at least `n_workgroups` workgroups and less than one row more; kernels recover the linear number
-/// as `y · n_x + x` and guard by logical size. Zero gives an empty grid.
+/// The grid has at least `n_workgroups` workgroups and less than one row more. Kernels recover the
+/// linear index as `y · n_x + x` and compare it with the logical size. Zero workgroups return `[0,
+/// 0]`.
 ///
 /// # Errors
-/// [`Error::TooLarge`] beyond `limit²` workgroups; `kernel` and `domain` go into its text.
+/// [`Error::TooLarge`] for more than `limit²` workgroups; `kernel` and `domain` appear in the
+/// message.
 ///
 /// # Examples
 /// ```
@@ -32,7 +35,7 @@ pub fn linear_grid(
         shape: domain.to_vec(),
         needed: n_workgroups,
         unit: "workgroups",
-        limit_name: "maxComputeWorkgroupsPerDimension, squared,",
+        limit_name: "(maxComputeWorkgroupsPerDimension)²",
         limit: side * side,
     };
     if n_workgroups == 0 {
@@ -41,7 +44,8 @@ pub fn linear_grid(
     if n_workgroups > side * side {
         return Err(too_large());
     }
-    // As few rows as will do, then rows as even as possible: little of the last row is wasted.
+    // The fewest rows that suffice, then rows of equal length, so that little of the last row is
+    // wasted.
     let y = n_workgroups.div_ceil(side);
     let x = n_workgroups.div_ceil(y);
     Ok([x, y].map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
@@ -76,7 +80,7 @@ mod tests {
         let error = linear_grid("fill", &[17], 17, 4).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "dispatch: fill [17] needs 17 workgroups, the adapter's maxComputeWorkgroupsPerDimension, squared, is 16"
+            "dispatch: fill [17] needs 17 workgroups, but (maxComputeWorkgroupsPerDimension)² of the adapter is 16"
         );
     }
 }

@@ -1,24 +1,26 @@
-//! Compute on any GPU through WGSL: adapters, a device, memory that is counted, kernels that are checked.
+//! GPU computing through WGSL: adapters, devices, memory accounting and checked kernels.
 //!
-//! Role: the only crate that knows wgpu; what it needs of it stands in one private module, `device`. Everything
-//! public is plain data of our own, so a new major of wgpu changes one folder.
-//! Method: dispatches are recorded and leave in one submission when a result is read ([`Gpu::flush`]); buffers come
-//! from a pool by size class; every size is checked against the adapter's limits before anything is allocated.
+//! Role: the only crate that uses wgpu. All calls of wgpu are in one private module, `device`. The
+//! public items are plain data types of this crate, so a new major version of wgpu changes one
+//! folder only.
+//! Method: dispatches are recorded and sent in one submission when a result is read
+//! ([`Gpu::flush`]). Buffers come from a pool with size classes. Every size is checked against the
+//! adapter's limits before memory is allocated.
 //! Arithmetic: sums, differences and products of tensor programs are rounded once, in the order in
 //! which the program states them, with NaN and infinities as IEEE 754 defines them, because kernels
 //! hide from a driver's compiler the operations that WGSL lets the compiler simplify. Two-sum,
-//! Kahan's and Dekker's algorithms therefore hold. WGSL itself does not require NaN and infinities;
+//! Kahan's and Dekker's algorithms therefore work. WGSL itself does not require NaN and infinities;
 //! the tests of this crate and `TENSOR_VERIFY=1` compare both on the adapter at hand. (Tested so
 //! far: Mesa's llvmpipe.) Not promised: quotients, square roots and elementary functions have
 //! errors of a few units in the last place
 //! ([`Executor::accuracy`](tensor_core::Executor::accuracy)); the terms of a reduction or a matrix
 //! product are added with fused multiply-adds and in an order that depends on the device; a driver
 //! may flush subnormal numbers to zero.
-//! Numbers: constants, starts of slices and numbers of random streams are parameters of a kernel,
-//! so a step whose learning rate changes compiles nothing ([`Gpu::compiled_kernels`]).
-//! Limits: counts are 32-bit in kernels; what [`Gpu::dispatch`] gives a kernel is bound whole, so it may not
-//! exceed the adapter's binding limit; programs of tensors run on longer arrays part by part
-//! where loops can be cut so, and else on the host ([`Gpu::refusals`]).
+//! Numbers: constants, slice starts and random stream numbers are parameters of a kernel, so a step
+//! whose learning rate changes needs no new compilation ([`Gpu::compiled_kernels`]).
+//! Limits: kernels count in 32 bits. [`Gpu::dispatch`] binds each buffer whole, so a buffer may not
+//! exceed the adapter's binding limit. Tensor programs run on longer arrays in parts if their loops
+//! can be split, otherwise on the host ([`Gpu::refusals`]).
 //!
 //! ```
 //! use gpu_wgsl::{Error, Gpu, Select};
@@ -26,7 +28,7 @@
 //!
 //! # fn main() -> Result<(), Error> {
 //! let gpu = match Gpu::open(Select::Best) {
-//!     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; the CPU crates still work
+//!     Err(Error::NoAdapter { .. }) => return Ok(()), // no adapter here; the CPU crates still work
 //!     other => other?,
 //! };
 //! let a = gpu.upload("a", &[1, 2], &[3.0_f32, 4.0])?;
@@ -38,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! A device is an executor of tensor programs too ([`tensor_core::Executor`]):
+//! A device is also an executor of tensor programs ([`tensor_core::Executor`]):
 //! ```
 //! use gpu_wgsl::{Error, Gpu, Select};
 //! use tensor_core::Tensor;

@@ -1,11 +1,12 @@
-//! Loop nests as WGSL kernels.
+//! WGSL kernels for loop nests.
 //!
-//! Role: the one emitter of kernels for steps of a plan. What a nest means is said by [`tensor_core::ir`]; here it becomes text,
-//! which depends on nothing but the nest and its [`Schedule`].
-//! Method: a workgroup computes a block of the output from what it keeps of the inputs (`blocks`), or some invocations share an output
-//! element (`lanes`). What does not depend on an axis stands outside of its loop. Sizes and strides are
-//! literals: a compiler turns divisions by them into products.
-//! Limits: positions are `i32`; there are no elementary functions of `f64` ([`has_text`]).
+//! Role: the only code generator for kernels of plan steps. [`tensor_core::ir`] defines the meaning
+//! of a nest. The generated text depends only on the nest and its [`Schedule`].
+//! Method: either a workgroup computes a block of the output from inputs staged in workgroup memory
+//! (`blocks`), or several invocations share an output element (`lanes`). Values that do not depend
+//! on an axis are computed outside of its loop. Sizes and strides are literals, because compilers
+//! turn divisions by literals into multiplications.
+//! Limits: positions are `i32`. WGSL has no elementary functions of `f64` ([`has_text`]).
 
 mod access;
 mod blocks;
@@ -31,16 +32,16 @@ pub(crate) use window::{Binding, Window, bytes, is_whole};
 use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest};
 
-/// Invocations of a workgroup whose invocations share elements.
+/// Invocations per workgroup in a `lanes` kernel.
 const GROUP: u32 = 256;
 
-/// The head of the parameters of a kernel that is given whole arrays; [`Numbers`] follow.
+/// The first 16 bytes of the parameters of a kernel that binds whole arrays; [`Numbers`] follow.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct NestParams {
-    /// Is 0. A kernel uses the word where a compiler must not know a number.
+    /// Always 0. Kernels use the word where the compiler must not know a value.
     zero: u32,
-    /// Is 0, too, unknown to a compiler.
+    /// Always 0, and a second word that the compiler does not know.
     nothing: u32,
     pad: [u32; 2],
 }
@@ -51,31 +52,33 @@ impl NestParams {
     }
 }
 
-/// Whether every value of a nest can be written.
+/// Returns whether every value of a nest has a WGSL expression.
 pub(crate) fn has_text(nest: &LoopNest) -> bool {
     nest.values
         .iter()
         .all(|value| expression::has_text(nest, value))
 }
 
-/// A kernel's entry point and its text.
+/// A kernel's entry point and source text.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
     pub(crate) name: String,
     pub(crate) source: String,
 }
 
-/// Writes the kernel of a form whose output is not empty.
+/// Generates the kernel of a form whose output is not empty.
 ///
-/// `form` is the form of a nest ([`split`]) that keeps all rules, and `schedule` the schedule of
-/// that nest. `window` is the last axis that may start elsewhere, if arrays are given in part.
+/// `form` is a nest whose constants are replaced by parameter indices ([`split`]), and `schedule`
+/// is the schedule of the original nest. If arrays are bound in part, `window` is the last axis
+/// whose loop may start at an index other than 0.
 pub(crate) fn emit(form: &LoopNest, schedule: &Schedule, window: Option<usize>) -> Emitted {
     let (name, main) = emitter::entry_and_text(form, schedule, window);
     let source = format!("{main}{}", expression::parts(&main));
     Emitted { name, source }
 }
 
-/// A value of a short type as the bits that lie in a buffer.
+/// Returns the expression of the bits that represent a value of a short type (`bool`, `f16`) in a
+/// buffer.
 fn stored(dtype: DType, value: &str) -> String {
     match dtype {
         DType::Bool => format!("u32({value})"),
@@ -83,7 +86,7 @@ fn stored(dtype: DType, value: &str) -> String {
     }
 }
 
-/// The map of a contiguous, row-major array.
+/// Returns the map of a contiguous, row-major array.
 fn contiguous(shape: &[usize]) -> IndexMap {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {

@@ -1,21 +1,23 @@
-//! Memory of a device: buffers are reused by size class, and every byte is counted.
+//! Memory pool of a device: buffers are reused by size class, and every byte is counted.
 //!
-//! Role: knows sizes and counts, not wgpu; `B` is whatever the device calls a buffer.
-//! Method: a request is rounded up to the next of 4 classes per power of two, so at most a quarter is wasted; a
-//! buffer that is given back waits in its class for the next request. `live` and `peak` count what was asked for,
-//! `reserved` what the device holds, waiting buffers included.
+//! Role: handles sizes and counts, without wgpu. `B` is the device's buffer type.
+//! Method: a request is rounded up to one of 4 size classes per power of two, so a buffer is
+//! at most a quarter larger than its request. A returned buffer is stored in its class for the next
+//! request. `live` and `peak` count the requested bytes; `reserved` counts the bytes allocated on
+//! the device, including free buffers.
 
 use crate::Holder;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Smallest class in bytes; also keeps every class a multiple of the 4 bytes that copies need.
+/// Smallest size class in bytes. It also makes every class a multiple of 4 bytes, which copies
+/// require.
 const MIN_CLASS_BYTES: u64 = 256;
 
-/// Bytes and buffers of a pool at one moment.
+/// A pool's byte and buffer counts at one moment.
 ///
-/// Counted are the buffers that callers allocate; what a device needs besides for one submission (parameters,
-/// read-back, timestamps) is not.
+/// Only buffers that callers allocate are counted. Internal buffers of a submission (parameters,
+/// read-back, timestamps) are not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounters {
     live_bytes: u64,
@@ -26,38 +28,38 @@ pub struct PoolCounters {
 }
 
 impl PoolCounters {
-    /// Gives the bytes in buffers that somebody holds.
+    /// Returns the number of bytes in buffers that are in use.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// Gives the most that `live_bytes` ever was, or was since the peak was reset.
+    /// Returns the maximum of `live_bytes`, since the device was opened or the peak was reset.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
     }
 
-    /// Gives the bytes that the device has allocated for callers, held or waiting for the next request.
+    /// Returns the number of bytes that are allocated on the device for callers, in use or free.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
     }
 
-    /// Gives the number of requests answered by a waiting buffer.
+    /// Returns the number of requests that reused a free buffer.
     #[must_use]
     pub fn n_reused(&self) -> u64 {
         self.n_reused
     }
 
-    /// Gives the number of requests that needed a new buffer.
+    /// Returns the number of requests that created a new buffer.
     #[must_use]
     pub fn n_created(&self) -> u64 {
         self.n_created
     }
 }
 
-/// Buffers by size class.
+/// Free and live buffers by size class.
 #[derive(Debug)]
 pub(crate) struct Pool<B> {
     waiting: HashMap<u64, Vec<B>>,
@@ -80,9 +82,11 @@ impl<B> Default for Pool<B> {
 }
 
 impl<B> Pool<B> {
-    /// Gives the size class of a request: the bytes that its buffer really has, never above `max_bytes`.
+    /// Returns the size class of a request: the actual size of its buffer in bytes. The class
+    /// exceeds `max_bytes` only if the request does.
     pub(crate) fn class_bytes(bytes: u64, max_bytes: u64) -> u64 {
         let bytes = bytes.max(MIN_CLASS_BYTES);
+        // Four classes per power of two: 256, 320, 384, 448, 512, 640, ...
         let step = (1_u64 << bytes.ilog2()) / 4;
         bytes
             .checked_next_multiple_of(step)
@@ -102,13 +106,13 @@ impl<B> Pool<B> {
         self.budget_bytes = bytes;
     }
 
-    /// Gives the budget if `bytes` more would exceed it.
+    /// Returns the budget if an allocation of `bytes` would exceed the budget.
     pub(crate) fn exceeded_budget(&self, bytes: u64) -> Option<u64> {
         self.budget_bytes
             .filter(|budget| self.counters.live_bytes.saturating_add(bytes) > *budget)
     }
 
-    /// Gives the names that hold most bytes, the largest first, as many as a message bears.
+    /// Returns the names with the most live bytes, the largest first, at most five.
     pub(crate) fn largest_holders(&self) -> Vec<Holder> {
         const MOST: usize = 5;
         let mut by_name: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
@@ -127,7 +131,7 @@ impl<B> Pool<B> {
         holders
     }
 
-    /// Takes a waiting buffer of the class of `bytes`, if there is one, and counts it as live.
+    /// Takes a free buffer of the class `class_bytes`, if there is one, and counts it as live.
     pub(crate) fn take(
         &mut self,
         name: &Arc<str>,
@@ -139,14 +143,15 @@ impl<B> Pool<B> {
         Some((buffer, self.count_live(name, bytes)))
     }
 
-    /// Counts a buffer that the device just created for a request of `bytes`; gives the number under which it is held.
+    /// Counts a buffer that the device just created for a request of `bytes`. Returns the number of
+    /// the allocation, for [`Pool::give_back`].
     pub(crate) fn created(&mut self, name: &Arc<str>, bytes: u64, class_bytes: u64) -> u64 {
         self.counters.n_created += 1;
         self.counters.reserved_bytes += class_bytes;
         self.count_live(name, bytes)
     }
 
-    /// Takes a buffer back, by its number; it waits for the next request of its class.
+    /// Returns the buffer of an allocation to its size class, for reuse.
     pub(crate) fn give_back(&mut self, number: u64, class_bytes: u64, buffer: B) {
         if let Some((_, bytes)) = self.live.remove(&number) {
             self.counters.live_bytes -= bytes;
@@ -154,7 +159,7 @@ impl<B> Pool<B> {
         self.waiting.entry(class_bytes).or_default().push(buffer);
     }
 
-    /// Lets go of every waiting buffer.
+    /// Drops every free buffer.
     pub(crate) fn trim(&mut self) {
         let freed: u64 = self
             .waiting

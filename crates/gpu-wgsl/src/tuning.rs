@@ -1,8 +1,13 @@
-//! Which sizes of blocks serve a device best.
+//! Block sizes per device, and their measurement.
 //!
-//! Role: a small table, `tiles.txt`, keyed by vendor, device, driver and shape class; `cargo xtask tune` writes its lines. A device
-//! that it does not name gets usual ones.
-//! Method: the first line that fits is taken. A vendor or a device is its PCI number; `*` fits any; a driver fits by its beginning.
+//! Role: a small table, `tiles.txt`, with the keys vendor, device, driver and shape class. `cargo
+//! xtask tune` writes its lines. A device without an entry gets default sizes.
+//! Method: the first matching line is used. Vendor and device are PCI ids; `*` matches any value. A
+//! driver matches if its name begins with the text of the line.
+//!
+//! ```text
+//!  vendor device driver class block_rows block_cols block_inner thread_rows thread_cols
+//! ```
 
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -18,17 +23,17 @@ use crate::executor::{Array, Compiled};
 use crate::nest::{self, Schedule, ShapeClass, Tile};
 use crate::{Adapter, Error, Gpu, Result};
 
-/// Seed of the factors.
+/// Seed of the random factors.
 const SEED: u64 = 2019;
 
-/// The table, which measurements fill.
+/// The built-in table of measured sizes.
 const TABLE: &str = include_str!("tiles.txt");
 
-/// The sizes of blocks for each class of shapes.
+/// The block sizes for each shape class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tiles([Tile; ShapeClass::ALL.len()]);
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     vendor: Option<u32>,
@@ -45,14 +50,14 @@ impl Default for Tiles {
 }
 
 impl Tiles {
-    /// Those for an adapter.
+    /// Returns the sizes for an adapter.
     pub(crate) fn of(adapter: &Adapter) -> Self {
         Self::fitting(|line| line.fits(adapter))
     }
 
-    /// The sizes for a class.
+    /// Returns the sizes for a class.
     pub(crate) fn tile(&self, class: ShapeClass) -> Tile {
-        // Classes are counted in the order of `ALL`; a test says so.
+        // The discriminants follow the order of `ALL`; a test checks the order.
         self.0[class as usize]
     }
 
@@ -74,7 +79,7 @@ impl Line {
     }
 }
 
-/// The line of the table that gives a class on an adapter these sizes.
+/// Returns the table line that assigns these sizes to a class on an adapter.
 #[must_use]
 pub fn line(adapter: &Adapter, class: ShapeClass, tile: &Tile) -> String {
     let driver = adapter.driver.split_whitespace().next().unwrap_or("*");
@@ -91,7 +96,7 @@ pub fn line(adapter: &Adapter, class: ShapeClass, tile: &Tile) -> String {
     )
 }
 
-/// The sizes worth trying for a class.
+/// Returns the candidate sizes for a class.
 #[must_use]
 pub fn candidates(class: ShapeClass) -> Vec<Tile> {
     const INNER: [u32; 2] = [8, 16];
@@ -140,10 +145,10 @@ pub fn candidates(class: ShapeClass) -> Vec<Tile> {
     blocks.iter().copied().flat_map(of).collect()
 }
 
-/// A matrix product to try sizes on: a batch of products of `rows × inner` and `inner × cols`.
+/// A batch of matrix products used for measurement: `rows × inner` times `inner × cols`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
-    /// How many of them.
+    /// Number of products.
     pub batch: usize,
     /// Rows of the first factor.
     pub rows: usize,
@@ -154,7 +159,7 @@ pub struct Product {
 }
 
 impl Product {
-    /// The product that a class of shapes is tuned on.
+    /// Returns the product used to tune a class.
     #[must_use]
     pub fn of(class: ShapeClass) -> Self {
         let [batch, rows, inner, cols] = match class {
@@ -172,7 +177,7 @@ impl Product {
         }
     }
 
-    /// A small one of the same kind, with blocks that are not whole.
+    /// Returns a small product of the same class, whose sides are not multiples of the block sides.
     fn sample(class: ShapeClass) -> Self {
         let [batch, rows, cols] = match class {
             ShapeClass::Large | ShapeClass::Square => [1, 263, 150],
@@ -188,7 +193,7 @@ impl Product {
         }
     }
 
-    /// Multiplications and additions.
+    /// Returns the number of multiplications and additions.
     #[must_use]
     pub fn operations(&self) -> f64 {
         2.0 * [self.batch, self.rows, self.inner, self.cols]
@@ -198,9 +203,12 @@ impl Product {
     }
 }
 
-/// Tries sizes of blocks on a device: a small product is compared with the oracle, and so are some rows of the one that is timed; from the
-/// first sizes that pass on, all of its elements are compared with theirs, bit for bit, since each is summed in the same order. Only then
-/// is it timed.
+/// Measurement of block sizes on a device.
+///
+/// Each candidate is checked before it is timed. A small product is compared with the oracle. Of
+/// the timed product, the first and last rows are compared with an f64 product for the first
+/// candidate. All elements of later candidates must equal the first result bit for bit, because
+/// each element is summed in the same order.
 #[derive(Debug)]
 pub struct Tuner<'a> {
     gpu: &'a Gpu,
@@ -211,10 +219,10 @@ pub struct Tuner<'a> {
 }
 
 impl<'a> Tuner<'a> {
-    /// Draws the factors and brings them to the device.
+    /// Creates the random factors and uploads them to the device.
     ///
     /// # Errors
-    /// What planning the products or the device says.
+    /// Errors from planning the products, and errors of the device.
     pub fn new(gpu: &'a Gpu, class: ShapeClass, product: Product) -> tensor_core::Result<Self> {
         Ok(Self {
             gpu,
@@ -225,17 +233,20 @@ impl<'a> Tuner<'a> {
         })
     }
 
-    /// Gives the seconds of each of so many runs.
+    /// Checks the sizes, then returns the seconds of each of `n_runs` runs.
     ///
     /// # Errors
-    /// [`tensor_core::Error::VerifyFailed`] where a result is wrong; whatever the device says, as that its workgroups are too small.
+    /// [`tensor_core::Error::VerifyFailed`] if a result is wrong; errors of the device, e.g. if its
+    /// workgroups are too small for the sizes.
     pub fn time(&mut self, tile: Tile, n_runs: usize) -> tensor_core::Result<Vec<f64>> {
         let told = |error| self.gpu.told(error);
+        // 1. The small product against the oracle.
         let sample = &self.sample;
         let small = sample.compiled(self.gpu, self.class, tile).map_err(told)?;
         let actual = sample.run(self.gpu, &small).map_err(told)?.into_data()?;
         let inputs: Vec<&HostData> = sample.data.iter().collect();
         against_reference(self.gpu, &sample.step, &inputs, &actual)?;
+        // 2. The timed product: some rows against f64, or all elements against the first result.
         let timed = &self.timed;
         let large = timed.compiled(self.gpu, self.class, tile).map_err(told)?;
         let actual = timed.run(self.gpu, &large).and_then(|array| array.f32s());
@@ -254,6 +265,7 @@ impl<'a> Tuner<'a> {
             }
         })?;
         self.expected.get_or_insert(actual);
+        // 3. The time.
         let timings = self
             .gpu
             .time(|| (0..n_runs).try_for_each(|_| timed.run(self.gpu, &large).map(drop)));
@@ -265,11 +277,11 @@ impl<'a> Tuner<'a> {
     }
 }
 
-/// One product, ready to run.
+/// A matrix product, with its arrays on the device.
 #[derive(Debug)]
 struct Trial {
     product: Product,
-    /// Row-major, all of a batch together.
+    /// The factors in row-major order, the whole batch.
     factors: [Vec<f32>; 2],
     step: Step,
     data: Vec<HostData>,
@@ -324,14 +336,14 @@ impl Trial {
         }
         let Some(schedule) = Schedule::in_blocks(nest, class, tile) else {
             return Err(wrong(
-                "the product is empty, or has a row or a column alone",
+                "the product must have at least two rows and two columns",
             ));
         };
         let emitted = nest::emit(&nest::split(nest).0, &schedule, None);
         Compiled::new(gpu, nest, &schedule, &emitted)
     }
 
-    /// Compares the first and the last row with a product in f64.
+    /// Compares the first and the last row of the result with a product in f64.
     fn check_rows(&self, actual: &[f32]) -> tensor_core::Result<std::result::Result<(), Mismatch>> {
         let Product {
             batch,
@@ -359,7 +371,8 @@ impl Trial {
     }
 }
 
-/// The table with lines in place of those for the same adapter and class, or at its beginning.
+/// Returns the table with new lines. Each replaces the line with the same vendor, device, driver
+/// and class; the new lines come first.
 #[must_use]
 pub fn updated(table: &str, lines: &[String]) -> String {
     let key = |line: &str| {
@@ -379,7 +392,7 @@ pub fn updated(table: &str, lines: &[String]) -> String {
     all.join("\n") + "\n"
 }
 
-/// Usual sizes, where no measurement tells better ones: none was measured on a GPU yet.
+/// Returns the default sizes of a class. They are not based on measurements on a GPU.
 pub(crate) fn default(class: ShapeClass) -> Tile {
     let [block_rows, block_cols, thread_rows, thread_cols] = match class {
         ShapeClass::Large => [128, 128, 8, 8],
@@ -397,11 +410,11 @@ pub(crate) fn default(class: ShapeClass) -> Tile {
     }
 }
 
-/// The lines of a table; what begins with `#` is a remark.
+/// Parses the lines of a table; lines that begin with `#` are comments.
 fn lines(table: &str) -> impl Iterator<Item = Line> {
     let lines = table.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    // A test reads every line of the table that is built in.
+    // Invalid lines are skipped; a test parses every line of the built-in table.
     lines.filter_map(|line| line.parse().ok())
 }
 
@@ -411,7 +424,7 @@ impl FromStr for Line {
     fn from_str(line: &str) -> std::result::Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[vendor, device, driver, class, ref sizes @ ..] = &words[..] else {
-            return Err(format!("`{line}` has no vendor, device, driver and class"));
+            return Err(format!("`{line}`: no vendor, device, driver and class"));
         };
         let id = |word: &str| match word {
             "*" => Ok(None),
@@ -430,7 +443,7 @@ impl FromStr for Line {
             thread_cols,
         ] = &sizes[..]
         else {
-            return Err(format!("`{line}` has not five sizes"));
+            return Err(format!("`{line}`: expected five sizes"));
         };
         let tile = Tile {
             block_rows,
@@ -447,7 +460,7 @@ impl FromStr for Line {
                 vendor: id(vendor)?,
                 device: id(device)?,
                 driver: driver.to_owned(),
-                class: class.ok_or_else(|| format!("`{line}` names no shape class"))?,
+                class: class.ok_or_else(|| format!("`{line}`: unknown shape class"))?,
                 tile,
             }),
         }
@@ -483,7 +496,7 @@ mod tests {
     #[test]
     fn candidates_are_checked_and_then_timed() {
         for gpu in crate::check::every_adapter() {
-            // Large ones try what square ones do.
+            // Class `Large` is skipped: it has the same candidates as `Square`.
             for class in &ShapeClass::ALL[1..] {
                 let product = Product {
                     inner: 20,

@@ -3,12 +3,13 @@
 use super::{Grid, index, launch};
 use crate::{Kernel, params::BufferCopyParams};
 
-/// Copies `x` to `y`, four floats an invocation.
+/// Copies `x` to `y`, four floats per invocation.
 ///
-/// Shapes: `x` and `y` hold at least `4 · n_vec4` floats; the rest of `y` is left alone.
+/// Shapes: `x` and `y` have at least `4 · n_vec4` floats; the remaining elements of `y` do not
+/// change.
 ///
 /// # Panics
-/// If a slice is shorter than that.
+/// If `x` or `y` is too short.
 pub fn buffer_copy(kernel: &Kernel, params: &BufferCopyParams, x: &[f32], y: &mut [f32]) {
     launch(Grid::of(kernel, params), |at| {
         let i = at.workgroup * u64::from(kernel.workgroup_size[0]) + u64::from(at.lid[0]);

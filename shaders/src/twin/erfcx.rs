@@ -1,21 +1,25 @@
-//! Twin of `wgsl/shared/erfcx.wgsl`: `erfcx(t) = exp(t^2) erfc(t)` for `t >= -1/2`, and differences of it.
+//! Twin of `wgsl/shared/erfcx.wgsl`: `erfcx(t) = exp(t^2) erfc(t)` for `t >= -1/2`, and differences
+//! of its values.
 //!
-//! Method: that of `distributions`' `special::erfcx`: `erfcx(t) = P(y) / (t + 5/2)` with `y = (t - 3/2) / (t + 5/2)` and
-//! one polynomial `P`; of two values the difference comes out of the divided difference of `P`, which Horner's scheme
-//! gives beside the value. All terms are positive, so nothing cancels.
+//! Method: as in `distributions`, `special::erfcx`: `erfcx(t) = P(y) / (t + 5/2)` with `y = (t -
+//! 3/2) / (t + 5/2)` and one polynomial `P`. The difference of two values is computed from the
+//! divided difference of `P`, which Horner's scheme yields together with the value. All terms are
+//! positive, so there is no cancellation.
 //! Accuracy: [`AT_EPSILONS`] and [`SLOPE_EPSILONS`], relative, against f64.
-//! Source: `P` is a minimax fit of `erfcx(t) (t + 5/2)`, relative, in f64, by linear programming on 1500 Chebyshev points of
-//! `-1 <= y <= 1`; each coefficient is rounded to f32, from the lowest on, before the rest is fitted again. The middle 3/2
-//! is that of 1, 3/2, 2 and so on to 7/2 with the smallest rounding errors; f64 takes 7/2 since it needs more terms.
+//! Source: `P` is a minimax fit of the relative error of `erfcx(t) (t + 5/2)`, in f64, by linear
+//! programming on 1500 Chebyshev points of `-1 <= y <= 1`. Each coefficient is rounded to f32, from
+//! the lowest power on, before the remaining coefficients are fitted again. The center 3/2 has the
+//! smallest rounding errors of 1, 3/2, 2 and so on to 7/2. The f64 version uses 7/2, because it
+//! needs more terms.
 
 use super::split;
 
-/// Largest error of [`at`], in epsilons of f32.
+/// Maximum relative error of [`at`], in epsilons of f32.
 pub const AT_EPSILONS: usize = 4;
-/// Largest error of [`slope`], in epsilons of f32.
+/// Maximum relative error of [`slope`], in epsilons of f32.
 pub const SLOPE_EPSILONS: usize = 6;
 
-/// Ascending powers of `y`.
+/// Coefficients of ascending powers of `y`.
 const COEFFICIENTS: [f32; 14] = [
     1.286_341_7,
     -1.331_625,
@@ -33,14 +37,15 @@ const COEFFICIENTS: [f32; 14] = [
     5.960_513_2e-5,
 ];
 
-/// `erfcx(t)` for `t >= -1/2`.
+/// Returns `erfcx(t)` for `t >= -1/2`.
 #[must_use]
 pub fn at(t: f32) -> f32 {
     let (u, y) = place(t);
     polynomials(y, y).0 * u
 }
 
-/// `(erfcx(a) - erfcx(b)) / (b - a)` for `b >= a >= -1/2`; at `b = a` minus the derivative.
+/// Returns `(erfcx(a) - erfcx(b)) / (b - a)` for `b >= a >= -1/2`; for `b = a`, minus the
+/// derivative.
 #[must_use]
 pub fn slope(a: f32, b: f32) -> f32 {
     let (u_a, y_a) = place(a);
@@ -49,13 +54,13 @@ pub fn slope(a: f32, b: f32) -> f32 {
     u_a * u_b * (value - 4.0 * u_a * divided)
 }
 
-/// `1 / (t + 5/2)`, and the variable of the polynomial.
+/// Returns `1 / (t + 5/2)`, and the variable of the polynomial.
 fn place(t: f32) -> (f32, f32) {
     let u = split::inverse(t + 2.5).value();
     (u, 1.0 - 4.0 * u)
 }
 
-/// The polynomial at `y`, and its divided difference between that and another place.
+/// Returns the polynomial at `y`, and its divided difference between `y` and `other`.
 fn polynomials(y: f32, other: f32) -> (f32, f32) {
     let mut coefficients = COEFFICIENTS.into_iter().rev();
     let first = coefficients.next().unwrap_or_default();

@@ -1,29 +1,34 @@
-//! Twin of `extensive_games_solve`: counterfactual regret minimisation in games that differ in payoffs alone.
+//! Twin of `extensive_games_solve`: counterfactual regret minimization in games that differ only in
+//! payoffs.
 //!
-//! Method: what a player's sequences end in is valued by the other's probabilities of sequences; from the deepest on, every
-//! decision adds what the decisions behind its actions are worth, and matches regrets as `twin::matrix_games` does; from the
-//! top down, sequences get their new probabilities. The average is of those, times the iteration's weight.
-//! Source: Zinkevich et al. 2007; von Stengel 1996 (sequence form).
+//! Method: each iteration has three passes. First, the ends of a player's sequences are valued with
+//! the other player's sequence probabilities. Second, from the deepest decisions upwards, every
+//! decision adds the values of the decisions below its actions, and applies regret matching as in
+//! `twin::matrix_games`. Third, from the top down, the sequence probabilities are updated. The
+//! average sums the sequence probabilities, multiplied by the weight of the iteration.
+//! Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information"; von
+//! Stengel 1996, "Efficient computation of behavior strategies" (sequence form).
 
 use super::matching::{NOTHING, kept};
 use super::{Grid, index};
 use crate::{Kernel, params::ExtensiveGamesParams};
 use std::ops::Range;
 
-/// What all games of a batch share; the kernel's header says how it is laid out.
+/// Tables shared by all games of a batch; the kernel's header describes their layout.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensiveGamesTree<'a> {
-    /// Of each sequence: from and to which pair, from and to which decision.
+    /// For each sequence: range of pairs, range of decisions.
     pub sequences: &'a [u32],
-    /// Of each decision: the sequence that leads there, its first own, its actions, 0.
+    /// For each decision: the sequence that leads to it, its first own sequence, its number of
+    /// actions, 0.
     pub decisions: &'a [u32],
-    /// Where the decisions of each depth and player start.
+    /// Start of the decisions of each depth and player.
     pub levels: &'a [u32],
-    /// The other player's sequence of each pair.
+    /// For each pair: the other player's sequence.
     pub others: &'a [u32],
 }
 
-/// One game's numbers.
+/// Numbers of one game.
 struct Game<'a> {
     tree: ExtensiveGamesTree<'a>,
     params: &'a ExtensiveGamesParams,
@@ -36,9 +41,9 @@ struct Game<'a> {
     averages: &'a mut [f32],
 }
 
-/// Learns in every game.
+/// Runs the iterations in every game.
 ///
-/// Shapes: as the kernel's header says.
+/// Shapes: see the header of the kernel.
 ///
 /// # Panics
 /// If a slice is shorter than its shape.
@@ -98,7 +103,7 @@ impl Game<'_> {
     fn iterate(&mut self, tick: &[f32]) {
         let depths = self.params.depths as usize;
         let (first, n) = (self.params.first_sequences, self.params.sequences);
-        // With simultaneous updates both players are one.
+        // Simultaneous updates treat both players as one.
         let turns = if self.params.alternating == 0 {
             vec![(0, 2, 0..n)]
         } else {
@@ -173,7 +178,8 @@ impl Game<'_> {
         self.tree.levels[level] as usize..self.tree.levels[level + width] as usize
     }
 
-    /// Gives the sequence that leads to a decision, and its own.
+    /// Returns the sequence that leads to a decision, and the range of the decision's own
+    /// sequences.
     fn decision(&self, i: usize) -> (usize, Range<usize>) {
         let [parent, first, n_actions] =
             [0, 1, 2].map(|item| self.tree.decisions[4 * i + item] as usize);

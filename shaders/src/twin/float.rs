@@ -1,34 +1,40 @@
-//! Twins of the functions in `wgsl/shared/float.wgsl`: what tensor programs mean by `exp`, `ln`, `pow` and the like.
+//! Twins of the functions in `wgsl/shared/float.wgsl`: `exp`, `ln`, `pow` and other functions as
+//! defined for tensor programs.
 //!
-//! Role: the same functions in the same order of operations; the text that kernels join is [`crate::source::FLOAT`].
-//! Method: reduction to a short interval, then a polynomial, on additions, multiplications and bits alone. Where one
-//! f32 is too short, a number is the sum of two; heads of 12 bits are cut off by a mask, so that products of two
-//! heads are exact, fused or not, and no compiler can cancel the tail.
-//! Accuracy: [`EXP_ULPS`] and the other constants, in units in the last place of the f64 result; also where the
-//! compiler fuses products and sums, and where a quotient is off by 2.5 units, as WGSL allows. Everything else is exact.
-//! Source: every polynomial is a minimax fit of the function named beside it, in f64, by linear programming on 1500
-//! Chebyshev points of the interval; each coefficient is rounded to f32, from the lowest on, before the rest is fitted
-//! again. The far reduction of angles: Payne and Hanek 1983, "Radian reduction for trigonometric functions".
-//! Limits: results below the smallest normal number are right to one unit of 2^-149, and zero on a
+//! Role: the same functions with the same order of operations. The text used by kernels is
+//! [`crate::source::FLOAT`].
+//! Method: reduction to a short interval, then a polynomial, with additions, multiplications and
+//! bit operations only. Where one f32 is not precise enough, a number is the sum of two. The head
+//! has 12 bits, cut off by a mask, so that products of two heads are exact, fused or not, and no
+//! compiler can cancel the tail.
+//! Accuracy: [`EXP_ULPS`] and the other constants, in units in the last place of the f64 result.
+//! The bounds also hold if the compiler fuses products and sums, and if a quotient has an error of
+//! 2.5 units, as WGSL allows. All other functions are exact.
+//! Source: every polynomial is a minimax fit, in f64, of the function in the comment above it, by
+//! linear programming on 1500 Chebyshev points of the interval. Each coefficient is rounded to f32,
+//! from the lowest power on, before the remaining coefficients are fitted again. Reduction of large
+//! angles: Payne and Hanek 1983, "Radian reduction for trigonometric functions".
+//! Limits: results below the smallest normal number are accurate to one unit of 2^-149, and zero on
+//! a
 //! device that flushes them. A compiler that reassociates products may make the largest results of
 //! `exp` and `pow` infinite, and one that factors `k * a + k * b` loses the low part of reduced
 //! arguments; the tests of `gpu-wgsl` detect both on an adapter.
 
 use std::f32::consts::{FRAC_2_PI, LN_2, LOG2_E};
 
-/// Largest error of [`exp`].
+/// Maximum error of [`exp`].
 pub const EXP_ULPS: f64 = 1.1;
-/// Largest error of [`ln`].
+/// Maximum error of [`ln`].
 pub const LN_ULPS: f64 = 1.0;
-/// Largest error of [`sin`] and [`cos`].
+/// Maximum error of [`sin`] and [`cos`].
 pub const SIN_COS_ULPS: f64 = 1.7;
-/// Largest error of [`tanh`].
+/// Maximum error of [`tanh`].
 pub const TANH_ULPS: f64 = 1.5;
-/// Largest error of [`sigmoid`].
+/// Maximum error of [`sigmoid`].
 pub const SIGMOID_ULPS: f64 = 2.0;
-/// Largest error of [`pow`].
+/// Maximum error of [`pow`].
 pub const POW_ULPS: f64 = 1.5;
-/// Largest error of [`floor_div`]; it is exact for quotients below 2^24.
+/// Maximum error of [`floor_div`]; quotients below 2^24 are exact.
 pub const FLOOR_DIV_ULPS: f64 = 1.1;
 
 pub(super) const INFINITY: u32 = 0x7f80_0000;
@@ -38,82 +44,85 @@ pub(super) const SIGN: u32 = 0x8000_0000;
 const MAGNITUDE: u32 = 0x7fff_ffff;
 /// Bits of the square root of 1/2.
 const SQRT_HALF: i32 = 0x3f35_04f3;
-/// The logarithm of 2: 14 bits, so that products with an exponent are exact, and the rest.
+/// The logarithm of 2: a head of 14 bits, so that products with an exponent are exact, and the
+/// remainder.
 pub(super) const LN2: [f32; 2] = [22_712.0 / 32_768.0, 3.194_618_3e-5];
-/// A quarter turn: thrice 12 bits, and the rest.
+/// π/2 in four parts: three of 12 bits, and the remainder.
 const QUARTER: [f32; 4] = [1.570_312_5, 4.837_513e-4, 7.549_533_6e-8, 2.563_344e-12];
-/// A quarter turn but for its first 12 bits, as one number.
+/// π/2 without its leading 12 bits, as one number.
 const QUARTER_TAIL: f32 = 4.838_268e-4;
-/// From here on angles are reduced by integers.
+/// Threshold from which angles are reduced with integers.
 const FAR: f32 = 2048.0;
-/// 2 / (3 ln 2): 12 bits and the rest.
+/// 2 / (3 ln 2): the leading 12 bits, and the remainder.
 const LOG2_SCALE: [f32; 2] = [3_939.0 / 4_096.0, 1.267_720_5e-4];
 
-/// Whether `x` is NaN, from its bits.
+/// Returns whether `x` is NaN, from its bits.
 #[must_use]
 pub fn is_nan(x: f32) -> bool {
     (x.to_bits() & MAGNITUDE) > INFINITY
 }
 
-/// The larger one; NaN if either is.
+/// Returns the larger number; NaN if either is NaN.
 #[must_use]
 pub fn maximum(a: f32, b: f32) -> f32 {
     if is_nan(a) || a > b { a } else { b }
 }
 
-/// The smaller one; NaN if either is.
+/// Returns the smaller number; NaN if either is NaN.
 #[must_use]
 pub fn minimum(a: f32, b: f32) -> f32 {
     if is_nan(a) || a < b { a } else { b }
 }
 
-/// The whole part; saturates, and NaN gives 0.
+/// Truncates to an integer; saturates, and NaN becomes 0.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "what `as` does is what is asked for"
+    reason = "the conversion of `as` is intended"
 )]
 pub fn to_i32(x: f32) -> i32 {
     x as i32
 }
 
-/// The whole part; saturates, also below 0, and NaN gives 0.
+/// Truncates to an integer; saturates, also below 0, and NaN becomes 0.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "what `as` does is what is asked for"
+    reason = "the conversion of `as` is intended"
 )]
 pub fn to_u32(x: f32) -> u32 {
     x as u32
 }
 
-/// `e^x`.
+/// Returns `e^x`.
 #[must_use]
 pub fn exp(x: f32) -> f32 {
-    // Beyond these everything is 0 or infinite.
+    // The result is 0 or infinite beyond these limits.
     let (significand, exponent) = exp_of_sum(x.clamp(-104.0, 89.0), 0.0);
     let value = scaled(significand, exponent);
     if is_nan(x) { x } else { value }
 }
 
-/// `e^(x + rest)` as a significand near 1 and the exponent of a power of 2, for |x| up to 250 and a small `rest`.
+/// Returns `e^(x + rest)` as a significand near 1 and the exponent of a power of 2. Requires |x| ≤
+/// 250 and a small `rest`.
 pub(super) fn exp_of_sum(x: f32, rest: f32) -> (f32, i32) {
     let k = (x * LOG2_E + 0.5).floor();
     let r = ((x - k * LN2[0]) - k * LN2[1]) + rest;
-    // (e^r - 1 - r) / r^2 for |r| <= 0.35, weight r^2 / e^r.
+    // Minimax polynomial of (e^r - 1 - r) / r^2 for |r| <= 0.35; error weight r^2 / e^r.
     let q = 0.008_369_248 + r * 0.001_382_074_4;
     let q = 0.499_999_94 + r * (0.166_665_17 + r * (0.041_668_28 + r * q));
     (1.0 + (r + r * r * q), to_i32(k))
 }
 
-/// The natural logarithm: minus infinity at zero, NaN below.
+/// Returns the natural logarithm: minus infinity at zero, NaN for negative numbers.
 #[must_use]
 pub fn ln(x: f32) -> f32 {
     let bits = x.to_bits();
     let (exponent, m) = binade(bits);
     let f = m - 1.0;
-    // (ln(1 + f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2), weight f^3 / ln(1 + f).
+    // Minimax polynomial of (ln(1 + f) - f + f^2 / 2) / f^3
+    // for sqrt(1/2) <= 1 + f <= sqrt(2); error weight f^3 / ln(1 + f).
     let q = 0.118_835_49 + f * (-0.116_701_15 + f * 0.067_492_99);
     let q = -0.166_679_89 + f * (0.142_203_58 + f * (-0.124_062_33 + f * q));
     let q = 0.333_333_13 + f * (-0.250_000_1 + f * (0.200_020_72 + f * q));
@@ -131,7 +140,7 @@ pub fn ln(x: f32) -> f32 {
     }
 }
 
-/// `1 / (1 + e^-x)`.
+/// Returns `1 / (1 + e^-x)`.
 #[must_use]
 pub fn sigmoid(x: f32) -> f32 {
     let e = exp(-x.abs());
@@ -139,12 +148,13 @@ pub fn sigmoid(x: f32) -> f32 {
     if x < 0.0 { e * above } else { above }
 }
 
-/// The hyperbolic tangent.
+/// Returns the hyperbolic tangent.
 #[must_use]
 pub fn tanh(x: f32) -> f32 {
     let magnitude = x.abs();
     let z = x * x;
-    // (tanh(x) / x - 1) / x^2 for |x| <= 0.625, of z = x^2, weight x^3 / tanh(x).
+    // Minimax polynomial of (tanh(x) / x - 1) / x^2
+    // for |x| <= 0.625, in z = x^2; error weight x^3 / tanh(x).
     let p = -0.053_736_515 + z * (0.020_628_167 + z * -0.005_692_296_7);
     let p = -0.333_332_8 + z * (0.133_314_06 + z * p);
     let near = magnitude + magnitude * (z * p);
@@ -154,7 +164,7 @@ pub fn tanh(x: f32) -> f32 {
     f32::from_bits(value.to_bits() | (x.to_bits() & SIGN))
 }
 
-/// The sine of an angle in radians; NaN for infinity.
+/// Returns the sine of an angle in radians; NaN for infinity.
 #[must_use]
 pub fn sin(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -167,7 +177,7 @@ pub fn sin(x: f32) -> f32 {
     }
 }
 
-/// The cosine of an angle in radians; NaN for infinity.
+/// Returns the cosine of an angle in radians; NaN for infinity.
 #[must_use]
 pub fn cos(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -180,13 +190,13 @@ pub fn cos(x: f32) -> f32 {
     }
 }
 
-/// `a^b`, with C's special cases: `x^0 = 1^y = 1` even for NaN.
+/// Returns `a^b`, with the special cases of C: `x^0 = 1^y = 1` even for NaN.
 #[must_use]
 pub fn pow(a: f32, b: f32) -> f32 {
     let a_bits = a.to_bits();
     let magnitude = a_bits & MAGNITUDE;
     let (high, low) = log2(magnitude);
-    // Beyond 2^33 every power but that of 1 is 0 or infinite.
+    // For exponents beyond ±2^33 every power except that of 1 is 0 or infinite.
     let y = b.clamp(-8_589_934_592.0, 8_589_934_592.0);
     let y_head = head(y);
     let product = y_head * high;
@@ -205,13 +215,13 @@ pub fn pow(a: f32, b: f32) -> f32 {
     } else {
         0.0
     };
-    // (2^r - 1) / r for |r| <= 0.503, weight r / 2^r.
+    // Minimax polynomial of (2^r - 1) / r for |r| <= 0.503; error weight r / 2^r.
     let q = 0.009_618_505 + r * (0.001_339_145_8 + r * 1.532_781_3e-4);
     let q = LN_2 + r * (0.240_226_48 + r * (0.055_503_59 + r * q));
     let value = scaled(1.0 + r * q, to_i32(k));
 
     let is_whole = b.floor() == b;
-    // From 2^24 on every number is even.
+    // From 2^24 on every f32 is even.
     let is_odd = is_whole && b.abs() < 16_777_216.0 && (to_i32(b) & 1) == 1;
     let signed = if is_odd {
         f32::from_bits(value.to_bits() | (a_bits & SIGN))
@@ -228,7 +238,7 @@ pub fn pow(a: f32, b: f32) -> f32 {
     }
 }
 
-/// `a - b * floor(a / b)`, with the sign of `b`, rounded once.
+/// Returns `a - b * floor(a / b)`, with the sign of `b`, rounded once.
 #[must_use]
 pub fn rem(a: f32, b: f32) -> f32 {
     let (_, rem) = long_division(a, b);
@@ -241,7 +251,7 @@ pub fn rem(a: f32, b: f32) -> f32 {
     }
 }
 
-/// `a / b` rounded down.
+/// Returns `a / b`, rounded down.
 #[must_use]
 pub fn floor_div(a: f32, b: f32) -> f32 {
     let (quotient, rem) = long_division(a, b);
@@ -250,22 +260,23 @@ pub fn floor_div(a: f32, b: f32) -> f32 {
     f32::from_bits((quotient + below).to_bits() | sign)
 }
 
-/// The 12 leading bits.
+/// Returns the number with only its leading 12 bits.
 pub(super) fn head(x: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0xffff_f000)
 }
 
-/// `x 2^k` for |k| up to 250, in two steps, as 2^k itself may lie outside the range.
+/// Returns `x 2^k` for |k| ≤ 250, in two steps, because 2^k itself may be out of range.
 pub(super) fn scaled(x: f32, k: i32) -> f32 {
     let half = k >> 1;
     let power = |k: i32| f32::from_bits(((k + 127) << 23).cast_unsigned());
     x * power(half) * power(k - half)
 }
 
-/// `x = m 2^e` with m from sqrt(1/2) to sqrt(2), for positive finite `x`, given its bits: (e, m).
+/// Splits positive finite `x`, given as bits, into `x = m 2^e` with m from sqrt(1/2) to sqrt(2).
+/// Returns (e, m).
 pub(super) fn binade(bits: u32) -> (f32, f32) {
     let is_subnormal = bits < 0x0080_0000;
-    // A subnormal number is a whole number of 2^-149.
+    // A subnormal number is an integer multiple of 2^-149.
     let normal = if is_subnormal {
         (bits as f32).to_bits()
     } else {
@@ -276,7 +287,8 @@ pub(super) fn binade(bits: u32) -> (f32, f32) {
     ((exponent - if is_subnormal { 149 } else { 0 }) as f32, m)
 }
 
-/// `1 / (1 + e)` for e from 0 to 1, to little more than half a unit: a quotient of 12 bits, corrected by what it leaves.
+/// Returns `1 / (1 + e)` for e from 0 to 1, with an error slightly above half a unit: a quotient of
+/// 12 bits, corrected by its residual.
 fn inverse_of_one_plus(e: f32) -> f32 {
     let e_head = head(e);
     let q = head(1.0 / (1.0 + e));
@@ -284,24 +296,26 @@ fn inverse_of_one_plus(e: f32) -> f32 {
     q + q * (left + left * left)
 }
 
-/// The quadrant of an angle that is not negative, and what is left of it, within an eighth of a turn.
+/// Returns the quadrant of a nonnegative angle, and the remaining angle, at most π/4 in magnitude.
 fn reduced(x: f32) -> (u32, f32) {
     if x >= FAR {
         return reduced_far(x.to_bits());
     }
     let k = (x * FRAC_2_PI + 0.5).floor();
-    // Exact so far, as each product is; the next difference is rounded, and what it loses joins the rest.
+    // The first two differences are exact. The third is rounded; its rounding error is added to the
+    // remainder.
     let exact = (x - k * QUARTER[0]) - k * QUARTER[1];
     let r = exact - k * QUARTER[2];
     let lost = (exact - r) - k * QUARTER[2];
     (to_u32(k), r + (lost - k * QUARTER[3]))
 }
 
-/// The same for any finite number from 1 on, given its bits, by Payne and Hanek: of the product of its 24 bits with
-/// 2 / pi, only the 96 bits are formed that lie below 4 quarters.
+/// Returns the same as [`reduced`] for any finite number from 1 on, given as bits, by the method of
+/// Payne and Hanek. Of the product of the 24-bit significand with 2 / π, only the 96 bits below the
+/// multiples of 4 quarter turns are computed.
 fn reduced_far(bits: u32) -> (u32, f32) {
     let whole = (bits & 0x007f_ffff) | 0x0080_0000;
-    // The first bit of 2 / pi that counts, of those of `turn_word`: an exponent of 9 makes it bit 16.
+    // First relevant bit of 2 / π in the words of `turn_word`: an exponent of 9 makes it bit 16.
     let first = (bits >> 23) - 120;
     let at = first >> 5;
     let window = |at: u32| shifted_pair(turn_word(at), turn_word(at + 1), first & 31);
@@ -310,12 +324,14 @@ fn reduced_far(bits: u32) -> (u32, f32) {
     let mid = whole.wrapping_mul(words[1]).wrapping_add(carry);
     let carry = product_high(whole, words[1]) + u32::from(mid < carry);
     let top = whole.wrapping_mul(words[0]).wrapping_add(carry);
-    // The two leading bits count quarters; the nearest whole one goes, and the size of the rest is taken.
+    // The two leading bits are the quadrant, rounded to nearest. The remainder is taken as a
+    // magnitude.
     let quadrant = top.wrapping_add(0x2000_0000) >> 30;
     let is_below = (top & 0x2000_0000) != 0;
     let flip = if is_below { u32::MAX } else { 0 };
     let rest = [(top ^ flip) & 0x3fff_ffff, mid ^ flip, low ^ flip];
-    // Moved up until a one leads; close to a whole quarter some 30 zeros lead.
+    // Shift until the leading bit is one. Close to a multiple of a quarter turn there are about 30
+    // leading zeros.
     let skipped = rest[0] == 0;
     let pair = if skipped {
         [rest[1], rest[2]]
@@ -328,12 +344,12 @@ fn reduced_far(bits: u32) -> (u32, f32) {
     let high = (leading >> 20) as f32;
     let low = (leading & 0x000f_ffff) as f32 * (1.0 / 1_048_576.0);
     let r = high * QUARTER[0] + (high * QUARTER_TAIL + low * (QUARTER[0] + QUARTER_TAIL));
-    // `high` counts 2^-12 of 2^-places of 4 quarters.
+    // The unit of `high` is 2^-12 · 2^-places of 4 quarter turns.
     let r = r * f32::from_bits((127 - 10 - places).cast_unsigned() << 23);
     (quadrant, if is_below { -r } else { r })
 }
 
-/// Words of 2 / pi behind the point, and one of zeros before it.
+/// Returns a word of the binary fraction of 2 / π; word 0 is zero.
 fn turn_word(at: u32) -> u32 {
     match at {
         0 => 0,
@@ -347,12 +363,12 @@ fn turn_word(at: u32) -> u32 {
     }
 }
 
-/// The first of two words moved up by fewer than 32 bits, filled from the second.
+/// Returns the high word of two words shifted left by less than 32 bits.
 fn shifted_pair(first: u32, second: u32, places: u32) -> u32 {
     (first << places) | ((second >> 1) >> (31 - places))
 }
 
-/// The upper word of a product, from halves.
+/// Returns the high word of a 64-bit product, computed from 16-bit halves.
 fn product_high(a: u32, b: u32) -> u32 {
     let [a_low, a_high] = [a & 0xffff, a >> 16];
     let [b_low, b_high] = [b & 0xffff, b >> 16];
@@ -361,22 +377,25 @@ fn product_high(a: u32, b: u32) -> u32 {
     a_high * b_high + (mid >> 16) + (carry >> 16)
 }
 
-/// The sine of so many quarter turns and `r`, which is at most an eighth of a turn.
+/// Returns the sine of `quadrant` quarter turns plus `r`, for |r| ≤ π/4.
 fn on_quadrant(quadrant: u32, r: f32) -> f32 {
     let z = r * r;
-    // (sin(r) / r - 1) / r^2 for |r| <= 0.794, of z = r^2, weight r^3 / sin(r).
+    // Minimax polynomial of (sin(r) / r - 1) / r^2
+    // for |r| <= 0.794, in z = r^2; error weight r^3 / sin(r).
     let p = -0.166_666_54 + z * (0.008_332_106 + z * -1.950_788_3e-4);
     let sine = r + r * (z * p);
-    // (cos(r) - 1 + r^2 / 2) / r^4, likewise, weight r^4 / cos(r).
+    // Minimax polynomial of (cos(r) - 1 + r^2 / 2) / r^4, in z as well; error weight r^4 / cos(r).
     let p = 0.041_666_646 + z * (-0.001_388_729_8 + z * 2.443_008_5e-5);
     let cosine = 1.0 + (z * z * p - 0.5 * z);
     let value = if (quadrant & 1) == 1 { cosine } else { sine };
     f32::from_bits(value.to_bits() ^ ((quadrant & 2) << 30))
 }
 
-/// The logarithm of positive finite `x` to base 2, given its bits, as a sum of 12 bits and a rest: to some 2^-33 of its size.
+/// Returns the logarithm to base 2 of positive finite `x`, given as bits, as the sum of a head of
+/// 12 bits and a tail. Relative error about 2^-33.
 fn log2(bits: u32) -> (f32, f32) {
-    // ln(m) = 2 atanh(s), s = (m - 1) / (m + 1); of s, a head of 12 bits, and the rest from what the quotient leaves.
+    // ln(m) = 2 atanh(s) with s = (m - 1) / (m + 1). s has a head of 12 bits, and a tail computed
+    // from the residual of the quotient.
     let (exponent, m) = binade(bits);
     let f = m - 1.0;
     let d_head = head(m + 1.0);
@@ -384,7 +403,8 @@ fn log2(bits: u32) -> (f32, f32) {
     let s_head = head(f * inverse);
     let s_tail = ((f - s_head * d_head) - s_head * (m - (d_head - 1.0))) * inverse;
     let s = s_head + s_tail;
-    // (3 atanh(s) / s - 3 - s^2) / s^4 for |s| <= 0.1717, of z = s^2, weight s^4 / 3.
+    // Minimax polynomial of (3 atanh(s) / s - 3 - s^2) / s^4
+    // for |s| <= 0.1717, in z = s^2; error weight s^4 / 3.
     let z = s * s;
     let p = 0.600_002_3 + z * (0.428_206_32 + z * 0.351_295_92);
     let r = z * z * p + s_tail * (s_head + s);
@@ -401,9 +421,10 @@ fn log2(bits: u32) -> (f32, f32) {
     (sum, low - ((sum - exponent) - high))
 }
 
-/// `|a| / |b|` without its fraction, and what is left, which is exact.
+/// Returns the integer part of `|a| / |b|`, and the remainder, which is exact.
 ///
-/// Long division of the significands, eight bits a step; numbers less than 2^9 apart need one.
+/// Long division of the significands, eight bits per step. One step is enough if the exponents
+/// differ by less than 9.
 fn long_division(a: f32, b: f32) -> (f32, f32) {
     let [a_bits, b_bits] = [a, b].map(|x| x.to_bits() & MAGNITUDE);
     if a_bits >= INFINITY || b_bits > INFINITY || b_bits == 0 {
@@ -416,7 +437,7 @@ fn long_division(a: f32, b: f32) -> (f32, f32) {
         return (0.0, f32::from_bits(a_bits));
     }
     let divisor = whole(b_bits);
-    // Subnormal numbers have the exponent of the smallest normal ones.
+    // Subnormal numbers have the exponent of the smallest normal number.
     let exponent = (b_bits >> 23).max(1);
     let mut places = (a_bits >> 23).max(1) - exponent;
     let mut left = whole(a_bits);
@@ -434,17 +455,17 @@ fn long_division(a: f32, b: f32) -> (f32, f32) {
     }
 }
 
-/// The significand of a magnitude as a whole number.
+/// Returns the significand of a magnitude as an integer.
 fn whole(bits: u32) -> u32 {
     let leading = if bits >= 0x0080_0000 { 0x0080_0000 } else { 0 };
     (bits & 0x007f_ffff) | leading
 }
 
-/// `whole 2^(exponent - 150)`, exact; the significand has at most 24 bits.
+/// Returns `whole 2^(exponent - 150)`, exactly. `whole` has at most 24 bits.
 fn assembled(whole: u32, exponent: u32) -> f32 {
-    // Up to the 24th bit, but no further than the exponent reaches.
+    // Shift up to the 24th bit, but not further than the exponent allows.
     let places = (whole.max(1).leading_zeros() - 8).min(exponent - 1);
-    // The leading bit adds one to the exponent below it; a subnormal number has none.
+    // The leading bit adds one to the exponent. A subnormal number has no leading bit.
     let bits = (whole << places) + ((exponent - places - 1) << 23);
     f32::from_bits(if whole == 0 { 0 } else { bits })
 }

@@ -3,17 +3,17 @@
 use super::{Grid, index, launch};
 use crate::{Kernel, params::FmaPeakParams};
 
-/// Chains kept by one invocation.
+/// Number of chains per invocation.
 const CHAINS: u8 = 8;
-/// Steps of each chain in one round.
+/// Number of steps of each chain in one round.
 const STEPS_PER_ROUND: u64 = 8;
 
 /// Runs the chains `x ← x · m + s` and writes the sum of each invocation's chains.
 ///
-/// Shapes: `y` holds at least `4 · n` floats, four equal lanes per invocation.
+/// Shapes: `y` has at least `4 · n` floats, four equal lanes per invocation.
 ///
 /// # Panics
-/// If `y` is shorter than that.
+/// If `y` is too short.
 pub fn fma_peak(kernel: &Kernel, params: &FmaPeakParams, y: &mut [f32]) {
     let group = u64::from(kernel.workgroup_size[0]);
     launch(Grid::of(kernel, params), |at| {
@@ -21,7 +21,7 @@ pub fn fma_peak(kernel: &Kernel, params: &FmaPeakParams, y: &mut [f32]) {
         if i >= u64::from(params.n) {
             return;
         }
-        // A position within a workgroup of 64 is exact in f32.
+        // An index within a workgroup of 64 is exact in f32.
         let seed = at.lid[0] as f32;
         let chain = |number: u8| {
             let mut x = seed + f32::from(number);

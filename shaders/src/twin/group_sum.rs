@@ -1,9 +1,10 @@
-//! Twin of `wgsl/shared/group_sum.wgsl`: sums over the invocations of a workgroup, by halves.
+//! Twin of `wgsl/shared/group_sum.wgsl`: sums over the invocations of a workgroup, by a binary
+//! tree.
 
-/// Invocations of a workgroup.
+/// Number of invocations of a workgroup.
 pub(super) const LANES: usize = 256;
 
-/// Gives the sum of a number of each invocation.
+/// Returns the sum of one number per invocation.
 pub(super) fn of(mut terms: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {

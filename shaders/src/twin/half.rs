@@ -1,9 +1,12 @@
-//! Twins of the functions in `wgsl/shared/half.wgsl`: numbers of 16 bits, by integer operations on their bits.
+//! Twins of the functions in `wgsl/shared/half.wgsl`: 16-bit floats, with integer operations on
+//! their bits.
 //!
-//! Role: the same functions in the same order of operations; the text that kernels join is [`crate::source::HALF`].
-//! Accuracy: exact, or rounded once to nearest, ties to even; subnormal numbers of 16 bits included.
+//! Role: the same functions with the same order of operations. The text used by kernels is
+//! [`crate::source::HALF`].
+//! Accuracy: exact, or rounded once to nearest, ties to even, including subnormal 16-bit floats.
 
-/// The bits of the number of 16 bits that is nearest to `x`, ties to even; a NaN keeps its leading bits and is quiet.
+/// Returns the bits of the 16-bit float nearest to `x`, ties to even. A NaN keeps its leading bits
+/// and becomes quiet.
 #[must_use]
 pub fn bits(x: f32) -> u32 {
     let bits = x.to_bits();
@@ -12,11 +15,11 @@ pub fn bits(x: f32) -> u32 {
     if magnitude > 0x7f80_0000 {
         return sign | 0x7e00 | ((magnitude >> 13) & 0x03ff);
     }
-    // From 65520 on, half a unit above the largest number.
+    // From 65520 on, half a unit above the largest finite number, the result is infinite.
     if magnitude >= 0x477f_f000 {
         return sign | 0x7c00;
     }
-    // Below 2^-14 the last place stays at 2^-24, and from 25 places on nothing is left.
+    // Below 2^-14 the last bit is worth 2^-24. With 25 or more shifted bits the result is zero.
     let (places, whole) = if magnitude < 0x3880_0000 {
         let whole = (magnitude & 0x007f_ffff) | 0x0080_0000;
         ((126 - (magnitude >> 23)).min(25), whole)
@@ -27,18 +30,18 @@ pub fn bits(x: f32) -> u32 {
     sign | ((whole + (1 << (places - 1)) - 1 + is_odd) >> places)
 }
 
-/// The number of 16 bits that is nearest to `x`.
+/// Returns the 16-bit float nearest to `x`, as f32.
 #[must_use]
 pub fn round(x: f32) -> f32 {
     value(bits(x))
 }
 
-/// The number that the low 16 bits of a word stand for.
+/// Returns the value of the 16-bit float in the low half of a word.
 #[must_use]
 pub fn value(bits: u32) -> f32 {
     let sign = (bits & 0x8000) << 16;
     let magnitude = bits & 0x7fff;
-    // A subnormal number is a whole number of 2^-24.
+    // A subnormal number is an integer multiple of 2^-24.
     let subnormal = (magnitude as f32 * (1.0 / 16_777_216.0)).to_bits();
     let bias = if magnitude >= 0x7c00 {
         0x7000_0000

@@ -1,14 +1,17 @@
-//! Twin of `inverse_gaussian_eval`: functions of the inverse Gaussian law in f32.
+//! Twin of `inverse_gaussian_eval`: functions of the inverse Gaussian distribution in f32.
 //!
-//! Method: that of `distributions`, whose f64 functions are the oracle: with `s = sqrt(λ/x)`, the signed root
-//! `w = s (x - μ)/μ`, `v = s (x + μ)/μ` and `E = w²/2`, a tail is `exp(-E)` times a sum or a difference of `erfcx` at
-//! `w/√2` and `v/√2`. An error of `E` is a relative error of the result, so `E`, the numbers it is made of and the
-//! logarithms have two parts (`split`); where a tail nears f32's smallest number, six of its bits would be lost otherwise.
-//! Accuracy: relative errors below [`max_epsilons`], most where a tail is 1 minus the other, for laws that [`InverseGaussianEvalParams::new`] takes and every normal
-//! `x`, wherever the result is normal; below the smallest normal number absolute. That of a logarithm of the density is
-//! relative to the larger of 1 and its size. A logarithm below -2^122 may be -∞.
-//! Limits: numbers below the smallest normal one count as 0; those and all that are negative lie left of the support. NaN
-//! gives NaN. What is assumed of a device's compiler: see `split`.
+//! Method: as in `distributions`, whose f64 functions are the oracle. With `s = sqrt(λ/x)`, the
+//! signed root `w = s (x - μ)/μ`, `v = s (x + μ)/μ` and `E = w²/2`, a tail is `exp(-E)` times a sum
+//! or a difference of `erfcx` at `w/√2` and `v/√2`. An error of `E` becomes a relative error of the
+//! result. Therefore `E`, its factors and the logarithms are sums of two parts (`split`); a single
+//! f32 would lose six bits where a tail is close to the smallest f32.
+//! Accuracy: relative errors below [`max_epsilons`] for distributions accepted by
+//! [`InverseGaussianEvalParams::new`] and every normal `x`, wherever the result is normal; below
+//! the smallest normal number the error is absolute. Errors are largest where a tail is computed as
+//! 1 minus the other. The error of the log-density is relative to the larger of 1 and its
+//! magnitude. A logarithm below -2^122 may be -∞.
+//! Limits: numbers below the smallest normal number count as 0; 0 and negative numbers are left of
+//! the support. NaN returns NaN. For the requirements on a device's compiler see `split`.
 
 use super::split::{self, Sum};
 use super::{Grid, erfcx, float, index, launch};
@@ -16,18 +19,19 @@ use crate::Kernel;
 use crate::params::{InverseGaussianEvalParams, InverseGaussianFunction as Function};
 use std::f32::consts::FRAC_1_SQRT_2;
 
-/// Bits of 2^124: from there on the exponent counts as infinite.
+/// Bits of 2^124, the threshold from which the exponent counts as infinite.
 const FAR: u32 = 0x7d80_0000;
-/// Where numbers are scaled so that their inverse is normal, by a sixteenth.
+/// Threshold from which numbers are scaled by 1/16, so that their inverse is normal.
 const LARGE: f32 = 1.0e30;
-/// Beyond this exponent nothing is left of a density either.
+/// Threshold of the exponent beyond which every density is zero.
 const NOTHING_FROM: f32 = 173.0;
-/// Right of this `w/√2` the upper tail is computed.
+/// Threshold of `w/√2` above which the upper tail is computed.
 const UPPER_FROM: f32 = -0.47;
 /// `1 / sqrt(2π)`.
 const INV_SQRT_2PI: f32 = 0.398_942_3;
 
-/// Gives the largest error of a function, in epsilons of f32; for the device's results too.
+/// Returns the maximum error of a function, in epsilons of f32. The bound also holds for a device's
+/// results.
 #[must_use]
 pub const fn max_epsilons(function: Function) -> usize {
     match function {
@@ -41,10 +45,10 @@ pub const fn max_epsilons(function: Function) -> usize {
 
 /// Writes the function of `params` at each of the first `n` numbers of `xs`.
 ///
-/// Shapes: `xs` and `ys` hold at least `n` numbers; the rest of `ys` is left alone.
+/// Shapes: `xs` and `ys` have at least `n` numbers; the remaining elements of `ys` do not change.
 ///
 /// # Panics
-/// If one is shorter than that.
+/// If `xs` or `ys` is too short.
 pub fn inverse_gaussian_eval(
     kernel: &Kernel,
     params: &InverseGaussianEvalParams,
@@ -85,7 +89,7 @@ fn value_at(params: &InverseGaussianEvalParams, x: f32) -> f32 {
     }
 }
 
-/// The value left of all numbers, or right of them.
+/// Returns the limit of the function left of the support, or at plus infinity.
 fn value_at_end(params: &InverseGaussianEvalParams, is_right: bool) -> f32 {
     let ends = match Function::from_code(params.function) {
         Function::Pdf => [0.0, 0.0],
@@ -98,7 +102,7 @@ fn value_at_end(params: &InverseGaussianEvalParams, is_right: bool) -> f32 {
     ends[usize::from(is_right)]
 }
 
-/// What the functions share at one `x`.
+/// Intermediate results at one `x`, shared by the functions.
 struct Point {
     /// `x 2^-lift` and its inverse.
     x: f32,
@@ -113,7 +117,7 @@ struct Point {
     is_far: bool,
 }
 
-/// A tail of the law: its probability is `exp(-E) factor`.
+/// A tail of the distribution: its probability is `exp(-E) factor`.
 struct Tail {
     is_upper: bool,
     factor: f32,
@@ -125,7 +129,8 @@ impl Point {
         let scale = if is_large { 0.0625 } else { 1.0 };
         let inverse = split::inverse(x * scale);
         let d = split::difference(x, params.mean);
-        // 2 E = g p², with p = (x - μ) / max(x, μ) and the rest in g: nothing leaves the range unless E does.
+        // 2 E = g p², with p = (x - μ) / max(x, μ) and the other factors in g. Neither factor
+        // leaves the range unless E does.
         let shape = Sum::from(params.shape);
         let (p, g) = if x > params.mean[0] {
             (
@@ -155,7 +160,8 @@ impl Point {
 
     fn density(&self) -> f32 {
         let (significand, power) = self.decay();
-        // Each factor takes its half of the power, since s / x alone may leave the range where the density does not.
+        // Each factor takes half of the power, because s / x alone may be out of range where the
+        // density is not.
         let half = power >> 1;
         let first = float::scaled(self.s, half);
         let second = float::scaled(self.inverse.value(), power - half - self.lift);
@@ -174,7 +180,7 @@ impl Point {
         self.ln_scaled(INV_SQRT_2PI * self.s * inverse, -exponent - self.lift)
     }
 
-    /// The tail that is small here, or at most 0.76.
+    /// Returns the smaller tail, or a tail of at most 0.76.
     fn tail(&self) -> Tail {
         if self.a > UPPER_FROM {
             return Tail {
@@ -216,7 +222,7 @@ impl Point {
         split::ln_of_complement(self.tail_value(&tail))
     }
 
-    /// `exp(-E)` as a significand and the exponent of a power of 2.
+    /// Returns `exp(-E)` as a significand and the exponent of a power of 2.
     fn decay(&self) -> (f32, i32) {
         float::exp_of_sum(
             (-self.exponent.head).max(-NOTHING_FROM),
@@ -224,8 +230,8 @@ impl Point {
         )
     }
 
-    /// `ln(factor 2^shift) - E`. The multiple of `ln 2` and the head of `E` have few bits, so their difference is exact in two
-    /// parts.
+    /// Returns `ln(factor 2^shift) - E`. The multiple of `ln 2` and the head of `E` have few bits,
+    /// so their difference is exact as a sum of two parts.
     fn ln_scaled(&self, factor: f32, shift: i32) -> f32 {
         let (exponent, significand) = float::binade(factor.to_bits());
         let n = exponent + shift as f32;

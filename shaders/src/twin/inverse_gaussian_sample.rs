@@ -1,13 +1,17 @@
-//! Twin of `inverse_gaussian_sample`: draws of the inverse Gaussian law.
+//! Twin of `inverse_gaussian_sample`: samples of the inverse Gaussian distribution.
 //!
-//! Method: draw `i` is made of block `i` of a Philox stream. The first 40 bits and the next 24 make the size `|w|` of a
-//! normal number, by Box and Muller; the last 64 choose between `μ q` and `μ / q`, `q = (t + sqrt(1 + t²))²` with
-//! `t = |w| sqrt(μ/λ) / 2`, of which the smaller is right with probability `q / (1 + q)`. That is the signed root of
-//! `distributions`' sampler. Uniform numbers keep their digits where they are small, so `|w|` reaches beyond 7 and the
-//! larger candidate is drawn as rarely as it must be where `μ/λ` is large.
-//! Accuracy: [`DRAW_EPSILONS`] relative to the same words in f64, where rounding does not change the choice.
-//! Limits: no draw is zero, infinite or NaN: beyond f32's range it is the nearest number in it.
-//! Source: Michael, Schucany and Haas 1976, "Generating random variates using transformations with multiple roots".
+//! Method: draw `i` uses block `i` of a Philox stream. The first 40 bits and the next 24 bits
+//! determine the magnitude `|w|` of a normal number, by the Box–Muller method. The last 64 bits
+//! choose between `μ q` and `μ / q`, `q = (t + sqrt(1 + t²))²` with `t = |w| sqrt(μ/λ) / 2`; the
+//! smaller candidate is chosen with probability `q / (1 + q)`. The result has the signed root of
+//! the sampler in `distributions`. Small uniform numbers keep their relative precision, so `|w|`
+//! exceeds 7, and the larger candidate has its correct small probability if `μ/λ` is large.
+//! Accuracy: [`DRAW_EPSILONS`], relative to the result for the same words in f64, unless rounding
+//! changes the choice.
+//! Limits: no draw is zero, infinite or NaN: draws outside of the range of f32 are clamped to the
+//! range.
+//! Source: Michael, Schucany and Haas 1976, "Generating random variates using transformations with
+//! multiple roots".
 
 use super::philox_fill::philox_block;
 use super::{Grid, float, index, launch, split};
@@ -15,20 +19,20 @@ use crate::Kernel;
 use crate::params::InverseGaussianSampleParams;
 use std::f32::consts::FRAC_PI_2;
 
-/// Largest error of a draw, in epsilons of f32.
+/// Maximum relative error of a draw, in epsilons of f32.
 pub const DRAW_EPSILONS: usize = 16;
 
-/// Roots of the smallest normal number, and of the largest number.
+/// Square roots of the smallest normal number, and of the largest number.
 const ROOTS: [f32; 2] = [1.084_202_2e-19, 1.844_674_3e19];
-/// A unit of 24 bits.
+/// 2^-24, the unit of a 24-bit fraction.
 const UNIT: f32 = 1.0 / 16_777_216.0;
 
-/// Writes `n` draws of a stream, from number `first` on.
+/// Writes `n` draws of a stream, starting with draw `first`.
 ///
-/// Shapes: `draws` holds at least `n` numbers; the rest is left alone.
+/// Shapes: `draws` has at least `n` numbers; the remaining elements do not change.
 ///
 /// # Panics
-/// If `draws` is shorter than that.
+/// If `draws` is too short.
 pub fn inverse_gaussian_sample(
     kernel: &Kernel,
     params: &InverseGaussianSampleParams,
@@ -50,11 +54,13 @@ pub fn inverse_gaussian_sample(
 }
 
 fn drawn(params: &InverseGaussianSampleParams, words: [u32; 4]) -> f32 {
-    // The size of a normal number by Box and Muller; of the angle a quarter turn is enough.
+    // Magnitude of a normal number by the Box–Muller method. A quarter turn is enough, because only
+    // the magnitude is used.
     let radius = split::sqrt(-2.0 * float::ln(uniform(words[0], words[1] << 24)));
     let turn = ((words[1] >> 8) as f32 + 0.5) * UNIT;
     let z = radius * float::sin(turn * FRAC_PI_2);
-    // The square of `root_q` is the larger of the two candidates, over the mean; the smaller one is its inverse.
+    // The square of `root_q` is the larger candidate divided by the mean; the smaller candidate is
+    // its inverse.
     let t = 0.5 * z * params.root_ratio;
     let root_q = t + split::sqrt(1.0 + t * t);
     let is_larger = uniform(words[2], words[3]) * (1.0 + root_q * root_q) < 1.0;
@@ -67,7 +73,8 @@ fn drawn(params: &InverseGaussianSampleParams, words: [u32; 4]) -> f32 {
     inside * inside
 }
 
-/// A number above 0 and up to 1 from 64 bits: the nearest to the middle of its cell, so that small ones keep their digits.
+/// Returns a number in (0, 1] from 64 bits: the f32 nearest to the middle of its cell, so that
+/// small numbers keep their relative precision.
 fn uniform(high: u32, low: u32) -> f32 {
     let middle = (((high & 0xff) << 16) | (low >> 16)) as f32;
     let last = (low & 0xffff) as f32 + 0.5;

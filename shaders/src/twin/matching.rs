@@ -1,11 +1,13 @@
-//! Twin of `wgsl/shared/matching.wgsl`: what kernels that match regrets share.
+//! Twin of `wgsl/shared/matching.wgsl`: common functions of regret matching.
 
 use crate::params::MatchingKeep;
 
-/// Below this sum of positive regrets there are none: its reciprocal would overflow.
+/// Threshold below which a sum of positive regrets counts as zero, because its reciprocal would
+/// overflow.
 pub(super) const NOTHING: f32 = f32::MIN_POSITIVE;
 
-/// Gives what is kept of a sum of regrets; `shares` are those of a positive and of a negative one.
+/// Returns the accumulated regret after the rule `keep`. `shares` are the factors of positive and
+/// of negative sums.
 pub(super) fn kept(sum: f32, keep: u32, shares: [f32; 2]) -> f32 {
     if keep == MatchingKeep::Positive as u32 {
         sum.max(0.0)

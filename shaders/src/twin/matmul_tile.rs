@@ -3,10 +3,10 @@
 use super::{Grid, launch_workgroups, row_and_col};
 use crate::{Kernel, params::MatmulParams};
 
-/// Side of a tile.
+/// Side of a tile, in elements.
 const TILE: usize = 16;
 
-/// Computes `c = a · b` tile by tile; what sticks out of a tile counts as zero.
+/// Computes `c = a · b` tile by tile. Elements outside of the matrices count as zero.
 ///
 /// Shapes: `a` `[rows, inner]`, `b` `[inner, cols]`, `c` `[rows, cols]`, row-major, contiguous.
 ///

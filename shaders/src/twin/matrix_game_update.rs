@@ -1,13 +1,14 @@
 //! Twin of `matrix_game_update`: one player's step of regret matching in a game of any size.
 //!
-//! Method: that of `twin::matrix_games`, but the average is right after every step: it moves to the strategy by a share of
-//! their distance, so a run may go on as long as it likes. Sums are by invocations, each of which has every 256th action.
+//! Method: as in `twin::matrix_games`, except for the average. It moves towards the strategy by a
+//! fraction of their distance, so it is valid after every step and the number of iterations need
+//! not be known in advance. Each invocation sums every 256th action.
 
 use super::group_sum::{self, LANES};
 use super::matching::{NOTHING, kept};
 use crate::params::MatrixGameUpdateParams;
 
-/// Takes what actions brought, and makes the next strategy.
+/// Updates the regrets with the values of the actions, and computes the next strategy.
 ///
 /// Shapes: all `[actions]`.
 ///

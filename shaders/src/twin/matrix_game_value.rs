@@ -1,9 +1,10 @@
-//! Twin of `matrix_game_value`: what each action of one player brings against the other's strategy.
+//! Twin of `matrix_game_value`: the value of each action of one player against the other player's
+//! strategy.
 
 use super::group_sum::{self, LANES};
 use crate::params::MatrixGameValueParams;
 
-/// Computes `values = payoffs · strategy`; an invocation sums every 256th term.
+/// Computes `values = payoffs · strategy`. Each invocation sums every 256th term.
 ///
 /// Shapes: `payoffs` `[actions, others]`, row-major; `strategy` `[others]`; `values` `[actions]`.
 ///

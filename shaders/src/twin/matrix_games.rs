@@ -1,20 +1,26 @@
-//! Twin of `wgsl/shared/matrix_games.wgsl` and its kernels: regret matching in many zero-sum games of one shape.
+//! Twin of `wgsl/shared/matrix_games.wgsl` and its kernels: regret matching in many zero-sum games
+//! of the same shape.
 //!
-//! Method: in every iteration each action's regret is its value less that of the strategy played; sums of regrets are cut or
-//! discounted, and what is positive of them, normalised, is the next strategy; a predictive rule counts the last regret
-//! twice. The average takes up the strategy played times the iteration's weight, which the host makes such that all
-//! weights sum to 1. A game of fewer actions than a kernel has lanes gets actions that bring less than any other: their
-//! regrets are negative throughout, so they are never played and change no bit of the result.
-//! Shapes: of items (cells or actions) and games, in an order that each kernel states.
-//! Accuracy: that of f32; see `games::Batch::solve_on`. Sums of terms are taken by fours: all first ones, all second ones.
-//! Limits: gains must be below 2 in size.
-//! Source: Hart and Mas-Colell 2000; Tammelin 2014; Brown and Sandholm 2019; Farina, Kroer and Sandholm 2021.
+//! Method: in every iteration the regret of an action is its value minus the value of the strategy
+//! played. Accumulated regrets are clipped or discounted; their positive parts, normalized, are the
+//! next strategy. A predictive rule counts the last regret twice. The average sums the strategies
+//! times the weight of their iteration; the host chooses weights whose sum is 1. Games with fewer
+//! actions than a kernel has lanes are padded with actions that are worse than any other. Their
+//! regrets are always negative, so they are never played and do not change any bit of the result.
+//! Shapes: items (cells or actions) and games, in an order that each kernel defines.
+//! Accuracy: that of f32; see `games::Batch::solve_on`. Terms are summed as four partial sums: all
+//! first terms of groups of four, all second terms and so on.
+//! Limits: the magnitude of payoffs must be below 2.
+//! Source: Hart and Mas-Colell 2000, "A simple adaptive procedure leading to correlated
+//! equilibrium"; Tammelin 2014, "Solving large imperfect information games using CFR+"; Brown and
+//! Sandholm 2019, "Solving imperfect-information games via discounted regret minimization"; Farina,
+//! Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell approachability".
 
 use super::matching::{NOTHING, kept};
 use super::{Grid, index, launch};
 use crate::{Kernel, params::MatrixGamesParams};
 
-/// What an action that is not there brings its player.
+/// Payoff of a padding action for its player.
 const WORST: f32 = -3.0;
 
 /// The buffers of a kernel.
@@ -25,12 +31,12 @@ pub(super) struct Buffers<'a> {
     pub(super) averages: &'a mut [f32],
 }
 
-/// The order in which items of games stand.
+/// The memory order of the items of games.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
-    /// Each item of all games, then the next item.
+    /// Item 0 of all games, then item 1 of all games and so on.
     ItemsFirst,
-    /// Each game's items, then the next game.
+    /// All items of game 0, then all items of game 1 and so on.
     GamesFirst,
 }
 
@@ -43,7 +49,7 @@ impl Order {
     }
 }
 
-/// One player of one game.
+/// State of one player in one game.
 #[derive(Clone, Copy)]
 struct Player<const N: usize> {
     strategy: [f32; N],
@@ -52,7 +58,7 @@ struct Player<const N: usize> {
     equal: [f32; N],
 }
 
-/// Learns in as many games as there are invocations, in at most `N` actions a player.
+/// Runs the iterations in one game per invocation, with at most `N` actions per player.
 pub(super) fn one_an_invocation<const N: usize>(
     kernel: &Kernel,
     params: &MatrixGamesParams,
@@ -66,7 +72,7 @@ pub(super) fn one_an_invocation<const N: usize>(
     });
 }
 
-/// Learns in one game, in at most `N` actions a player.
+/// Runs the iterations in one game, with at most `N` actions per player.
 pub(super) fn solve<const N: usize>(
     params: &MatrixGamesParams,
     buffers: &mut Buffers<'_>,

@@ -1,13 +1,15 @@
-//! Twin of `matrix_games_solve_16`: one game a workgroup, whose barriers a game alone does not need.
+//! Twin of `matrix_games_solve_16`: one game per workgroup. The twin computes a game sequentially,
+//! so it needs no barriers.
 
 use super::matrix_games::{Buffers, Order, solve};
 use super::{Grid, index};
 use crate::{Kernel, params::MatrixGamesParams};
 
-/// Learns in games of at most 16 rows and columns, as the header of `twin::matrix_games` says.
+/// Runs regret matching in games of at most 16 rows and columns; see the header of
+/// `twin::matrix_games`.
 ///
-/// Shapes: `ticks` `[iterations, 4]`, `gains` `[games, rows, cols]`, `state` `[games, 2 rows + 2 cols]`, `averages`
-/// `[games, rows + cols]`.
+/// Shapes: `ticks` `[iterations, 4]`, `gains` `[games, rows, cols]`,
+/// `state` `[games, 2 rows + 2 cols]`, `averages` `[games, rows + cols]`.
 ///
 /// # Panics
 /// If a slice is shorter than its shape.

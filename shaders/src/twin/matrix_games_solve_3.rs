@@ -1,12 +1,13 @@
-//! Twin of `matrix_games_solve_3`: one game an invocation.
+//! Twin of `matrix_games_solve_3`: one game per invocation.
 
 use super::matrix_games::{Buffers, one_an_invocation};
 use crate::{Kernel, params::MatrixGamesParams};
 
-/// Learns in games of at most 3 rows and columns, as the header of `twin::matrix_games` says.
+/// Runs regret matching in games of at most 3 rows and columns; see the header of
+/// `twin::matrix_games`.
 ///
-/// Shapes: `ticks` `[iterations, 4]`, `gains` `[rows, cols, games]`, `state` `[2 rows + 2 cols, games]`, `averages`
-/// `[rows + cols, games]`.
+/// Shapes: `ticks` `[iterations, 4]`, `gains` `[rows, cols, games]`,
+/// `state` `[2 rows + 2 cols, games]`, `averages` `[rows + cols, games]`.
 ///
 /// # Panics
 /// If a slice is shorter than its shape.

@@ -1,11 +1,12 @@
-//! CPU twins of the kernels, and the simulator that runs them.
+//! CPU twins of the kernels, and a simulator of grids that runs the twins.
 //!
-//! Role: says in Rust what each kernel computes, in f32 and in the kernel's own order of operations, so that a
-//! shader can be compared with a small bound. Written for comparison, not for speed.
-//! Method: [`launch`] is S3's `launch_kernel`: a kernel is a closure that is called for every invocation of a grid.
-//! Kernels with workgroup memory use [`launch_workgroups`]: a barrier is the end of a loop over the invocations.
-//! The functions that kernels share on scalars have their twins in [`float`], [`int`], [`half`] and [`erfcx`].
-//! Source: fast.ai "matmul" notebook, `launch_kernel`.
+//! Role: Rust versions of the kernels, in f32 and with the same order of operations, so that a
+//! shader can be compared with a small tolerance. They are written for comparison, not for speed.
+//! Method: [`launch`] calls a closure, the kernel, for every invocation of a grid, like
+//! `launch_kernel` of the notebook. Kernels with workgroup memory use [`launch_workgroups`], in
+//! which a barrier is the end of a loop over the invocations. The twins of shared scalar functions
+//! are in [`float`], [`int`], [`half`] and [`erfcx`].
+//! Source: fast.ai notebook "matmul", `launch_kernel`.
 
 mod buffer_copy;
 pub mod erfcx;
@@ -45,17 +46,17 @@ pub use philox_fill::philox_fill;
 
 use crate::{Kernel, Params};
 
-/// A grid of workgroups: what a dispatch starts.
+/// A grid of workgroups, as started by a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Workgroups, as one linear count.
+    /// Linear number of workgroups.
     pub n_workgroups: u64,
     /// Invocations per workgroup in x, y, z.
     pub workgroup_size: [u32; 3],
 }
 
 impl Grid {
-    /// Gives the grid that a dispatch of `kernel` with `params` starts.
+    /// Returns the grid of a dispatch of `kernel` with `params`.
     #[must_use]
     pub fn of(kernel: &Kernel, params: &impl Params) -> Self {
         Self {
@@ -70,16 +71,16 @@ impl Grid {
     }
 }
 
-/// Where an invocation stands in its grid.
+/// Position of an invocation in its grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Linear number of its workgroup.
+    /// Linear index of its workgroup.
     pub workgroup: u64,
-    /// Its place within the workgroup: x, y, z.
+    /// Position within the workgroup: x, y, z.
     pub lid: [u32; 3],
 }
 
-/// Calls `kernel` for every invocation of `grid`, workgroup after workgroup, x fastest.
+/// Calls `kernel` for every invocation of `grid`, workgroup by workgroup, x fastest.
 ///
 /// # Examples
 /// ```
@@ -98,7 +99,7 @@ pub fn launch(grid: Grid, mut kernel: impl FnMut(Invocation)) {
     launch_workgroups(grid, |workgroup| workgroup.for_each(&mut kernel));
 }
 
-/// One workgroup of a running grid.
+/// A workgroup of a running grid.
 #[derive(Clone, Copy, Debug)]
 pub struct Workgroup {
     grid: Grid,
@@ -106,7 +107,8 @@ pub struct Workgroup {
 }
 
 impl Workgroup {
-    /// Calls `phase` for every invocation of this workgroup; returning from it is the barrier.
+    /// Calls `phase` for every invocation of this workgroup. The return of `for_each` acts as a
+    /// barrier.
     pub fn for_each(&self, mut phase: impl FnMut(Invocation)) {
         for lid in self.grid.local_ids() {
             phase(Invocation {
@@ -117,14 +119,15 @@ impl Workgroup {
     }
 }
 
-/// Calls `kernel` for every workgroup of `grid`; the kernel runs its phases with [`Workgroup::for_each`].
+/// Calls `kernel` for every workgroup of `grid`. The kernel runs its phases with
+/// [`Workgroup::for_each`].
 pub fn launch_workgroups(grid: Grid, mut kernel: impl FnMut(Workgroup)) {
     for linear in 0..grid.n_workgroups {
         kernel(Workgroup { grid, linear });
     }
 }
 
-/// Gives row and column of an invocation whose workgroups tile `[.., cols]` by their own size.
+/// Returns the row and the column of an invocation, if workgroups tile a matrix of `cols` columns.
 fn row_and_col(at: Invocation, workgroup_size: [u32; 3], cols: u32) -> (usize, usize) {
     let [width, height, _] = workgroup_size.map(u64::from);
     let tiles_per_row = u64::from(cols).div_ceil(width);
@@ -133,7 +136,8 @@ fn row_and_col(at: Invocation, workgroup_size: [u32; 3], cols: u32) -> (usize, u
     (index(row), index(col))
 }
 
-/// Converts a position that lies inside a buffer, or is compared with its length next.
+/// Converts a position to `usize`. The caller guarantees that it is inside a buffer, or compares it
+/// with the length.
 fn index(position: u64) -> usize {
     usize::try_from(position).unwrap_or(usize::MAX)
 }

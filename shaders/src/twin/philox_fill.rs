@@ -9,12 +9,12 @@ const W0: u32 = 0x9E37_79B9;
 const W1: u32 = 0xBB67_AE85;
 const ROUNDS: u32 = 10;
 
-/// Writes the first `n_words` words of one Philox4x32-10 stream, a counter per invocation.
+/// Writes the first `n_words` words of one Philox4x32-10 stream, one counter per invocation.
 ///
-/// Shapes: `words` holds at least `n_words` words; the rest is left alone.
+/// Shapes: `words` has at least `n_words` words; the remaining elements do not change.
 ///
 /// # Panics
-/// If `words` is shorter than that.
+/// If `words` is too short.
 pub fn philox_fill(kernel: &Kernel, params: &PhiloxFillParams, words: &mut [u32]) {
     let words = &mut words[..params.n_words as usize];
     launch(Grid::of(kernel, params), |at| {
@@ -23,7 +23,7 @@ pub fn philox_fill(kernel: &Kernel, params: &PhiloxFillParams, words: &mut [u32]
             return;
         };
         let counter =
-            u32::try_from(block).expect("a block of fewer than 2^32 words has a 32-bit number");
+            u32::try_from(block).expect("blocks of less than 2^32 words have 32-bit indices");
         let random = philox_block([counter, 0, params.stream[0], params.stream[1]], params.key);
         for (word, value) in out.iter_mut().zip(random) {
             *word = value;
@@ -31,7 +31,7 @@ pub fn philox_fill(kernel: &Kernel, params: &PhiloxFillParams, words: &mut [u32]
     });
 }
 
-/// High word of a product, from 16-bit halves as WGSL must do it.
+/// Returns the high word of a product, computed from 16-bit halves as in WGSL.
 fn mul_high(a: u32, b: u32) -> u32 {
     let [a_low, a_high] = [a & 0xFFFF, a >> 16];
     let [b_low, b_high] = [b & 0xFFFF, b >> 16];

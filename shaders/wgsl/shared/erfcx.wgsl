@@ -1,5 +1,6 @@
-// `erfcx(t) = exp(t^2) erfc(t)` for `t >= -1/2`, and differences of it without cancellation.
-// Joins `wgsl/shared/{split,float}.wgsl`. Twin: `twin::erfcx`, whose header states the method and the origin of the coefficients.
+// `erfcx(t) = exp(t^2) erfc(t)` for `t >= -1/2`, and differences of values without cancellation.
+// Requires `wgsl/shared/{split,float}.wgsl`. Twin: `twin::erfcx`, whose header describes the method
+// and the origin of the coefficients.
 
 // `1 / (t + 5/2)`, and the variable of the polynomial.
 struct ErfcxPlace {
@@ -25,7 +26,7 @@ fn erfcx_slope(a: f32, b: f32) -> f32 {
     return at_a.u * at_b.u * (p.value - 4.0 * at_a.u * p.divided);
 }
 
-// A polynomial at a place, and its divided difference between that and another.
+// The value of a polynomial at a point, and its divided difference between this point and another.
 struct ErfcxPolynomials {
     value: f32,
     divided: f32,
@@ -48,7 +49,8 @@ fn erfcx_polynomials(y: f32, other: f32) -> ErfcxPolynomials {
     return erfcx_step(p, y, other, 1.2863417);
 }
 
-// A step of Horner's scheme at `y`, whose values are the coefficients of the quotient by `y`, taken at `other`.
+// A step of Horner's scheme at `y`. Its intermediate values are the coefficients of the quotient by
+// the linear factor of `y`, which is evaluated at `other`.
 fn erfcx_step(p: ErfcxPolynomials, y: f32, other: f32, coefficient: f32) -> ErfcxPolynomials {
     return ErfcxPolynomials(p.value * y + coefficient, p.divided * other + p.value);
 }

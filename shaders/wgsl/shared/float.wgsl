@@ -1,5 +1,7 @@
-// Functions of f32 with the meaning that tensor programs give them. Twin: `twin::float`, whose header states the
-// method, the origin of the coefficients and the bounds. WGSL's own functions are less accurate, or leave cases open.
+// Functions of f32 as defined for tensor programs. WGSL's own functions are less accurate, or
+// undefined in some cases.
+// Twin: `twin::float`, whose header describes the method, the origin of the coefficients and the
+// error bounds.
 
 const FLOAT_INFINITY: u32 = 0x7f800000u;
 const FLOAT_NAN: u32 = 0x7fc00000u;
@@ -10,18 +12,20 @@ const FLOAT_MAGNITUDE: u32 = 0x7fffffffu;
 const FLOAT_SQRT_HALF: i32 = 0x3f3504f3;
 const FLOAT_LOG2_E: f32 = 1.44269504;
 const FLOAT_2_OVER_PI: f32 = 0.636619772;
-// The logarithm of 2: 14 bits, so that products with an exponent are exact, and the rest.
+// The logarithm of 2: a head of 14 bits, so that products with an exponent are exact, and the
+// remainder.
 const FLOAT_LN2_0: f32 = 0.693115234375;
 const FLOAT_LN2_1: f32 = 3.1946183e-5;
-// A quarter turn: thrice 12 bits, and the rest; and all but the first 12 bits as one number.
+// pi/2 in four parts: three of 12 bits, and the remainder. The last constant is pi/2 without its
+// leading 12 bits, as one number.
 const FLOAT_QUARTER_0: f32 = 1.5703125;
 const FLOAT_QUARTER_1: f32 = 4.837513e-4;
 const FLOAT_QUARTER_2: f32 = 7.5495336e-8;
 const FLOAT_QUARTER_3: f32 = 2.563344e-12;
 const FLOAT_QUARTER_TAIL: f32 = 4.838268e-4;
-// From here on angles are reduced by integers.
+// Threshold from which angles are reduced with integers.
 const FLOAT_FAR: f32 = 2048.0;
-// 2 / (3 ln 2): 12 bits and the rest.
+// 2 / (3 ln 2): the leading 12 bits, and the remainder.
 const FLOAT_LOG2_SCALE_0: f32 = 0.961669921875;
 const FLOAT_LOG2_SCALE_1: f32 = 1.2677205e-4;
 
@@ -51,7 +55,7 @@ fn float_to_u32(x: f32) -> u32 {
 }
 
 fn float_exp(x: f32) -> f32 {
-    // Beyond these everything is 0 or infinite.
+    // The result is 0 or infinite beyond these limits.
     let power = float_exp_of_sum(clamp(x, -104.0, 89.0), 0.0);
     let value = float_scaled(power.significand, power.exponent);
     return select(value, x, float_is_nan(x));
@@ -62,11 +66,12 @@ struct FloatPower {
     exponent: i32,
 }
 
-// `e^(x + rest)` as `significand 2^exponent` with a significand near 1, for |x| up to 250 and a small `rest`.
+// `e^(x + rest)` as `significand 2^exponent` with a significand near 1. Requires |x| <= 250 and a
+// small `rest`.
 fn float_exp_of_sum(x: f32, rest: f32) -> FloatPower {
     let k = floor(x * FLOAT_LOG2_E + 0.5);
     let r = ((x - k * FLOAT_LN2_0) - k * FLOAT_LN2_1) + rest;
-    // (e^r - 1 - r) / r^2 for |r| <= 0.35, weight r^2 / e^r.
+    // Minimax polynomial of (e^r - 1 - r) / r^2 for |r| <= 0.35; error weight r^2 / e^r.
     let q2 = 0.008369248 + r * 0.0013820744;
     let q = 0.49999994 + r * (0.16666517 + r * (0.04166828 + r * q2));
     return FloatPower(1.0 + (r + r * r * q), i32(k));
@@ -76,7 +81,8 @@ fn float_ln(x: f32) -> f32 {
     let bits = bitcast<u32>(x);
     let parts = float_binade(bits);
     let f = parts.significand - 1.0;
-    // (ln(1 + f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2), weight f^3 / ln(1 + f).
+    // Minimax polynomial of (ln(1 + f) - f + f^2 / 2) / f^3
+    // for sqrt(1/2) <= 1 + f <= sqrt(2); error weight f^3 / ln(1 + f).
     let q6 = 0.118835486 + f * (-0.11670115 + f * 0.06749299);
     let q3 = -0.16667989 + f * (0.14220358 + f * (-0.12406233 + f * q6));
     let q = 0.33333313 + f * (-0.2500001 + f * (0.20002072 + f * q3));
@@ -97,7 +103,8 @@ fn float_sigmoid(x: f32) -> f32 {
 fn float_tanh(x: f32) -> f32 {
     let magnitude = abs(x);
     let z = x * x;
-    // (tanh(x) / x - 1) / x^2 for |x| <= 0.625, of z = x^2, weight x^3 / tanh(x).
+    // Minimax polynomial of (tanh(x) / x - 1) / x^2
+    // for |x| <= 0.625, in z = x^2; error weight x^3 / tanh(x).
     let p2 = -0.053736515 + z * (0.020628167 + z * -0.0056922967);
     let p = -0.3333328 + z * (0.13331406 + z * p2);
     let near = magnitude + magnitude * (z * p);
@@ -126,7 +133,7 @@ fn float_pow(a: f32, b: f32) -> f32 {
     let a_bits = bitcast<u32>(a);
     let magnitude = a_bits & FLOAT_MAGNITUDE;
     let logarithm = float_log2(magnitude);
-    // Beyond 2^33 every power but that of 1 is 0 or infinite.
+    // For exponents beyond +-2^33 every power except that of 1 is 0 or infinite.
     let y = clamp(b, -8589934592.0, 8589934592.0);
     let y_head = float_head(y);
     let product = y_head * logarithm.head;
@@ -137,13 +144,13 @@ fn float_pow(a: f32, b: f32) -> f32 {
     let inside = clamp(total, -160.0, 160.0);
     let k = floor(inside + 0.5);
     let r = select(0.0, (product - k) + rest, inside == total);
-    // (2^r - 1) / r for |r| <= 0.503, weight r / 2^r.
+    // Minimax polynomial of (2^r - 1) / r for |r| <= 0.503; error weight r / 2^r.
     let q3 = 0.009618505 + r * (0.0013391458 + r * 1.5327813e-4);
     let q = 0.6931472 + r * (0.24022648 + r * (0.055503588 + r * q3));
     let value = float_scaled(1.0 + r * q, i32(k));
 
     let is_whole = floor(b) == b;
-    // From 2^24 on every number is even.
+    // From 2^24 on every f32 is even.
     let is_odd = is_whole && abs(b) < 16777216.0 && (i32(clamp(b, -16777216.0, 16777216.0)) & 1) == 1;
     let signed = bitcast<f32>(bitcast<u32>(value) | select(0u, a_bits & FLOAT_SIGN, is_odd));
     let has_none = a_bits > FLOAT_SIGN && !is_extreme && !is_whole;
@@ -165,12 +172,12 @@ fn float_floor_div(a: f32, b: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(division.quotient + below) | sign);
 }
 
-// The 12 leading bits.
+// The number with only its leading 12 bits.
 fn float_head(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
 }
 
-// `x 2^k` for |k| up to 250, in two steps, as 2^k itself may lie outside the range.
+// `x 2^k` for |k| <= 250, in two steps, because 2^k itself may be out of range.
 fn float_scaled(x: f32, k: i32) -> f32 {
     let half = k >> 1u;
     return x * bitcast<f32>((half + 127) << 23u) * bitcast<f32>((k - half + 127) << 23u);
@@ -181,17 +188,18 @@ struct FloatBinade {
     significand: f32,
 }
 
-// `x = m 2^e` with m from sqrt(1/2) to sqrt(2), for positive finite `x`, given its bits.
+// `x = m 2^e` with m from sqrt(1/2) to sqrt(2), for positive finite `x`, given as bits.
 fn float_binade(bits: u32) -> FloatBinade {
     let is_subnormal = bits < 0x00800000u;
-    // A subnormal number is a whole number of 2^-149.
+    // A subnormal number is an integer multiple of 2^-149.
     let normal = bitcast<i32>(select(bits, bitcast<u32>(f32(bits)), is_subnormal));
     let exponent = (normal - FLOAT_SQRT_HALF) >> 23u;
     let significand = bitcast<f32>(normal - (exponent << 23u));
     return FloatBinade(f32(exponent - select(0, 149, is_subnormal)), significand);
 }
 
-// `1 / (1 + e)` for e from 0 to 1, to little more than half a unit: a quotient of 12 bits, corrected by what it leaves.
+// `1 / (1 + e)` for e from 0 to 1, with an error slightly above half a unit: a quotient of 12 bits,
+// corrected by its residual.
 fn float_inverse_of_one_plus(e: f32) -> f32 {
     let e_head = float_head(e);
     let q = float_head(1.0 / (1.0 + e));
@@ -204,24 +212,26 @@ struct FloatAngle {
     rest: f32,
 }
 
-// The quadrant of an angle that is not negative, and what is left of it, within an eighth of a turn.
+// The quadrant of a nonnegative angle, and the remaining angle, at most pi/4 in magnitude.
 fn float_reduced(x: f32) -> FloatAngle {
     if (x >= FLOAT_FAR) {
         return float_reduced_far(bitcast<u32>(x));
     }
     let k = floor(x * FLOAT_2_OVER_PI + 0.5);
-    // Exact so far, as each product is; the next difference is rounded, and what it loses joins the rest.
+    // The first two differences are exact. The third is rounded; its rounding error is added to the
+    // remainder.
     let exact = (x - k * FLOAT_QUARTER_0) - k * FLOAT_QUARTER_1;
     let r = exact - k * FLOAT_QUARTER_2;
     let lost = (exact - r) - k * FLOAT_QUARTER_2;
     return FloatAngle(u32(k), r + (lost - k * FLOAT_QUARTER_3));
 }
 
-// The same for any finite number from 1 on, given its bits, by Payne and Hanek: of the product of its 24 bits with
-// 2 / pi, only the 96 bits are formed that lie below 4 quarters.
+// The same result for any finite number from 1 on, given as bits, by the method of Payne and Hanek.
+// Of the product of the 24-bit significand with 2 / pi, only the 96 bits below the multiples of 4
+// quarter turns are computed.
 fn float_reduced_far(bits: u32) -> FloatAngle {
     let whole = (bits & 0x007fffffu) | 0x00800000u;
-    // The first bit of 2 / pi that counts, of those of `float_turn_word`.
+    // First relevant bit of 2 / pi in the words of `float_turn_word`.
     let first = (bits >> 23u) - 120u;
     let at = first >> 5u;
     let places = first & 31u;
@@ -235,14 +245,16 @@ fn float_reduced_far(bits: u32) -> FloatAngle {
     let mid = whole * word_1 + low_carry;
     let mid_carry = float_product_high(whole, word_1) + select(0u, 1u, mid < low_carry);
     let top = whole * word_0 + mid_carry;
-    // The two leading bits count quarters; the nearest whole one goes, and the size of the rest is taken.
+    // The two leading bits are the quadrant, rounded to nearest. The remainder is taken as a
+    // magnitude.
     let quadrant = (top + 0x20000000u) >> 30u;
     let is_below = (top & 0x20000000u) != 0u;
     let flip = select(0u, 0xffffffffu, is_below);
     let rest_0 = (top ^ flip) & 0x3fffffffu;
     let rest_1 = mid ^ flip;
     let rest_2 = low ^ flip;
-    // Moved up until a one leads; close to a whole quarter some 30 zeros lead.
+    // Shift until the leading bit is one. Close to a multiple of a quarter turn there are about 30
+    // leading zeros.
     let skips = rest_0 == 0u;
     let pair_0 = select(rest_0, rest_1, skips);
     let pair_1 = select(rest_1, rest_2, skips);
@@ -251,12 +263,12 @@ fn float_reduced_far(bits: u32) -> FloatAngle {
     let high = f32(leading >> 20u);
     let tail = f32(leading & 0x000fffffu) * (1.0 / 1048576.0);
     let r = high * FLOAT_QUARTER_0 + (high * FLOAT_QUARTER_TAIL + tail * (FLOAT_QUARTER_0 + FLOAT_QUARTER_TAIL));
-    // `high` counts 2^-12 of 4 quarters, moved up by so many places.
+    // The unit of `high` is 2^-12 of 4 quarter turns, reduced by the number of shifted bits.
     let size = r * bitcast<f32>((127u - 10u - zeros - select(0u, 32u, skips)) << 23u);
     return FloatAngle(quadrant, select(size, -size, is_below));
 }
 
-// Words of 2 / pi behind the point, and one of zeros before it.
+// A word of the binary fraction of 2 / pi; word 0 is zero.
 fn float_turn_word(at: u32) -> u32 {
     switch at {
         case 0u: { return 0u; }
@@ -270,12 +282,12 @@ fn float_turn_word(at: u32) -> u32 {
     }
 }
 
-// The first of two words moved up by fewer than 32 bits, filled from the second.
+// The high word of two words shifted left by less than 32 bits.
 fn float_shifted_pair(first: u32, second: u32, places: u32) -> u32 {
     return (first << places) | ((second >> 1u) >> (31u - places));
 }
 
-// The upper word of a product, from halves.
+// The high word of a 64-bit product, computed from 16-bit halves.
 fn float_product_high(a: u32, b: u32) -> u32 {
     let a_low = a & 0xffffu;
     let a_high = a >> 16u;
@@ -286,13 +298,14 @@ fn float_product_high(a: u32, b: u32) -> u32 {
     return a_high * b_high + (mid >> 16u) + (carry >> 16u);
 }
 
-// The sine of so many quarter turns and `r`, which is at most an eighth of a turn.
+// The sine of `quadrant` quarter turns plus `r`, for |r| <= pi/4.
 fn float_on_quadrant(quadrant: u32, r: f32) -> f32 {
     let z = r * r;
-    // (sin(r) / r - 1) / r^2 for |r| <= 0.794, of z = r^2, weight r^3 / sin(r).
+    // Minimax polynomial of (sin(r) / r - 1) / r^2
+    // for |r| <= 0.794, in z = r^2; error weight r^3 / sin(r).
     let p = -0.16666654 + z * (0.008332106 + z * -1.9507883e-4);
     let sine = r + r * (z * p);
-    // (cos(r) - 1 + r^2 / 2) / r^4, likewise, weight r^4 / cos(r).
+    // Minimax polynomial of (cos(r) - 1 + r^2 / 2) / r^4, in z as well; error weight r^4 / cos(r).
     let q = 0.041666646 + z * (-0.0013887298 + z * 2.4430085e-5);
     let cosine = 1.0 + (z * z * q - 0.5 * z);
     let value = select(sine, cosine, (quadrant & 1u) == 1u);
@@ -304,9 +317,11 @@ struct FloatSum {
     tail: f32,
 }
 
-// The logarithm of positive finite `x` to base 2, given its bits, as a sum of 12 bits and a rest: to some 2^-33 of its size.
+// The logarithm to base 2 of positive finite `x`, given as bits, as the sum of a head of 12 bits
+// and a tail. Relative error about 2^-33.
 fn float_log2(bits: u32) -> FloatSum {
-    // ln(m) = 2 atanh(s), s = (m - 1) / (m + 1); of s, a head of 12 bits, and the rest from what the quotient leaves.
+    // ln(m) = 2 atanh(s), s = (m - 1) / (m + 1). s has a head of 12 bits, and a tail computed from
+    // the residual of the quotient.
     let parts = float_binade(bits);
     let m = parts.significand;
     let f = m - 1.0;
@@ -315,7 +330,8 @@ fn float_log2(bits: u32) -> FloatSum {
     let s_head = float_head(f * inverse);
     let s_tail = ((f - s_head * d_head) - s_head * (m - (d_head - 1.0))) * inverse;
     let s = s_head + s_tail;
-    // (3 atanh(s) / s - 3 - s^2) / s^4 for |s| <= 0.1717, of z = s^2, weight s^4 / 3.
+    // Minimax polynomial of (3 atanh(s) / s - 3 - s^2) / s^4
+    // for |s| <= 0.1717, in z = s^2; error weight s^4 / 3.
     let z = s * s;
     let p = 0.6000023 + z * (0.42820632 + z * 0.35129592);
     let r = z * z * p + s_tail * (s_head + s);
@@ -337,8 +353,8 @@ struct FloatDivision {
     rem: f32,
 }
 
-// `|a| / |b|` without its fraction, and what is left, which is exact.
-// Long division of the significands, eight bits a step; numbers less than 2^9 apart need one.
+// The integer part of `|a| / |b|`, and the remainder, which is exact. Long division of the
+// significands, eight bits per step. One step is enough if the exponents differ by less than 9.
 fn float_long_division(a: f32, b: f32) -> FloatDivision {
     let a_bits = bitcast<u32>(a) & FLOAT_MAGNITUDE;
     let b_bits = bitcast<u32>(b) & FLOAT_MAGNITUDE;
@@ -351,7 +367,7 @@ fn float_long_division(a: f32, b: f32) -> FloatDivision {
         return FloatDivision(0.0, bitcast<f32>(a_bits));
     }
     let divisor = float_whole(b_bits);
-    // Subnormal numbers have the exponent of the smallest normal ones.
+    // Subnormal numbers have the exponent of the smallest normal number.
     let exponent = max(b_bits >> 23u, 1u);
     var places = max(a_bits >> 23u, 1u) - exponent;
     var left = float_whole(a_bits);
@@ -370,16 +386,16 @@ fn float_long_division(a: f32, b: f32) -> FloatDivision {
     return FloatDivision(quotient, float_assembled(left, exponent));
 }
 
-// The significand of a magnitude as a whole number.
+// The significand of a magnitude as an integer.
 fn float_whole(bits: u32) -> u32 {
     return (bits & 0x007fffffu) | select(0u, 0x00800000u, bits >= 0x00800000u);
 }
 
-// `whole 2^(exponent - 150)`, exact; the significand has at most 24 bits.
+// `whole 2^(exponent - 150)`, exactly. `whole` has at most 24 bits.
 fn float_assembled(whole: u32, exponent: u32) -> f32 {
-    // Up to the 24th bit, but no further than the exponent reaches.
+    // Shift up to the 24th bit, but not further than the exponent allows.
     let places = min(countLeadingZeros(max(whole, 1u)) - 8u, exponent - 1u);
-    // The leading bit adds one to the exponent below it; a subnormal number has none.
+    // The leading bit adds one to the exponent. A subnormal number has no leading bit.
     let bits = (whole << places) + ((exponent - places - 1u) << 23u);
     return bitcast<f32>(select(bits, 0u, whole == 0u));
 }

@@ -1,4 +1,5 @@
-// Sums over the invocations of a workgroup of 256, by halves; every invocation must reach the call. Twin: `twin::group_sum`.
+// Sums over the 256 invocations of a workgroup, by a binary tree. Every invocation must reach the
+// call. Twin: `twin::group_sum`.
 
 const GROUP_SUM_LANES: u32 = 256u;
 var<workgroup> wg_group_sum: array<vec4<f32>, GROUP_SUM_LANES>;
@@ -13,7 +14,7 @@ fn group_sum_of(lane: u32, terms: vec4<f32>) -> vec4<f32> {
         workgroupBarrier();
     }
     let sum = wg_group_sum[0];
-    // The next sum may overwrite it.
+    // The next call may overwrite the sum.
     workgroupBarrier();
     return sum;
 }

@@ -1,4 +1,5 @@
-// Operations on integers that WGSL leaves open in part: division by zero, rounding down, shifts by 32 and more.
+// Integer operations that WGSL defines only in part: division by zero, rounding down, shifts by 32
+// and more.
 // Twin: `twin::int`.
 
 fn int_floor_div_i32(a: i32, b: i32) -> i32 {

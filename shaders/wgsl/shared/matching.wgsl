@@ -1,12 +1,15 @@
-// What kernels that match regrets share. Twin: `twin::matching`.
+// Common functions of regret matching. Twin: `twin::matching`.
 
-// What is kept of sums of regrets beside everything: those that are positive, or shares of both kinds.
+// Treatments of accumulated regrets other than leaving them unchanged: clip negative sums to zero,
+// or multiply by factors.
 const MATCHING_POSITIVE: u32 = 1u;
 const MATCHING_SHARES: u32 = 2u;
-// Below this sum of positive regrets there are none: its reciprocal would overflow.
+// Threshold below which a sum of positive regrets counts as zero, because its reciprocal would
+// overflow.
 const MATCHING_NOTHING: f32 = 1.1754944e-38;
 
-// What is kept of a sum of regrets; `shares` are those of a positive and of a negative one.
+// The accumulated regret after the rule `keep`. `shares` are the factors of positive and of
+// negative sums.
 fn matching_kept(sum: f32, keep: u32, shares: vec2<f32>) -> f32 {
     switch keep {
         case MATCHING_POSITIVE: { return max(sum, 0.0); }

@@ -1,5 +1,5 @@
-// The interface of every matrix product, fixed or generated: c [rows, cols] = a [rows, inner] * b [inner, cols],
-// row-major, contiguous.
+// Interface of every matrix product, fixed or generated: c [rows, cols] = a [rows, inner] * b
+// [inner, cols], row-major, contiguous.
 
 struct MatmulParams {
     rows: u32,

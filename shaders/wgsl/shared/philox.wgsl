@@ -1,5 +1,6 @@
-// Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"):
-// ten rounds of a keyed bijection on four words. WGSL has no 64-bit product, so the high word is built from halves.
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2,
+// 3"): ten rounds of a keyed bijection on four words. WGSL has no 64-bit product, so the high word
+// is computed from halves.
 
 const PHILOX_M0: u32 = 0xD2511F53u;
 const PHILOX_M1: u32 = 0xCD9E8D57u;

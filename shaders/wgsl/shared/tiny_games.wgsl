@@ -1,15 +1,17 @@
-// All iterations of a game within one invocation, its state in vectors of as many actions as `Actions` has, `Gains` being
-// a matrix of them. Joins `wgsl/shared/matrix_games.wgsl` and an entry file, which says what the two types are.
+// All iterations of a game in one invocation. The entry file defines the types: `Actions` is a
+// vector of one number per action, `Gains` a matrix of such vectors. Requires
+// `wgsl/shared/matrix_games.wgsl`.
 
 struct TinyGamesPlayer {
     strategy: Actions,
     regrets: Actions,
     average: Actions,
-    // All actions equally likely.
+    // The uniform strategy.
     equal: Actions,
 }
 
-// Items stand beside those of the next games.
+// The same item of successive games is contiguous, so that neighbouring invocations read
+// neighbouring addresses.
 fn tiny_games_place(item: u32, game: u32) -> u32 {
     return item * params.games + game;
 }
@@ -18,7 +20,7 @@ fn tiny_games_gain(row: u32, col: u32, game: u32) -> f32 {
     return matrix_games_gain(row, col, tiny_games_place(row * params.cols + col, game));
 }
 
-// What each row gains in a column.
+// The payoffs of all rows in a column.
 fn tiny_games_column(col: u32, game: u32) -> vec4<f32> {
     return vec4<f32>(
         tiny_games_gain(0u, col, game),
@@ -28,7 +30,8 @@ fn tiny_games_column(col: u32, game: u32) -> vec4<f32> {
     );
 }
 
-// The player of `n` actions that has `before` actions before it: new, or as the last dispatch left it.
+// The player with `n` actions, preceded by `before` actions of the other player. Initial state, or
+// state of the last dispatch.
 fn tiny_games_player(before: u32, n: u32, game: u32) -> TinyGamesPlayer {
     let is_there = vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(n);
     let equal = narrowed(select(vec4<f32>(), vec4<f32>(1.0 / f32(n)), is_there));

@@ -1,6 +1,6 @@
 //! The answer of `solve`: facts, and a probability for each action.
 //!
-//! Role: what `prove` and `learn` fill and `print` writes.
+//! Role: the data type that `prove` and `learn` create and `print` writes.
 
 use games::extensive::{Sequences, Tree};
 use games::{Error, Labels, Rational};
@@ -15,7 +15,7 @@ pub(super) struct Answer {
     pub(super) is_reached: bool,
 }
 
-/// One probability of one equilibrium.
+/// The probability of one action in one equilibrium.
 pub(super) struct Row {
     pub(super) equilibrium: usize,
     pub(super) action: Action,
@@ -23,13 +23,13 @@ pub(super) struct Row {
     pub(super) fraction: Option<Rational>,
 }
 
-/// An action: the numbers of player, information set and action, from 1, since names need not
-/// differ; and their names.
+/// An action: numbers and names of player, information set and action. Numbers count from 1; they
+/// are needed because names may be equal.
 #[derive(Clone)]
 pub(super) struct Action {
     pub(super) numbers: [usize; 3],
     pub(super) names: [String; 3],
-    /// Whether the player's own choices lead to the information set.
+    /// Whether the player's own choices lead to the information set with positive probability.
     pub(super) is_reached: bool,
 }
 
@@ -73,7 +73,7 @@ impl Answer {
         });
     }
 
-    /// Adds the limit that a proof met.
+    /// Adds the limit that ended a proof.
     pub(super) fn push_reason(&mut self, reason: Option<Error>) {
         let Some(reason) = reason else {
             return;
@@ -180,8 +180,8 @@ fn name_or_number(name: &str, number: usize) -> String {
     }
 }
 
-/// Returns for each number of a player's strategy whether the player's own choices lead to its
-/// information set.
+/// Returns for each action of a player's strategy whether the player's own choices lead to the
+/// action's information set.
 fn reached(form: &Sequences, player: usize, strategy: &[Rational]) -> Vec<bool> {
     let mut is_taken = vec![true; form.n_sequences(player)];
     let mut reached = vec![false; strategy.len()];

@@ -1,4 +1,4 @@
-//! Strategies learnt by regret and judged by best responses.
+//! Strategies learned by regret minimization and evaluated by best responses.
 
 use std::ops::ControlFlow;
 
@@ -13,10 +13,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::answer::{Action, Answer, Known, actions};
 use super::options::Options;
 
-/// Default NashConv at which learning ends, over the range of payoffs.
+/// Default NashConv at which learning ends, relative to the range of payoffs.
 const TARGET: f64 = 1e-6;
 
-/// Learns a strategic game; `reason` is the limit that a proof met.
+/// Learns a strategic game. `reason` is the limit that ended the proof.
 pub(super) fn strategic(
     game: &NormalForm,
     options: &Options,
@@ -37,7 +37,7 @@ pub(super) fn strategic(
     Ok(answer)
 }
 
-/// Learns a tree; `reason` is the limit that a proof met.
+/// Learns a tree. `reason` is the limit that ended the proof.
 pub(super) fn extensive(
     tree: &Tree,
     form: &Sequences,
@@ -56,7 +56,7 @@ pub(super) fn extensive(
 
 fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution, Answer)> {
     let range = game.range();
-    // Without a range there is nothing to gain, and 0 would stop no run.
+    // If all payoffs are equal the range is 0, and a NashConv of 0 would never be reached.
     let until = options
         .until
         .unwrap_or((TARGET * range).max(f64::MIN_POSITIVE));
@@ -69,7 +69,7 @@ fn learn<G: Game>(game: &G, title: &str, options: &Options) -> Result<(Solution,
     Ok((solution, answer))
 }
 
-/// Learns, and shows the progress in a terminal.
+/// Solves a game by learning, and shows the progress if there is a terminal.
 fn solve_with_progress<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
     let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
     let solution = games::solve_with(game, dynamics, |look: &Checkpoint| {
@@ -84,7 +84,7 @@ fn solve_with_progress<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solutio
     Ok(solution)
 }
 
-/// Returns an answer with all facts of a solution, but no strategies yet.
+/// Returns an answer with all facts of a solution, without strategies.
 fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
     let method = if solution.polished {
         "linear algebra from an average of learning"

@@ -1,7 +1,7 @@
 //! The command line of `solve`.
 //!
-//! Role: what the caller asks for, and how the time is shared between proofs and learning.
-//! Limits: every proof has a deadline, since some games take longer than a lifetime.
+//! Role: the options, and the division of the time between proofs and learning.
+//! Limits: every proof has a deadline, because some games would take longer than a lifetime.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use anyhow::{Context as _, Result, bail};
 use games::exact::Prover;
 use num_traits::ToPrimitive as _;
 
-/// Default limit of iterations of learning.
+/// Default maximum number of learning iterations.
 const ITERATIONS: u64 = 1_000_000;
-/// Largest limit of iterations: floats beyond are not all integers.
+/// Largest possible limit of iterations (2^53): not every larger integer is representable as `f64`.
 const MAX_ITERATIONS: f64 = 9_007_199_254_740_992.0;
 /// Default time for learning.
 const LEARNING_TIME: Duration = Duration::from_secs(60);
 /// Default time for proofs.
 const PROOF_TIME: Duration = Duration::from_secs(300);
-/// Share of the time of the caller that proofs get.
+/// Fraction of the time limit that is used for proofs.
 const PROOF_SHARE: f64 = 0.5;
-/// Share of the time for proofs that the enumeration of all equilibria gets.
+/// Fraction of the time for proofs that is used for the enumeration of all equilibria.
 const ALL_SHARE: f64 = 0.5;
 
 /// The arguments of `solve`.
@@ -45,7 +45,7 @@ pub(super) enum Form {
 }
 
 impl Options {
-    /// Returns options with the default of each argument.
+    /// Returns options with default values.
     fn new() -> Self {
         Self {
             file: PathBuf::new(),
@@ -59,12 +59,12 @@ impl Options {
         }
     }
 
-    /// Returns a prover that stops when the time for proofs is over.
+    /// Returns a prover that stops at the end of the time for proofs.
     pub(super) fn prover(&self) -> Prover<'static> {
         self.prover_within(self.proof_time())
     }
 
-    /// Returns a prover that leaves time for the proof of one equilibrium.
+    /// Returns a prover that stops early enough to prove one equilibrium afterwards.
     pub(super) fn prover_of_all(&self) -> Prover<'static> {
         self.prover_within(self.proof_time().mul_f64(ALL_SHARE))
     }
@@ -80,7 +80,7 @@ impl Options {
             .map_or(PROOF_TIME, |time| time.mul_f64(PROOF_SHARE))
     }
 
-    /// Returns the time that is left for learning.
+    /// Returns the remaining time for learning.
     pub(super) fn time_to_learn(&self) -> Duration {
         self.within.map_or(LEARNING_TIME, |time| {
             time.saturating_sub(self.begun.elapsed())
@@ -88,7 +88,7 @@ impl Options {
     }
 }
 
-/// Reads the command line; `None` if it asks for help.
+/// Parses the command line; `None` if it requests help.
 pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     use lexopt::prelude::*;
     let mut file = None;
@@ -119,7 +119,7 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     Ok(Some(Options { file, ..options }))
 }
 
-/// Reads a number of iterations, which may have an exponent.
+/// Parses a number of iterations, which may have an exponent.
 fn iterations(text: &str) -> std::result::Result<u64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
@@ -128,14 +128,14 @@ fn iterations(text: &str) -> std::result::Result<u64, String> {
     let number = text.parse().ok().filter(is_count);
     number
         .and_then(|number| number.to_u64())
-        .ok_or_else(|| "must be a whole number, such as 1e6".into())
+        .ok_or_else(|| "must be an integer, such as 1e6".into())
 }
 
-/// Reads a NashConv.
+/// Parses a NashConv.
 fn target(text: &str) -> std::result::Result<f64, String> {
     let number = text
         .parse()
         .ok()
         .filter(|number: &f64| *number >= 0.0 && number.is_finite());
-    number.ok_or_else(|| "must be a number, finite and at least 0".into())
+    number.ok_or_else(|| "must be a finite number of at least 0".into())
 }

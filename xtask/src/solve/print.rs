@@ -1,4 +1,4 @@
-//! The forms of an answer: text, CSV and JSON.
+//! Output formats of an answer: text, CSV and JSON.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -9,8 +9,7 @@ const CSV_HEADER: &str =
     "equilibrium,player,set,action,player_name,set_name,action_name,probability,fraction\n";
 
 impl Answer {
-    /// Writes the facts, then a line for each choice of each player, with the actions that are
-    /// played.
+    /// Returns the facts, then a line for each choice of each player, with the played actions.
     pub(super) fn text(&self, exact: bool) -> String {
         let mut text = format!("{}\n{}\n", self.title, self.method);
         let is_one = self.rows.last().is_none_or(|row| row.equilibrium == 1);
@@ -33,19 +32,19 @@ impl Answer {
         text
     }
 
-    /// Returns the facts of an equilibrium, or those of all equilibria for 0.
+    /// Returns the facts of an equilibrium, or of all equilibria together for 0.
     fn facts_of(&self, equilibrium: usize) -> impl Iterator<Item = &Fact> {
         let facts = self.facts.iter();
         facts.filter(move |fact| fact.equilibrium == equilibrium)
     }
 
-    /// Writes a header, then a line for each probability.
+    /// Returns a header, then a line for each probability.
     pub(super) fn csv(&self) -> String {
         let rows = self.rows.iter().map(Row::csv);
         std::iter::once(CSV_HEADER.to_owned()).chain(rows).collect()
     }
 
-    /// Writes an object with the facts, then an object for each probability, one a line.
+    /// Returns an object with the facts, then an object for each probability, one per line.
     pub(super) fn json(&self) -> Result<String> {
         let facts: Vec<Value> = self.facts.iter().map(Fact::json).collect();
         let first = json!({
@@ -123,7 +122,7 @@ impl Known {
         }
     }
 
-    /// Returns a number, or a list of numbers if there are several.
+    /// Returns a number, or a list if there are several numbers.
     pub(super) fn json(&self) -> Value {
         let numbers = |numbers: Vec<f64>| match numbers[..] {
             [number] => json!(number),
@@ -137,7 +136,7 @@ impl Known {
         }
     }
 
-    /// Returns the fractions that the numbers round.
+    /// Returns the exact fractions of the numbers.
     pub(super) fn fractions(&self) -> Value {
         match self {
             Self::Fractions(fractions) => {
@@ -149,7 +148,7 @@ impl Known {
     }
 }
 
-/// Writes the actions of one choice that are played.
+/// Returns a line with the played actions of one choice.
 fn choice_text(choice: &[Row], exact: bool) -> String {
     let probability = |row: &Row| {
         let number = match &row.fraction {
@@ -183,8 +182,8 @@ fn joined<T: ToString>(parts: impl IntoIterator<Item = T>) -> String {
     parts.join(", ")
 }
 
-/// Writes nine digits after the point without zeros at the end, or a power of ten for very small
-/// and very large numbers.
+/// Formats a number with nine decimal places, without trailing zeros, or in scientific notation if
+/// it is very small or very large.
 pub(super) fn decimal(number: f64) -> String {
     const READABLE: std::ops::Range<f64> = 1e-6..1e12;
     if number != 0.0 && !READABLE.contains(&number.abs()) {

@@ -1,8 +1,8 @@
-//! Equilibria with a proof in fractions.
+//! Equilibria with an exact proof in fractions.
 //!
-//! Method: games with a constant sum by a linear program; other strategic games, and trees by their
-//! reduced strategic form, by enumeration of all extreme equilibria, or by Lemke-Howson if that
-//! meets a limit.
+//! Method: constant-sum games by a linear program. Other strategic games, and trees by their
+//! reduced strategic form, by the enumeration of all extreme equilibria, or by the Lemke-Howson
+//! algorithm if the enumeration reaches a limit.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,11 @@ use super::options::Options;
 /// Equilibria of a game whose sum is not constant.
 struct Found {
     equilibria: Vec<Equilibrium>,
-    /// The limit that the enumeration of all equilibria met; there may be others than these.
+    /// The limit that ended the enumeration; there may then be further equilibria.
     reason: Option<Error>,
 }
 
-/// Returns whether an error is a limit of proofs, so that the game is to be learnt.
+/// Returns whether an error is a limit of proofs; the game is then solved by learning.
 pub(super) fn is_limit(fault: &Error) -> bool {
     matches!(
         fault,
@@ -68,7 +68,7 @@ fn general_sum(game: &Bimatrix, options: &Options) -> games::Result<Answer> {
     Ok(answer)
 }
 
-/// Computes all extreme equilibria, or one if all equilibria meet a limit.
+/// Computes all extreme equilibria, or a single equilibrium if the enumeration reaches a limit.
 fn equilibria(game: &Bimatrix, options: &Options) -> games::Result<Found> {
     match options.prover_of_all().all_equilibria(game) {
         Ok(equilibria) => Ok(Found {
@@ -83,8 +83,8 @@ fn equilibria(game: &Bimatrix, options: &Options) -> games::Result<Found> {
     }
 }
 
-/// Solves a tree of two players: by its sequence form if the sum of payoffs is constant, else by
-/// its reduced strategic form.
+/// Solves a tree of two players: by its sequence form if the sum of payoffs is constant,
+/// otherwise by its reduced strategic form.
 pub(super) fn extensive(tree: &Tree, form: &Sequences, options: &Options) -> games::Result<Answer> {
     let found = match options.prover().exact(form) {
         Err(Error::NotConstantSum { .. }) => return general_sum_tree(tree, form, options),
@@ -111,8 +111,8 @@ fn general_sum_tree(tree: &Tree, form: &Sequences, options: &Options) -> games::
     Ok(answer)
 }
 
-/// Adds the distinct behaviours of equilibria of a strategic form: mixtures of different plans may
-/// behave alike.
+/// Adds the distinct behavior strategies of the equilibria of a strategic form. Mixtures of
+/// different plans may have the same behavior.
 fn push_behaviours(
     answer: &mut Answer,
     tree: &Tree,

@@ -1,4 +1,4 @@
-//! Games as texts, solved and printed.
+//! Games given as text, solved and printed.
 
 use super::answer::Known;
 use super::options::parse;
@@ -116,8 +116,8 @@ fn all_equilibria_of_other_games_are_listed() {
 
 #[test]
 fn one_equilibrium_is_found_where_all_would_be_too_many() {
-    // Chicken in which the second player has choices that nobody would take, for one label more
-    // than are enumerated.
+    // The game Chicken with additional dominated actions of the second player, with one label more
+    // than the limit of the enumeration.
     const N_USELESS: usize = MAX_LABELS - 3;
     let useless = "0 -1 0 -1 ".repeat(N_USELESS);
     let game = format!(
@@ -166,7 +166,7 @@ fn a_game_of_long_fractions_is_learnt() {
 fn proofs_end_within_the_time_and_the_game_is_learnt() {
     let side = 150_u64;
     let cells = 2 * side * side;
-    // The mixer of the generator SplitMix64.
+    // The mixing function of the generator SplitMix64.
     let mix =
         |number: u64, shift: u32, factor: u64| (number ^ (number >> shift)).wrapping_mul(factor);
     let random = |at: u64| {
@@ -190,7 +190,7 @@ fn proofs_end_within_the_time_and_the_game_is_learnt() {
     assert_eq!(answer.method, "average of learning by regret");
 }
 
-/// A battle of the sexes that the first player may stay out of.
+/// A battle of the sexes in which the first player may opt out.
 const OUTSIDE: &str = "EFG 2 R \"outside\" { \"I\" \"II\" } p \"\" 1 1 \"entry\" { \"out\" \"in\" } 0 \
     t \"\" 1 \"\" { 2 2 } p \"\" 1 2 \"inside\" { \"T\" \"B\" } 0 \
     p \"\" 2 1 \"reply\" { \"L\" \"R\" } 0 t \"\" 2 \"\" { 3 1 } t \"\" 3 \"\" { 0 0 } \
@@ -203,7 +203,8 @@ fn all_equilibria_of_a_small_tree_are_listed() {
         answer.method,
         "all extreme equilibria of the reduced strategic form, proved"
     );
-    // Staying out is best while the reply is L with at most 2/3; inside, T and B mix for 3/4 alone.
+    // Opting out is optimal while the probability of the reply L is at most 2/3. Inside the game, T
+    // and B are both played only if it is 3/4.
     let text = "\
 outside
 all extreme equilibria of the reduced strategic form, proved
@@ -224,7 +225,7 @@ equilibrium 3: payoffs 3, 1
   player II at reply: L 1
 ";
     assert_eq!(answer.text(true), text);
-    // Sets are numbered for each player.
+    // Information sets are numbered per player.
     assert_eq!(answer.rows.last().unwrap().action.numbers, [2, 1, 2]);
     let learnt = solved(OUTSIDE, &["--learn"]);
     assert!(learnt.is_reached && learnt.method == "average of learning by regret");

@@ -1,8 +1,8 @@
-//! The claims ledger: one check per claim of the sources, with claim, measurement and verdict.
+//! Claims of the source documents, one check each, with claim, measurement and verdict.
 //!
-//! Role: runs the program `claims` of benches and reports its lines. A claim that does not hold is a finding and
-//! passes where the ledger expects just that; a verdict other than the expected one is a failure of ours, and so
-//! is an entry that says neither.
+//! Role: runs the program `claims` of benches and reports its lines. A check passes if the verdict
+//! equals the expected verdict, even if the claim does not hold. A check fails if the verdicts
+//! differ, or if an entry lacks one of them.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -12,14 +12,14 @@ use crate::data;
 use crate::process::{self, Finished, Line, tail, watch};
 use crate::workspace::Workspace;
 
-/// What every id begins with.
+/// Prefix of every id.
 pub(super) const PREFIX: &str = "claims/";
-/// The verdict on a claim that takes what this machine lacks.
+/// Verdict on a claim that requires hardware which this machine does not have.
 const NOT_MEASURED: &str = "not-measured";
-/// How much of a failing program's output is shown.
+/// Maximum number of displayed lines of a failing program's output.
 const TAIL_LINES: usize = 20;
 
-/// Settles the claims whose id contains the pattern.
+/// Runs the claims program and reports the claims whose id contains the pattern.
 pub(super) fn run(workspace: &Workspace, pattern: &str, reporter: &mut Reporter) -> Result<()> {
     reporter.begin_long("claims")?;
     let mut cargo = process::cargo();
@@ -35,7 +35,7 @@ pub(super) fn run(workspace: &Workspace, pattern: &str, reporter: &mut Reporter)
         return reporter.end("claims", Outcome::Failed(tail(&(out + &err), TAIL_LINES)));
     }
     for line in out.lines() {
-        let entry: Value = serde_json::from_str(line).context("a line of the ledger")?;
+        let entry: Value = serde_json::from_str(line).context("claims: invalid line")?;
         let id = format!("{PREFIX}{}", entry["id"].as_str().unwrap_or("unnamed"));
         if id.contains(pattern) {
             report(&id, &entry, reporter)?;
@@ -46,7 +46,7 @@ pub(super) fn run(workspace: &Workspace, pattern: &str, reporter: &mut Reporter)
 
 fn report(id: &str, entry: &Value, reporter: &mut Reporter) -> Result<()> {
     match outcome(entry) {
-        // What was found out is worth a line even where all is as expected.
+        // The measured values are printed even if the verdict is as expected.
         Outcome::Passed => reporter.pass(id, &finding(entry)),
         other => reporter.add(id, other),
     }
@@ -63,11 +63,13 @@ fn outcome(entry: &Value) -> Outcome {
             let expected = expected.replace('-', " ");
             Outcome::Failed(format!("{}; expected: {expected}", finding(entry)))
         }
-        _ => Outcome::Failed(format!("the ledger lacks verdict or expected: {entry}")),
+        _ => Outcome::Failed(format!(
+            "claims: entry without verdict or expected verdict: {entry}"
+        )),
     }
 }
 
-/// Claim, numbers and verdict in one line.
+/// Returns claim, numbers and verdict in one line.
 fn finding(entry: &Value) -> String {
     let (claimed, measured) = (&entry["claimed"], &entry["measured"]);
     let verdict = text(entry, "verdict").replace('-', " ");

@@ -1,30 +1,30 @@
-//! Which crate of ours may use which, and who may name wgpu.
+//! Allowed dependencies between the crates of the workspace, and on wgpu.
 //!
-//! Role: the table of edges of `ARCHITECTURE.md`, written once as data, and the check
-//! of normal and build dependencies against it. Dev-dependencies are free: cargo itself
-//! refuses a cycle.
+//! Role: the table of edges in `ARCHITECTURE.md` as data, and the check of normal and build
+//! dependencies against the table. Dev-dependencies are not checked, because cargo itself rejects
+//! cycles.
 
 use crate::workspace::{Dependency, Package};
 
-/// What one crate may depend on.
+/// The allowed dependencies of a crate.
 struct Rule {
     name: &'static str,
-    /// Crates of ours that it may use.
+    /// Crates of the workspace that the crate may use.
     may: Uses,
     /// Whether an optional dependency on the GPU crates is allowed (feature `gpu`).
     optional_gpu: bool,
-    /// Packages that a user of the crate with default features never gets.
+    /// Packages that must not be part of the crate's dependencies with default features.
     never: &'static [&'static str],
 }
 
 enum Uses {
     Only(&'static [&'static str]),
-    /// Everything; in turn nobody may depend on such a crate.
+    /// All libraries. No crate may depend on a crate with this rule.
     All,
 }
 
 const GPU_CRATES: [&str; 2] = ["gpu-wgsl", "shaders"];
-/// The only crate that names wgpu.
+/// The only crate that may depend on wgpu.
 const WGPU_OWNER: &str = "gpu-wgsl";
 
 const RULES: [Rule; 10] = [
@@ -80,7 +80,7 @@ impl Rule {
     }
 }
 
-/// Every edge that the table does not have.
+/// Returns a fault for every edge that is not in the table.
 pub(super) fn faults(packages: &[Package]) -> Vec<String> {
     let is_ours = |name: &str| packages.iter().any(|package| package.name == name);
     let mut faults = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn faults(packages: &[Package]) -> Vec<String> {
             let used = &dependency.name;
             let is_wgpu = used == "wgpu" || used.starts_with("wgpu-");
             if is_wgpu && name != WGPU_OWNER {
-                faults.push(format!("{name} names {used}; only {WGPU_OWNER} may"));
+                faults.push(format!("{name} depends on {used} (only {WGPU_OWNER} may)"));
             }
             if is_ours(used) && !dependency.dev && !rule.allows(dependency) {
                 faults.push(format!("{name} -> {used} is not in the table of edges"));
@@ -104,14 +104,14 @@ pub(super) fn faults(packages: &[Package]) -> Vec<String> {
     faults
 }
 
-/// The members that outsiders use.
+/// Returns the libraries of the workspace: all members except programs.
 pub(super) fn libraries(packages: &[Package]) -> impl Iterator<Item = &Package> {
     packages
         .iter()
         .filter(|package| Rule::of(&package.name).is_none_or(Rule::is_library))
 }
 
-/// Packages that must not come along with a library.
+/// Returns the packages that a library must not depend on.
 pub(super) fn never(library: &str) -> &'static [&'static str] {
     Rule::of(library).map_or(&[], |rule| rule.never)
 }
@@ -185,7 +185,7 @@ mod tests {
             [
                 "tensor-core -> shaders is not in the table of edges",
                 "tensor-core -> benches is not in the table of edges",
-                "shaders names wgpu; only gpu-wgsl may",
+                "shaders depends on wgpu (only gpu-wgsl may)",
                 "games -> gpu-wgsl is not in the table of edges",
                 "gpu-wgsl -> games is not in the table of edges",
                 "benches -> xtask is not in the table of edges",

@@ -1,12 +1,12 @@
-//! What Rust's test harness prints, read back.
+//! Parser for the output of Rust's test harness.
 //!
-//! Role: turns the stdout of a test executable or of a run of doc tests into one report
-//! per test, and the stderr of kernel tests into skips.
-//! Method: a small state machine. Results stand between `running N tests` and the first
-//! `failures:`; after it come blocks of captured output, in which lines that look like
-//! results mean nothing; `test result:` ends the section. Doc tests print several.
+//! Role: converts the stdout of a test executable, or of a run of doc tests, into one report per
+//! test, and the stderr of kernel tests into skips.
+//! Method: a small state machine. Results are between `running N tests` and the first `failures:`.
+//! After it come blocks of captured output; lines in these blocks that look like results are
+//! ignored. `test result:` ends the section. Doc tests print several sections.
 
-/// How a test ended, as the harness says it.
+/// The result of a test, as printed by the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ok,
@@ -14,37 +14,37 @@ pub(super) enum Verdict {
     Ignored,
 }
 
-/// One test.
+/// The result of a test, with its output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) name: String,
     pub(super) verdict: Verdict,
-    /// What a failed test printed.
+    /// Output of a failed test.
     pub(super) output: String,
 }
 
-/// A test that ended well but says on stderr that it could not do its work.
+/// A test that passed but printed on stderr that it could not do its work.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Skip {
     pub(super) name: String,
     pub(super) why: String,
 }
 
-/// Remarks that the harness appends to a name; listings don't have them.
+/// Remarks that the harness appends to a name in results, but not in listings.
 const REMARKS: [&str; 3] = [" - should panic", " - compile fail", " - compile"];
 
 enum State {
-    /// Before a section or after its sum.
+    /// Before a section, or after its `test result:`.
     Outside,
     Results,
     Failures,
 }
 
-/// Reads the reports of every section, in the order of their results.
+/// Parses the reports of every section, in the order of their results.
 pub(super) fn parse(stdout: &str) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     let mut state = State::Outside;
-    // A test that printed past the harness pushes its verdict to a later line.
+    // If a test prints directly to stdout, its verdict appears on a later line.
     let mut unfinished: Option<&str> = None;
     let mut block: Option<usize> = None;
     for line in stdout.lines() {
@@ -80,7 +80,7 @@ pub(super) fn parse(stdout: &str) -> Vec<Report> {
     reports
 }
 
-/// Names out of `--list --format terse`; benches are no tests.
+/// Parses names from `--list --format terse`; benches are not included.
 pub(super) fn listing(stdout: &str) -> Vec<String> {
     let names = stdout
         .lines()
@@ -88,7 +88,7 @@ pub(super) fn listing(stdout: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Lines `skipped: <test name>: <why>`.
+/// Parses lines `skipped: <test name>: <why>`.
 pub(super) fn skips(stderr: &str) -> Vec<Skip> {
     let lines = stderr
         .lines()
@@ -102,7 +102,7 @@ pub(super) fn skips(stderr: &str) -> Vec<Skip> {
         .collect()
 }
 
-/// Whether a line is a test's result, for counting while the tests run.
+/// Returns whether a line is the result of a test; used to count progress.
 pub(super) fn is_result(line: &str) -> bool {
     matches!(result_line(line), Some((_, Some(_))))
 }
@@ -121,37 +121,37 @@ fn is_opening(line: &str) -> bool {
     line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test"))
 }
 
-/// Reads `test NAME ... VERDICT`; the verdict may still be to come.
+/// Parses `test NAME ... VERDICT`; `None` as verdict if it follows on a later line.
 fn result_line(line: &str) -> Option<(&str, Option<Verdict>)> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let remark = REMARKS.iter().find_map(|remark| name.strip_suffix(remark));
     Some((remark.unwrap_or(name), verdict(rest)))
 }
 
-/// Reads `ok`, `FAILED`, `ignored` or `ignored, why`.
+/// Parses `ok`, `FAILED`, `ignored` or `ignored, why`.
 fn verdict(word: &str) -> Option<Verdict> {
     match word {
         "ok" => Some(Verdict::Ok),
         "FAILED" => Some(Verdict::Failed),
         "ignored" => Some(Verdict::Ignored),
         _ if word.starts_with("ignored, ") => Some(Verdict::Ignored),
-        // As in `FAILED (exit code 3)`.
+        // For example `FAILED (exit code 3)`.
         _ if word.starts_with("FAILED ") => Some(Verdict::Failed),
         _ => None,
     }
 }
 
-/// The failed test whose block of output a line opens, if it does.
+/// Returns the index of the failed test whose output block begins with this line.
 fn opened_block(line: &str, reports: &[Report]) -> Option<usize> {
     let name = line.strip_prefix("---- ")?.strip_suffix(" stdout ----")?;
-    // A test that prints such a line itself opens no block: its own has begun, or the
-    // name is not that of a failed test.
+    // A test may print such a line itself. Then either its own block has already begun, or the name
+    // is not that of a failed test.
     reports.iter().position(|report| {
         report.verdict == Verdict::Failed && report.name == name && report.output.is_empty()
     })
 }
 
-/// Removes the list of names that ends the failures from the last block.
+/// Removes the harness's list of failed names from the last block.
 fn cut_list_of_failures(last: Option<&mut Report>) {
     if let Some(report) = last
         && let Some(end) = report.output.rfind("\nfailures:\n")
@@ -164,11 +164,11 @@ fn cut_list_of_failures(last: Option<&mut Report>) {
 mod tests {
     use super::*;
 
-    /// Captured from a run with failures whose output imitates results.
+    /// Output of a run with failures whose output imitates results.
     const UNIT: &str = include_str!("../../testdata/unit.txt");
-    /// Captured from `cargo test --doc` of a workspace with two crates.
+    /// Output of `cargo test --doc` in a workspace with two crates.
     const DOC: &str = include_str!("../../testdata/doc.txt");
-    /// Captured from an executable that a test aborted.
+    /// Output of an executable that a test aborted.
     const CRASH: &str = include_str!("../../testdata/crash.txt");
 
     fn verdicts(reports: &[Report]) -> Vec<(&str, Verdict)> {

@@ -1,4 +1,4 @@
-//! Format, lints and docs: the checks that are one cargo command each.
+//! Checks that consist of one cargo command: format, lints and docs.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::reporter::Reporter;
 use crate::process::{self, Line, tail, watch};
 
-/// How much of a failing command's output is shown.
+/// Maximum number of displayed lines of a failing command's output.
 const TAIL_LINES: usize = 60;
 
 pub(super) fn fmt(reporter: &Reporter) -> Result<Vec<String>> {
@@ -37,7 +37,7 @@ pub(super) fn docs(reporter: &Reporter) -> Result<Vec<String>> {
     faults(&mut cargo, reporter)
 }
 
-/// Runs a command to its end; its output's tail is the fault where it fails.
+/// Runs a command to its end. Returns the last lines of its output as a fault if it fails.
 pub(super) fn faults(command: &mut Command, reporter: &Reporter) -> Result<Vec<String>> {
     let finished = watch(command, |line| {
         if let Line::Err(text) = line {

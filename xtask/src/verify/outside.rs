@@ -1,12 +1,11 @@
-//! Each library built alone, as an outside user would, so that features which other
-//! members turn on hide nothing.
+//! Builds of each library alone, as by an external user. They detect missing features that other
+//! members of the workspace enable.
 //!
-//! Method: a scratch package outside the workspace depends on the library by path, with
-//! the workspace's lock file and profile, and shares its target folder; what clippy has
-//! checked of the registry crates is then not checked again. `cargo check` suffices: a
-//! library is not linked, and code that only generation would refuse is built by tests.
-//! The lock file that cargo leaves behind is the whole resolution for all platforms, so
-//! packages that must not come along are looked up there.
+//! Method: a scratch package outside of the workspace depends on the library by path. It uses the
+//! workspace's lock file, profile and target folder, so that registry crates already checked by
+//! clippy are not checked again. `cargo check` is enough: a library is not linked, and errors that
+//! occur only in code generation are detected by the tests. The lock file that cargo writes
+//! contains all dependencies for all platforms, so it is searched for unwanted packages.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +32,7 @@ pub(super) fn faults(
         .env("CARGO_TARGET_DIR", &workspace.target);
     let faults = lints::faults(&mut cargo, reporter)?;
     if !faults.is_empty() {
-        // The lock file may still be the whole workspace's.
+        // After a failed build the lock file may still be the lock file of the whole workspace.
         return Ok(faults);
     }
     let lock = fs::read_to_string(dir.join("Cargo.lock"))?;
@@ -49,13 +48,13 @@ fn write_scratch(workspace: &Workspace, package: &Package, dir: &Path) -> Result
     let krate = package.name.replace('-', "_");
     let source = format!("//! Depends on one crate.\npub use {krate};\n");
     fs::write(dir.join("src/lib.rs"), source).with_context(at)?;
-    // Versions are the workspace's, so nothing is resolved anew and a warm run stays warm.
+    // With the workspace's versions cargo need not resolve again, and repeated runs are fast.
     fs::copy(workspace.root.join("Cargo.lock"), dir.join("Cargo.lock")).with_context(at)?;
     Ok(())
 }
 
 fn scratch_manifest(package: &Package, profiles: &str) -> String {
-    // A literal TOML string keeps the backslashes of a Windows path.
+    // A literal TOML string preserves the backslashes of a Windows path.
     format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
          [workspace]\n\n[dependencies]\n{} = {{ path = '{}' }}\n\n{profiles}",
@@ -64,7 +63,7 @@ fn scratch_manifest(package: &Package, profiles: &str) -> String {
     )
 }
 
-/// The `[profile.…]` tables of a manifest, so that artifacts of both builds are the same.
+/// Returns the `[profile.…]` tables of a manifest, so that both builds share artifacts.
 fn profiles(manifest: &str) -> String {
     let mut inside = false;
     let mut tables = String::new();
@@ -80,7 +79,7 @@ fn profiles(manifest: &str) -> String {
     tables
 }
 
-/// Packages of a lock file that the library must not bring along.
+/// Returns a fault for each unwanted package in the lock file of a library.
 fn unwanted(library: &str, lock: &str) -> Vec<String> {
     let never = edges::never(library).iter();
     let locked = |name: &str| {
@@ -89,7 +88,7 @@ fn unwanted(library: &str, lock: &str) -> Vec<String> {
     };
     never
         .filter(|name| locked(name))
-        .map(|name| format!("{library} alone brings {name} along"))
+        .map(|name| format!("{library} depends on {name}"))
         .collect()
 }
 
@@ -112,7 +111,7 @@ mod tests {
         let lock = "[[package]]\nname = \"wgpu-types\"\n\n[[package]]\nname = \"wgpu\"\n";
         assert_eq!(
             unwanted("tensor-core", lock),
-            ["tensor-core alone brings wgpu along"]
+            ["tensor-core depends on wgpu"]
         );
         assert!(unwanted("tensor-core", "name = \"ndarray\"\n").is_empty());
         assert!(unwanted("gpu-wgsl", lock).is_empty());

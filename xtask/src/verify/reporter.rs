@@ -1,7 +1,7 @@
-//! What the user sees of a run of checks, and its sum.
+//! Output of a run of checks, and its summary.
 //!
-//! Role: the only writer of `verify`. Text goes to stdout, or to stderr where stdout
-//! carries one JSON object per check.
+//! Role: the only module of `verify` that prints. Text goes to stdout, or to stderr if stdout is
+//! used for one JSON object per check.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::output::Pipe;
 use crate::process::spinner;
 
-/// How a check ended; the text says why it did not pass.
+/// Outcome of a check; the text is the reason for a failure or a skip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -22,14 +22,14 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// Prints every outcome as it comes and counts them.
+/// A reporter that prints and counts outcomes.
 pub(crate) struct Reporter {
-    /// Where people read.
+    /// Output for people.
     text: Box<dyn Write>,
-    /// Where programs read, if they do.
+    /// JSON output for programs, if requested.
     records: Option<Box<dyn Write>>,
     bar: ProgressBar,
-    /// Says when long work begins where no spinner can.
+    /// Whether to print a line when long work begins, because there is no terminal for a spinner.
     announce: bool,
     begun: Instant,
     n_passed: usize,
@@ -67,7 +67,7 @@ impl Reporter {
         self.note(what);
     }
 
-    /// Starts the clock of long work, and says so where no spinner can.
+    /// Starts the clock of long work, and prints a line if there is no terminal.
     pub(crate) fn begin_long(&mut self, what: &str) -> Result<()> {
         self.begin(what);
         if self.announce {
@@ -76,23 +76,23 @@ impl Reporter {
         Ok(())
     }
 
-    /// Shows what the running work is at, where there is a terminal.
+    /// Shows the current step of the running work, if there is a terminal.
     pub(crate) fn note(&self, what: &str) {
         self.bar.set_message(what.trim().to_owned());
     }
 
-    /// Reports the outcome of the check that began last, with the time it took.
+    /// Reports the outcome of the check that began last, with its duration.
     pub(crate) fn end(&mut self, id: &str, outcome: Outcome) -> Result<()> {
         let took = format!("{:.1} s", self.begun.elapsed().as_secs_f64());
         self.put(id, outcome, &took)
     }
 
-    /// Reports the outcome of one test among many.
+    /// Reports the outcome of a single test.
     pub(crate) fn add(&mut self, id: &str, outcome: Outcome) -> Result<()> {
         self.put(id, outcome, "")
     }
 
-    /// Reports a check that passed and has something to say.
+    /// Reports a check that passed, with a detail.
     pub(crate) fn pass(&mut self, id: &str, detail: &str) -> Result<()> {
         self.put(id, Outcome::Passed, detail)
     }
@@ -127,7 +127,7 @@ impl Reporter {
         Ok(())
     }
 
-    /// Prints what failed, why checks were skipped, and last the sum.
+    /// Prints the failed checks, the reasons of skipped checks, and last the summary.
     pub(crate) fn close(mut self) -> Result<ExitCode> {
         self.bar.finish_and_clear();
         writeln!(self.text)?;
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer whose text the test can read afterwards.
+    /// A writer whose text the test can read.
     #[derive(Clone, Default)]
     struct Page(Rc<RefCell<Vec<u8>>>);
 

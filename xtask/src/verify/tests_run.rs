@@ -25,26 +25,27 @@ use crate::artifact::{self, Executable};
 use crate::process::{self, Finished, Line, tail, watch};
 use crate::workspace::{Package, Workspace};
 
-/// How much of a failed test's output is shown; the message comes before the backtrace.
+/// Maximum number of displayed lines of a failed test's output, from its beginning, because the
+/// message comes before the backtrace.
 const HEAD_LINES: usize = 40;
-/// How much of the output of a failed build or a crash is shown.
+/// Maximum number of displayed lines of a failed build or a crash, from its end.
 const TAIL_LINES: usize = 60;
 
 /// Number of test executables that run at the same time.
 const LANES: usize = 2;
 
-/// What every id begins with.
+/// Prefix of every id.
 pub(super) const PREFIX: &str = "test/";
 
-/// Which tests run, and how.
+/// The selection of tests, and their environment.
 pub(super) struct Plan<'a> {
-    /// Only tests whose id contains it.
+    /// Part of the id of the selected tests.
     pub(super) pattern: &'a str,
-    /// Set for every test.
+    /// Environment variables for every test.
     pub(super) envs: Vec<(&'static str, OsString)>,
 }
 
-/// Builds and runs the selected tests and reports each.
+/// Builds and runs the selected tests, and reports each test.
 pub(super) fn run(workspace: &Workspace, plan: &Plan<'_>, reporter: &mut Reporter) -> Result<()> {
     const BUILD: &str = "test/build";
     reporter.begin_long(BUILD)?;
@@ -139,7 +140,7 @@ fn run_executable(
         .packages
         .iter()
         .find(|package| package.manifest == executable.manifest)
-        .context("cargo built a test of a package that is no member")?;
+        .context("cargo built a test of a package that is not a workspace member")?;
     let prefix = prefix(package, executable);
     let mut list = command(executable, package, plan);
     let listed = watch(list.args(["--list", "--format", "terse"]), |_| ())?;
@@ -166,12 +167,12 @@ fn run_executable(
     Ok(())
 }
 
-/// Id of an executable: `test/<package>/<target>`.
+/// Returns the id of an executable: `test/<package>/<target>`.
 fn prefix(package: &Package, executable: &Executable) -> String {
     let target = match executable.kind.as_str() {
         "test" => executable.target.clone(),
         "bin" | "bench" | "example" => format!("{}-{}", executable.kind, executable.target),
-        // Every crate type of a library.
+        // All crate types of a library.
         _ => "lib".into(),
     };
     format!("test/{}/{target}", package.name)
@@ -187,7 +188,7 @@ fn command(executable: &Executable, package: &Package, plan: &Plan<'_>) -> Comma
     command
 }
 
-/// Runs tests to their end and shows how many are done.
+/// Runs tests to their end and shows how many are finished.
 fn watch_tests(
     tests: &mut Command,
     prefix: &str,
@@ -211,7 +212,7 @@ fn progress(events: &Sender<Event>, what: String) {
     let _ = events.send(Event::Progress(what));
 }
 
-/// One outcome for every test that was asked for, then skips of tests that nobody knows.
+/// Returns one outcome for every selected test, then the skips whose test name is unknown.
 fn outcomes(selected: &[&String], finished: &Finished) -> Vec<(String, Outcome)> {
     let reports = libtest::parse(&finished.out);
     let reports: HashMap<_, _> = reports
@@ -232,7 +233,7 @@ fn outcomes(selected: &[&String], finished: &Finished) -> Vec<(String, Outcome)>
         };
         outcomes.push((name.clone(), outcome));
     }
-    // A skip must not get lost because its line names no test of the harness.
+    // A skip must be reported even if its line does not contain the name of a test.
     let strays = skips.iter().filter(|skip| !selected.contains(&&skip.name));
     outcomes.extend(strays.map(|skip| (skip.name.clone(), Outcome::Skipped(skip.why.clone()))));
     outcomes
@@ -242,13 +243,13 @@ fn outcome(report: &Report) -> Outcome {
     match report.verdict {
         Verdict::Ok => Outcome::Passed,
         Verdict::Failed => Outcome::Failed(head(&report.output)),
-        Verdict::Ignored => Outcome::Failed("marked to be ignored; no test may be".into()),
+        Verdict::Ignored => Outcome::Failed("test is ignored (`#[ignore]` is not allowed)".into()),
     }
 }
 
 fn no_result(finished: &Finished) -> String {
     format!(
-        "no result: the test process ended with {}\n{}",
+        "no result: test process ended with {}\n{}",
         ending(finished.status),
         tail(&finished.err, TAIL_LINES)
     )
@@ -263,7 +264,7 @@ fn head(output: &str) -> String {
     let lines: Vec<_> = output.trim().lines().collect();
     match lines.len().checked_sub(HEAD_LINES) {
         Some(n_cut @ 1..) => {
-            format!("{}\n… {n_cut} lines more", lines[..HEAD_LINES].join("\n"))
+            format!("{}\n… {n_cut} more lines", lines[..HEAD_LINES].join("\n"))
         }
         _ => lines.join("\n"),
     }
@@ -321,7 +322,7 @@ fn doc_command(plan: &Plan<'_>, harness_args: &[&str]) -> Command {
     cargo
 }
 
-/// Id of a doc test: `test/<package>/doc/<file> - <item> (line N)`.
+/// Returns the id of a doc test: `test/<package>/doc/<file> - <item> (line N)`.
 fn doc_id(workspace: &Workspace, name: &str) -> String {
     for package in &workspace.packages {
         let folder = package.folder().strip_prefix(&workspace.root);
@@ -333,7 +334,7 @@ fn doc_id(workspace: &Workspace, name: &str) -> String {
     format!("test/doc/{name}")
 }
 
-/// The rest of `name` below a folder.
+/// Returns the part of the path `name` below a folder.
 fn below<'a>(name: &'a str, folder: &Path) -> Option<&'a str> {
     name.strip_prefix(folder.to_str()?)?
         .strip_prefix(['/', '\\'])

@@ -1,6 +1,6 @@
-//! Rules of style that a search of the text can check.
+//! Style rules that can be checked by a text search.
 //!
-//! Role: one function per rule, from the source tree to a list of faults.
+//! Role: one function per rule, which returns the list of faults in the source tree.
 
 mod stems;
 mod tree;
@@ -8,7 +8,7 @@ mod tree;
 pub(super) use tree::Tree;
 use tree::{SourceFile, words};
 
-/// A rule's name and the search for breaches of it.
+/// The name of a rule, and the function that finds its violations.
 type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
 /// All rules, in the order in which they run.
@@ -24,22 +24,22 @@ pub(super) const RULES: [Rule; 9] = [
     ("comparator", comparator),
 ];
 
-/// The only folder whose code names wgpu.
+/// The only folder whose code may use wgpu.
 const WGPU_FOLDER: &str = "crates/gpu-wgsl/src/device/";
-/// Crates that would bring a second comparator along.
+/// Crates that would add a second comparator.
 const COMPARATORS: [&str; 4] = ["approx", "assert_approx_eq", "float-cmp", "float_eq"];
 
-/// Every file begins with a header.
+/// Checks that every file begins with a header.
 fn headers(tree: &Tree) -> Vec<String> {
     let lacks = |extension: &'static str, mark: &'static str| {
         tree.with_extension(extension)
             .filter(move |file| !file.text.starts_with(mark))
-            .map(move |file| format!("{}:1: begins without a `{mark}` header", file.path))
+            .map(move |file| format!("{}:1: missing `{mark}` header", file.path))
     };
     lacks("rs", "//!").chain(lacks("wgsl", "//")).collect()
 }
 
-/// A mark of unfinished work carries the number of an issue.
+/// Checks that every mark of unfinished work has the number of an issue.
 fn unfinished(tree: &Tree) -> Vec<String> {
     const MARKS: [&str; 3] = ["TODO", "FIXME", "XXX"];
     let mut faults = Vec::new();
@@ -56,7 +56,7 @@ fn unfinished(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// Whether a text begins like `(#12)`.
+/// Returns whether a text begins like `(#12)`.
 fn has_number(text: &str) -> bool {
     let number = text
         .strip_prefix("(#")
@@ -64,48 +64,49 @@ fn has_number(text: &str) -> bool {
     number.is_some_and(|(digits, _)| digits.parse::<u32>().is_ok())
 }
 
-/// No test is switched off.
+/// Checks that no test is ignored.
 fn ignored(tree: &Tree) -> Vec<String> {
     find(
         tree.with_extension("rs"),
-        "a test is switched off",
+        "a test has `#[ignore]`",
         |code| code.trim_start().starts_with("#[ignore"),
     )
 }
 
-/// No test waits for time to pass.
+/// Checks that no test sleeps.
 fn sleep(tree: &Tree) -> Vec<String> {
     let lines = tree.with_extension("rs").flat_map(SourceFile::test_lines);
-    // Written in two parts, or this file would be a breach.
+    // Written in two parts, because this file would otherwise violate the rule.
     let call = concat!("thread::", "sleep");
     lines
         .filter(|line| line.code.contains(call))
-        .map(|line| format!("{}: a test sleeps", line.place))
+        .map(|line| format!("{}: test sleeps", line.place))
         .collect()
 }
 
-/// Shader text is read by its own crate only, and holds nothing that naga refuses.
+/// Checks that only the crate `shaders` reads shader files, and that no text contains a directive
+/// that naga rejects.
 fn wgsl(tree: &Tree) -> Vec<String> {
-    // This program reads every text of the tree, and names such files in its tests.
+    // xtask reads all files of the tree, and its tests contain names of shader files.
     let is_stranger =
         |file: &&SourceFile| !file.path.starts_with("shaders/") && !file.path.starts_with("xtask/");
     let strangers = tree.with_extension("rs").filter(is_stranger);
-    let mut faults = find(strangers, "reads shader text by path", |code| {
+    let mut faults = find(strangers, "reads a shader file by path", |code| {
         code.contains(".wgsl\"")
     });
-    // Written in two parts, or this file would be a breach.
+    // Written in two parts, because this file would otherwise violate the rule.
     let refused = concat!("enable ", "subgroups;");
     let all = tree.with_extension("rs").chain(tree.with_extension("wgsl"));
-    let why = "naga refuses this directive; the built-ins work without it";
+    let why = "naga rejects this directive; the built-ins work without it";
     faults.extend(find(all, why, |code| code.contains(refused)));
     faults
 }
 
-/// wgpu is named by one module; comments may mention it anywhere.
+/// Checks that only one module uses wgpu; comments may mention it anywhere.
 fn wgpu(tree: &Tree) -> Vec<String> {
     let files = tree.with_extension("rs");
     let strangers = files.filter(|file| !file.path.starts_with(WGPU_FOLDER));
-    find(strangers, "names wgpu", |code| {
+    find(strangers, "uses wgpu", |code| {
         let mut found = words(code);
         found.any(|(word, rest)| match word {
             "wgpu" => rest.starts_with("::"),
@@ -115,23 +116,26 @@ fn wgpu(tree: &Tree) -> Vec<String> {
     })
 }
 
-/// Versions stand in the root manifest only.
+/// Checks that versions are defined in the root manifest only.
 fn versions(tree: &Tree) -> Vec<String> {
-    // A package that is its own workspace has nowhere to inherit from; nor has the root.
+    // A package that is a workspace of its own has no root to inherit from; the root is such a
+    // package, too.
     let is_member = |file: &&SourceFile| !file.text.lines().any(|line| line == "[workspace]");
     let members = tree.with_extension("toml").filter(is_member);
     let mut faults = Vec::new();
     for file in members {
         for (place, line) in dependency_lines(file) {
             if !line.replace(' ', "").contains("workspace=true") {
-                faults.push(format!("{place}: `{line}` is not inherited from the root"));
+                faults.push(format!(
+                    "{place}: `{line}` does not inherit from the workspace"
+                ));
             }
         }
     }
     faults
 }
 
-/// `tensor_core::compare` is the only comparator.
+/// Checks that `tensor_core::compare` is the only comparator.
 fn comparator(tree: &Tree) -> Vec<String> {
     let manifests = tree.with_extension("toml");
     manifests
@@ -144,7 +148,7 @@ fn comparator(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Lines of the dependency tables of a manifest, with their places.
+/// Returns the lines of the dependency tables of a manifest, with their places.
 fn dependency_lines(manifest: &SourceFile) -> Vec<(String, &str)> {
     let mut inside = false;
     let mut lines = Vec::new();
@@ -158,7 +162,7 @@ fn dependency_lines(manifest: &SourceFile) -> Vec<(String, &str)> {
     lines
 }
 
-/// Places whose code breaks a rule.
+/// Returns the places whose code violates a rule.
 fn find<'a>(
     files: impl Iterator<Item = &'a SourceFile>,
     fault: &str,
@@ -186,8 +190,8 @@ mod tests {
         assert_eq!(
             headers(&tree),
             [
-                "b.rs:1: begins without a `//!` header",
-                "d.wgsl:1: begins without a `//` header",
+                "b.rs:1: missing `//!` header",
+                "d.wgsl:1: missing `//` header",
             ]
         );
     }
@@ -208,13 +212,10 @@ mod tests {
         let off = concat!("    #[ig", "nore]\n");
         let tested = format!("{nap}#[cfg(test)]\nmod tests {{\n{off}{nap}}}\n");
         let tree = Tree::of(&[("a/src/x.rs", &tested), ("a/tests/y.rs", nap)]);
-        assert_eq!(ignored(&tree), ["a/src/x.rs:4: a test is switched off"]);
+        assert_eq!(ignored(&tree), ["a/src/x.rs:4: a test has `#[ignore]`"]);
         assert_eq!(
             sleep(&tree),
-            [
-                "a/src/x.rs:5: a test sleeps",
-                "a/tests/y.rs:1: a test sleeps"
-            ]
+            ["a/src/x.rs:5: test sleeps", "a/tests/y.rs:1: test sleeps"]
         );
     }
 
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn wgpu_is_named_by_the_device_module_only() {
-        // Written in two parts, or this file would be a breach.
+        // Written in two parts, because this file would otherwise violate the rule.
         let path = concat!("let limits = wg", "pu::Limits::default();\n");
         let import = concat!("pub use wg", "pu as gpu;\n");
         let innocent = "// wgpu::Limits\n/// use wgpu\nlet names = [\"wgpu\"]; by_wgpu::f();\n";
@@ -249,8 +250,8 @@ mod tests {
         assert_eq!(
             wgpu(&tree),
             [
-                "crates/gpu-wgsl/src/pool.rs:1: names wgpu",
-                "crates/games/src/gpu.rs:1: names wgpu",
+                "crates/gpu-wgsl/src/pool.rs:1: uses wgpu",
+                "crates/games/src/gpu.rs:1: uses wgpu",
             ]
         );
     }
@@ -270,8 +271,8 @@ mod tests {
         assert_eq!(
             versions(&tree),
             [
-                "m/Cargo.toml:7: `c = \"1\"` is not inherited from the root",
-                "m/Cargo.toml:11: `d = { path = \"x\" }` is not inherited from the root",
+                "m/Cargo.toml:7: `c = \"1\"` does not inherit from the workspace",
+                "m/Cargo.toml:11: `d = { path = \"x\" }` does not inherit from the workspace",
             ]
         );
         assert_eq!(

@@ -1,7 +1,14 @@
-//! Records dispatches and sends them in one submission.
+//! Recording of dispatches, and their submission in batches.
 //!
-//! Method: a recorded run is plain data and holds the memory it uses, but not the place of that in the pool: who records a later
-//! run may be given memory that an earlier one still reads, since both run in order; who uploads into it sends what is recorded first. At a flush the parameters of all runs go into one uniform buffer and the runs into one pass.
+//! Method: a recorded run is plain data. It keeps the memory of its buffers alive, but does not
+//! reserve the memory in the pool: if the caller drops a buffer, a later run may get memory that an
+//! earlier run still reads. This is safe because runs execute in order. An upload into such memory
+//! first submits the recorded runs. A flush puts the parameters of all runs into one uniform buffer
+//! and the runs into one pass.
+//!
+//! ```text
+//!  uniform buffer: | params of run 0 | pad | params of run 1 | pad | ...    aligned offsets
+//! ```
 
 use super::memory::Bound;
 use super::memory::create_buffer;
@@ -13,32 +20,33 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// Recorded runs after which a batch leaves by itself; two timestamps each fit wgpu's 4096 queries.
+/// Maximum number of recorded runs; the batch is then submitted. With two timestamps each, they fit
+/// into wgpu's limit of 4096 queries.
 const MAX_RUNS: usize = 2048;
 
-/// Runs that wait for a flush.
+/// Recorded runs that wait for a flush.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     runs: Vec<Run>,
-    /// Of those runs.
+    /// Total number of operations of the runs.
     operations: f64,
     params_bytes: u64,
-    /// The measurement that is under way.
+    /// The running measurement.
     pub(super) measurement: Option<Measurement>,
 }
 
-/// One recorded dispatch.
+/// A recorded dispatch.
 #[derive(Debug)]
 pub(super) struct Run {
     pipeline: Arc<Pipeline>,
     params: Vec<u8>,
     buffers: Vec<Bound>,
-    /// Of the first buffers the bytes that are bound; the others are bound whole.
+    /// Bound byte ranges of the first buffers; the remaining buffers are bound whole.
     stretches: Vec<Range<u64>>,
-    /// As far as they are known.
+    /// Number of operations; 0 if unknown.
     operations: f64,
     grid: [u32; 2],
-    /// Who recorded it, and under what number.
+    /// The thread that recorded the run, and the step number under which it did.
     pub(super) thread: ThreadId,
     pub(super) number: Option<usize>,
 }
@@ -80,7 +88,7 @@ impl Run {
         }
     }
 
-    /// The name of its kernel.
+    /// Returns the name of the kernel.
     pub(super) fn kernel(&self) -> &str {
         &self.pipeline.name
     }
@@ -93,16 +101,16 @@ impl Run {
 }
 
 impl Gpu {
-    /// Sends everything recorded in one submission, without waiting for it.
+    /// Sends all recorded runs in one submission, without waiting.
     ///
     /// # Errors
-    /// [`Error::Lost`]; [`Error::Device`] for what the driver reported so far.
+    /// [`Error::Lost`]; [`Error::Device`] for errors that the driver reported so far.
     pub fn flush(&self) -> Result<()> {
         let mut batch = lock(&self.shared.batch);
         self.flush_batch(&mut batch)
     }
 
-    /// Sends everything recorded and waits until it has run.
+    /// Sends all recorded runs and waits until they are finished.
     ///
     /// # Errors
     /// As [`Gpu::flush`].
@@ -113,7 +121,7 @@ impl Gpu {
 
     pub(super) fn record(&self, run: Run) -> Result<()> {
         let mut batch = lock(&self.shared.batch);
-        // What is computed from what was never written was not either.
+        // An output computed from a stale input is stale, too.
         if let Some(why) = run.buffers.iter().find_map(Bound::staleness) {
             run.mark_outputs_stale(&why);
         }
@@ -133,7 +141,7 @@ impl Gpu {
         }
     }
 
-    /// Whether a run that is recorded uses this memory.
+    /// Returns whether a recorded run uses this memory.
     pub(super) fn is_recorded(&self, memory: &wgpu::Buffer) -> bool {
         let batch = lock(&self.shared.batch);
         let mut used = batch.runs.iter().flat_map(|run| &run.buffers);
@@ -146,7 +154,8 @@ impl Gpu {
         (batch.operations, batch.params_bytes) = (0.0, 0);
         let sent = self.send(&runs, batch.measurement.as_mut());
         if let Err(error) = &sent {
-            // A submission runs whole or not at all, and another thread may be the one that is told.
+            // A failed submission runs nothing. The error may be returned to another thread, so the
+            // outputs are marked as stale.
             runs.iter()
                 .for_each(|run| run.mark_outputs_stale(&error.to_string()));
         }
@@ -164,7 +173,8 @@ impl Gpu {
         self.sound("flush")
     }
 
-    /// Binds every run: its parameters within one uniform buffer, then its storage buffers.
+    /// Creates the bind group of each run: its parameters, at an offset of one shared uniform
+    /// buffer, then its storage buffers.
     fn bind_groups(&self, runs: &[Run]) -> Result<Vec<wgpu::BindGroup>> {
         let alignment = self.adapter().limits.min_uniform_buffer_offset_alignment as usize;
         let mut uniform = Vec::new();
@@ -224,6 +234,7 @@ fn bind_group(
         }),
     };
     let bound = run.buffers.iter().zip(&run.pipeline.bindings);
+    // Buffers without a byte range are bound whole.
     let stretches = run
         .stretches
         .iter()

@@ -1,4 +1,4 @@
-//! Kernels whose text is written for a program: compiled once, run on buffers that their writer answers for.
+//! Generated kernels: compiled once, run on buffers that the caller guarantees to fit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{AnyBuffer, Gpu, batch, kernels::Pipeline};
 use crate::{Error, Result};
 
-/// A kernel that is ready to run; whoever wrote it keeps it.
+/// A compiled kernel. The caller caches it.
 #[derive(Debug)]
 pub(crate) struct Generated {
     name: String,
@@ -14,10 +14,11 @@ pub(crate) struct Generated {
 }
 
 impl Gpu {
-    /// Compiles the text whose entry point is `name`.
+    /// Compiles the WGSL text whose entry point is `name`.
     ///
     /// # Errors
-    /// [`Error::Shader`] with the compiler's words and the line; [`Error::TooLarge`] beyond a limit of the device.
+    /// [`Error::Shader`] with the compiler's message and the source line; [`Error::TooLarge`]
+    /// beyond a limit of the device.
     pub(crate) fn generated(&self, name: &str, source: &str) -> Result<Generated> {
         self.alive("compile")?;
         let kernel = shaders::reflect(name, source).map_err(|message| Error::Shader {
@@ -31,11 +32,13 @@ impl Gpu {
         })
     }
 
-    /// Records a run of so many workgroups, on the bytes given of the first buffers, and the rest whole.
-    /// After `operations` beyond what a watchdog bears, what is recorded leaves.
+    /// Records a run of `n_workgroups` workgroups. `stretches` are the bound byte ranges of the
+    /// first buffers; the remaining buffers are bound whole. The batch is submitted if its
+    /// `operations` exceed the limit for the watchdog.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more workgroups than the device's grid has; [`Error::ForeignBuffer`]; [`Error::Lost`].
+    /// [`Error::TooLarge`] if the grid exceeds the device's limit; [`Error::ForeignBuffer`];
+    /// [`Error::Lost`].
     pub(crate) fn run_generated(
         &self,
         kernel: &Generated,

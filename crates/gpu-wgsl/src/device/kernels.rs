@@ -1,4 +1,4 @@
-//! Compiles kernels and keeps them; checks that a call fits a kernel's interface.
+//! Compilation and caching of kernels, and checks of calls against a kernel's interface.
 
 use super::{AnyBuffer, Gpu, lock};
 use crate::{Error, Result};
@@ -11,11 +11,12 @@ pub(super) struct Pipeline {
     pub(super) name: String,
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) bind_group_layout: wgpu::BindGroupLayout,
-    /// Access and element stride in bytes of each storage buffer.
+    /// Access mode and element stride in bytes of each storage buffer.
     pub(super) bindings: Vec<(Access, u32)>,
 }
 
-/// Checks the parameter struct's name and size, and each buffer's element type and length, against the kernel.
+/// Checks the name and size of the parameter struct, and each buffer's element type and length,
+/// against the kernel.
 pub(super) fn check_interface<P: Params>(
     kernel: &Kernel,
     params: &P,
@@ -31,19 +32,22 @@ pub(super) fn check_interface<P: Params>(
     let (wants, given) = (layout.size_bytes as usize, size_of::<P>());
     if layout.name != P::NAME || wants != given {
         return misfit(format!(
-            "takes {} of {wants} bytes, not {} of {given}",
+            "expected parameters {} ({wants} bytes), found {} ({given} bytes)",
             layout.name,
             P::NAME
         ));
     }
     let n_bindings = kernel.bindings.len();
     if n_bindings != buffers.len() {
-        return misfit(format!("takes {n_bindings} buffers, not {}", buffers.len()));
+        return misfit(format!(
+            "expected {n_bindings} buffers, found {}",
+            buffers.len()
+        ));
     }
     let lens = params.buffer_lens();
     if n_bindings != lens.len() {
         return misfit(format!(
-            "takes {n_bindings} buffers, {} gives the lengths of {}",
+            "has {n_bindings} buffers, but {} defines {} lengths",
             P::NAME,
             lens.len()
         ));
@@ -60,7 +64,8 @@ pub(super) fn check_interface<P: Params>(
     Ok(())
 }
 
-/// Says why the buffer at `place` cannot be bound there, where it must hold `len` scalars.
+/// Returns the reason why the buffer at `place` does not fit the binding, which needs `len`
+/// scalars.
 fn binding_misfit(
     kernel: &Kernel,
     buffers: &[&AnyBuffer],
@@ -71,38 +76,40 @@ fn binding_misfit(
     let name = buffer.name();
     if binding.element != buffer.element() {
         return Some(format!(
-            "holds {:?}, {name} holds {:?}",
+            "has element type {:?}, but {name} has {:?}",
             binding.element,
             buffer.element()
         ));
     }
     if (buffer.len() as u64) < len {
         return Some(format!(
-            "needs {len} scalars, {name} has {:?}",
+            "needs {len} scalars, but {name} has shape {:?}",
             buffer.shape()
         ));
     }
+    // WebGPU does not allow a buffer that is written to be bound twice.
     let writes = |place: usize| kernel.bindings[place].access == Access::ReadWrite;
     let shared =
         (0..place).find(|&other| buffers[other].is(buffer) && (writes(place) || writes(other)));
-    shared.map(|other| format!("is written and is {name}, as binding {} is", other + 1))
+    shared.map(|other| format!("shares output {name} with binding {}", other + 1))
 }
 
 impl Gpu {
-    /// Gives the compiled kernel, from the cache after the first call with this text.
+    /// Returns the compiled kernel, cached after the first call with this text.
     pub(super) fn pipeline(&self, kernel: &Kernel) -> Result<Arc<Pipeline>> {
         if let Some(pipeline) = lock(&self.shared.pipelines).get(kernel) {
             return Ok(Arc::clone(pipeline));
         }
         self.check_limits(kernel)?;
         check_description(kernel)?;
-        // Two threads may compile the same text at once; the second result is simply kept.
+        // Two threads may compile the same kernel concurrently; the second result replaces the
+        // first.
         let pipeline = self.compiled(kernel)?;
         lock(&self.shared.pipelines).insert(kernel.clone(), Arc::clone(&pipeline));
         Ok(pipeline)
     }
 
-    /// Compiles a kernel that fits the device, and whose description is what its text says.
+    /// Compiles a kernel. Its limits and its description must have been checked.
     pub(super) fn compiled(&self, kernel: &Kernel) -> Result<Arc<Pipeline>> {
         let pipeline = self
             .scoped(|device| compile(device, kernel))
@@ -154,8 +161,8 @@ impl Gpu {
     }
 }
 
-/// Checks that the text is what the kernel's description says: a grid from another workgroup, or buffers in another
-/// order, would give wrong numbers in silence.
+/// Checks that the WGSL text matches the kernel's description. A different workgroup size or order
+/// of buffers would otherwise give wrong results without an error.
 fn check_description(kernel: &Kernel) -> Result<()> {
     let refused = |message: String| Error::Shader {
         kernel: kernel.name.to_string(),
@@ -183,7 +190,7 @@ fn check_description(kernel: &Kernel) -> Result<()> {
     } else {
         return Ok(());
     };
-    let why = format!("is described with {said}, the text has {found}");
+    let why = format!("description does not match the text (described {said}, found {found})");
     Err(Error::Interface {
         kernel: kernel.name.to_string(),
         why,

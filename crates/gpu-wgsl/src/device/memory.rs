@@ -1,4 +1,4 @@
-//! Buffers on a device: allocation from the pool, upload.
+//! Buffers on a device: allocation from the pool, and upload.
 
 use super::{Fault, Gpu, Shared, lock};
 use crate::pool::Pool;
@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use tensor_core::compare;
 
-/// Bytes that are uploaded at a time.
+/// Bytes of one part of an upload.
 const UPLOAD_BYTES: usize = 64 << 20;
 
-/// A scalar that kernels can hold in a storage buffer.
+/// A scalar type of storage buffers.
 pub trait Scalar: bytemuck::Pod + compare::Element + Send + Sync {
-    /// Its name in reflection.
+    /// The element type in reflection.
     const ELEMENT: Element;
 }
 
@@ -35,7 +35,7 @@ impl Scalar for f64 {
     const ELEMENT: Element = Element::F64;
 }
 
-/// A named, shaped buffer on a device, whatever it holds; clones share the memory.
+/// A named, shaped buffer on a device, of any scalar type; clones share the memory.
 #[derive(Clone, Debug)]
 pub struct AnyBuffer {
     memory: Arc<Memory>,
@@ -48,11 +48,11 @@ pub struct Buffer<T: Scalar> {
     scalar: PhantomData<T>,
 }
 
-/// The memory of a buffer; goes back to the pool with its last owner.
+/// The memory of a buffer. When the last owner drops it, it returns to the pool.
 #[derive(Debug)]
 struct Memory {
     name: Arc<str>,
-    /// Under which the pool knows it.
+    /// The number of the allocation in the pool.
     number: u64,
     shape: Vec<usize>,
     element: Element,
@@ -60,15 +60,15 @@ struct Memory {
     bytes: u64,
     class_bytes: u64,
     buffer: Option<wgpu::Buffer>,
-    /// Why its contents are not what the caller thinks: work that should have written them never ran.
+    /// The reason why the contents are stale: work that should have written them never ran.
     stale: Mutex<Option<String>>,
-    /// Weak, since recorded work owns buffers and the device owns recorded work.
+    /// Weak to avoid a cycle: the device owns recorded work, and recorded work owns buffers.
     shared: Weak<Shared>,
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Without the device there is no pool to return to.
+        // If the device is gone, there is no pool to return the buffer to.
         if let (Some(buffer), Some(shared)) = (self.buffer.take(), self.shared.upgrade()) {
             lock(&shared.pool).give_back(self.number, self.class_bytes, buffer);
         }
@@ -76,37 +76,37 @@ impl Drop for Memory {
 }
 
 impl AnyBuffer {
-    /// Gives the name it was made under.
+    /// Returns the name under which the buffer was allocated.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.memory.name
     }
 
-    /// Gives its shape.
+    /// Returns the buffer's shape.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.memory.shape
     }
 
-    /// Gives the number of scalars.
+    /// Returns the number of scalars.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.len
     }
 
-    /// Tells whether it holds nothing.
+    /// Returns whether the buffer has no scalars.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives the type of its scalars.
+    /// Returns the type of the scalars.
     #[must_use]
     pub fn element(&self) -> Element {
         self.memory.element
     }
 
-    /// Tells whether both are the same memory.
+    /// Returns whether both buffers share the same memory.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.memory, &other.memory)
@@ -116,7 +116,7 @@ impl AnyBuffer {
         &self.memory.shared
     }
 
-    /// Gives what recorded work keeps of it.
+    /// Returns the handle that recorded work keeps.
     pub(super) fn bound(&self) -> Bound {
         Bound {
             buffer: self.handle().clone(),
@@ -126,12 +126,12 @@ impl AnyBuffer {
         }
     }
 
-    /// Gives why its contents are not what the caller thinks, if so.
+    /// Returns the reason if the contents are stale.
     pub(super) fn staleness(&self) -> Option<String> {
         lock(&self.memory.stale).clone()
     }
 
-    /// Bytes that are bound with it.
+    /// Returns the size of the contents, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.memory.bytes
     }
@@ -140,11 +140,12 @@ impl AnyBuffer {
         self.memory
             .buffer
             .as_ref()
-            .expect("the handle leaves only in drop")
+            .expect("the buffer is taken only in drop")
     }
 }
 
-/// What recorded work keeps of a buffer: the memory, while its owners may let it go.
+/// Handle of recorded work to a buffer. It keeps the wgpu buffer alive, but not the allocation in
+/// the pool.
 #[derive(Debug)]
 pub(super) struct Bound {
     buffer: wgpu::Buffer,
@@ -154,32 +155,34 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Whether it is this memory.
+    /// Returns whether the handle refers to this buffer.
     pub(super) fn is(&self, buffer: &wgpu::Buffer) -> bool {
         self.buffer == *buffer
     }
 
-    /// Marks the contents as never written, for this reason; the next read returns it.
+    /// Marks the contents as stale; the next read returns the reason as an error.
     pub(super) fn mark_stale(&self, why: &str) {
         if let Some(memory) = self.memory.upgrade() {
             *lock(&memory.stale) = Some(why.to_owned());
         }
     }
 
-    /// Gives why its contents are not what the caller thinks, if so.
+    /// Returns the reason if the contents are stale.
     pub(super) fn staleness(&self) -> Option<String> {
         let memory = self.memory.upgrade()?;
         lock(&memory.stale).clone()
     }
 
-    /// Gives what a kernel sees of it: its own bytes, and at least one element of `stride_bytes`.
+    /// Returns the binding of the whole buffer: its own bytes, and at least one element of
+    /// `stride_bytes`.
     pub(super) fn whole(&self, stride_bytes: u32) -> wgpu::BindingResource<'_> {
-        // The buffer behind it is as large as its class, of which the rest belongs to nobody.
+        // The wgpu buffer has the size of its class, so the binding is limited to the buffer's own
+        // bytes.
         let bytes = self.bytes.max(stride_bytes.into());
         self.stretch(&(0..bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT)))
     }
 
-    /// Gives what a kernel sees of some of its bytes.
+    /// Returns the binding of a byte range.
     pub(super) fn stretch(&self, bytes: &Range<u64>) -> wgpu::BindingResource<'_> {
         let end = bytes.end.min(self.class_bytes);
         wgpu::BindingResource::Buffer(wgpu::BufferBinding {
@@ -191,7 +194,7 @@ impl Bound {
 }
 
 impl<T: Scalar> Buffer<T> {
-    /// The buffer, whatever it holds.
+    /// Returns the buffer without its scalar type.
     pub(crate) fn into_any(self) -> AnyBuffer {
         self.any
     }
@@ -208,7 +211,8 @@ impl<T: Scalar> Deref for Buffer<T> {
 impl<T: Scalar> TryFrom<AnyBuffer> for Buffer<T> {
     type Error = Error;
 
-    /// Gives the buffer with the type of its scalars; refused where they have another.
+    /// Returns the buffer with the scalar type `T`; [`Error::ElementMismatch`] if it has another
+    /// type.
     fn try_from(any: AnyBuffer) -> Result<Self> {
         if any.element() == T::ELEMENT {
             Ok(Self {
@@ -226,14 +230,15 @@ impl<T: Scalar> TryFrom<AnyBuffer> for Buffer<T> {
 }
 
 impl Gpu {
-    /// Allocates a buffer of `shape`; what it holds is unspecified until something is written.
+    /// Allocates a buffer of `shape`. Its contents are unspecified until they are written.
     ///
-    /// Zero sizes and rank 0 are shapes like others; sides that overflow are refused even beside a zero, as
-    /// `tensor-core` and NumPy do. `name` stands in every error about the buffer.
+    /// Zero sizes and rank 0 are valid. Sizes whose product overflows are rejected even if another
+    /// size is zero, as in `tensor-core` and NumPy. `name` appears in every error about the buffer.
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond the adapter's limit for one buffer (nothing is allocated),
-    /// [`Error::OutOfMemory`] beyond the budget or where the driver has no room, [`Error::Lost`].
+    /// [`Error::OutOfMemory`] beyond the budget or if the driver has no memory left,
+    /// [`Error::Lost`].
     pub fn alloc<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<Buffer<T>> {
         self.alive("alloc")?;
         let len = self.checked_len::<T>(name, shape)?;
@@ -244,7 +249,7 @@ impl Gpu {
             Err(Fault::OutOfMemory(_))
                 if self.pool().reserved_bytes() > self.pool().live_bytes() =>
             {
-                // What waits in other classes may be the room that is missing.
+                // Free buffers of other classes may occupy the memory that is needed.
                 self.trim();
                 self.acquire(&name, bytes, class_bytes)
             }
@@ -269,6 +274,7 @@ impl Gpu {
         })?;
         if self.shared.marks_unwritten.load(Ordering::Relaxed) {
             let marks = compare::sentinel_filled::<T>(len);
+            // A recorded run may still read the previous contents of this memory.
             if self.is_recorded(&buffer) {
                 self.flush()?;
             }
@@ -295,8 +301,8 @@ impl Gpu {
         })
     }
 
-    /// Takes a buffer of this class from the pool, or creates one; the pool stays locked between the look at the
-    /// budget and the count, so that two threads cannot both take the last bytes.
+    /// Takes a buffer of this class from the pool, or creates a buffer. The pool stays locked from
+    /// the budget check to the count, so that two threads cannot both take the last bytes.
     fn acquire(
         &self,
         name: &Arc<str>,
@@ -305,7 +311,9 @@ impl Gpu {
     ) -> std::result::Result<(wgpu::Buffer, u64), Fault> {
         let mut pool = lock(&self.shared.pool);
         if let Some(budget) = pool.exceeded_budget(bytes) {
-            return Err(Fault::OutOfMemory(format!("the budget is {budget} bytes")));
+            return Err(Fault::OutOfMemory(format!(
+                "budget exceeded (limit {budget} bytes)"
+            )));
         }
         if let Some(taken) = pool.take(name, bytes, class_bytes) {
             return Ok(taken);
@@ -318,17 +326,18 @@ impl Gpu {
         Ok((buffer, number))
     }
 
-    /// Allocates a buffer of `shape` and fills it with `data`, row-major.
+    /// Allocates a buffer of `shape` and fills it with `data`, in row-major order.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] where `data` has another number of elements; else as [`Gpu::alloc`].
+    /// [`Error::LengthMismatch`] if `data` has another number of elements; otherwise as
+    /// [`Gpu::alloc`].
     pub fn upload<T: Scalar>(&self, name: &str, shape: &[usize], data: &[T]) -> Result<Buffer<T>> {
         let buffer = self.alloc(name, shape)?;
         self.write(&buffer, data)?;
         Ok(buffer)
     }
 
-    /// Overwrites a whole buffer; work recorded before sees the old contents.
+    /// Overwrites a whole buffer. Work recorded earlier reads the old contents.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::ForeignBuffer`], [`Error::Lost`].
@@ -342,12 +351,15 @@ impl Gpu {
                 found: data.len(),
             });
         }
-        // wgpu writes before the next submission, so what is recorded must leave first; it may use memory fresh from the pool too.
+        // wgpu executes writes before the next submission, so recorded runs that use this memory
+        // are submitted first. They may use it under another buffer, because the pool reuses
+        // memory.
         if self.is_recorded(buffer.handle()) {
             self.flush()?;
         }
         self.alive("write")?;
-        // Through memory that the device maps, a part at a time: what has gone can be mapped again.
+        // Uploads in parts, each in a submission of its own, so that staging memory of finished
+        // parts can be reused.
         let parts = bytemuck::cast_slice(data).chunks(UPLOAD_BYTES);
         for (part, offset) in parts.zip((0..).step_by(UPLOAD_BYTES)) {
             self.shared
@@ -361,12 +373,13 @@ impl Gpu {
         self.sound("write")
     }
 
-    /// Waits until everything submitted has run, and returns what went wrong on the way.
+    /// Waits until all submitted work has run, and returns errors that occurred meanwhile.
     pub(super) fn wait(&self, op: &'static str) -> Result<()> {
         self.wait_for(op, None)
     }
 
-    /// The same, up to a submission.
+    /// Waits until `submission` has run, or all submissions if `None`, and returns errors that
+    /// occurred meanwhile.
     pub(super) fn wait_for(
         &self,
         op: &'static str,
@@ -383,14 +396,15 @@ impl Gpu {
         })
     }
 
-    /// Bytes that one buffer may have: counted by kernels in 32 bits, a multiple of what copies need.
+    /// Returns the maximum size of one buffer, in bytes: kernels count words in 32 bits, and copies
+    /// need a multiple of 4 bytes.
     fn max_buffer_bytes(&self) -> u64 {
         let countable = u64::from(u32::MAX) * wgpu::COPY_BUFFER_ALIGNMENT;
         let bytes = self.adapter().limits.max_buffer_size.min(countable);
         bytes - bytes % wgpu::COPY_BUFFER_ALIGNMENT
     }
 
-    /// Checks that one buffer may have so many bytes.
+    /// Checks that a buffer of this size is within the limits.
     ///
     /// # Errors
     /// [`Error::TooLarge`].
@@ -409,7 +423,7 @@ impl Gpu {
         })
     }
 
-    /// Scalars of a buffer of `shape`, checked against overflow and the limits before anything is allocated.
+    /// Returns the number of scalars of `shape`, checked against overflow and the limits.
     fn checked_len<T: Scalar>(&self, name: &str, shape: &[usize]) -> Result<usize> {
         let len = tensor_core::shape::allocatable_count::<T>("alloc", shape).ok();
         let needed = len.map_or(u64::MAX, |len| (len * size_of::<T>()) as u64);

@@ -1,11 +1,12 @@
-//! The only module that names wgpu: opens a device, holds its memory and its pipelines, runs what was recorded.
+//! The only module that uses wgpu: opens devices, manages memory and pipelines, and runs recorded
+//! work.
 //!
-//! Role: turns our plain descriptions ([`Kernel`], [`crate::Adapter`], shapes) into wgpu calls and wgpu's faults
-//! into [`Error`]. `open` finds and opens, `memory` allocates and uploads, `staging` reads back, `kernels` compiles, `batch` records
-//! and submits, `timing` measures.
-//! Method: nothing panics on a fault of the device. Creation runs inside error scopes; what else wgpu reports lands
-//! in one place and is returned by the next call that waits; the device-lost callback sets a flag that every call
-//! reads first.
+//! Role: translates plain descriptions ([`Kernel`], [`crate::Adapter`], shapes) to wgpu calls, and
+//! wgpu errors to [`Error`]. `open` finds and opens adapters, `memory` allocates and uploads,
+//! `staging` reads back, `kernels` compiles, `batch` records and submits, `timing` measures.
+//! Method: device errors never cause a panic. Resources are created inside error scopes. Other wgpu
+//! errors are collected and returned by the next call that waits. The device-lost callback sets a
+//! flag that every call checks first.
 
 mod batch;
 mod generated;
@@ -15,10 +16,11 @@ mod open;
 mod staging;
 mod timing;
 
-/// What a device of an application is opened with.
+/// Re-export of wgpu, for applications that open their own device.
 #[cfg(feature = "existing-device")]
 pub(crate) mod foreign {
-    /// The version whose devices [`Gpu::from_existing`](crate::Gpu::from_existing) takes.
+    /// The wgpu version of the devices accepted by
+    /// [`Gpu::from_existing`](crate::Gpu::from_existing).
     pub use wgpu;
 }
 
@@ -44,14 +46,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// An open device: cheap to clone, usable from many threads.
 ///
-/// Work is recorded by [`Gpu::dispatch`] and leaves in one submission at [`Gpu::flush`] or when a result is read.
-/// Two threads that record at once share that submission, in the order of their calls.
+/// Work is recorded by [`Gpu::dispatch`] and sent in one submission at [`Gpu::flush`] or when a
+/// result is read. Threads that record concurrently share one submission, in the order of their
+/// calls.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     shared: Arc<Shared>,
 }
 
-/// What every clone of a device and every buffer on it share.
+/// State shared by all clones and buffers of a device.
 #[derive(Debug)]
 struct Shared {
     adapter: Adapter,
@@ -65,18 +68,19 @@ struct Shared {
     batch: Mutex<batch::Batch>,
     marks_unwritten: AtomicBool,
     staging: Mutex<Staging>,
-    /// Why the device was lost, once it was.
+    /// Reason of the device's loss, once it is lost.
     lost: Arc<OnceLock<String>>,
-    /// Faults that wgpu reported outside every error scope, oldest first.
+    /// Errors that wgpu reported outside of error scopes, oldest first.
     faults: Arc<Mutex<Vec<String>>>,
 }
 
 impl Gpu {
-    /// Opens a device on the selected adapter, with all of its limits and the features of [`Feature`] that it has
-    /// (cooperative matrices excepted).
+    /// Opens a device on the selected adapter, with the adapter's limits and all features of
+    /// [`Feature`] that it supports (except cooperative matrices).
     ///
     /// # Errors
-    /// [`Error::NoAdapter`] where the selection fits none; [`Error::Device`] where the driver refuses to open it.
+    /// [`Error::NoAdapter`] if no adapter matches the selection; [`Error::Device`] if the driver
+    /// cannot open the device.
     pub fn open(select: Select) -> Result<Self> {
         pollster::block_on(Self::open_async(select))
     }
@@ -89,77 +93,81 @@ impl Gpu {
         open::open(select).await
     }
 
-    /// Opens a device on the same adapter anew, as after a loss, with all that the adapter has. What was on this one stays with it; host data are valid as ever.
+    /// Opens a new device on the same adapter, for example after a loss. Buffers of this device are
+    /// not transferred; host data stay valid.
     ///
     /// # Errors
-    /// As [`Gpu::open`]; [`Error::NoAdapter`] where the adapter is gone.
+    /// As [`Gpu::open`]; [`Error::NoAdapter`] if the adapter no longer exists.
     pub fn reopen(&self) -> Result<Self> {
         let own = &self.adapter().name;
         let found = adapters().into_iter().find(|adapter| adapter.name == *own);
-        // A name that nobody bears says what was found instead.
+        // If the adapter is gone, opening by name returns the error that lists the existing
+        // adapters.
         let by_name = || Select::Name(own.clone());
         Self::open(found.map_or_else(by_name, |adapter| Select::Index(adapter.index)))
     }
 
-    /// Gives what is known of the adapter.
+    /// Returns the description of the adapter.
     #[must_use]
     pub fn adapter(&self) -> &Adapter {
         &self.shared.adapter
     }
 
-    /// Tells how [`Gpu::time`] measures on this device.
+    /// Returns the method that [`Gpu::time`] uses on this device.
     #[must_use]
     pub fn timer(&self) -> Timer {
         self.shared.timer
     }
 
-    /// Tells whether both are the same open device.
+    /// Returns whether both handles refer to the same open device.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// The kernels of nests that ran here.
+    /// Returns the caches of tensor kernels.
     pub(crate) fn nests(&self) -> &Nests {
         &self.shared.nests
     }
 
-    /// What kernels of nests have room for.
+    /// Returns the limits for kernels of nests.
     pub(crate) fn room(&self) -> &Room {
         &self.shared.room
     }
 
-    /// Gives the bytes and buffers of the device's pool.
+    /// Returns the byte and buffer counts of the device's pool.
     #[must_use]
     pub fn pool(&self) -> PoolCounters {
         lock(&self.shared.pool).counters()
     }
 
-    /// Lets the peak of [`Gpu::pool`] start anew from what is live.
+    /// Resets the peak of [`Gpu::pool`] to the current live bytes.
     pub fn reset_peak(&self) {
         lock(&self.shared.pool).reset_peak();
     }
 
-    /// Refuses allocations beyond `bytes` of live buffers; `None` lifts the budget.
+    /// Sets the maximum of live bytes; larger allocations return [`Error::OutOfMemory`]. `None`
+    /// removes the limit.
     pub fn set_budget(&self, bytes: Option<u64>) {
         lock(&self.shared.pool).set_budget(bytes);
     }
 
-    /// Fills what is allocated from now on with the comparator's sentinel, so that a kernel that leaves out elements cannot be
-    /// right by what lay there before. So it is from the start where `TENSOR_VERIFY=1` is set.
+    /// Sets whether new buffers are filled with the comparator's sentinel (default: only with
+    /// `TENSOR_VERIFY=1`). A kernel that does not write all elements then cannot produce correct
+    /// results from old contents.
     pub fn mark_unwritten(&self, marks: bool) {
         self.shared.marks_unwritten.store(marks, Ordering::Relaxed);
     }
 
-    /// Hands buffers that nobody holds back to the driver.
+    /// Frees the unused buffers of the pool on the device.
     pub fn trim(&self) {
         lock(&self.shared.pool).trim();
     }
 
-    /// Checks that the device has every feature of `needs`, in the name of `op`.
+    /// Checks that the device has all features of `needs`; errors refer to `op`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] names the first that is missing.
+    /// [`Error::Unsupported`] with the first missing feature.
     pub fn require(&self, op: &str, needs: &[Feature]) -> Result<()> {
         match needs
             .iter()
@@ -176,13 +184,13 @@ impl Gpu {
 
     /// Records one run of `kernel` over the domain of `params`.
     ///
-    /// Buffers come in the order of the kernel's bindings. Nothing runs before [`Gpu::flush`] or a read; an empty
-    /// domain records nothing. The text is compiled at its first use and kept.
+    /// The buffers are in the order of the kernel's bindings. Nothing runs before [`Gpu::flush`] or
+    /// a read. An empty domain records nothing. The kernel is compiled at its first use and cached.
     ///
     /// # Errors
-    /// [`Error::Interface`] where parameters or buffers do not fit the kernel (a buffer may be longer than needed), [`Error::TooLarge`] where the grid
-    /// exceeds the device's limits, [`Error::Shader`] where the text is refused, [`Error::ForeignBuffer`],
-    /// [`Error::Lost`].
+    /// [`Error::Interface`] if parameters or buffers do not match the kernel (a buffer may be
+    /// longer than needed), [`Error::TooLarge`] if the grid exceeds the device's limits,
+    /// [`Error::Shader`] if the text does not compile, [`Error::ForeignBuffer`], [`Error::Lost`].
     pub fn dispatch<P: Params>(
         &self,
         kernel: &Kernel,
@@ -211,16 +219,17 @@ impl Gpu {
         ))
     }
 
-    /// Destroys the device: its memory is freed at once, every later call gives [`Error::Lost`].
+    /// Destroys the device and frees its memory at once. Every later call returns [`Error::Lost`].
     pub fn destroy(&self) {
         self.shared.device.destroy();
-        // The driver tells only once it has nothing left to run.
+        // The driver reports the loss only when no work is left, so the flag is set here.
         let _ = self.shared.lost.set("destroyed by its owner".to_owned());
-        // The callback that marks the loss runs inside a poll; an error of the poll says the same.
+        // The loss callback runs inside a poll. An error of the poll has the same cause, so it is
+        // ignored.
         let _ = self.shared.device.poll(wgpu::PollType::Poll);
     }
 
-    /// Returns the loss of the device, if it happened.
+    /// Returns [`Error::Lost`] if the device is lost.
     fn alive(&self, op: &'static str) -> Result<()> {
         match self.shared.lost.get() {
             None => Ok(()),
@@ -232,14 +241,14 @@ impl Gpu {
         }
     }
 
-    /// Returns the loss of the device or the faults that wgpu reported since the last call.
+    /// Returns an error if the device is lost or if wgpu reported errors since the last call.
     fn sound(&self, op: &'static str) -> Result<()> {
         self.alive(op)?;
         let faults = std::mem::take(&mut *lock(&self.shared.faults));
         if faults.is_empty() {
             return Ok(());
         }
-        // What a lost device refuses, it may refuse before it tells that it is lost.
+        // A lost device may reject calls before it reports its loss, so check for the loss again.
         let _ = self.shared.device.poll(wgpu::PollType::Poll);
         self.alive(op)?;
         Err(Error::Device {
@@ -248,7 +257,7 @@ impl Gpu {
         })
     }
 
-    /// Runs `create` inside error scopes and gives what it made, or the first fault as text.
+    /// Runs `create` inside error scopes; returns its result, or the first error.
     fn scoped<T>(&self, create: impl FnOnce(&wgpu::Device) -> T) -> std::result::Result<T, Fault> {
         let device = &self.shared.device;
         let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
@@ -270,14 +279,14 @@ impl Gpu {
                 shape: domain.to_vec(),
                 needed,
                 unit: "iterations of a loop",
-                limit_name: "driver's limit before it ends a loop in silence",
+                limit_name: "max loop iterations",
                 limit,
             }),
             _ => Ok(()),
         }
     }
 
-    /// Checks that a kernel can be given a buffer whole.
+    /// Checks that a buffer can be bound whole.
     fn check_bound(&self, buffer: &AnyBuffer) -> Result<()> {
         let limit = self.adapter().limits.max_storage_buffer_binding_size;
         if buffer.bytes() <= limit {
@@ -306,7 +315,7 @@ impl Gpu {
     }
 }
 
-/// What wgpu said when it could not create something.
+/// Error of wgpu while creating a resource.
 #[derive(Debug)]
 enum Fault {
     OutOfMemory(String),
@@ -330,7 +339,8 @@ impl Fault {
     }
 }
 
-/// Locks; a thread that panicked while it held the lock left nothing half done that the next could not see.
+/// Locks a mutex and ignores poisoning: a panic of another thread leaves no half-updated state
+/// behind these mutexes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Finds the adapters of this machine and opens a device on one.
+//! Enumeration of adapters, and opening of devices.
 
 use super::{Gpu, Shared, Timer};
 use crate::adapter::{Adapter, DeviceType, Feature, Limits, Select};
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Environment variable that narrows [`Select::Best`] to adapters whose name contains its value.
 const ADAPTER_VARIABLE: &str = "GPU_ADAPTER";
-/// Environment variable under which every step is compared with the oracle.
+/// Environment variable that enables verification: new buffers are filled with the sentinel.
 const VERIFY_VARIABLE: &str = "TENSOR_VERIFY";
-/// Mesa's llvmpipe ends every loop after so many iterations (its `LP_MAX_TGSI_LOOP_ITERATIONS`).
+/// Iterations after which Mesa's llvmpipe ends a loop (its `LP_MAX_TGSI_LOOP_ITERATIONS`).
 const LLVMPIPE_LOOP_ITERATIONS: u64 = 65_535;
 
-/// Lists the adapters of this machine, software ones too; empty where there is no driver.
+/// Returns the adapters of this machine, including software adapters; empty if there is no driver.
 #[must_use]
 pub fn adapters() -> Vec<Adapter> {
     pollster::block_on(find())
@@ -29,7 +29,7 @@ async fn find() -> Vec<(Adapter, wgpu::Adapter)> {
     let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = backends;
-    // Debug layers of the driver's vendor only: wgpu's own validation is always on.
+    // No flags: they would only enable debug layers of drivers. wgpu's own validation is always on.
     descriptor.flags = wgpu::InstanceFlags::empty();
     let instance = wgpu::Instance::new(descriptor);
     let found = instance.enumerate_adapters(backends).await;
@@ -42,7 +42,8 @@ async fn find() -> Vec<(Adapter, wgpu::Adapter)> {
     found
 }
 
-/// Adds backend and place to names that several adapters share: two equal cards, or one seen by two backends.
+/// Appends backend and index to names that several adapters share, e.g. two equal cards, or one
+/// card with two backends.
 fn name_apart(adapters: Vec<&mut Adapter>) {
     let names: Vec<String> = adapters
         .iter()
@@ -87,9 +88,10 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
 
 #[cfg(any(test, feature = "existing-device"))]
 impl Gpu {
-    /// Takes a device that an application has opened already, with its queue: arrays, programs and kernels then share it with
-    /// whatever else the application does there. Sizes are checked against the limits that the device was opened with, and nothing
-    /// is used that it was opened without. The device's callbacks for its loss and for errors that no scope catches become ours.
+    /// Uses a device that an application has already opened, with its queue. Arrays, programs and
+    /// kernels then share the device with other work of the application. Sizes are checked against
+    /// the limits with which the device was opened, and only its enabled features are used. The
+    /// function replaces the device's callbacks for loss and for uncaptured errors.
     ///
     /// # Examples
     /// ```
@@ -113,7 +115,7 @@ impl Gpu {
         queue: wgpu::Queue,
     ) -> Self {
         let mut description = describe_with(0, adapter, &device.limits(), device.features());
-        // Its place among the adapters of a machine is told by its name.
+        // The index and the name come from the list of this machine's adapters.
         let found = adapters();
         let same = |other: &&Adapter| {
             (other.vendor, other.device, &other.backend)
@@ -128,10 +130,11 @@ impl Gpu {
 
 #[cfg(test)]
 impl Gpu {
-    /// Opens a device as if it could bind no more than so many bytes, and its watchdog stopped kernels of more operations.
+    /// Opens a device with a reduced binding limit (in bytes) and a reduced limit of operations per
+    /// kernel.
     pub(crate) fn limited(select: Select, bytes: u64, operations: f64) -> Result<Self> {
         let mut gpu = Self::open(select)?;
-        let shared = Arc::get_mut(&mut gpu.shared).expect("nobody else knows the device yet");
+        let shared = Arc::get_mut(&mut gpu.shared).expect("a new device has no other owner");
         shared.adapter.limits.max_storage_buffer_binding_size = bytes;
         shared.room.binding.bytes = bytes;
         shared.room.operations = operations;
@@ -144,7 +147,7 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     let faults = Arc::new(Mutex::new(Vec::new()));
     let mark = Arc::clone(&lost);
     device.set_device_lost_callback(move |reason, message| {
-        // Only the first loss is kept: later ones are its consequences.
+        // Only the first loss is stored, because later reports are its consequences.
         let _ = mark.set(format!("{reason:?} {message}").trim().to_owned());
     });
     let sink = Arc::clone(&faults);
@@ -153,12 +156,12 @@ fn assemble(adapter: Adapter, device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
     }));
     let is_verifying = std::env::var_os(VERIFY_VARIABLE).is_some_and(|value| value == "1");
     let timer = Timer::best(&adapter);
-    // A CPU is busy with a few.
+    // Few outputs are enough to keep a CPU busy.
     let [least_outputs, least_side] = match adapter.device_type {
         DeviceType::Cpu => [8, 2],
         _ => [1 << 12, 4],
     };
-    // Taken to be what even a slow one of its kind does in a second.
+    // Estimates of the operations that a slow device of each kind completes in one second.
     let operations = match adapter.device_type {
         DeviceType::Cpu => f64::INFINITY,
         DeviceType::DiscreteGpu => 1e12,
@@ -201,7 +204,7 @@ fn describe(index: usize, adapter: &wgpu::Adapter) -> Adapter {
     describe_with(index, adapter, &adapter.limits(), adapter.features())
 }
 
-/// What is known of an adapter under these limits and features.
+/// Returns the description of an adapter with these limits and features.
 fn describe_with(
     index: usize,
     adapter: &wgpu::Adapter,
@@ -260,7 +263,8 @@ fn by_wgpu(feature: Feature) -> wgpu::Features {
     }
 }
 
-/// Features to open: all that the adapter has, but cooperative matrices, which wgpu calls experimental.
+/// Returns the features to enable: all of the adapter except cooperative matrices, which are
+/// experimental in wgpu.
 fn opened_features(adapter: &Adapter) -> wgpu::Features {
     adapter
         .features
@@ -321,7 +325,7 @@ mod tests {
             let on_host = stacked.eval::<f32>(&tensor_core::Host::new()).unwrap();
             let bound = tensor_core::compare::Bound::relative(2000);
             tensor_core::compare::assert_close(on_device, on_host, bound);
-            // What the application does to its device, ours is told.
+            // Destroying the application's device must be visible through `gpu`.
             device.destroy();
             let error = stacked.eval::<f32>(&gpu).unwrap_err();
             assert!(error.to_string().contains("lost"), "{error}");

@@ -1,8 +1,9 @@
-//! Contents of buffers on their way to the host.
+//! Transfer of buffer contents to the host.
 //!
-//! Method: a buffer is copied piece by piece into staging buffers that can be mapped, some of which are under way while the host takes
-//! out what has come; then they wait for the next read. Everything is asynchronous inside. Where nobody but the caller drives the
-//! device, as on all native platforms, awaiting a piece waits for it; in a browser it returns to the event loop.
+//! Method: a buffer is copied in pieces to staging buffers that can be mapped. Up to `RING` pieces
+//! are in flight while the host copies finished pieces. Staging buffers are then reused for the
+//! next read. All transfers are asynchronous. On native platforms nothing else drives the device,
+//! so awaiting a piece blocks; in a browser it returns to the event loop.
 
 use super::memory::create_buffer;
 use super::{AnyBuffer, Buffer, Gpu, Scalar, lock};
@@ -14,16 +15,16 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of the largest piece.
+/// Maximum size of a piece, in bytes.
 const PIECE_BYTES: u64 = 16 << 20;
-/// Pieces of one read that are under way at a time, and staging buffers that wait for the next.
+/// Maximum number of pieces of one read in flight, and of cached staging buffers.
 const RING: usize = 4;
 
-/// Staging buffers that nobody uses.
+/// Unused staging buffers.
 #[derive(Debug, Default)]
 pub(super) struct Staging(Vec<wgpu::Buffer>);
 
-/// A copy that is under way.
+/// A copy in flight.
 #[derive(Debug)]
 struct Piece {
     staging: wgpu::Buffer,
@@ -32,7 +33,7 @@ struct Piece {
     mapped: Arc<Signal>,
 }
 
-/// Whether a buffer is mapped, and whom to tell.
+/// Whether a staging buffer is mapped, and the waker of the waiting task.
 #[derive(Debug, Default)]
 struct Signal(Mutex<(bool, Option<Waker>)>);
 
@@ -53,7 +54,7 @@ impl Signal {
     }
 }
 
-/// The contents of a buffer as they were when the read began, on their way to the host.
+/// A read in progress: the contents of a buffer at the time when the read began.
 ///
 /// # Examples
 /// ```
@@ -69,13 +70,13 @@ impl Signal {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "what is read comes with `wait` or `finish`"]
+#[must_use = "the contents are returned by `wait` or `finish`"]
 pub struct Read<T: Scalar> {
     coming: Coming,
     scalar: PhantomData<T>,
 }
 
-/// The same, whatever it is.
+/// A read in progress, without the type of the scalars.
 #[derive(Debug)]
 pub(crate) struct Coming {
     gpu: Gpu,
@@ -84,16 +85,16 @@ pub(crate) struct Coming {
 }
 
 impl<T: Scalar> Read<T> {
-    /// Tells whether all of it has come, without waiting.
+    /// Returns whether all contents have arrived, without waiting.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        // A fault shows when the contents are taken.
+        // An error is returned when the contents are read.
         let _ = self.coming.gpu.shared.device.poll(wgpu::PollType::Poll);
         let mut pieces = self.coming.pieces.iter();
         pieces.all(|piece| piece.mapped.is_raised())
     }
 
-    /// Waits for the contents, row-major.
+    /// Waits for the contents and returns them in row-major order.
     ///
     /// # Errors
     /// As [`Gpu::read`].
@@ -101,7 +102,7 @@ impl<T: Scalar> Read<T> {
         pollster::block_on(self.finish())
     }
 
-    /// Gives the contents, row-major.
+    /// Returns the contents in row-major order, without blocking in a browser.
     ///
     /// # Errors
     /// As [`Gpu::read`].
@@ -111,7 +112,7 @@ impl<T: Scalar> Read<T> {
 }
 
 impl Coming {
-    /// The contents, as scalars of the type that the buffer holds.
+    /// Waits for the contents and returns them as `T`, which must be the buffer's scalar type.
     pub(crate) async fn finish<T: Scalar>(self) -> Result<Vec<T>> {
         let mut out = vec![T::zeroed(); self.len];
         let mut left: &mut [u8] = bytemuck::cast_slice_mut(&mut out);
@@ -123,16 +124,16 @@ impl Coming {
 }
 
 impl Gpu {
-    /// Runs what is recorded and gives the contents of a buffer, row-major.
+    /// Submits the recorded work and returns the contents of a buffer in row-major order.
     ///
     /// # Errors
-    /// [`Error::ForeignBuffer`], [`Error::Lost`], [`Error::Device`] for whatever the driver reported on the
-    /// way, and where work that should have written the buffer was lost.
+    /// [`Error::ForeignBuffer`], [`Error::Lost`]; [`Error::Device`] for errors that the driver
+    /// reported so far, and if work that should have written the buffer was lost.
     pub fn read<T: Scalar>(&self, buffer: &Buffer<T>) -> Result<Vec<T>> {
         pollster::block_on(self.read_async(buffer))
     }
 
-    /// Gives the contents of a buffer without blocking in a browser; see [`Gpu::read`].
+    /// Returns the contents of a buffer without blocking in a browser; see [`Gpu::read`].
     ///
     /// # Errors
     /// As [`Gpu::read`].
@@ -145,8 +146,8 @@ impl Gpu {
         Ok(out)
     }
 
-    /// Starts to read a buffer, and returns at once. What is recorded later does not change what comes. As much memory as the
-    /// buffer has is taken to hold it meanwhile.
+    /// Starts to read a buffer and returns at once. Work that is recorded later does not change the
+    /// contents read. The read needs staging memory of the buffer's size.
     ///
     /// # Errors
     /// As [`Gpu::read`].
@@ -157,7 +158,7 @@ impl Gpu {
         })
     }
 
-    /// The same, if the buffer is no longer than what is under way of a long one at a time.
+    /// Starts to read a buffer if it fits into the pieces of one ring; `None` for a longer buffer.
     pub(crate) fn start_if_short(&self, buffer: &AnyBuffer) -> Result<Option<Coming>> {
         let is_short = buffer.bytes() <= RING as u64 * PIECE_BYTES;
         is_short.then(|| self.start(buffer)).transpose()
@@ -177,7 +178,7 @@ impl Gpu {
         })
     }
 
-    /// Sends what is recorded, and checks that a buffer holds what it should.
+    /// Submits the recorded work, and checks that the buffer is not stale.
     fn ready_to_read(&self, buffer: &AnyBuffer) -> Result<()> {
         self.check_owner("read", buffer)?;
         self.flush()?;
@@ -190,7 +191,7 @@ impl Gpu {
         }
     }
 
-    /// Copies the first `bytes` of `source` into `out`.
+    /// Copies the first `bytes` bytes of `source` into `out`.
     pub(super) async fn read_bytes(
         &self,
         source: &wgpu::Buffer,
@@ -201,6 +202,7 @@ impl Gpu {
         let mut under_way = VecDeque::with_capacity(RING);
         let mut left = out;
         loop {
+            // Keep up to `RING` copies in flight, and take out the oldest.
             while under_way.len() < RING
                 && let Some(start) = starts.next()
             {
@@ -213,7 +215,7 @@ impl Gpu {
         }
     }
 
-    /// Sends a copy of the piece of `source` that begins at `start`.
+    /// Submits a copy of the piece of `source` that begins at byte `start`.
     fn stage(&self, source: &wgpu::Buffer, start: u64, end: u64) -> Result<Piece> {
         let bytes = (end - start).min(PIECE_BYTES);
         let staging = self.staging(bytes)?;
@@ -223,7 +225,7 @@ impl Gpu {
         let submission = self.shared.queue.submit([encoder.finish()]);
         let mapped = Arc::new(Signal::default());
         let signal = Arc::clone(&mapped);
-        // Whether it went well is seen when the mapped range is asked for.
+        // An error of the mapping shows when the mapped range is accessed.
         staging
             .slice(..bytes)
             .map_async(wgpu::MapMode::Read, move |_| signal.raise());
@@ -235,7 +237,7 @@ impl Gpu {
         })
     }
 
-    /// A staging buffer with room for so many bytes.
+    /// Returns a staging buffer of at least `bytes` bytes, from the cache if possible.
     fn staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
         {
             let mut waiting = lock(&self.shared.staging);
@@ -253,7 +255,8 @@ impl Gpu {
             })
     }
 
-    /// Takes a piece out into the beginning of `out` once it has come, and gives what is left of that.
+    /// Waits for a piece, copies it to the beginning of `out`, and returns the remaining part of
+    /// `out`.
     async fn take_out<'o>(&self, piece: Piece, out: &'o mut [u8]) -> Result<&'o mut [u8]> {
         Mapped {
             gpu: self,
@@ -265,7 +268,7 @@ impl Gpu {
             op: "read",
             message: error.to_string(),
         })?;
-        // Scalars of a buffer end where its last word does.
+        // The last piece may be padded to a whole word.
         let n_bytes = mapped.len().min(out.len());
         let (own, left) = out.split_at_mut(n_bytes);
         own.copy_from_slice(&mapped[..n_bytes]);
@@ -273,7 +276,7 @@ impl Gpu {
         piece.staging.unmap();
         let mut waiting = lock(&self.shared.staging);
         if waiting.0.len() == RING {
-            // The smallest serves fewest reads.
+            // Drops the smallest buffer, because it fits the fewest reads.
             let smallest = (0..RING).min_by_key(|&place| waiting.0[place].size());
             waiting.0.swap_remove(smallest.unwrap_or(0));
         }
@@ -282,12 +285,12 @@ impl Gpu {
     }
 }
 
-/// Where the pieces of so many bytes begin.
+/// Returns the start of each piece, in bytes.
 fn starts(bytes: u64) -> impl Iterator<Item = u64> {
     (0..bytes.div_ceil(PIECE_BYTES)).map(|piece| piece * PIECE_BYTES)
 }
 
-/// Ready when a piece is mapped, or never will be.
+/// A future that is ready when a piece is mapped, or when mapping has failed.
 struct Mapped<'a> {
     gpu: &'a Gpu,
     piece: &'a Piece,

@@ -1,8 +1,10 @@
-//! When recorded work runs on the device.
+//! Measurement of the time that recorded work takes on the device.
 //!
-//! Method: while a measurement is under way, submissions carry two timestamps a run, which are read at once. A device counts in ticks
-//! of its own; where the host's clock is asked for, a timestamp is taken between two looks at that, a few times, and the narrowest
-//! counts. That is good to the time of a round trip, and as the two clocks drift apart it is done anew for each measurement.
+//! Method: during a measurement, submissions write two timestamps per run, which are read
+//! immediately. A device counts in ticks of its own clock. To convert to the host's clock, a device
+//! timestamp is taken between two readings of the host's clock, three times; the attempt with the
+//! shortest interval is used. Its error is at most the round-trip time. The clocks drift apart, so
+//! the conversion is repeated for each measurement.
 
 use super::batch::Run;
 use super::memory::create_buffer;
@@ -13,19 +15,19 @@ use std::cell::Cell;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// How a device's time is measured, best first.
+/// The method of measuring device time, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// Timestamps between the dispatches of one pass.
     InPass,
     /// Timestamps around passes of one dispatch each.
     PerPass,
-    /// The host's clock around submissions of one dispatch each, waiting included.
+    /// The host's clock around submissions of one dispatch each, including the wait.
     WallClock,
 }
 
 impl Timer {
-    /// Gives the best that the adapter has.
+    /// Returns the best method that the adapter supports.
     pub(super) fn best(adapter: &Adapter) -> Self {
         let has = |timer: &Self| {
             timer
@@ -48,25 +50,25 @@ impl Timer {
     }
 }
 
-/// Time that one dispatch took on the device.
+/// Time of one dispatch on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
     /// Name of the kernel.
     pub kernel: String,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub elapsed: Duration,
 }
 
-/// Whose runs are measured.
+/// The runs that a measurement includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// Those that a thread records.
+    /// Runs recorded by this thread.
     Thread(ThreadId),
-    /// Those that are recorded under a number.
+    /// Runs recorded under a step number.
     Numbered,
 }
 
-/// A measurement that is under way.
+/// A running measurement.
 #[derive(Debug)]
 pub(super) struct Measurement {
     timer: Timer,
@@ -74,7 +76,7 @@ pub(super) struct Measurement {
     laps: Vec<Lap>,
 }
 
-/// A run that was measured.
+/// A measured run.
 #[derive(Debug)]
 struct Lap {
     kernel: String,
@@ -82,10 +84,10 @@ struct Lap {
     times: Times,
 }
 
-/// A start and an end.
+/// Start and end of a run.
 #[derive(Clone, Copy, Debug)]
 enum Times {
-    /// In nanoseconds of the device's clock.
+    /// Nanoseconds of the device's clock.
     Device([f64; 2]),
     Host([Instant; 2]),
 }
@@ -99,7 +101,7 @@ impl Times {
     }
 }
 
-/// A moment on both clocks.
+/// An instant, as read on the device's clock and on the host's clock.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     device_ns: f64,
@@ -124,16 +126,17 @@ impl Moment {
 }
 
 thread_local! {
-    /// The number under which this thread records.
+    /// The step number under which this thread records.
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The number under which this thread records, if it does.
+/// Returns the step number under which this thread records, if any.
 pub(super) fn current_number() -> Option<usize> {
     NUMBER.get()
 }
 
-/// Ends a measurement when it goes out of scope; what was recorded under it runs unmeasured with the next flush.
+/// A guard that ends a measurement when it is dropped. Runs still recorded then execute unmeasured
+/// with the next flush.
 #[derive(Debug)]
 pub(crate) struct Measuring<'g>(&'g Gpu);
 
@@ -144,24 +147,27 @@ impl Drop for Measuring<'_> {
 }
 
 impl Gpu {
-    /// Measures on the device every dispatch that `work` records on this thread, in order, by the best timer there is.
+    /// Measures every dispatch that `work` records on this thread, in order, with the best
+    /// available method.
     ///
-    /// What was recorded before leaves first. One measurement runs at a time on a device.
+    /// Work recorded earlier is submitted first. A device runs only one measurement at a time.
     ///
     /// # Errors
-    /// [`Error::Measuring`] while another measurement runs; whatever `work` returns; else as [`Gpu::flush`].
+    /// [`Error::Measuring`] if another measurement is running; errors from `work`; otherwise as
+    /// [`Gpu::flush`].
     pub fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<Vec<Timing>> {
         self.time_by(self.timer(), work)
     }
 
-    /// Measures as [`Gpu::time`] does, by a timer of one's choice.
+    /// Measures like [`Gpu::time`], with the given method.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device lacks that timer; else as [`Gpu::time`].
+    /// [`Error::Unsupported`] if the device does not support the method; otherwise as
+    /// [`Gpu::time`].
     pub fn time_by(&self, timer: Timer, work: impl FnOnce() -> Result<()>) -> Result<Vec<Timing>> {
         self.require("time", timer.needs())?;
         let owner = Owner::Thread(std::thread::current().id());
-        // Ends the measurement also where `work` panics.
+        // The guard ends the measurement even if `work` panics.
         let measuring = self.measure(timer, owner)?;
         work()?;
         let laps = measuring.laps()?.into_iter();
@@ -172,12 +178,12 @@ impl Gpu {
         Ok(laps.map(timing).collect())
     }
 
-    /// Begins to measure what is recorded under numbers, until what it gives goes.
+    /// Starts to measure runs recorded under step numbers, until the returned guard is dropped.
     pub(crate) fn measure_numbered(&self) -> Result<Measuring<'_>> {
         self.measure(self.timer(), Owner::Numbered)
     }
 
-    /// Does some work; what this thread records meanwhile has a number.
+    /// Calls `work`; runs that this thread records meanwhile get the step number `number`.
     pub(crate) fn numbered<T>(number: usize, work: impl FnOnce() -> T) -> T {
         let before = NUMBER.replace(Some(number));
         let result = work();
@@ -199,14 +205,14 @@ impl Gpu {
         Ok(Measuring(self))
     }
 
-    /// A moment on the device's clock and on the host's.
+    /// Reads both clocks, three times, and returns the reading with the shortest round trip.
     fn moment(&self) -> Result<Moment> {
         const TRIES: usize = 3;
         let mut best: Option<(Duration, Moment)> = None;
         for _ in 0..TRIES {
             let before = Instant::now();
             let stamps = self.stamps(1, |encoder, queries| {
-                // An empty pass.
+                // An empty pass with a timestamp.
                 drop(stamped_pass(encoder, queries, None, 0));
             })?;
             let took = before.elapsed();
@@ -221,7 +227,7 @@ impl Gpu {
         best.map(|(_, moment)| moment).ok_or(Error::Measuring)
     }
 
-    /// Submits runs and notes in a measurement when those of its owner ran.
+    /// Submits runs, and adds the times of the owner's runs to the measurement.
     pub(super) fn submit_measured(
         &self,
         measurement: &mut Measurement,
@@ -249,6 +255,7 @@ impl Gpu {
         bind_groups: &[wgpu::BindGroup],
     ) -> Result<Vec<Times>> {
         let n_runs = runs.len();
+        // `stamps` has two entries per run: start and end, in nanoseconds.
         let stamps = match timer {
             Timer::InPass => self.stamps(n_runs, |encoder, queries| {
                 encode_in_pass(encoder, queries, runs, bind_groups);
@@ -272,7 +279,8 @@ impl Gpu {
             .collect())
     }
 
-    /// Submits what is encoded with two timestamps for each of so many runs, and gives them in nanoseconds.
+    /// Submits the encoded work with two timestamps for each of `n_runs` runs, and returns the
+    /// timestamps in nanoseconds.
     fn stamps(
         &self,
         n_runs: usize,
@@ -306,7 +314,7 @@ impl Gpu {
 }
 
 impl Measuring<'_> {
-    /// Sends what is recorded, waits for it, and gives what was measured so far.
+    /// Submits recorded work, waits for it, and returns the measurements so far.
     fn laps(&self) -> Result<Vec<Lap>> {
         let mut batch = lock(&self.0.shared.batch);
         self.0.flush_batch(&mut batch)?;
@@ -316,7 +324,8 @@ impl Measuring<'_> {
         }))
     }
 
-    /// The same, by number and on the host's clock; work under one number from its first start to its last end.
+    /// Returns the measurements so far, by step number, as instants of the host's clock. Runs of
+    /// the same number are merged, from the first start to the last end.
     pub(crate) fn finish(&self) -> Result<Vec<(usize, [Instant; 2])>> {
         let laps = self.laps()?;
         let Some(first) = laps.first() else {
@@ -343,9 +352,9 @@ impl Measuring<'_> {
     }
 }
 
-/// Number of the timestamp before (0) or after (1) a run.
+/// Returns the index of the timestamp before (`after` = 0) or after (1) a run.
 fn stamp(run: usize, after: u32) -> u32 {
-    2 * u32::try_from(run).expect("a batch leaves at MAX_RUNS") + after
+    2 * u32::try_from(run).expect("a batch has at most MAX_RUNS runs") + after
 }
 
 fn encode_in_pass(
@@ -374,7 +383,7 @@ fn encode_per_pass(
     }
 }
 
-/// A pass with a timestamp at its beginning and one at its end.
+/// Begins a pass with a timestamp at its beginning and at its end.
 fn stamped_pass<'e>(
     encoder: &'e mut wgpu::CommandEncoder,
     queries: &wgpu::QuerySet,

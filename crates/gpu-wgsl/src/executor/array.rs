@@ -1,4 +1,4 @@
-//! Arrays on a device, and what may be wrong with them.
+//! Arrays on a device, and pending errors of their computation.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -21,18 +21,18 @@ pub(crate) struct Array {
     dtype: DType,
     len: usize,
     buffer: AnyBuffer,
-    /// Of the steps that it was computed by.
+    /// Pending errors of all gathers that contributed to the array.
     faults: Vec<Arc<Faults>>,
 }
 
-/// Where the gathers of a step note a position out of range.
+/// Record of the gathers of a step that read a position out of range.
 #[derive(Debug)]
 pub(super) struct Faults {
-    /// For each gather a flag and the position.
+    /// For each gather, two words: a flag and the position.
     buffer: Buffer<u32>,
     gathers: Vec<Gathered>,
     location: Option<&'static Location<'static>>,
-    /// Whether it was read, and nothing was wrong; then it is of no more interest.
+    /// Whether the buffer was read and contained no error, so that it need not be read again.
     was_clean: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Gathered {
 }
 
 impl Array {
-    /// The array behind a storage, if it lies on a device.
+    /// Returns the array behind a storage; `None` for a storage of another executor.
     pub(super) fn of(storage: &dyn Storage) -> Option<&Self> {
         let any: &dyn Any = storage;
         any.downcast_ref()
@@ -54,7 +54,7 @@ impl Array {
         self.gpu.is(gpu)
     }
 
-    /// Room for what `origin` gives.
+    /// Allocates the output of `origin`.
     pub(super) fn alloc(
         gpu: &Gpu,
         origin: Option<&Origin>,
@@ -102,7 +102,7 @@ impl Array {
         &self.buffer
     }
 
-    /// Notes that it is computed from another array.
+    /// Adds the pending errors of an input of the array's computation.
     pub(super) fn inherit(&mut self, input: &Self) {
         for faults in &input.faults {
             if !faults.was_clean.load(Ordering::Relaxed)
@@ -117,12 +117,12 @@ impl Array {
         self.faults.extend(faults);
     }
 
-    /// The elements, once they are computed.
+    /// Waits for the computation and returns the elements.
     pub(crate) fn into_data(self) -> tensor_core::Result<HostData> {
         pollster::block_on(Arc::new(self).read())
     }
 
-    /// The elements of an array of floats.
+    /// Waits for the computation and returns the elements of an `f32` array.
     pub(crate) fn f32s(&self) -> Result<Vec<f32>> {
         pollster::block_on(self.scalars(None))
     }
@@ -165,11 +165,11 @@ impl Faults {
         &self.buffer
     }
 
-    /// The first that happened.
+    /// Returns the first recorded error.
     async fn happened(&self, coming: Result<Option<Coming>>) -> Result<Option<tensor_core::Error>> {
         let words: Vec<u32> = match coming? {
             Some(coming) => coming.finish().await?,
-            // It is shorter than what is read at once.
+            // The buffer of faults is always short enough for a direct read.
             None => Vec::new(),
         };
         let mut noted = words.chunks_exact(2).zip(&self.gathers);
@@ -202,7 +202,8 @@ impl Storage for Array {
     }
 
     fn read(self: Arc<Self>) -> Pending<'static, tensor_core::Result<HostData>> {
-        // Begins at once, so that who asks for several waits for them together.
+        // Starts all reads immediately, so that a caller that awaits several arrays waits for all
+        // of them at once.
         let open = self.faults.iter();
         let open = open.filter(|faults| !faults.was_clean.load(Ordering::Relaxed));
         let begin = |faults: &Arc<Faults>| {
@@ -227,13 +228,13 @@ impl Storage for Array {
     }
 }
 
-/// An operation and its line.
+/// Returns the operation and its source line.
 fn described(origin: &Origin) -> String {
     let Origin { op, location } = origin;
     format!("{op} ({}:{})", location.file(), location.line())
 }
 
-/// Elements of so many bits, in words, the first lowest.
+/// Packs elements of `bits` bits into words, the first element in the lowest bits.
 fn packed<T>(elements: &[T], bits: usize, of: impl Fn(&T) -> u32) -> Vec<u32> {
     let word = |elements: &[T]| {
         let placed = elements.iter().enumerate();
@@ -242,13 +243,13 @@ fn packed<T>(elements: &[T], bits: usize, of: impl Fn(&T) -> u32) -> Vec<u32> {
     elements.chunks(32 / bits).map(word).collect()
 }
 
-/// The first so many elements of words.
+/// Unpacks the first `len` elements of `bits` bits from words.
 fn unpacked<T>(words: &[u32], bits: usize, len: usize, of: impl Fn(u16) -> T) -> Vec<T> {
     let mask = (1_u32 << bits) - 1;
     let element = |at: usize| {
         let (word, place) = (at * bits / 32, at * bits % 32);
         let bits = (words[word] >> place) & mask;
-        // At most 16 bits are left.
+        // At most 16 bits remain after the mask.
         of(u16::try_from(bits).unwrap_or_default())
     };
     (0..len).map(element).collect()

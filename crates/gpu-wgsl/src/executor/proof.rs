@@ -1,4 +1,5 @@
-//! Kernels of nests on every adapter: what is given in stretches is right, and texts with a fault are found out.
+//! Tests of nest kernels on every adapter: results of kernels on chunks, and detection of faults in
+//! kernel texts.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ fn normal(shape: &[usize], stream: u64) -> Tensor {
     Tensor::from_vec(shape, data)
 }
 
-/// The only step of a program, and its inputs.
+/// Returns the only step of a program, and its inputs.
 fn step(gpu: &Gpu, program: &Tensor) -> (Step, Vec<HostData>) {
     let (plan, data) = Plan::of(&[program], &gpu.target()).unwrap();
     assert_eq!(plan.steps.len(), 1, "{}", plan.explain());
@@ -26,7 +27,7 @@ fn step(gpu: &Gpu, program: &Tensor) -> (Step, Vec<HostData>) {
     (plan.steps[0].clone(), read.map(Result::unwrap).collect())
 }
 
-/// Runs a text for a step and compares what it gives with the oracle.
+/// Runs a kernel text for a step and compares the result with the oracle.
 fn compare(
     gpu: &Gpu,
     (step, data): &(Step, Vec<HostData>),
@@ -58,7 +59,7 @@ fn check(gpu: &Gpu, name: &str, program: &Tensor) {
 #[test]
 fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
     for gpu in every_adapter() {
-        // A thousand elements.
+        // Bindings of 4096 bytes: about a thousand elements.
         let gpu = Gpu::limited(Select::Index(gpu.adapter().index), 4096, f64::INFINITY).unwrap();
         gpu.mark_unwritten(true);
         let long = normal(&[5003], 0);
@@ -102,7 +103,7 @@ fn arrays_that_cannot_be_bound_whole_are_computed_in_stretches() {
         ] {
             check(&gpu, name, &program);
         }
-        // A table of which any element may be asked for cannot be given in part.
+        // A gather may read any element of its table, so the table cannot be bound in part.
         let table = normal(&[1500], 11);
         let beyond = table.gather(&(Tensor::arange(40) * 31), 0);
         let on_host = beyond.eval::<f32>(&Host::new()).unwrap();
@@ -142,7 +143,7 @@ fn a_fault_in_a_text_is_found() {
         let (x, y) = (normal(&[70, 37], 2), normal(&[37, 75], 3));
         let product = x.matmul(&y);
         let close = (x.expand_dims(1) - &x).abs().lt(2.0);
-        /// Enough for a sum of 37 terms.
+        /// Number of lanes for a sum of 37 terms.
         const LANES: u32 = 8;
         let faults = [
             (&product, "start = 0u", "start = 16u"),
@@ -175,7 +176,8 @@ fn a_fault_in_a_text_is_found() {
         ];
         for (program, from, to) in faults {
             let program = step(gpu, program);
-            // The texts below are those of these sizes, whatever the table says of this device.
+            // The texts below belong to the default sizes, so the device's entry in the table must
+            // not apply.
             let tile = tuning::default(ShapeClass::Square);
             let in_blocks = Schedule::in_blocks(&program.0.nest, ShapeClass::Square, tile);
             let schedule = in_blocks.unwrap_or(Schedule::Lanes(LANES));
@@ -188,7 +190,7 @@ fn a_fault_in_a_text_is_found() {
                 ..emitted
             };
             let compared = compare(gpu, &program, &schedule, &broken);
-            assert!(compared.is_err(), "`{to}` was not found out");
+            assert!(compared.is_err(), "fault `{to}` was not detected");
         }
     }
 }

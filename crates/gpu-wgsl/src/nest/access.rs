@@ -1,8 +1,9 @@
-//! Positions, conditions on them, and elements in buffers, as WGSL.
+//! WGSL expressions for positions, guards and buffer elements.
 //!
-//! Method: positions are `i32` that wrap, which is harmless: a position that is used lies inside its buffer, so all that its terms
-//! wrap by cancels. Conditions compare a position as `u32`, where a negative one is a large one.
-//! The offset of a map is a parameter of the kernel ([`numbers`]).
+//! Method: positions are `i32` with wrap-around. Wrapping is harmless: a position that is used is
+//! inside its buffer, so the wrap-arounds of its terms cancel. Guards compare a position as `u32`,
+//! so a negative position becomes large and fails. The offset of a map is a parameter of the kernel
+//! ([`numbers`]).
 
 use tensor_core::DType;
 use tensor_core::ir::{Guard, IndexMap};
@@ -12,7 +13,7 @@ use super::numbers;
 /// Bits of a word of a buffer.
 pub(super) const WORD_BITS: u32 = 32;
 
-/// How many bits an element has in a buffer, if it is shorter than a word.
+/// Returns the bits per element in a buffer for types shorter than a word; `None` for other types.
 pub(super) fn bits(dtype: DType) -> Option<u32> {
     match dtype {
         DType::Bool => Some(1),
@@ -21,7 +22,7 @@ pub(super) fn bits(dtype: DType) -> Option<u32> {
     }
 }
 
-/// What a buffer of such elements consists of, in WGSL.
+/// Returns the WGSL type of a buffer's elements.
 pub(super) fn word(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f32",
@@ -31,10 +32,11 @@ pub(super) fn word(dtype: DType) -> &'static str {
     }
 }
 
-/// The position of a map of a form, given the names of the loop indices.
+/// Returns the expression of a map's position, for the given names of loop indices.
 pub(super) fn position(map: &IndexMap, names: &[String]) -> String {
     let mut text = String::new();
     for (&stride, name) in map.strides.iter().zip(names) {
+        // Signs are written as operators, so that no term begins with a minus except the first.
         let stride = wrapped(stride);
         let sign = match (text.is_empty(), stride < 0) {
             (true, false) => "",
@@ -56,7 +58,7 @@ pub(super) fn position(map: &IndexMap, names: &[String]) -> String {
     }
 }
 
-/// A distance between elements, as an `i32`.
+/// Returns a distance between elements as an `i32`.
 pub(super) fn distance(stride: isize) -> String {
     match wrapped(stride) {
         stride if stride < 0 => format!("-{}", literal(stride.unsigned_abs())),
@@ -64,7 +66,7 @@ pub(super) fn distance(stride: isize) -> String {
     }
 }
 
-/// Whether all guards hold.
+/// Returns the condition that all guards hold.
 pub(super) fn condition(guards: &[Guard], names: &[String]) -> String {
     let holds = |guard: &Guard| {
         let position = position(&guard.map, names);
@@ -76,10 +78,12 @@ pub(super) fn condition(guards: &[Guard], names: &[String]) -> String {
     }
 }
 
-/// The element at a position, which is the name of a `u32`.
+/// Returns the expression of an element. `at` is the name of a `u32` variable.
 pub(super) fn element(dtype: DType, buffer: &str, at: &str) -> String {
     match dtype {
+        // 32 booleans per word, the first in the lowest bit.
         DType::Bool => format!("(({buffer}[{at} >> 5u] >> ({at} & 31u)) & 1u) == 1u"),
+        // Two halves per word, the first in the low half.
         DType::F16 => format!("unpack2x16float({buffer}[{at} >> 1u])[{at} & 1u]"),
         DType::F32 | DType::F64 | DType::I32 | DType::U32 => format!("{buffer}[{at}]"),
     }
@@ -93,7 +97,7 @@ fn wrapped(number: isize) -> i32 {
     number as i32
 }
 
-/// A magnitude as an `i32`; 2^31 has no literal.
+/// Returns a magnitude as an `i32`. 2^31 has no literal of this type.
 fn literal(magnitude: u32) -> String {
     match i32::try_from(magnitude) {
         Ok(small) => format!("{small}i"),

@@ -1,12 +1,24 @@
 //! Kernels in which a workgroup computes a block of the output.
 //!
-//! Method: what changes along the rows or along the columns alone is computed once for the block, some terms of the folds at a time, and
-//! waits in workgroup memory; an invocation then computes a tile of elements, whose accumulators have names: naga 30 turns arrays
-//! indexed by a loop variable into memory, which costs a factor of 3 to 10. Each element folds its terms in order. Where no further
-//! term can change any element of the block, the workgroup stops.
-//! A matrix product is a nest like any other, with any prologue and epilogue; there is no emitter
-//! for GEMM alone. Each element sums its terms in order by `fma`, so its bits do not depend on the
-//! sizes of blocks, and the tuner compares results by bits.
+//! Method: values that change only along the rows, or only along the columns, are computed once for
+//! the block, `block_inner` terms at a time, and staged in workgroup memory. Each invocation then
+//! computes a tile of elements. Every accumulator of the tile is a named variable: naga 30 stores
+//! arrays that are indexed by a loop variable in memory, which is slower by a factor of 3 to 10.
+//! Each element adds its terms in order. If no further term can change any element of the block,
+//! the workgroup stops. A matrix product is a nest like any other, with any prologue and epilogue;
+//! there is no emitter for GEMM alone. The bits of an element do not depend on the sizes of blocks,
+//! so the tuner compares results by bits.
+//!
+//! ```text
+//!  for start in (0..terms).step_by(block_inner)
+//!      stage rows:    wg_va[term][row]       one slot per invocation and turn
+//!      stage columns: wg_vb[term][col]
+//!      barrier
+//!      for term in 0..n_terms
+//!          read thread_rows + thread_cols values, update thread_rows × thread_cols totals
+//!      barrier
+//! ```
+//!
 //! Source: Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
 
 use tensor_core::ir::{IndexMap, LoopNest, Value};
@@ -18,19 +30,21 @@ use super::text::{plus, shifted, times};
 use super::tile::{Block, Roles};
 use super::{contiguous, stored};
 
-/// What rows and columns are called.
+/// Prefixes of names for rows and columns.
 const SIDES: [&str; 2] = ["row", "col"];
 
-/// Writes what an invocation does for its block.
+/// Writer of the statements of an invocation.
 pub(super) struct Writer<'s, 'n, 'b> {
     to: &'s mut Statements<'n>,
     block: &'b Block,
     roles: Roles,
-    /// Elements along the rows and the columns.
+    /// Output elements along the rows and the columns.
     counts: [usize; 2],
 }
 
-/// Whether several invocations may write to one word of the output.
+/// Returns whether several invocations may write to one word of the output, in one workgroup or in
+/// different workgroups. This happens if rows, or blocks within a row, do not end at a word
+/// boundary.
 pub(super) fn shares_words(nest: &LoopNest, block: &Block) -> bool {
     bits(nest.dtype()).is_some_and(|bits| {
         let per_word = (WORD_BITS / bits) as usize;
@@ -51,7 +65,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
     }
 
-    /// The workgroup memory of the kernel.
+    /// Declares the workgroup memory of the kernel.
     pub(super) fn memory(&mut self) {
         let (nest, tile) = (self.to.nest, &self.block.tile);
         for side in 0..2 {
@@ -83,7 +97,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.nest.reduce_len()
     }
 
-    /// What an invocation does.
+    /// Writes the body of the entry point.
     pub(super) fn body(&mut self) {
         let (nest, tile) = (self.to.nest, self.block.tile);
         let n_blocks = self.block.n_blocks(nest);
@@ -124,12 +138,13 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
     }
 
-    /// Where the block lies.
+    /// Writes the first row and column of the block, and the indices of the batch axes.
     fn first_of_block(&mut self) {
         let nest = self.to.nest;
         let [_, cols] = [0, 1].map(|side| self.block.n_blocks_along(nest, side));
         let [block_rows, block_cols] = self.block.tile.block();
         let rows = self.block.n_blocks_along(nest, 0);
+        // Blocks are counted with columns fastest, then rows, then the batch.
         self.to.line(format!(
             "let first_row = block / {cols}u % {rows}u * {block_rows}u;"
         ));
@@ -139,7 +154,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.indices(&batch, &format!("block / {}u", rows * cols), None);
     }
 
-    /// The indices of axes that are counted together, the last one fastest.
+    /// Writes the indices of axes that are counted together in `count`, the last axis fastest:
+    /// index = count / (product of later sizes) % size.
     fn indices(&mut self, axes: &[usize], count: &str, element: Option<usize>) {
         let sizes = self.to.nest.sizes();
         let mut below = 1;
@@ -147,6 +163,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             let size = sizes[axis];
             if size == 1 {
                 self.to.stays(axis);
+                // The first axis needs no remainder, because `count` is in range.
                 continue;
             }
             let quotient = match below {
@@ -163,7 +180,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
     }
 
-    /// The position along a side of an element that may lie beyond the end, and then counts as the last.
+    /// Writes the position along a side of an element of the tile. A position past the end of the
+    /// output is clamped to the last element; it is computed but not stored.
     fn position(&mut self, side: usize, element: usize, position: &str) {
         let (name, last) = (SIDES[side], self.counts[side] - 1);
         self.to.line(format!("let {name}_{element} = {position};"));
@@ -180,8 +198,15 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         !self.counts[side].is_multiple_of(size)
     }
 
-    /// Rows and columns of the invocation's tile: rows are neighbours; columns are so within vectors, which alternate with those of
-    /// the other invocations.
+    /// Writes the rows and columns of the invocation's tile. Its rows are adjacent. Its columns are
+    /// adjacent within a vector, and the vectors of all invocations alternate, so that neighbouring
+    /// invocations access neighbouring addresses. With `vector` = 2 and three invocations t0, t1,
+    /// t2 along a row:
+    ///
+    /// ```text
+    ///  column:  0  1 | 2  3 | 4  5 | 6  7 | 8  9 | 10 11
+    ///  owner:   t0     t1     t2     t0     t1     t2
+    /// ```
     fn rows_and_cols(&mut self) {
         let tile = self.block.tile;
         for row in 0..tile.thread_rows {
@@ -191,6 +216,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
         let (vector, [_, width]) = (tile.vector(1), tile.threads());
         for col in 0..tile.thread_cols {
+            // Skips whole rounds of `vector * width` columns, then counts within the vector.
             let before = col / vector * vector * width + col % vector;
             let own = times("thread_col", vector);
             let position = plus(&format!("first_col + {own}"), before);
@@ -198,7 +224,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
     }
 
-    /// The folds, so many terms at a time.
+    /// Writes the loop over stages of `block_inner` terms.
     fn stages(&mut self) {
         let (terms, inner) = (self.terms(), self.block.tile.block_inner as usize);
         self.to.open(format!(
@@ -218,7 +244,9 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.close();
     }
 
-    /// Computes what changes along one side alone, for all of the block and the terms of a stage.
+    /// Stages the values that change along one side only, for the whole block and the terms of a
+    /// stage. A slot is one vector of one term; slots are distributed over the invocations in
+    /// turns.
     fn stage(&mut self, side: usize) {
         let tile = self.block.tile;
         let (vector, inner, threads) = (tile.vector(side), tile.block_inner, tile.invocations());
@@ -238,6 +266,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             }
             self.to
                 .line(format!("let slot = {};", plus("lid.x", first)));
+            // Neighbouring slots are neighbouring terms or neighbouring groups, whichever is
+            // contiguous in memory, so that global reads are coalesced.
             let (term, group) = match walks_terms {
                 true => (format!("slot % {inner}u"), format!("slot / {inner}u")),
                 false => (format!("slot / {n_groups}u"), format!("slot % {n_groups}u")),
@@ -269,7 +299,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.set_extent(tile.thread().map(|side| side as usize));
     }
 
-    /// Whether what is staged lies in memory term by term; then neighbouring invocations read neighbouring terms.
+    /// Returns whether a staged input is contiguous along the terms. Neighbouring invocations then
+    /// read neighbouring terms.
     fn walks_terms(&self, side: usize) -> bool {
         let nest = self.to.nest;
         let last = nest.domain.len() + nest.reduce.len() - 1;
@@ -281,7 +312,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         maps.any(|map| map.stride(last).unsigned_abs() == 1)
     }
 
-    /// The indices of the reduced axes at a term; one beyond the last counts as the last, and is not folded.
+    /// Writes the indices of the reduced axes for a term. A term past the last is clamped to the
+    /// last, and not added.
     fn term(&mut self, term: &str) {
         let (terms, n_domain) = (self.terms(), self.to.nest.domain.len());
         let axes: Vec<usize> = (n_domain..self.to.nest.sizes().len()).collect();
@@ -298,7 +330,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             .is_multiple_of(self.block.tile.block_inner as usize)
     }
 
-    /// Folds the terms of a stage, some of them in each turn of the loop.
+    /// Writes the loop over the terms of a stage, partly unrolled.
     fn fold_stage(&mut self) {
         let (terms, inner) = (self.terms(), self.block.tile.block_inner);
         let together = self.terms_together();
@@ -318,7 +350,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.close();
     }
 
-    /// How many terms are written out: as many as leave the text short, and no rest.
+    /// Returns the number of unrolled terms: 4, 2 or 1. It divides the number of terms and keeps
+    /// the text short.
     fn terms_together(&self) -> u32 {
         const MOST: u32 = 4;
         const STATEMENTS: usize = 256;
@@ -336,6 +369,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         let nest = self.to.nest;
         let n_domain = nest.domain.len();
         let inner = self.roles.inner.clone();
+        // The indices are written only if a value of the loop reads them.
         let on_terms = |map: &IndexMap| map.strides[n_domain..].iter().any(|&stride| stride != 0);
         let values = nest.values.iter().zip(&inner);
         let asks = |(value, is): (&Value, &bool)| *is && value.maps().any(on_terms);
@@ -351,12 +385,14 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.folds();
     }
 
-    /// Takes a staged value for the invocation's tile.
+    /// Reads a staged value for each row, or each column, of the invocation's tile.
     fn unstage(&mut self, side: usize, id: usize, term: u32) {
         let tile = self.block.tile;
         let (vector, stride) = (tile.vector(side), tile.stride(side));
         let [_, width] = tile.threads();
         for group in 0..tile.thread()[side] / vector {
+            // Rows of an invocation are adjacent vectors; its column vectors are `width` vectors
+            // apart.
             let at = match side {
                 0 => plus(&times("thread_row", tile.thread_rows / vector), group),
                 _ => plus("thread_col", group * width),
@@ -381,7 +417,9 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
     }
 
-    /// Leaves the loop when no element of the block is open.
+    /// Writes the early exit of the loop: taken if the totals of all elements of the block can no
+    /// longer change. `workgroupUniformLoad` makes the branch uniform, which the barriers of the
+    /// loop require.
     fn stop(&mut self) {
         let Some(fixed) = self.to.is_fixed() else {
             return;
@@ -398,13 +436,14 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             .line("if (workgroupUniformLoad(&wg_goes_on) == 0u) { break; }");
     }
 
-    /// Writes the elements of the tile.
+    /// Writes the elements of the tile to the output.
     fn store(&mut self) {
         let result = self.to.nest.result().0;
         let map = contiguous(&self.to.nest.domain);
         let partial = [0, 1].map(|side| self.is_partial(side));
         let counts = self.counts;
         self.to.each_element(|to, at| {
+            // Only sides that the blocks do not divide need a guard.
             let sides = (0..2).filter(|&side| partial[side]);
             let inside: Vec<String> = sides
                 .map(|side| format!("{}_{} < {}u", SIDES[side], at[side], counts[side]))
@@ -418,8 +457,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         });
     }
 
-    /// Packs the elements of the block, and writes words of neighbours in a row. Where rows do not end with words, a word may belong
-    /// to two workgroups, and each changes its own bits alone.
+    /// Packs the elements of the block into words, and writes the words. If rows do not end at word
+    /// boundaries, two invocations may share a word, and each changes only its own bits.
     fn store_packed(&mut self, bits: u32) {
         let (nest, tile) = (self.to.nest, self.block.tile);
         let cells = self.block.cells(nest).unwrap_or(1);
@@ -446,7 +485,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
             let place = plus(&format!("in_row * {cells}u + in_col / {packed}u"), cell);
             let own = shifted(&format!("wg_bits[{place}]"), cell * packed * bits);
             let add = format!("bits |= {own};");
-            // A narrow block ends before a word does.
+            // A narrow block ends before the end of the word.
             if (cell + 1) * packed > tile.block_cols {
                 break;
             }
@@ -454,6 +493,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
         let mut map = contiguous(&nest.domain);
         let names = self.to.names_at_first_col();
+        // The position of the row: its column axes are at the start of their loops, and `col` is
+        // added below. A start of 0 needs no term.
         for &axis in &self.block.sides[1] {
             if names[axis] == "0i" {
                 map.strides[axis] = 0;
@@ -472,7 +513,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.close();
     }
 
-    /// Puts the elements of the tile into workgroup memory, some neighbours together.
+    /// Packs the tile's elements into workgroup memory, `packed` neighbours per word. The layout is
+    /// `wg_bits[row * cells + col / packed]`, with rows and columns of the block.
     fn pack(&mut self, bits: u32, cells: u32) {
         let tile = self.block.tile;
         let (packed, vector, [_, width]) =
@@ -486,6 +528,7 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
                     shifted(&stored(dtype, &name), n * bits)
                 });
                 let value = parts.collect::<Vec<_>>().join(" | ");
+                // The same column order as in `rows_and_cols`, counted in packed groups.
                 let before = (col / vector * vector * width + col % vector) / packed;
                 let own_row = plus(&times("thread_row", tile.thread_rows), row);
                 let own_col = plus(&times("thread_col", vector / packed), before);
@@ -495,10 +538,17 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         }
     }
 
-    /// Writes `bits` at the element `first`, which may lie within a word.
+    /// Writes `bits` at the element `first`, which may start within a word and extend into the next
+    /// word (lowest bit on the left):
+    ///
+    /// ```text
+    ///  word       | ......bbbbbb |     bits << shift
+    ///  word + 1   | bbb......... |     bits >> (32 - shift)
+    /// ```
     fn merge_word(&mut self, bits: u32) {
         let (per_word, cols) = (WORD_BITS / bits, self.counts[1]);
-        // Neither beyond the row nor beyond the block, whose neighbour has the rest of the word.
+        // Limited by the end of the row and the end of the block; the next block writes the rest of
+        // the word.
         let in_block = self.block.tile.block_cols;
         self.to.line(format!(
             "let n_own = min(min({cols}u - col, {in_block}u - in_col), {per_word}u);"
@@ -512,6 +562,8 @@ impl<'s, 'n, 'b> Writer<'s, 'n, 'b> {
         self.to.line("atomicAnd(&out[word], ~(mask << shift));");
         self.to
             .line("atomicOr(&out[word], (bits & mask) << shift);");
+        // The remainder avoids a shift by 32, whose result WGSL does not define; `shift > 0u` then
+        // excludes the case.
         self.to.line("let above = (32u - shift) % 32u;");
         self.to.open("if (shift > 0u && (mask >> above) != 0u) {");
         self.to

@@ -1,4 +1,5 @@
-//! The frame of a kernel: what it computes, in a comment; parameters, buffers, workgroup memory; the entry point.
+//! Frame of a kernel: a comment with the nest, the parameters, the buffers, the workgroup memory
+//! and the entry point.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use super::schedule::Schedule;
 use super::statements::Statements;
 use super::window::{MAX_AXES, MAX_INPUTS};
 
-/// The name of the kernel of a form and its text, without shared parts.
+/// Returns the kernel's name and its text, without shared functions.
 pub(super) fn entry_and_text(
     nest: &LoopNest,
     schedule: &Schedule,
@@ -24,6 +25,7 @@ pub(super) fn entry_and_text(
         Schedule::Blocks(block) => (block.sides.clone(), block.tile.invocations()),
     };
     let mut to = Statements::new(nest, sides, window);
+    // A comment with the nest, for readers of the text.
     header(&mut to, schedule);
     bindings(&mut to, schedule, window);
     match schedule {
@@ -45,7 +47,7 @@ pub(super) fn entry_and_text(
     (name, to.text.finish())
 }
 
-/// The operations of a nest in order, joined.
+/// Returns a name made of the nest's operations in order, at most 48 characters.
 fn name(nest: &LoopNest) -> String {
     const LONGEST: usize = 48;
     let mut name = "nest".to_owned();
@@ -94,6 +96,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
     to.open("struct NestParams {");
     to.line("zero: u32,");
     to.line("nothing: u32,");
+    // The members match `NestParams`, or `WindowParams` for a kernel that binds chunks.
     if window.is_none() {
         to.line("pad0: u32,");
         to.line("pad1: u32,");
@@ -115,6 +118,7 @@ fn bindings(to: &mut Statements<'_>, schedule: &Schedule, window: Option<usize>)
             "@group(0) @binding({binding}) var<storage, read> in{input}: array<{word}>;"
         ));
     }
+    // Invocations that share a word of the output change their own bits with atomic operations.
     let word = match schedule {
         Schedule::Blocks(block) if blocks::shares_words(nest, block) => "atomic<u32>",
         _ => access::word(nest.dtype()),

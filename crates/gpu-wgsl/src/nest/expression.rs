@@ -1,8 +1,9 @@
-//! Scalar operations as WGSL expressions.
+//! WGSL expressions of scalar operations.
 //!
-//! Role: one line of text for each operation of [`tensor_core::op`], with that page's meaning: what WGSL leaves open (division
-//! by zero, NaN, shifts by 32) or grants too little accuracy for is a function of `shaders/wgsl/shared/{float,int}.wgsl`.
-//! A value of type `f16` is an `f32` that `f16` holds.
+//! Role: one expression for each operation of [`tensor_core::op`], with the semantics defined
+//! there. Functions in `shaders/wgsl/shared/{float,int}.wgsl` implement operations that WGSL leaves
+//! undefined (division by zero, NaN, shifts by 32) or specifies with too little accuracy. A value
+//! of type `f16` is an `f32` whose value is representable in `f16`.
 
 use std::fmt::Write as _;
 
@@ -15,8 +16,8 @@ use super::opaque::Copied;
 /// The name of a `u32` that is 0 when the kernel runs.
 const ZERO: &str = "params.zero";
 
-/// Copies of floats that a compiler does not know to be copies, and does not know to equal each
-/// other.
+/// WGSL functions that return opaque copies of floats: a compiler can prove neither that a copy
+/// equals the original nor that two copies (`opaque`, `opaque_apart`) are equal.
 const OPAQUE_F32: &str = "
 fn opaque_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) | params.zero);
@@ -38,8 +39,8 @@ fn opaque_apart_f64(x: f64) -> f64 {
 }
 ";
 
-/// An `f64` rounded to a whole number, by adding 2^52, which leaves no fraction. Mesa's own
-/// functions of `f64` are wrong at ties and beyond 2^32.
+/// WGSL functions that round an `f64` to an integer: adding 2^52 leaves no bits for a fraction.
+/// Mesa's own `f64` functions are wrong at ties and beyond 2^32.
 const WIDE_ROUND: &str = "
 fn wide_round(x: f64) -> f64 {
     let magnitude = abs(x);
@@ -63,7 +64,7 @@ fn wide_ceil(x: f64) -> f64 {
 }
 ";
 
-/// A float, or a copy of it.
+/// Returns the expression of a float, or of an opaque copy of the float.
 pub(super) fn opaque(copied: Copied, dtype: DType, x: &str) -> String {
     match copied {
         Copied::Not => x.to_owned(),
@@ -72,7 +73,7 @@ pub(super) fn opaque(copied: Copied, dtype: DType, x: &str) -> String {
     }
 }
 
-/// The WGSL type of a value in registers.
+/// Returns the WGSL type of a value in registers.
 pub(super) fn type_name(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 | DType::F16 => "f32",
@@ -83,10 +84,11 @@ pub(super) fn type_name(dtype: DType) -> &'static str {
     }
 }
 
-/// The neutral element of a fold or the zero of a guard.
+/// Returns a literal for the neutral element of a fold or the zero of a guard.
 ///
-/// A float is made from bits and from a `u32` that is 0 when the kernel runs: WGSL rejects
-/// constants that are not finite, and a compiler folds others into what follows.
+/// A float is built from its bits and from a `u32` that is 0 at run time, because WGSL rejects
+/// constants that are not finite, and a compiler folds other constants into the operations around
+/// them.
 pub(super) fn literal(scalar: Scalar) -> String {
     let float = |x: f32| format!("bitcast<f32>({:#010x}u | {ZERO})", x.to_bits());
     match scalar {
@@ -110,6 +112,7 @@ pub(super) fn unary(op: Unary, dtype: DType, x: &str) -> String {
         Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Sqrt => {
             format!("{}({x})", op.name())
         }
+        // The abstract literal takes the type of `x`, `f32` or `f64`.
         Unary::Recip => format!("1.0 / {x}"),
         Unary::IsNan if dtype == DType::F64 => format!("!({x} == {x})"),
         Unary::Not if dtype == DType::Bool => format!("!{x}"),
@@ -132,7 +135,8 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Sub => infix("-"),
         Binary::Mul => infix("*"),
         Binary::Div => infix("/"),
-        // Not `&&` and `||`, which a compiler may turn into branches: both sides are computed anyway.
+        // `&` and `|` instead of `&&` and `||`, which a compiler may turn into branches: both
+        // operands are computed anyway.
         Binary::Xor if dtype == DType::Bool => infix("!="),
         Binary::And => infix("&"),
         Binary::Or => infix("|"),
@@ -149,7 +153,7 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
     }
 }
 
-/// Of two `f64`s the one that is beyond the other, or NaN.
+/// Returns the expression of the larger or smaller of two `f64`, or NaN if an operand is NaN.
 fn extreme(a: &str, b: &str, beyond: &str) -> String {
     let (further, numbers) = (
         format!("{b} {beyond} {a}"),
@@ -158,7 +162,8 @@ fn extreme(a: &str, b: &str, beyond: &str) -> String {
     format!("select({a} + {b}, select({a}, {b}, {further}), {numbers})")
 }
 
-/// Whether an operation on a value of this type has a text. WGSL has no elementary functions of `f64`.
+/// Returns whether an operation on this type has a WGSL expression. WGSL has no elementary
+/// functions of `f64`.
 pub(super) fn has_text(nest: &LoopNest, value: &Value) -> bool {
     let is_wide = |operand: &ValueId| nest.dtypes[operand.0] == DType::F64;
     match value {
@@ -187,12 +192,12 @@ pub(super) fn compare(op: Compare, a: &str, b: &str) -> String {
         Compare::Lt => format!("{a} < {b}"),
         Compare::Le => format!("{a} <= {b}"),
         Compare::Eq => format!("{a} == {b}"),
-        // `!=` is an ordered comparison where the text goes through SPIR-V, and so false for NaN.
+        // In SPIR-V `!=` becomes an ordered comparison, which is false for NaN.
         Compare::Ne => format!("!({a} == {b})"),
     }
 }
 
-/// Folds a value into an accumulator; a `bool` is counted as `u32`.
+/// Returns the expression that folds a value into an accumulator. Booleans are summed as `u32`.
 pub(super) fn fold(op: Reduce, dtype: DType, total: &str, x: &str) -> String {
     match (op, dtype) {
         (Reduce::Sum, DType::Bool) => format!("{total} + u32({x})"),
@@ -207,6 +212,7 @@ pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
         (DType::F16, DType::F32) => x.to_owned(),
         (_, DType::Bool) => format!("!({x} == {}(0))", type_name(from)),
         (_, DType::F16) => {
+            // `half_round` takes an `f32` and returns the nearest half, again as an `f32`.
             let wide = cast(from, DType::F32, x);
             format!("half_round({wide})")
         }
@@ -216,7 +222,8 @@ pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
                 DType::I32 => [f64::from(i32::MIN), i32::MAX.into()],
                 _ => [0.0, u32::MAX.into()],
             };
-            // NaN is 0, and what is beyond all integers the last one.
+            // NaN becomes 0; values beyond the range of the type become its smallest or largest
+            // value.
             format!("select({to}(0), {to}(clamp({x}, {low:?}lf, {high:?}lf)), {x} == {x})")
         }
         (DType::Bool, DType::F64) => format!("select(0.0lf, 1.0lf, {x})"),
@@ -225,7 +232,7 @@ pub(super) fn cast(from: DType, to: DType, x: &str) -> String {
     }
 }
 
-/// The parts of shared text that an expression calls.
+/// Returns the shared functions that a text calls, directly or through other shared functions.
 pub(super) fn parts(text: &str) -> String {
     let mut parts = String::new();
     for (prefix, part) in [
@@ -240,6 +247,7 @@ pub(super) fn parts(text: &str) -> String {
         ("opaque_apart_f32(", OPAQUE_APART_F32),
         ("opaque_apart_f64(", OPAQUE_APART_F64),
     ] {
+        // The order of the list matters: a part may only call parts that come later.
         if text.contains(prefix) || parts.contains(prefix) {
             let _ = write!(parts, "\n{part}");
         }

@@ -1,7 +1,14 @@
-//! Kernels in which some invocations share an output element.
+//! Kernels in which several invocations share an output element.
 //!
-//! Method: each folds a part of the reduced axes, and a tree in workgroup memory joins their parts, always in the same order. Elements
-//! shorter than a word are gathered in workgroup memory, and each workgroup writes whole words of its own.
+//! Method: each invocation reduces a part of the terms. A tree in workgroup memory combines the
+//! partial results, always in the same order. Elements shorter than a word are collected in
+//! workgroup memory, and each workgroup writes whole words.
+//!
+//! ```text
+//!  lid.x:    0  1  2  3 | 4  5  6  7 | ...        lanes = 4
+//!  element:  first      | first + 1  | ...
+//!  lane:     0  1  2  3 | 0  1  2  3 | ...
+//! ```
 
 use super::GROUP;
 use super::access::{WORD_BITS, bits};
@@ -10,7 +17,7 @@ use super::schedule::dealt_axis;
 use super::statements::Statements;
 use super::stored;
 
-/// The workgroup memory of such a kernel.
+/// Declares the workgroup memory of the kernel.
 pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
     if lanes > 1 {
         for (id, op) in to.reductions() {
@@ -26,7 +33,7 @@ pub(super) fn memory(to: &mut Statements<'_>, lanes: u32) {
     }
 }
 
-/// What an invocation does.
+/// Writes the body of the entry point.
 pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
     let n_items = to.nest.output_len();
     let per_group = GROUP / lanes;
@@ -41,7 +48,7 @@ pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
         }
     }
     to.line(format!("let is_inside = place < {n_items}u;"));
-    to.line("// Who has no element of his own computes the last one, and does not write it.");
+    to.line("// An invocation past the end computes the last element, and does not write it.");
     to.line(format!("let at = min(place, {}u);", n_items - 1));
     domain_indices(to);
     to.values_of_level(0, true);
@@ -52,7 +59,7 @@ pub(super) fn body(to: &mut Statements<'_>, lanes: u32) {
     store(to, lanes);
 }
 
-/// The indices of the output's axes, as far as anything reads them.
+/// Writes the indices of the output axes that some value reads.
 fn domain_indices(to: &mut Statements<'_>) {
     let mut below = 1;
     for axis in (0..to.nest.domain.len()).rev() {
@@ -74,7 +81,7 @@ fn domain_indices(to: &mut Statements<'_>) {
     }
 }
 
-/// Loops over the reduced axes, and the tree.
+/// Writes the loops over the reduced axes, and the tree reduction.
 fn reduction(to: &mut Statements<'_>, lanes: u32) {
     to.totals();
     let stop = to
@@ -83,6 +90,7 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
     let dealt = dealt_axis(to.nest, lanes);
     for (axis, &size) in to.nest.reduce.iter().enumerate() {
         let index = to.name(to.nest.domain.len() + axis).to_owned();
+        // Lane `n` computes the terms n, n + lanes, n + 2 lanes and so on of the dealt axis.
         let (start, step) = match lanes {
             lanes if lanes > 1 && axis == dealt => ("bitcast<i32>(lane)", lanes),
             _ => ("0i", 1),
@@ -92,6 +100,7 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
         ));
         to.values_of_level(axis + 1, true);
     }
+    // Each loop ends early if its result is final.
     to.folds();
     for _ in &to.nest.reduce {
         if let Some(stop) = &stop {
@@ -105,7 +114,12 @@ fn reduction(to: &mut Statements<'_>, lanes: u32) {
     to.reduced();
 }
 
-/// Joins the parts of the invocations that share an element.
+/// Writes the tree that combines the partial results of the lanes of an element.
+///
+/// ```text
+///  step 2:  0 += 2, 1 += 3
+///  step 1:  0 += 1             lane 0 has the total
+/// ```
 fn tree(to: &mut Statements<'_>, lanes: u32) {
     let reductions = to.reductions();
     for (id, _) in &reductions {
@@ -131,7 +145,7 @@ fn tree(to: &mut Statements<'_>, lanes: u32) {
     }
 }
 
-/// Writes the result.
+/// Writes the store of the result.
 fn store(to: &mut Statements<'_>, lanes: u32) {
     let dtype = to.nest.dtype();
     let result = format!("v{}", to.nest.result().0);
@@ -143,6 +157,8 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
         to.close();
         return;
     };
+    // Elements shorter than a word: the first lane of each element stores its bits, then one
+    // invocation per word packs and writes it.
     let (per_word, per_group) = (WORD_BITS / bits, GROUP / lanes);
     let own = stored(dtype, &result);
     let slot = if lanes > 1 {
@@ -160,6 +176,7 @@ fn store(to: &mut Statements<'_>, lanes: u32) {
     }
     to.line("workgroupBarrier();");
     let n_words = to.nest.output_len().div_ceil(per_word as usize);
+    // `first` is a multiple of the elements per word, so each word belongs to one workgroup.
     to.line(format!("let word = first / {per_word}u + lid.x;"));
     to.open(format!(
         "if (lid.x < {}u && word < {n_words}u) {{",

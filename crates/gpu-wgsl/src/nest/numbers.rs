@@ -1,15 +1,15 @@
-//! The numbers of a nest that its kernel takes as parameters.
+//! Numbers of a nest that its kernel takes as parameters.
 //!
 //! Role: splits a nest into a form, for which a kernel is written and compiled, and the numbers of
 //! one run. A learning rate, the start of a slice or a random stream may therefore change at every
 //! step without a new kernel, and no compiler can fold a constant into the operations around it.
-//! Limits: equal constants of a nest are one value, and so are equal keys, so a number that comes
-//! to equal another one of the nest needs a kernel of its own, once.
-//! Method: a form is a nest in which each number is replaced by the place of its parameter: a
-//! constant by a scalar of its type with the place as bits, an offset that is not 0 by the place
-//! plus 1. Offset 0 stays 0, because most offsets are 0 and stay so. Nests that differ in nothing
-//! but these numbers have equal forms. Sizes, strides and extents stay literals, because compilers
-//! turn divisions by them into products.
+//! Limits: equal constants of a nest are one parameter, and so are equal keys. A nest in which two
+//! constants become equal therefore has another form, which needs one more kernel.
+//! Method: a form is a nest in which each number is replaced by the index of its parameter. A
+//! constant becomes a scalar of the same type whose bits are the index. An offset other than 0
+//! becomes the index plus 1; offset 0 stays 0, because most offsets are always 0. Nests that differ
+//! only in these numbers have equal forms. Sizes, strides and extents stay literals, because
+//! compilers turn divisions by literals into multiplications.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,11 +17,11 @@ use half::f16;
 use tensor_core::Scalar;
 use tensor_core::ir::{IndexMap, LoopNest, Value};
 
-/// Words of a vector of a uniform array, whose elements are aligned to 16 bytes.
+/// Words (or `f64`s) per element of a uniform array: elements must be aligned to 16 bytes.
 const WORDS: usize = 4;
 const WIDES: usize = 2;
 
-/// The numbers of a nest, in the order of their places.
+/// The numbers of a nest, in the order of their parameter indices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Numbers {
     /// Constants of 32 bits or less, offsets and keys.
@@ -30,19 +30,19 @@ pub(crate) struct Numbers {
     wides: Vec<f64>,
 }
 
-/// How many parameters a form has.
+/// The number of parameters of a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     words: usize,
     wides: usize,
 }
 
-/// The form of a nest, and its numbers.
+/// Splits a nest into its form and its numbers.
 pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
     let mut form = nest.clone();
     let mut numbers = Numbers::default();
-    // Equal keys are one parameter, so that a compiler sees that two words come from one block of a
-    // stream.
+    // Equal keys share one parameter, so that a compiler can recognize that two words come from the
+    // same block of a stream.
     let mut keys: HashMap<[u32; 2], [u32; 2]> = HashMap::new();
     for value in &mut form.values {
         match value {
@@ -56,6 +56,7 @@ pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
         for map in value.maps_mut() {
             if map.offset != 0 {
                 let place = numbers.take_word(wrapped(map.offset));
+                // 0 means no offset, so places count from 1 here.
                 map.offset = place as isize + 1;
             }
         }
@@ -64,7 +65,8 @@ pub(crate) fn split(nest: &LoopNest) -> (LoopNest, Numbers) {
 }
 
 impl Numbers {
-    /// The bytes that follow the head of a kernel's parameters.
+    /// Returns the bytes that follow the first 16 bytes of a kernel's parameters. Both arrays are
+    /// padded to 16 bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut words = self.words.clone();
         words.resize(words.len().next_multiple_of(WORDS), 0);
@@ -75,7 +77,7 @@ impl Numbers {
         bytes
     }
 
-    /// Stores a constant and returns a scalar of the same type whose bits are the constant's place.
+    /// Stores a constant and returns a scalar of the same type whose bits are the index.
     fn take(&mut self, scalar: Scalar) -> Scalar {
         match scalar {
             Scalar::F32(x) => Scalar::F32(f32::from_bits(self.take_word(x.to_bits()))),
@@ -96,13 +98,13 @@ impl Numbers {
 
     fn take_word(&mut self, word: u32) -> u32 {
         self.words.push(word);
-        // A nest has at most some hundred values.
+        // A nest has at most a few hundred values, so the index fits.
         u32::try_from(self.words.len() - 1).unwrap_or(u32::MAX)
     }
 }
 
 impl Counts {
-    /// The parameters of a form.
+    /// Counts the parameters of a form.
     pub(super) fn of(form: &LoopNest) -> Self {
         let mut counts = Self::default();
         let mut keys = BTreeSet::new();
@@ -119,7 +121,7 @@ impl Counts {
         counts
     }
 
-    /// The members of the parameter struct that hold the numbers.
+    /// Returns the members of the parameter struct for the numbers.
     pub(super) fn members(self) -> Vec<String> {
         let member = |name: &str, vector: &str, len: usize| {
             (len > 0).then(|| format!("{name}: array<{vector}, {len}>,"))
@@ -130,7 +132,7 @@ impl Counts {
     }
 }
 
-/// A constant of a form, as WGSL.
+/// Returns the WGSL expression of a constant of a form.
 pub(super) fn constant(scalar: Scalar) -> String {
     match scalar {
         Scalar::F32(place) => format!("bitcast<f32>({})", word(place.to_bits())),
@@ -145,19 +147,21 @@ pub(super) fn constant(scalar: Scalar) -> String {
     }
 }
 
-/// A word of the parameters, as WGSL.
+/// Returns the WGSL expression of a word of the parameters.
 pub(super) fn word(place: u32) -> String {
     let place = place as usize;
     format!("params.words[{}][{}]", place / WORDS, place % WORDS)
 }
 
-/// The offset of a map of a form as an `i32`; `None` if the offset is 0.
+/// Returns the WGSL expression of the offset of a form's map, as an `i32`; `None` if the offset is
+/// 0.
 pub(super) fn offset(map: &IndexMap) -> Option<String> {
     let place = u32::try_from(map.offset.checked_sub(1)?).ok()?;
     Some(format!("bitcast<i32>({})", word(place)))
 }
 
-/// A value of a form for a reader, who is shown the places of numbers as `p0`, `p1` and so on.
+/// Returns the text of a form's value for the comment of a kernel, with parameters as
+/// `params.words[0][1]` and so on.
 pub(super) fn shown(value: &Value) -> String {
     if let Value::Const(scalar) = value {
         return constant(*scalar);

@@ -1,4 +1,4 @@
-//! The operands that a kernel hides from a driver's compiler.
+//! Operands that a kernel hides from the driver's compiler.
 //!
 //! Role: keeps IEEE arithmetic. WGSL lets a compiler treat `(x - y) + y` as `x`, `x - x` as 0 and
 //! `a * b + a * c` as `a * (b + c)`, sum up in another order and fuse a product into a sum; Mesa's
@@ -6,14 +6,15 @@
 //! its operand, so an operand of a sum, a product, a quotient or a root is written as an opaque
 //! copy if it is itself computed by such operations. Each operation is then rounded once in every
 //! kernel. A divisor is always a copy, because a compiler may drop the store of a quotient whose
-//! divisor it knows to be 0.
+//! divisor is known to be 0.
 //! Method: a copy of an `f32` is `x | zero` on its bits, where `zero` is a parameter that is 0;
-//! `f64`, which has no bits in WGSL, is chosen by a condition on that parameter. Two operands that
-//! are one value are copied in two ways. Comparisons see through their operands unless both contain
-//! the same number. The order of a fold is the executor's, but a difference that is folded is a
-//! copy: a compiler could add its first operand before it subtracts the second.
-//! Cost: one integer operation a copy, which the memory traffic of an elementwise kernel hides;
-//! products of matrices, convolutions and distances have no copies in their loops.
+//! `f64`, which has no bits in WGSL, is selected by a condition on that parameter. If both operands
+//! are the same value, they are copied in two different ways. Comparisons use their operands
+//! directly unless both contain the same number. The order of a fold is chosen by the executor, but
+//! a folded difference is a copy, because a compiler could add its first operand before it
+//! subtracts the second.
+//! Cost: one integer operation per copy, which the memory traffic of an elementwise kernel hides.
+//! Matrix products, convolutions and distances have no copies in their loops.
 
 use std::collections::BTreeSet;
 
@@ -21,18 +22,18 @@ use tensor_core::DType;
 use tensor_core::ir::{LoopNest, Value, ValueId};
 use tensor_core::op::{Binary, Unary};
 
-/// How an operand is written.
+/// The form in which an operand is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
-    /// As it is.
+    /// The operand itself.
     Not,
-    /// As an opaque copy.
+    /// An opaque copy.
     Once,
-    /// As an opaque copy that differs from the other operand's.
+    /// An opaque copy that the compiler cannot equate with the other operand's copy.
     Apart,
 }
 
-/// Returns how a fold writes the value that it folds.
+/// Returns how a fold writes its operand.
 pub(super) fn folded(nest: &LoopNest, operand: ValueId) -> Copied {
     let is_sum = matches!(
         nest.values[operand.0],
@@ -75,15 +76,15 @@ pub(super) fn copied(nest: &LoopNest, id: usize, operand: usize) -> Copied {
     }
 }
 
-/// Whether a value is an `f32` or an `f64`. A half is rounded by integer operations, which no
-/// compiler sees through.
+/// Returns whether a value is an `f32` or an `f64`. An `f16` does not count: it is rounded by
+/// integer operations, which a compiler does not simplify.
 fn is_float(nest: &LoopNest, value: ValueId) -> bool {
     nest.dtypes[value.0].is_float()
 }
 
-/// Whether a kernel computes a float by operators, so that a compiler sees the operation where the
-/// value is used. A total is computed so, because short loops are unrolled. Loads, parameters and
-/// functions on bits are opaque as they are.
+/// Returns whether a kernel computes a float with operators, so that a compiler sees the operation
+/// where the value is used. A total counts as well, because compilers unroll short loops. Loads,
+/// parameters and functions on bits are already opaque.
 fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
     is_float(nest, value)
         && match nest.values[value.0] {
@@ -101,7 +102,7 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
             Value::Binary(op, ..) => {
                 let has_operator =
                     matches!(op, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
-                // `extreme` of `f64` is text of operators, too.
+                // Maximum and minimum of `f64` consist of operators, too (`extreme`).
                 has_operator || nest.dtypes[value.0] == DType::F64
             }
             Value::Select(..) | Value::Cast(..) | Value::Reduced(..) => true,
@@ -109,7 +110,7 @@ fn is_inline(nest: &LoopNest, value: ValueId) -> bool {
         }
 }
 
-/// The numbers that the inline expression of a value contains.
+/// Returns the values that the inline expression of a value reads.
 fn numbers(nest: &LoopNest, value: ValueId) -> BTreeSet<ValueId> {
     let mut numbers = BTreeSet::new();
     let mut open = vec![value];
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// How many operands of the only step of a program are copies.
+    /// Returns the number of copied operands in the only step of a program.
     fn n_copies(program: &Tensor) -> usize {
         let (plan, _) = Plan::of(&[program], &Reference.target()).unwrap();
         assert_eq!(plan.steps.len(), 1, "{}", plan.explain());

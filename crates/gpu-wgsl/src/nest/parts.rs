@@ -1,11 +1,19 @@
 //! Long reductions in two steps.
 //!
-//! Role: of a nest with few output elements and long reduced axes, nests that keep a device busy, or that a driver lets run to
-//! their ends: one for each fold, which computes many partial results side by side, and one that joins those and does what follows.
-//! Method: one reduced axis is cut into pieces of one length, and a new first axis of the domain counts them: so a piece's results lie
-//! together, and what joins them reads neighbours side by side. Where the last piece
-//! is short, what would lie beyond the axis is not read and counts as the fold's neutral element. All of it is said in terms of
-//! nests, so the oracle can run it too, and the order of a fold is fixed by the nest and the number of parts.
+//! Role: replaces a nest with few output elements and long reduced axes by nests that keep a device
+//! busy, or whose loops end within the driver's limit. One nest per fold computes many partial
+//! results in parallel. A last nest combines the partial results and computes the rest.
+//! Method: one reduced axis is split into pieces of equal length, and a new first axis of the
+//! domain counts the pieces. The results of one piece are therefore contiguous, and the combining
+//! kernel reads neighbours in parallel. If the last piece is short, guards replace the elements
+//! past the end by the fold's neutral element. Both steps are ordinary nests, so the oracle can run
+//! them, and the order of a fold depends only on the nest and the number of parts.
+//!
+//! ```text
+//!  sum over 10 terms, 3 parts of piece 4:
+//!  part 0: 0 1 2 3   part 1: 4 5 6 7   part 2: 8 9 n n     n: neutral element
+//!  rest:   part 0 + part 1 + part 2
+//! ```
 
 use std::sync::Arc;
 
@@ -15,17 +23,19 @@ use tensor_core::{DType, Scalar};
 
 use super::contiguous;
 
-/// A nest in two steps.
+/// A nest that is divided into two steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
-    /// The folds, each with the places of its inputs among those of the nest.
+    /// The folds, each with the indices of its inputs among the inputs of the nest.
     pub(crate) folds: Vec<(Arc<LoopNest>, Vec<usize>)>,
-    /// What joins them: its inputs are some of the nest's, by place, and then the results of the folds.
+    /// The nest that combines the partial results. Its inputs are some inputs of the original nest
+    /// (`rest_inputs`), then the results of the folds.
     pub(crate) rest: Arc<LoopNest>,
     pub(crate) rest_inputs: Vec<usize>,
 }
 
-/// Cuts a nest into so many parts, or a few less; `None` if it has no reduced axis as long as that.
+/// Splits the longest reduced axis into at most `n_parts` parts; `None` for less than two parts,
+/// or if the axis has less than two elements per part.
 pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
     let (axis, &size) = nest
         .reduce
@@ -43,6 +53,7 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
         n_parts: size.div_ceil(piece),
     };
     let (body, epilogue) = (nest.body(), nest.epilogue());
+    // Reductions whose results are used after the loops; one fold kernel for each.
     let is_asked = |id: usize| epilogue[id] && !body[id];
     let reduced: Vec<(usize, Reduce, ValueId)> = (0..nest.values.len())
         .filter(|&id| is_asked(id))
@@ -66,13 +77,13 @@ pub(crate) fn cut(nest: &LoopNest, n_parts: usize) -> Option<Parts> {
 
 struct Cut<'n> {
     nest: &'n LoopNest,
-    /// Which reduced axis is cut, into pieces of what length, and into how many.
+    /// The index of the reduced axis, the length of a piece, and the number of pieces.
     axis: usize,
     piece: usize,
     n_parts: usize,
 }
 
-/// Values that are gathered into a nest, and the inputs that they read.
+/// The values and inputs of a nest under construction.
 #[derive(Default)]
 struct Draft {
     values: Vec<Value>,
@@ -87,7 +98,7 @@ impl Draft {
         ValueId(self.values.len() - 1)
     }
 
-    /// The place of an input of the nest among those that are read here.
+    /// Returns the index of an input of the original nest among the inputs of this nest.
     fn input(&mut self, input: usize) -> usize {
         let known = self.inputs.iter().position(|&known| known == input);
         known.unwrap_or_else(|| {
@@ -96,7 +107,8 @@ impl Draft {
         })
     }
 
-    /// Copies a value whose operands were copied to known places, with other maps.
+    /// Copies a value, with maps transformed by `map` and with additional guards. `places` has the
+    /// new ids of the operands.
     fn copy(
         &mut self,
         nest: &LoopNest,
@@ -106,7 +118,7 @@ impl Draft {
         more: &[Guard],
     ) -> ValueId {
         let mut value = nest.values[id].clone();
-        // Operands come before their uses.
+        // Operands are stored before their uses, so their new ids are known.
         value.map_operands(|operand| places[operand.0].unwrap_or(ValueId(0)));
         for own in value.maps_mut() {
             *own = map(own);
@@ -121,13 +133,14 @@ impl Draft {
 }
 
 impl Cut<'_> {
-    /// The partial results of one fold.
+    /// Returns the nest of the partial results of one fold.
     fn fold(&self, op: Reduce, operand: ValueId) -> (LoopNest, Vec<usize>) {
         let nest = self.nest;
         let beyond: Vec<Guard> = self.last_piece().into_iter().collect();
         let mut draft = Draft::default();
         let mut places = vec![None; nest.values.len()];
         let needed = reached(nest, operand);
+        // Copies only the values on which the fold's operand depends.
         for id in (0..nest.values.len()).filter(|&id| needed[id]) {
             let place = draft.copy(nest, id, &places, &|map| self.cut_map(map), &beyond);
             places[id] = Some(place);
@@ -158,10 +171,12 @@ impl Cut<'_> {
         (fold, draft.inputs)
     }
 
-    /// What joins the partial results, and everything after.
+    /// Returns the nest that combines the partial results and computes all later values.
     fn rest(&self, epilogue: &[bool]) -> (LoopNest, Vec<usize>) {
         let nest = self.nest;
         let n_domain = nest.domain.len();
+        // The values after the reduction depend on domain axes only; the single reduced axis of
+        // this nest counts the parts.
         let on_domain = |map: &IndexMap| IndexMap {
             offset: map.offset,
             strides: [&map.strides[..n_domain], &[0]].concat(),
@@ -172,7 +187,8 @@ impl Cut<'_> {
         for id in (0..nest.values.len()).filter(|&id| epilogue[id]) {
             places[id] = Some(if let Value::Reduced(op, _) = nest.values[id] {
                 let dtype = nest.dtypes[id];
-                // Which input it is is known once those of the nest are counted.
+                // The index is known once all inputs of the original nest are counted; 0 until
+                // then.
                 let load = Value::Load {
                     input: 0,
                     map: self.of_partial(),
@@ -208,7 +224,8 @@ impl Cut<'_> {
         (rest, draft.inputs)
     }
 
-    /// A map of the nest on part, domain, and reduced axes, the cut one within its piece.
+    /// Returns a map over the axes part, domain and reduced, where the split axis counts within its
+    /// piece: one part advances by `piece` elements.
     fn cut_map(&self, map: &IndexMap) -> IndexMap {
         let (domain, reduced) = map.strides.split_at(self.nest.domain.len());
         let of_part = reduced[self.axis] * self.piece.cast_signed();
@@ -218,7 +235,7 @@ impl Cut<'_> {
         }
     }
 
-    /// What holds inside of the axis, if the last piece reaches beyond it.
+    /// Returns the guard for positions within the axis, if the last piece extends past the end.
     fn last_piece(&self) -> Option<Guard> {
         let size = self.nest.reduce[self.axis];
         let n_domain = self.nest.domain.len();
@@ -231,7 +248,8 @@ impl Cut<'_> {
         })
     }
 
-    /// Where a partial result lies, by domain and part.
+    /// Returns the map of a partial result over the axes domain and part. The partial results are
+    /// stored as `[part, domain]`.
     fn of_partial(&self) -> IndexMap {
         let IndexMap { offset, strides } = contiguous(&self.nest.domain);
         let of_part = self.nest.output_len().cast_signed();
@@ -242,7 +260,7 @@ impl Cut<'_> {
     }
 }
 
-/// For each value whether another is computed from it, or is it.
+/// Returns for each value whether `from` depends on it; `from` itself included.
 fn reached(nest: &LoopNest, from: ValueId) -> Vec<bool> {
     let mut reached = vec![false; nest.values.len()];
     reached[from.0] = true;
@@ -256,7 +274,7 @@ fn reached(nest: &LoopNest, from: ValueId) -> Vec<bool> {
     reached
 }
 
-/// What changes no fold, in the type of what is folded.
+/// Returns the neutral element of a fold, in the type of its operand.
 fn neutral(op: Reduce, dtype: DType) -> Scalar {
     match dtype {
         DType::Bool => Scalar::Bool(op == Reduce::All),
@@ -294,7 +312,7 @@ mod tests {
 
     #[test]
     fn parts_give_what_the_whole_gives() {
-        // Whole numbers, so that no order of a sum is rounded.
+        // Integer values, so that sums are exact in every order.
         let x = (Tensor::arange(5 * 23).reshape(&[5, 23]) % 7 - 3).cast(DType::F32);
         let table = Tensor::arange(23) * 3;
         let rows = Tensor::arange(5 * 23).reshape(&[5, 23]) % 23;

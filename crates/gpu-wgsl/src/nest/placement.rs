@@ -1,25 +1,28 @@
-//! What changes a value, and who needs it.
+//! Dependencies of values on loop axes, and their uses.
 
 use tensor_core::DType;
 use tensor_core::ir::{IndexMap, LoopNest, Value, ValueId};
 use tensor_core::op::{Binary, Reduce, Unary};
 
-/// Where in a kernel the values of a nest belong.
+/// The position in a kernel of each value of a nest.
 #[derive(Debug)]
 pub(super) struct Placement {
-    /// For each value the innermost reduced axis that changes it, counted from 1; 0 if none does.
+    /// For each value: the innermost reduced axis that changes it, counted from 1; 0 if none.
     pub(super) levels: Vec<usize>,
-    /// For each value whether it differs along the rows and along the columns of a block.
+    /// For each value: whether it changes along the rows and along the columns of a block.
     pub(super) spread: Vec<[bool; 2]>,
-    /// Which values the result needs at all, and which of them at every point of the reduced axes.
+    /// For each value: whether the result needs it, and whether it is needed inside of the
+    /// reduction (`body`).
     pub(super) needed: Vec<bool>,
     pub(super) body: Vec<bool>,
-    /// Products that are only summed, and so are never values of their own: a multiply-add takes both factors.
+    /// Products whose only use is a sum. They have no variable of their own, because `fma` takes
+    /// both factors.
     pub(super) multiplied: Vec<Option<[ValueId; 2]>>,
 }
 
 impl Placement {
-    /// `sides` are the axes along the rows and the columns of a block; none where there are no blocks.
+    /// Computes the placement. `sides` are the axes of the rows and the columns of a block; both
+    /// are empty for a kernel without blocks.
     pub(super) fn of(nest: &LoopNest, sides: &[Vec<usize>; 2]) -> Self {
         let (body, epilogue) = (nest.body(), nest.epilogue());
         Self {
@@ -31,13 +34,13 @@ impl Placement {
         }
     }
 
-    /// Whether a value is written down where it is computed.
+    /// Returns whether a value has a variable in the kernel.
     pub(super) fn is_written(&self, nest: &LoopNest, id: usize) -> bool {
         let is_reduced = matches!(nest.values[id], Value::Reduced(..));
         self.needed[id] && !is_reduced && self.multiplied[id].is_none()
     }
 
-    /// The values from which an accumulator is computed anew.
+    /// Returns the values that a fold reads to update its accumulator.
     pub(super) fn folded(&self, operand: ValueId) -> Vec<ValueId> {
         self.multiplied[operand.0].map_or_else(|| vec![operand], Vec::from)
     }
@@ -47,17 +50,20 @@ fn levels(nest: &LoopNest) -> Vec<usize> {
     let n_domain = nest.domain.len();
     let mut levels: Vec<usize> = Vec::with_capacity(nest.values.len());
     for value in &nest.values {
+        // The innermost reduced axis with a nonzero stride.
         let innermost = |map: &IndexMap| {
             map.strides[n_domain..]
                 .iter()
                 .rposition(|&stride| stride != 0)
         };
+        // A value changes at the innermost loop of its own maps or of its operands.
         let own = value
             .maps()
             .filter_map(innermost)
             .map(|axis| axis + 1)
             .max();
         let handed = value.operands().map(|operand| levels[operand.0]).max();
+        // The result of a reduction is computed after all loops.
         levels.push(match value {
             Value::Reduced(..) => 0,
             _ => own.max(handed).unwrap_or(0),
@@ -91,8 +97,8 @@ fn multiplied(nest: &LoopNest) -> Vec<Option<[ValueId; 2]>> {
             && nest.dtypes[product.0] == DType::F32
             && n_uses[product.0] == 1
             && let Value::Binary(Binary::Mul, a, b) = nest.values[product.0]
-            // A compiler without a multiply-add simplifies the square of a root, and a product of
-            // its own hides the root.
+            // A compiler without fused multiply-add would simplify `sqrt(x) * sqrt(x)` in this
+            // form. As a separate product, the factors are opaque copies.
             && !(a == b && matches!(nest.values[a.0], Value::Unary(Unary::Sqrt, _)))
         {
             multiplied[product.0] = Some([a, b]);

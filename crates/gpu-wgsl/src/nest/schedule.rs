@@ -1,7 +1,7 @@
-//! How the loops of a nest are dealt out to invocations.
+//! Assignment of a nest's loops to invocations.
 //!
-//! Role: the choices that the text of a kernel follows; they depend on the nest and on the device alone, so on one device a nest's
-//! results are the same each time.
+//! Role: chooses the structure of a kernel. The choice depends only on the nest and the device, so
+//! on one device the results of a nest are the same in every run.
 
 use tensor_core::ir::{LoopNest, Value};
 
@@ -12,42 +12,45 @@ use super::tile::{Block, ENOUGH_BLOCKS, ShapeClass, Tile};
 use super::window::{Binding, Window, bytes, is_whole, windows};
 use crate::tuning::Tiles;
 
-/// What a device has room for.
+/// The limits of a device that affect schedules.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     pub(crate) binding: Binding,
-    /// Operations of one kernel, and of one submission, after which a watchdog might stop them.
+    /// Maximum operations in one kernel and in one submission. Longer work might be stopped by a
+    /// watchdog.
     pub(crate) operations: f64,
-    /// Bytes of workgroup memory, and invocations of a workgroup.
+    /// Maximum workgroup memory in bytes, and maximum invocations of a workgroup.
     pub(crate) workgroup_bytes: u32,
     pub(crate) invocations: u32,
-    /// Whether there is `f64`.
+    /// Whether the device supports `f64`.
     pub(crate) has_f64: bool,
-    /// The fewest elements of an output of which blocks keep the device busy.
+    /// Minimum number of output elements for a kernel in blocks. With fewer elements
+    /// there are too few blocks to keep the device busy.
     pub(crate) least_outputs: usize,
-    /// The fewest rows, and the fewest columns, for which blocks are worth it.
+    /// Minimum rows, and minimum columns, for a kernel in blocks.
     pub(crate) least_side: usize,
-    /// Iterations after which the driver ends a loop in silence.
+    /// Iterations after which the driver ends a loop without an error.
     pub(crate) loop_iterations: Option<u64>,
     pub(crate) tiles: Tiles,
 }
 
-/// How the loops of a nest are dealt out.
+/// The structure of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Schedule {
-    /// So many invocations share an output element: a power of two, at most [`GROUP`].
+    /// This number of invocations shares an output element: a power of two, at most [`GROUP`].
     Lanes(u32),
     /// A workgroup computes a block of the output.
     Blocks(Block),
 }
 
 impl Schedule {
-    /// Blocks in sizes of one's choice, for a nest whose elements share what they read.
+    /// Returns a schedule in blocks of the given sizes; `None` if the nest's elements share no
+    /// inputs along two axes.
     pub(crate) fn in_blocks(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
         Block::sized(nest, class, tile).map(Self::Blocks)
     }
 
-    /// Workgroups that compute a nest's output.
+    /// Returns the number of workgroups that compute a nest's output.
     pub(crate) fn n_groups(&self, nest: &LoopNest) -> u64 {
         let n_groups = match self {
             Self::Lanes(lanes) => nest.output_len().div_ceil((GROUP / lanes) as usize),
@@ -57,24 +60,31 @@ impl Schedule {
     }
 }
 
-/// Chooses a schedule: blocks where elements share what they read; else invocations share an element where there are too few
-/// elements to keep a device busy, or where neighbours in memory are folded, which one invocation alone would read far apart from
-/// what others read.
+/// Chooses a schedule.
+///
+/// 1. Blocks, if output elements share inputs along two axes.
+/// 2. Several invocations per element, if there are too few elements to keep a device busy, or if
+///    the innermost reduced axis is contiguous in memory: neighbouring invocations then read
+///    neighbouring addresses.
+/// 3. Otherwise one invocation per element.
 pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
-    /// Elements from which on one invocation for each is enough.
+    /// From this number of elements on, one invocation for each is enough.
     const MANY: usize = 1 << 15;
-    /// What is left for each invocation to fold before the tree.
+    /// Minimum number of terms for each invocation before the tree reduction.
     const LEAST: usize = 4;
     if let Some(block) = Block::of(nest, room) {
         return Schedule::Blocks(block);
     }
     let most = match bits(nest.dtype()) {
-        // A workgroup writes whole words.
+        // A workgroup writes whole words, so it needs at least 32 / `bits` elements.
         Some(bits) => GROUP * bits / WORD_BITS,
         None => GROUP,
     };
     let n_domain = nest.domain.len();
     let last = nest.reduce.len().checked_sub(1);
+    // Whether some input has stride 1 along the innermost reduced axis, but not along the last axis
+    // of the output. With one invocation per element, the accesses of neighbouring invocations
+    // would then be far apart.
     let walks_neighbours = last.is_some_and(|last| {
         let maps = nest.values.iter().flat_map(|value| value.maps().take(1));
         let mut maps = maps.filter(|map| map.stride(n_domain + last).unsigned_abs() == 1);
@@ -87,22 +97,25 @@ pub(crate) fn schedule(nest: &LoopNest, room: &Room) -> Schedule {
         nest.reduce.iter().max().copied().unwrap_or(1) / LEAST
     };
     let shared = u32::try_from(shared).unwrap_or(u32::MAX).clamp(1, most);
+    // Rounds down to a power of two for the tree.
     let lanes = 1 << shared.ilog2();
     Schedule::Lanes(if enough_outputs { lanes.min(32) } else { lanes })
 }
 
-/// Cuts the reduction of a nest in two steps where that pays, or where loops would run longer than a driver lets them.
+/// Splits the reduction of a nest into two steps if that is faster, or if the loops would exceed
+/// the driver's limit.
 fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
-    /// Iterations of one invocation from which on it may pay, and how many are left to each then.
+    /// A split is considered if an invocation has more than `LONG` iterations; it leaves about
+    /// `LEFT` iterations per invocation.
     const LONG: u64 = 1024;
     const LEFT: u64 = 256;
-    /// Invocations that keep any device busy.
+    /// Number of invocations that keeps any device busy.
     const BUSY: u64 = 1 << 17;
     let schedule = schedule(nest, room);
     let limit = room.loop_iterations.unwrap_or(u64::MAX);
     let runs = iterations(nest, &schedule);
     let n_groups = schedule.n_groups(nest).max(1);
-    // How many times as many workgroups would keep a device busy.
+    // Factor by which the number of workgroups must grow to keep a device busy.
     let idle = match &schedule {
         Schedule::Lanes(_) => BUSY.div_ceil(n_groups.saturating_mul(GROUP.into())),
         Schedule::Blocks(_) => (ENOUGH_BLOCKS as u64).div_ceil(n_groups),
@@ -110,6 +123,8 @@ fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     if runs <= LONG.min(limit) || (idle <= 1 && runs <= limit) {
         return None;
     }
+    // `few`: number of parts for speed. `needed`: number of parts that brings the loops to half of
+    // the driver's limit.
     let few = runs.div_ceil(LEFT).min(idle);
     let needed = runs.div_ceil((limit / 2).max(1));
     let longest = nest.reduce.iter().max().copied().unwrap_or(1);
@@ -117,23 +132,24 @@ fn cut(nest: &LoopNest, room: &Room) -> Option<Parts> {
     parts::cut(nest, n_parts.min(longest / 2))
 }
 
-/// How a nest runs.
+/// The kernels that compute a nest.
 #[derive(Debug)]
 pub(crate) enum Division {
-    /// In one kernel, which is given whole arrays.
+    /// A single kernel, which binds whole arrays.
     Whole,
-    /// In one kernel after the other, each given a stretch of every array.
+    /// Several kernels in sequence, each with a chunk of every array.
     Windows(Vec<Window>),
-    /// In two steps.
+    /// Two steps: partial results, then their combination.
     Parts(Parts),
 }
 
-/// Whether a kernel might take too long.
+/// Returns whether a kernel might exceed the watchdog's limit.
 fn is_long(nest: &LoopNest, room: &Room) -> bool {
     nest.operations() > room.operations
 }
 
-/// Divides a nest whose inputs have these lengths; `None` if no division makes its arrays fit.
+/// Chooses how to run a nest whose inputs have these lengths, in elements; `None` if no division
+/// makes its arrays fit into bindings.
 pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<Division> {
     if let Some(parts) = cut(nest, room) {
         return Some(Division::Parts(parts));
@@ -142,6 +158,7 @@ pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<D
     if is_whole && !is_long {
         return Some(Division::Whole);
     }
+    // The limit on operations is a guess, so it is dropped if no window satisfies it.
     for operations in [room.operations, f64::INFINITY] {
         if let Some(windows) = windows(nest, lens, room.binding, operations) {
             return Some(Division::Windows(windows));
@@ -150,14 +167,15 @@ pub(crate) fn division(nest: &LoopNest, lens: &[usize], room: &Room) -> Option<D
     if is_whole {
         return Some(Division::Whole);
     }
-    // Whatever is folded is read in pieces of which each fits well.
+    // Splits the reduced axis so that each part reads well below the limit of a binding.
     let inputs = nest.inputs.iter().zip(lens);
     let longest = inputs.map(|(&dtype, &len)| bytes(dtype, len)).max()?;
     let n_parts = usize::try_from(longest.div_ceil(room.binding.bytes / 4)).ok()?;
     parts::cut(nest, n_parts).map(Division::Parts)
 }
 
-/// Whether a nest can run: loops stay within a driver's limit, and arrays within what can be bound, divided or not.
+/// Returns whether a nest can run, divided or not: its loops stay within the driver's limit, and
+/// its arrays within the binding limit.
 pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
     let ends = |nest: &LoopNest| {
         let schedule = schedule(nest, room);
@@ -174,6 +192,7 @@ pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
             };
             let partials = parts.folds.iter().map(|(fold, _)| fold.output_len());
             let rest: Vec<usize> = at(&parts.rest_inputs).into_iter().chain(partials).collect();
+            // A part with the same reduction as the nest would be split forever.
             let is_less = |part: &LoopNest| part.reduce != nest.reduce;
             let mut folds = parts.folds.iter();
             folds.all(|(fold, inputs)| is_less(fold) && fits(fold, &at(inputs), room))
@@ -183,9 +202,10 @@ pub(crate) fn fits(nest: &LoopNest, lens: &[usize], room: &Room) -> bool {
     }
 }
 
-/// Whether a workgroup has the invocations and the memory that a schedule takes; blocks were chosen so.
+/// Returns whether a workgroup has enough invocations and memory for a schedule. Blocks are chosen
+/// within these limits, so only `Lanes` are checked.
 fn has_room(nest: &LoopNest, schedule: &Schedule, room: &Room) -> bool {
-    /// Of the widest total, and of packed bits.
+    /// Bytes of the widest accumulator (`f64`).
     const WIDEST: u32 = 8;
     let Schedule::Lanes(lanes) = schedule else {
         return true;
@@ -199,6 +219,7 @@ fn has_room(nest: &LoopNest, schedule: &Schedule, room: &Room) -> bool {
     } else {
         0
     };
+    // One `u32` of packed bits per invocation.
     let packed = bits(nest.dtype()).map_or(0, |_| GROUP * WORD_BITS / 8);
     let bytes = n_totals
         .saturating_mul(GROUP * WIDEST)
@@ -206,19 +227,20 @@ fn has_room(nest: &LoopNest, schedule: &Schedule, room: &Room) -> bool {
     GROUP <= room.invocations && bytes <= room.workgroup_bytes
 }
 
-/// How often the loops of one invocation run.
+/// Returns the number of loop iterations of one invocation.
 pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
     let lanes = match schedule {
         Schedule::Lanes(lanes) => *lanes,
         Schedule::Blocks(block) => {
             let terms = nest.reduce_len() as u64;
-            // Those of the loop over stages, and what packs short elements.
+            // One iteration per term, one per stage, and the loop that packs short elements.
             return terms + terms.div_ceil(block.tile.block_inner.into()) + u64::from(GROUP);
         }
     };
     let dealt = dealt_axis(nest, lanes);
     let mut total = 0_u64;
     let mut runs = 1_u64;
+    // A loop nest over axes a, b, c runs a + ab + abc iterations.
     for (axis, &size) in nest.reduce.iter().enumerate() {
         let size = if axis == dealt {
             size.div_ceil(lanes as usize)
@@ -228,11 +250,12 @@ pub(crate) fn iterations(nest: &LoopNest, schedule: &Schedule) -> u64 {
         runs = runs.saturating_mul(size as u64);
         total = total.saturating_add(runs);
     }
-    // The tree, and the words of short elements.
+    // The tree reduction, and the loop that packs short elements.
     total.saturating_add(u64::from(WORD_BITS + GROUP.ilog2()))
 }
 
-/// The reduced axis that the invocations of one element share: the last that gives each of them something to do.
+/// Returns the reduced axis that is divided among the invocations of one element: the last axis
+/// with at least `lanes` elements, or the longest axis.
 pub(super) fn dealt_axis(nest: &LoopNest, lanes: u32) -> usize {
     let sizes = &nest.reduce;
     let enough = sizes.iter().rposition(|&size| size >= lanes as usize);

@@ -1,7 +1,8 @@
-//! Writes values, statement by statement.
+//! Statements that compute the values of a nest.
 //!
-//! Method: a value is written once for each element of a tile at which it is another one; its name says which: `v3_0_2` is value 3
-//! at the element in row 0 and column 2, `v3_2` one that differs along one side alone.
+//! Method: a value is written once for each element of a tile at which it differs. The name
+//! contains the element: `v3_0_2` is value 3 at the element in row 0 and column 2, `v3_2` is a
+//! value that changes along one side only, at position 2 of this side.
 
 use std::fmt::Write as _;
 
@@ -16,20 +17,20 @@ use super::opaque::{copied, folded};
 use super::placement::Placement;
 use super::text::Text;
 
-/// The text of a kernel as far as it is written, and what the names in it are.
+/// Writer of a kernel's text, with the names of its variables.
 pub(super) struct Statements<'n> {
     pub(super) nest: &'n LoopNest,
     pub(super) placement: Placement,
     pub(super) text: Text,
-    /// Of the loop axes.
+    /// Names of the loop indices.
     names: Vec<String>,
-    /// Which of them do not change.
+    /// Whether the index of a loop axis is constant.
     stays: Vec<bool>,
-    /// The axes along the rows and the columns of a tile.
+    /// The axes of the rows and the columns of a tile.
     sides: [Vec<usize>; 2],
-    /// The last axis whose loop may start elsewhere than at 0, where arrays are given in part.
+    /// If arrays are bound in part: the last axis whose loop may start at an index other than 0.
     window: Option<usize>,
-    /// How many elements the tile has along each, and the one that is being written.
+    /// Elements of the tile along each side, and the element that is being written.
     extent: [usize; 2],
     at: [usize; 2],
 }
@@ -61,17 +62,17 @@ impl<'n> Statements<'n> {
         self.text.close();
     }
 
-    /// From now on a tile has so many elements along each side.
+    /// Sets the number of elements of a tile along each side.
     pub(super) fn set_extent(&mut self, extent: [usize; 2]) {
         self.extent = extent;
     }
 
-    /// Whether the axis of a loop is that of rows or of columns.
+    /// Returns the side (0: rows, 1: columns) to which a loop axis belongs.
     pub(super) fn side_of(&self, axis: usize) -> Option<usize> {
         (0..2).find(|&side| self.sides[side].contains(&axis))
     }
 
-    /// Names the index of an axis, counted from where its loop starts.
+    /// Writes the index of an axis: `count` plus the start of its loop.
     pub(super) fn index(&mut self, axis: usize, element: Option<usize>, count: &str) {
         let name = &self.names[axis];
         let name = element.map_or_else(|| name.clone(), |element| format!("{name}_{element}"));
@@ -82,7 +83,8 @@ impl<'n> Statements<'n> {
         self.line(format!("let {name} = bitcast<i32>({index});"));
     }
 
-    /// The name of an axis that nothing reads or that has one element, and so stays where it starts.
+    /// Fixes the index of an axis at the start of its loop. Used for axes that nothing
+    /// reads and axes of one element.
     pub(super) fn stays(&mut self, axis: usize) {
         self.stays[axis] = true;
         self.names[axis] = match self.start(axis) {
@@ -92,11 +94,13 @@ impl<'n> Statements<'n> {
     }
 
     fn start(&self, axis: usize) -> Option<String> {
+        // `starts` is an array of vec4, so axis 5 is at `starts[1][1]`.
         let is_moved = self.window.is_some_and(|last| axis <= last);
         is_moved.then(|| format!("params.starts[{}][{}]", axis / 4, axis % 4))
     }
 
-    /// A position in the output, by indices, as one in the stretch of it that is bound.
+    /// Converts a position in the output, computed from loop indices, to a position in the bound
+    /// chunk.
     pub(super) fn in_stretch(&self, position: &str) -> String {
         match self.window {
             Some(_) => format!("{position} + params.shift"),
@@ -104,7 +108,8 @@ impl<'n> Statements<'n> {
         }
     }
 
-    /// A position counted in units of so many elements from the first of the loops, as one in the stretch that is bound.
+    /// Converts a position that is counted from the first element of the loops, in units of `unit`
+    /// elements, to a position in the bound chunk.
     pub(super) fn after_first(&self, position: &str, unit: u32) -> String {
         match (self.window, unit) {
             (None, _) => position.to_owned(),
@@ -113,7 +118,7 @@ impl<'n> Statements<'n> {
         }
     }
 
-    /// The names of the loop indices where an axis of columns is where its loop starts.
+    /// Returns the names of the loop indices, with the column axes at the start of their loops.
     pub(super) fn names_at_first_col(&self) -> Vec<String> {
         let mut names = self.names();
         for &axis in &self.sides[1] {
@@ -124,12 +129,12 @@ impl<'n> Statements<'n> {
         names
     }
 
-    /// The name of a loop index.
+    /// Returns the name of a loop index.
     pub(super) fn name(&self, axis: usize) -> &str {
         &self.names[axis]
     }
 
-    /// The names of the loop indices at the element of the tile that is being written.
+    /// Returns the names of the loop indices at the current element of the tile.
     pub(super) fn names(&self) -> Vec<String> {
         let named = self.names.iter().enumerate().map(|(axis, name)| {
             let element = self.side_of(axis).map(|side| self.at[side]);
@@ -141,14 +146,16 @@ impl<'n> Statements<'n> {
         named.collect()
     }
 
-    /// What belongs to a value, by its name at the element of the tile that is being written.
+    /// Returns the name of a variable of a value (prefix `of`) at the current element of the tile.
     pub(super) fn local(&self, of: &str, id: usize) -> String {
         self.local_at(of, id, self.at)
     }
 
-    /// The same at another element.
+    /// Returns the name of a variable of a value (prefix `of`) at the element `at` of the tile.
     pub(super) fn local_at(&self, of: &str, id: usize, at: [usize; 2]) -> String {
         let mut name = format!("{of}{id}");
+        // A value that does not change along a side has the same variable for all elements along
+        // this side.
         for (is_spread, element) in self.placement.spread[id].into_iter().zip(at) {
             if is_spread {
                 let _ = write!(name, "_{element}");
@@ -157,7 +164,7 @@ impl<'n> Statements<'n> {
         name
     }
 
-    /// Writes something for each element of a tile at which a value is another one.
+    /// Calls `write` for each element of a tile at which a value differs.
     pub(super) fn each(&mut self, id: usize, write: impl FnMut(&mut Self)) {
         let spread = self.placement.spread[id];
         let along = |side: usize| if spread[side] { self.extent[side] } else { 1 };
@@ -165,7 +172,7 @@ impl<'n> Statements<'n> {
         self.each_of(counts, write);
     }
 
-    /// Writes something for each element of a tile.
+    /// Calls `write` for each element of a tile.
     pub(super) fn each_element(&mut self, write: impl FnMut(&mut Self, [usize; 2])) {
         let mut write = write;
         self.each_of(self.extent, |this| write(this, this.at));
@@ -182,13 +189,14 @@ impl<'n> Statements<'n> {
         self.at = before;
     }
 
-    /// Whether any map moves along an axis.
+    /// Returns whether any map moves along an axis.
     pub(super) fn is_walked(&self, axis: usize) -> bool {
         let maps = self.nest.values.iter().flat_map(Value::maps);
         maps.into_iter().any(|map| map.stride(axis) != 0)
     }
 
-    /// The values that change first inside of so many loops; before the reduction those it needs, after it the rest.
+    /// Writes the values of a loop depth: values whose innermost axis is the loop `level`. `before`
+    /// selects the values that the reduction needs, or the other ones.
     pub(super) fn values_of_level(&mut self, level: usize, before: bool) {
         for id in 0..self.nest.values.len() {
             let placement = &self.placement;
@@ -201,7 +209,7 @@ impl<'n> Statements<'n> {
         }
     }
 
-    /// A value, at each element of the tile.
+    /// Writes a value at each element of the tile.
     pub(super) fn value(&mut self, id: usize) {
         self.each(id, |this| this.value_at(id));
     }
@@ -220,6 +228,7 @@ impl<'n> Statements<'n> {
                 let position = access::position(map, &names);
                 self.read(id, *input, &position, guards)
             }
+            // A gather adds index × stride to the position of its map.
             Value::Gather {
                 input,
                 map,
@@ -266,17 +275,20 @@ impl<'n> Statements<'n> {
         ));
     }
 
-    /// Operand 0 or 1 of a value, as a copy if the compiler must not see through it.
+    /// Returns operand 0 or 1 of a value, as an opaque copy if the compiler must not see the
+    /// operation behind the operand.
     fn operand(&self, id: usize, place: usize, operand: ValueId) -> String {
         let name = self.local("v", operand.0);
         let dtype = self.nest.dtypes[operand.0];
         opaque(copied(self.nest, id, place), dtype, &name)
     }
 
-    /// An element of an input; 0 where a guard fails. What stands outside of a buffer is read inside of it and thrown away.
+    /// Returns the expression of an element of an input; 0 if a guard fails. WGSL makes
+    /// reads outside of a buffer safe, and `select` discards the value of such a read.
     fn read(&mut self, id: usize, input: usize, position: &str, guards: &[Guard]) -> String {
         let dtype = self.nest.inputs[input];
         let at = self.local("p", id);
+        // Positions count from the start of the array, the binding may start later at `bases`.
         let base = match self.window {
             Some(_) => format!(" - params.bases[{}][{}]", input / 4, input % 4),
             None => String::new(),
@@ -291,20 +303,26 @@ impl<'n> Statements<'n> {
         format!("select({zero}, {element}, {condition})")
     }
 
-    /// The index of a gather, counted from the start of its axis; one out of range is noted and becomes 0.
+    /// Writes the index of a gather, counted from the start of its axis. An index out of range is
+    /// recorded in the buffer of faults and replaced by 0.
     fn gathered(&mut self, id: usize, at: ValueId, extent: usize, guards: &[Guard]) -> String {
         let place = self.gathers().position(|gather| gather == id).unwrap_or(0);
         let (index, at_name) = (self.local("g", id), self.local("v", at.0));
         let is_signed = self.nest.dtypes[at.0] == DType::I32;
+        // Negative indices count from the end of the axis.
         let from_start = if is_signed {
             format!("select({at_name}, {at_name} + {extent}i, {at_name} < 0i)")
         } else {
             format!("bitcast<i32>({at_name})")
         };
         self.line(format!("var {index} = {from_start};"));
+        // As `u32`, negative indices are out of range, too. An index is recorded only if its guards
+        // hold, because other indices are never used.
         let condition = access::condition(guards, &self.names());
         self.open(format!("if (bitcast<u32>({index}) >= {extent}u) {{"));
         self.open(format!("if ({condition}) {{"));
+        // Two words per gather: flag and index. If several invocations write, any of their indices
+        // may remain, which is enough for an error message.
         let (flag, noted) = (2 * place, 2 * place + 1);
         self.line(format!("atomicStore(&faults[{flag}], 1u);"));
         self.line(format!(
@@ -316,7 +334,7 @@ impl<'n> Statements<'n> {
         index
     }
 
-    /// An accumulator for each reduction, at its neutral element.
+    /// Writes an accumulator for each reduction, initialized with the neutral element.
     pub(super) fn totals(&mut self) {
         for (id, op) in self.reductions() {
             let dtype = self.total_type(id, op);
@@ -328,7 +346,7 @@ impl<'n> Statements<'n> {
         }
     }
 
-    /// What each reduction does with one more value.
+    /// Writes the update of each accumulator by one more value.
     pub(super) fn folds(&mut self) {
         for (id, op) in self.reductions() {
             let Value::Reduced(_, operand) = self.nest.values[id.0] else {
@@ -353,7 +371,7 @@ impl<'n> Statements<'n> {
         }
     }
 
-    /// What the reductions gave, as values.
+    /// Writes the results of the reductions as values.
     pub(super) fn reduced(&mut self) {
         for (id, _) in self.reductions() {
             self.each(id.0, |this| {
@@ -363,8 +381,9 @@ impl<'n> Statements<'n> {
         }
     }
 
-    /// Whether no more values can change what any reduction gives at the elements written here, if that may happen. What
-    /// reports its positions runs to the end.
+    /// Returns the condition under which further terms cannot change any result at the current
+    /// elements, e.g. `any` that is already true; `None` if there is no such condition. Kernels
+    /// with gathers run to the end, because they report positions out of range.
     pub(super) fn is_fixed(&mut self) -> Option<String> {
         let reductions = self.reductions();
         if self.gathers().next().is_some() || reductions.is_empty() {
@@ -372,6 +391,8 @@ impl<'n> Statements<'n> {
         }
         let mut fixed = Vec::new();
         for (id, op) in reductions {
+            // `any` is final once it is true, `all` once it is false; other reductions are never
+            // final.
             let sign = if op.annihilator()? { "" } else { "!" };
             self.each(id.0, |this| {
                 fixed.push(format!("{sign}{}", this.local("total", id.0)));
@@ -406,7 +427,7 @@ impl<'n> Statements<'n> {
     }
 }
 
-/// Axes have the names that plans print: i, j, k and so on.
+/// Returns the name of an axis as printed by plans: i, j, k and so on.
 fn axis_name(axis: usize) -> String {
     const LETTERS: &[u8] = b"ijklmnop";
     LETTERS.get(axis).map_or_else(

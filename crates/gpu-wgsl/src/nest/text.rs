@@ -1,6 +1,6 @@
-//! Lines of a program, indented by its braces.
+//! Source text, indented by its braces.
 
-/// A term with a number added.
+/// Returns the expression `term + number`, as `u32`.
 pub(super) fn plus(term: &str, number: u32) -> String {
     match number {
         0 => term.to_owned(),
@@ -8,7 +8,7 @@ pub(super) fn plus(term: &str, number: u32) -> String {
     }
 }
 
-/// A name times a number.
+/// Returns the expression `name * number`, as `u32`.
 pub(super) fn times(name: &str, number: u32) -> String {
     match number {
         1 => name.to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn times(name: &str, number: u32) -> String {
     }
 }
 
-/// A name with its bits moved up.
+/// Returns the expression `name << n_bits`.
 pub(super) fn shifted(name: &str, n_bits: u32) -> String {
     match n_bits {
         0 => name.to_owned(),
@@ -24,7 +24,7 @@ pub(super) fn shifted(name: &str, n_bits: u32) -> String {
     }
 }
 
-/// Text that grows line by line.
+/// Text that is written line by line.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     text: String,
@@ -42,7 +42,7 @@ impl Text {
         self.text.push('\n');
     }
 
-    /// Adds a line that ends in a brace; what follows stands inside.
+    /// Adds a line that ends in an opening brace, and indents the following lines.
     pub(super) fn open(&mut self, line: impl AsRef<str>) {
         self.line(line);
         self.depth += 1;
@@ -54,7 +54,7 @@ impl Text {
         self.line("}");
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub(super) fn finish(self) -> String {
         self.text
     }

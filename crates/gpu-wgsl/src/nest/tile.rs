@@ -1,8 +1,19 @@
-//! Blocks of an output, which a workgroup computes from what it keeps of the inputs.
+//! Blocks of an output, each computed by one workgroup from staged inputs.
 //!
-//! Role: finds the axes along which a nest's elements share what they read, as the rows and the columns of a matrix product do, and
-//! the sizes of blocks for a device. The product is one such nest, with or without what is computed before and after it;
-//! distances between all pairs and convolutions are others.
+//! Role: finds the axes along which output elements share inputs, like the rows and columns of a
+//! matrix product, and chooses block sizes for a device. The matrix product is one such nest, with
+//! or without operations before and after it. Distances between all pairs and convolutions are
+//! others.
+//!
+//! ```text
+//!                   block_cols
+//!             ┌─────────────────────┐
+//!             │ ┌────┐              │     one workgroup: the block
+//!  block_rows │ │tile│ thread_rows  │     one invocation: thread_rows × thread_cols
+//!             │ └────┘              │     elements of the block
+//!             └─────────────────────┘
+//!             thread_cols
+//! ```
 
 use tensor_core::DType;
 use tensor_core::ir::{LoopNest, Value};
@@ -12,66 +23,69 @@ use super::placement::Placement;
 use super::schedule::Room;
 use crate::tuning;
 
-/// Bytes of a word in workgroup memory, and of any value there but an `f64`.
+/// Bytes of a value in workgroup memory, except `f64`.
 const VALUE_BYTES: u32 = 4;
 
-/// Blocks that keep any device busy.
+/// Number of blocks that keeps any device busy.
 pub(super) const ENOUGH_BLOCKS: usize = 128;
 
-/// Sizes of the blocks that workgroups compute of an output, and of the tiles that their invocations compute of those.
+/// Sizes of the blocks that workgroups compute, and of the tiles that invocations compute within a
+/// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tile {
-    /// Rows of the output that a workgroup computes; a multiple of `thread_rows`.
+    /// Rows of the output per workgroup; a multiple of `thread_rows`.
     pub block_rows: u32,
-    /// Columns of the output that a workgroup computes; a multiple of `thread_cols`.
+    /// Columns of the output per workgroup; a multiple of `thread_cols`.
     pub block_cols: u32,
-    /// Terms of each fold that are staged at once; a multiple of 4.
+    /// Terms of each reduction that are staged at once; a multiple of 4.
     pub block_inner: u32,
-    /// Rows of the output that an invocation computes.
+    /// Rows of the output per invocation.
     pub thread_rows: u32,
-    /// Columns of the output that an invocation computes.
+    /// Columns of the output per invocation.
     pub thread_cols: u32,
 }
 
-/// Outputs whose blocks have the same sizes.
+/// A class of output shapes that share block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShapeClass {
-    /// Many blocks of which each keeps a device busy.
+    /// Enough rows and columns for many large blocks.
     Large,
-    /// Rows and columns, neither of them few.
+    /// Neither few rows nor few columns.
     Square,
-    /// Few columns; blocks have as many.
+    /// At most 16 columns; a block spans all columns.
     Tall,
-    /// Few rows; blocks have as many.
+    /// At most 16 rows; a block spans all rows.
     Wide,
-    /// Few of both, in a batch.
+    /// At most 32 rows and 32 columns, usually in a batch.
     Small,
 }
 
-/// How a nest's output is cut into blocks.
+/// The division of a nest's output into blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Block {
-    /// The axes of its rows and of its columns; what the others count are blocks of their own.
+    /// The output axes of rows and of columns. Each combination of indices of the other axes (the
+    /// batch) has its own blocks.
     pub(super) sides: [Vec<usize>; 2],
     pub(super) tile: Tile,
 }
 
-/// What each value of a nest is for when its output is computed in blocks.
+/// The role of each value of a nest whose output is computed in blocks.
 #[derive(Debug)]
 pub(super) struct Roles {
-    /// For rows and for columns the values that wait in workgroup memory, and all that is computed to get them.
+    /// For rows and for columns: the values staged in workgroup memory, and all values needed
+    /// to compute the staged values.
     pub(super) staged: [Vec<usize>; 2],
     pub(super) before: [Vec<bool>; 2],
-    /// What is computed for each term, and what before all terms.
+    /// Values computed for each term, and values computed before the first term.
     pub(super) inner: Vec<bool>,
     pub(super) outer: Vec<bool>,
 }
 
 impl Tile {
-    /// The side up to which an output counts as narrow or low.
+    /// Maximum size of a side that counts as narrow.
     const NARROW: usize = 16;
 
-    /// Invocations along the rows and the columns of a block; 0 where sizes make no sense.
+    /// Returns the invocations along the rows and the columns of a block; 0 for invalid sizes.
     pub(super) fn threads(&self) -> [u32; 2] {
         let along = |block: u32, thread: u32| block.checked_div(thread).unwrap_or(0);
         [
@@ -80,62 +94,71 @@ impl Tile {
         ]
     }
 
-    /// Invocations of a workgroup.
+    /// Returns the number of invocations of a workgroup.
     #[must_use]
     pub fn invocations(&self) -> u32 {
         self.threads().into_iter().product()
     }
 
-    /// Rows and columns of a block.
+    /// Returns the rows and columns of a block.
     pub(crate) fn block(&self) -> [u32; 2] {
         [self.block_rows, self.block_cols]
     }
 
-    /// Rows and columns that an invocation computes.
+    /// Returns the rows and columns per invocation.
     pub(crate) fn thread(&self) -> [u32; 2] {
         [self.thread_rows, self.thread_cols]
     }
 
-    /// How many neighbours along a side are staged as one vector.
+    /// Returns the number of neighbouring elements along a side (0: rows, 1: columns) that are
+    /// staged as one vector.
     pub(super) fn vector(&self, side: usize) -> u32 {
         let mut widths = [4, 2].into_iter();
         let fits = |width: &u32| self.thread()[side].is_multiple_of(*width);
         widths.find(fits).unwrap_or(1)
     }
 
-    /// Vectors from the values of one term to those of the next in workgroup memory: one more than there are, since neighbours
-    /// would otherwise fall into the same memory bank.
+    /// Returns the distance between two terms in workgroup memory, in vectors. It is one more than
+    /// the vectors of a term, because neighbouring invocations would otherwise access the same
+    /// memory bank:
+    ///
+    /// ```text
+    ///  term 0: | v0 v1 v2 v3 | pad |
+    ///  term 1: | v0 v1 v2 v3 | pad |      stride = 5
+    /// ```
     pub(super) fn stride(&self, side: usize) -> u32 {
         self.block()[side] / self.vector(side) + 1
     }
 
-    /// Says what is wrong with the sizes, if anything is.
+    /// Returns the first violated rule of the sizes, or `None` if the sizes are valid.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
-        /// Beyond it no device has the workgroup memory, the invocations or the registers.
+        /// Beyond these limits no device has enough workgroup memory, invocations or registers.
         const LARGEST: u32 = 1024;
         const MOST_ELEMENTS: u32 = 128;
         let [rows, cols] = self.thread();
         let divides = |part: u32, whole: u32| part > 0 && whole > 0 && whole.is_multiple_of(part);
         if !divides(rows, self.block_rows) || !divides(cols, self.block_cols) {
-            Some("the sides of a block are multiples of those of a tile")
+            Some("block sides must be multiples of the tile sides")
         } else if !divides(4, self.block_inner) {
-            Some("the terms staged at once are a multiple of 4")
+            Some("the number of staged terms must be a multiple of 4")
         } else if [self.block_rows, self.block_cols, self.block_inner]
             .into_iter()
             .any(|side| side > LARGEST)
         {
-            Some("no side of a block exceeds 1024")
+            Some("block sides must be at most 1024")
         } else if rows.saturating_mul(cols) > MOST_ELEMENTS {
-            Some("an invocation computes at most 128 elements")
+            Some("an invocation must compute at most 128 elements")
         } else if self.invocations() > LARGEST {
-            Some("a workgroup has at most 1024 invocations")
+            Some("a workgroup must have at most 1024 invocations")
         } else {
             None
         }
     }
 
-    /// As wide as the output and no wider: with a narrow side of just so many, or with blocks as large but of another form.
+    /// Adapts the sizes to an output of `rows × cols`. A narrow side becomes exactly as wide as the
+    /// output. Square blocks keep their area but change their shape if the output is narrower than
+    /// the block.
     fn fitted(self, class: ShapeClass, [rows, cols]: [usize; 2]) -> Self {
         let side = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
         match class {
@@ -169,7 +192,7 @@ impl Tile {
 }
 
 impl ShapeClass {
-    /// All classes.
+    /// All classes, in the order of their discriminants.
     pub const ALL: [Self; 5] = [
         Self::Large,
         Self::Square,
@@ -178,7 +201,7 @@ impl ShapeClass {
         Self::Small,
     ];
 
-    /// Its name in the table of tiles.
+    /// Returns the class's name in the table of tiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -190,11 +213,13 @@ impl ShapeClass {
         }
     }
 
-    /// The class of a batch of outputs, if blocks are any good for them.
+    /// Returns the class of a batch of outputs; `None` if an output is too narrow for blocks.
     fn of([rows, cols]: [usize; 2], batch: usize, room: &Room) -> Option<Self> {
         if rows.min(cols) < room.least_side {
             return None;
         }
+        // Large blocks need enough blocks to keep the device busy, so this class depends on the
+        // block size.
         let large = &room.tiles.tile(Self::Large);
         let n_blocks = |tile: &Tile| {
             let [high, wide] = tile.block().map(|side| side as usize);
@@ -215,14 +240,17 @@ impl ShapeClass {
 }
 
 impl Block {
-    /// The blocks of a nest's output, where elements share enough of what they read.
+    /// Returns the blocks of a nest's output; `None` if the nest cannot be computed in
+    /// blocks, or if blocks would not be faster.
     pub(super) fn of(nest: &LoopNest, room: &Room) -> Option<Self> {
-        /// What is worth it to fold.
+        /// Minimum number of reduced terms.
         const LONG: usize = 2;
-        /// The most values, and the most that are computed for each element of a tile and each term.
+        /// Maximum number of values of the nest, and maximum number of statements per term in one
+        /// invocation.
         const MAX_VALUES: usize = 32;
         const MAX_STATEMENTS: u32 = 512;
-        /// The most values at each element and term for which an invocation computes many elements.
+        /// Maximum number of values per element and term for which an invocation computes the many
+        /// elements of a large tile.
         const PLAIN: usize = 1;
         let is_gather = |value: &Value| matches!(value, Value::Gather { .. });
         if nest.output_len() < room.least_outputs
@@ -238,6 +266,7 @@ impl Block {
         let count = |side: &Vec<usize>| side.iter().map(|&axis| nest.domain[axis]).product();
         let counts: [usize; 2] = [count(&sides[0]), count(&sides[1])];
         let batch = nest.output_len() / (counts[0] * counts[1]);
+        // Values that every invocation computes for each element and each term.
         let n_both = (0..nest.values.len())
             .filter(|&id| roles.inner[id] && placement.spread[id] == [true, true])
             .count();
@@ -247,6 +276,7 @@ impl Block {
             }
             class => class,
         };
+        // The sizes of the table first, then the default sizes if those do not fit the device.
         let fits = |tile: &Tile| tile.fault().is_none() && tile.invocations() <= room.invocations;
         let sizes = [room.tiles.tile(class), tuning::default(class)];
         let mut sizes = sizes.into_iter().map(|tile| tile.fitted(class, counts));
@@ -254,6 +284,7 @@ impl Block {
             tile: sizes.find(fits)?,
             sides,
         };
+        // All elements of the tile are unrolled, so the text grows with their number.
         let elements = block.tile.thread_rows * block.tile.thread_cols;
         let statements = u32::try_from(n_both)
             .unwrap_or(u32::MAX)
@@ -261,6 +292,7 @@ impl Block {
         if statements > MAX_STATEMENTS {
             return None;
         }
+        // Fewer staged terms need less workgroup memory; the number must stay a multiple of 4.
         while block.workgroup_bytes(nest, &roles) > room.workgroup_bytes {
             if !block.tile.block_inner.is_multiple_of(8) {
                 return None;
@@ -270,7 +302,8 @@ impl Block {
         Some(block)
     }
 
-    /// The blocks of a nest's output in sizes of one's choice.
+    /// Returns the blocks of a nest's output with the given sizes, without a check of the device's
+    /// limits.
     pub(super) fn sized(nest: &LoopNest, class: ShapeClass, tile: Tile) -> Option<Self> {
         let sides = sides(nest)?;
         let block = Self { tile, sides };
@@ -285,46 +318,48 @@ impl Block {
                 DType::F64 => 2,
                 _ => 1,
             });
+            // Includes the padding of `stride`.
             let values = self.tile.block_inner * self.tile.stride(side) * self.tile.vector(side);
             words.sum::<u32>().saturating_mul(values)
         };
         let cells = self.cells(nest).unwrap_or(0) * self.tile.block_rows;
-        // And the two words that tell whether an element is still open.
+        // Plus the two words of the early exit, `wg_open` and `wg_goes_on`.
         let values = of_side(0)
             .saturating_add(of_side(1))
             .saturating_add(cells + 2);
         values.saturating_mul(VALUE_BYTES)
     }
 
-    /// How many neighbours in a row of a short type an invocation packs.
+    /// Returns how many neighbouring elements of a short type an invocation packs into one word of
+    /// workgroup memory.
     pub(super) fn packed(&self, bits: u32) -> u32 {
         self.tile.vector(1).min(WORD_BITS / bits)
     }
 
-    /// For a short type, the packed neighbours in a row of a block.
+    /// Returns the number of packed groups in a row of a block; `None` for types of a full word.
     pub(super) fn cells(&self, nest: &LoopNest) -> Option<u32> {
         bits(nest.dtype()).map(|bits| self.tile.block_cols / self.packed(bits))
     }
 
-    /// The elements along rows or columns.
+    /// Returns the number of output elements along a side (0: rows, 1: columns).
     pub(super) fn count(&self, nest: &LoopNest, side: usize) -> usize {
         let axes = self.sides[side].iter();
         axes.map(|&axis| nest.domain[axis]).product()
     }
 
-    /// The blocks along rows or columns.
+    /// Returns the number of blocks along a side.
     pub(super) fn n_blocks_along(&self, nest: &LoopNest, side: usize) -> usize {
         let size = self.tile.block()[side] as usize;
         self.count(nest, side).div_ceil(size)
     }
 
-    /// The axes that are neither of rows nor of columns.
+    /// Returns the output axes that belong neither to rows nor to columns.
     pub(super) fn batch_axes(&self, nest: &LoopNest) -> Vec<usize> {
         let is_batch = |axis: &usize| !self.sides.iter().any(|side| side.contains(axis));
         (0..nest.domain.len()).filter(is_batch).collect()
     }
 
-    /// All blocks.
+    /// Returns the number of blocks of the whole output.
     pub(super) fn n_blocks(&self, nest: &LoopNest) -> usize {
         let batch = self.batch_axes(nest).into_iter();
         let batch: usize = batch.map(|axis| nest.domain[axis]).product();
@@ -342,6 +377,7 @@ impl Roles {
             outer: vec![false; n_values],
         };
         let mut wanted = vec![false; n_values];
+        // Backwards, so that a value's uses are visited before the value.
         for id in (0..n_values).rev() {
             match nest.values[id] {
                 Value::Reduced(_, operand) if placement.needed[id] => {
@@ -355,6 +391,9 @@ impl Roles {
             let [along_rows, along_cols] = placement.spread[id];
             let (is_of_term, is_of_one) = (placement.levels[id] > 0, along_rows != along_cols);
             let side = usize::from(along_cols);
+            // Values of a reduced term that depend on rows only or on columns only are staged: one
+            // computation serves the whole block. All other wanted values are computed by each
+            // invocation, in the loop over terms or before it.
             if wanted[id] && is_of_term && is_of_one {
                 roles.staged[side].push(id);
                 roles.before[side][id] = true;
@@ -369,7 +408,8 @@ impl Roles {
             for operand in nest.values[id].operands() {
                 wanted[operand.0] |= roles.inner[id] || roles.outer[id];
                 for side in 0..2 {
-                    // What is the same everywhere is there already.
+                    // An operand that is the same for the whole block is computed outside of the
+                    // stage, so the stage only reads it.
                     let changes = placement.levels[operand.0] > 0
                         || placement.spread[operand.0] != [false, false];
                     if roles.before[side][id] && changes {
@@ -385,8 +425,9 @@ impl Roles {
     }
 }
 
-/// The axes of rows and of columns: those along which some elements that are folded change together while others stay. Where there
-/// are several pairs, it is the one with the most of both.
+/// Returns the axes of rows and of columns: two groups of axes such that each moves a load of the
+/// reduction that the other does not move. Of several pairs, returns the one whose smaller side is
+/// the longest.
 fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
     let body = nest.body();
     let loads: Vec<_> = nest
@@ -397,14 +438,14 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
             Value::Load { map, .. } if *in_body => Some(map),
             _ => None,
         })
-        // What no term moves is read once anyway.
+        // Loads that no reduced axis moves are read once anyway, so sharing them saves nothing.
         .filter(|map| {
             map.strides[nest.domain.len()..]
                 .iter()
                 .any(|&stride| stride != 0)
         })
         .collect();
-    // Axes that move the same elements belong together.
+    // Axes that move the same loads form one group.
     let mut groups: Vec<(Vec<bool>, Vec<usize>)> = Vec::new();
     for axis in (0..nest.domain.len()).filter(|&axis| nest.domain[axis] > 1) {
         let moved: Vec<bool> = loads.iter().map(|map| map.stride(axis) != 0).collect();
@@ -418,6 +459,7 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
             .map(|&axis| nest.domain[axis])
             .product::<usize>()
     };
+    // Whether `one` moves a load that `other` does not move.
     let is_beyond = |one: &[bool], other: &[bool]| one.iter().zip(other).any(|(a, b)| *a && !*b);
     let mut best: Option<(usize, [Vec<usize>; 2])> = None;
     for (place, (moved, axes)) in groups.iter().enumerate() {
@@ -428,14 +470,16 @@ fn sides(nest: &LoopNest) -> Option<[Vec<usize>; 2]> {
             let worth = count(axes).min(count(other_axes));
             if best.as_ref().is_none_or(|(most, _)| worth > *most) {
                 let mut sides = [other_axes.clone(), axes.clone()];
-                // Columns are neighbours in memory.
+                // The last axis of the output belongs to the columns, because columns are
+                // neighbours in memory.
                 sides.sort_by_key(|axes| axes.last().copied());
                 best = Some((worth, sides));
             }
         }
     }
     let (_, sides) = best?;
-    // Short elements are packed along the end of the output.
+    // Short elements are packed along the last axes of the output, so these axes must be the
+    // columns.
     let cols = &sides[1];
     let is_end = cols
         .iter()

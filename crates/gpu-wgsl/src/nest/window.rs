@@ -1,9 +1,18 @@
-//! Nests whose arrays are longer than a kernel can bind, or whose loops are longer than a kernel may take.
+//! Windows of nests whose arrays exceed a binding, or whose loops run too long for one kernel.
 //!
-//! Role: cuts the loops of a nest into parts that each read and write a stretch of every array that does fit, and end in time.
-//! Method: one axis of the output is cut, the outermost that can be; those before it stand still. The parts of one length have one
-//! kernel: where its loops start, and where the stretches lie that it is given, are parameters.
-//! Limits: the first 8 axes of an output; a part writes whole words.
+//! Role: divides the loops of a nest into windows. Each window reads and writes a chunk of every
+//! array that fits into a binding, and ends in time.
+//! Method: one axis of the output is split, the outermost axis that works; the axes before it have
+//! a fixed index in each window. Windows of equal length share one kernel: the starts of the loops
+//! and of the chunks are parameters.
+//! Limits: the first 8 axes of an output; a window writes whole words.
+//!
+//! ```text
+//!  output:   [ window 0 ][ window 1 ][ window 2 ][ 3 ]
+//!  binding:          [...[ window 1 ]      starts at a multiple of the alignment
+//!                    ^base
+//!                        ^base + first
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,47 +23,48 @@ use tensor_core::ir::{IndexMap, LoopNest, Value};
 use super::access::{WORD_BITS, bits};
 use super::contiguous;
 
-/// Axes of an output that a kernel can start anywhere on, and arrays it can be given a stretch of.
+/// Maximum number of output axes with a loop start, and maximum number of inputs with a base.
 pub(crate) const MAX_AXES: usize = 8;
 pub(crate) const MAX_INPUTS: usize = 24;
 
-/// The parameters of a kernel that is given stretches.
+/// The first bytes of the parameters of a kernel that binds chunks of arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct WindowParams {
-    /// Are 0, as in [`NestParams`](super::NestParams).
+    /// Always 0, as in [`NestParams`](super::NestParams).
     zero: u32,
     nothing: u32,
-    /// What is added to a position in the output of the part, as given by indices that begin where the loops start.
+    /// Offset from a position in the window's output, computed from absolute loop indices, to a
+    /// position in the bound chunk.
     shift: i32,
-    /// Where the part's first element lies in its stretch.
+    /// Position of the window's first element in the bound chunk of the output.
     first: u32,
-    /// Where the loops start.
+    /// Start index of each loop.
     starts: [u32; MAX_AXES],
-    /// The element with which each stretch begins.
+    /// Index of the first element of each bound chunk.
     bases: [u32; MAX_INPUTS],
 }
 
-/// A part of a nest.
+/// A part of a nest, run by one kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    /// Its loops, as if they began at 0.
+    /// The loops of the window, starting at 0.
     pub(crate) nest: Arc<LoopNest>,
-    /// The last axis that may start elsewhere.
+    /// The last axis whose loop may start at an index other than 0.
     pub(crate) axis: usize,
     pub(crate) params: WindowParams,
-    /// Bytes of the inputs and then of the output.
+    /// Bound byte ranges of the inputs, then of the output.
     pub(crate) stretches: Vec<Range<u64>>,
 }
 
-/// What can be bound: so many bytes, from a multiple of so many.
+/// Limits of a storage binding: maximum size and required alignment of its start, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binding {
     pub(crate) bytes: u64,
     pub(crate) alignment: u64,
 }
 
-/// The bytes of an array as it lies on a device.
+/// Returns the size of an array on a device, in bytes: a multiple of 4.
 pub(crate) fn bytes(dtype: DType, len: usize) -> u64 {
     (len as u64 * bits_of(dtype))
         .div_ceil(8)
@@ -68,22 +78,23 @@ fn bits_of(dtype: DType) -> u64 {
     }
 }
 
-/// Whether all arrays can be bound whole.
+/// Returns whether every array fits into a binding.
 pub(crate) fn is_whole(nest: &LoopNest, lens: &[usize], binding: Binding) -> bool {
     let mut inputs = nest.inputs.iter().zip(lens);
     let fits = |dtype: DType, len: usize| bytes(dtype, len) <= binding.bytes;
     inputs.all(|(dtype, len)| fits(*dtype, *len)) && fits(nest.dtype(), nest.output_len())
 }
 
-/// The parts of a nest whose output is not empty, each of so many operations at most; `None` if no cut makes them and their arrays
-/// fit.
+/// Divides a nest whose output is not empty into windows of at most `operations` operations each;
+/// `None` if no division makes the arrays of every window fit.
 pub(crate) fn windows(
     nest: &LoopNest,
     lens: &[usize],
     binding: Binding,
     operations: f64,
 ) -> Option<Vec<Window>> {
-    /// More parts than these take longer to start than the host takes to compute.
+    /// Maximum number of windows. More windows take longer to start than the host takes to compute
+    /// the nest.
     const MOST: usize = 1 << 12;
     if nest.inputs.len() > MAX_INPUTS {
         return None;
@@ -93,16 +104,19 @@ pub(crate) fn windows(
     {
         return Some(vec![whole]);
     }
+    // `before` is the number of index combinations of the axes before `axis`, which all have
+    // windows of their own.
     let mut before = 1_usize;
     for axis in 0..nest.domain.len().min(MAX_AXES) {
         let size = nest.domain[axis];
         let mut step = size;
-        // Halves until the worst part fits.
+        // Halves the step until the largest window fits.
         loop {
             let n_parts = before.saturating_mul(size.div_ceil(step));
             if n_parts > MOST {
                 return None;
             }
+            // Fraction of the nest's operations in one window.
             let share = step as f64 / size as f64 / before as f64;
             if nest.operations() * share <= operations
                 && let Some(parts) = parts(nest, lens, binding, axis, step)
@@ -120,15 +134,15 @@ pub(crate) fn windows(
     None
 }
 
-/// The whole nest as one part, if it reads no more of each array than can be bound: a few elements
-/// of a long array.
+/// Returns the whole nest as one window, if it reads at most one binding of each array, e.g. a few
+/// elements of a long array.
 fn uncut(nest: &LoopNest, lens: &[usize], binding: Binding) -> Option<Window> {
     let mut part = nest.clone();
     part.contract = None;
     window(nest, &Arc::new(part), lens, binding, 0, [0; MAX_AXES], 0)
 }
 
-/// So many steps along an axis, or some more, after which a word of the output ends.
+/// Rounds `step` up so that a window along `axis` ends at a word boundary of the output.
 fn whole_words(nest: &LoopNest, axis: usize, step: usize) -> usize {
     let Some(bits) = bits(nest.dtype()) else {
         return step;
@@ -141,7 +155,7 @@ fn whole_words(nest: &LoopNest, axis: usize, step: usize) -> usize {
     }
 }
 
-/// The parts of `step` along an axis, if all their stretches can be bound.
+/// Returns the windows of length `step` along an axis, if all their chunks fit into bindings.
 fn parts(
     nest: &LoopNest,
     lens: &[usize],
@@ -151,7 +165,7 @@ fn parts(
 ) -> Option<Vec<Window>> {
     let size = nest.domain[axis];
     let below: usize = nest.domain[axis + 1..].iter().product();
-    // Two lengths at most: that of all parts but the last.
+    // At most two lengths occur: the last window may be shorter.
     let of_length = |length: usize| {
         let mut part = nest.clone();
         part.domain[..axis].fill(1);
@@ -165,6 +179,7 @@ fn parts(
     let mut windows = Vec::new();
     for outer in 0..n_before {
         let mut starts = [0; MAX_AXES];
+        // Splits the linear index `outer` into the indices of the axes before `axis`.
         let mut left = outer;
         for place in (0..axis).rev() {
             starts[place] = left % nest.domain[place];
@@ -183,7 +198,8 @@ fn parts(
     Some(windows)
 }
 
-/// The part that starts at `starts`, and at element `first` of the output.
+/// Returns the window whose loops begin at `starts`, and whose output begins at element `first`;
+/// `None` if a chunk does not fit.
 fn window(
     nest: &LoopNest,
     part: &Arc<LoopNest>,
@@ -214,6 +230,8 @@ fn window(
     let written = stretch(dtype, first..first + part.output_len(), binding)?;
     let base = usize::try_from(written.start * 8 / bits_of(dtype)).ok()?;
     params.first = word(first - base);
+    // Kernels in blocks compute positions from absolute loop indices, with the strides of the
+    // window: `local` is the result for the first element, so `shift` moves it to `first - base`.
     let local = contiguous(&part.domain).at(&starts[..part.domain.len().min(MAX_AXES)]);
     params.shift = i32::try_from((first - base).cast_signed() - local).ok()?;
     stretches.push(written);
@@ -225,17 +243,18 @@ fn window(
     })
 }
 
-/// The bytes around some elements that can be bound, if they can.
+/// Returns the aligned byte range around some elements; `None` if it exceeds a binding.
 fn stretch(dtype: DType, elements: Range<usize>, binding: Binding) -> Option<Range<u64>> {
+    // Computed in bits, because several elements may share a byte.
     let bit = |element: usize| element as u64 * bits_of(dtype);
     let start = bit(elements.start) / 8 / binding.alignment * binding.alignment;
     let end = bit(elements.end).div_ceil(8).next_multiple_of(4);
-    // An input of which nothing is read is still bound, by an element.
+    // An input that is not read is still bound, with one element.
     let end = end.max(start + (bits_of(dtype) / 8).max(4));
     (end - start <= binding.bytes).then_some(start..end)
 }
 
-/// The elements of an input between the first and the last that a part may read.
+/// Returns the range of elements of an input that a window may read.
 fn read(part: &LoopNest, input: usize, len: usize, starts: &[usize; MAX_AXES]) -> Range<usize> {
     let sizes = part.sizes();
     let (mut low, mut high) = (isize::MAX, isize::MIN);
@@ -257,13 +276,13 @@ fn read(part: &LoopNest, input: usize, len: usize, starts: &[usize; MAX_AXES]) -
         low = low.min(first.min(first + along));
         high = high.max(last.max(last + along));
     }
-    // What lies outside is guarded, and not read.
+    // Positions outside of the array fail their guards and are not read.
     let inside = |position: isize| usize::try_from(position).unwrap_or(0).min(len);
     let (low, high) = (inside(low), inside(high.saturating_add(1)));
     if low < high { low..high } else { 0..0 }
 }
 
-/// A map whose loops begin at `starts`.
+/// Returns a map whose loops begin at `starts`.
 fn moved(map: &IndexMap, starts: &[usize; MAX_AXES]) -> IndexMap {
     IndexMap {
         offset: map.at(starts),

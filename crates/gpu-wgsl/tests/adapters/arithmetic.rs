@@ -1,18 +1,19 @@
 //! IEEE arithmetic on every adapter, bit by bit: expressions that a driver's compiler would
-//! simplify if it knew more.
+//! simplify if it could see through the operations.
 //!
 //! Method: sums, differences and products are rounded once on every device, so a device must return
-//! the host's bits. Quotients and roots are exact only where the test's inputs make them so;
-//! elsewhere their class (NaN, infinite, finite) is compared.
+//! the same bits as the host. Quotients and roots are exact only for inputs chosen by the test;
+//! elsewhere only the class (NaN, infinite, finite) is compared.
 
-#![expect(clippy::eq_op, reason = "operands that repeat are the subject")]
+#![expect(clippy::eq_op, reason = "the tests need repeated operands")]
 
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Feature, Gpu};
 use tensor_core::rng::Philox;
 use tensor_core::{DType, Element, Executor, Host, Tensor};
 
-/// Elements of a random input: enough that a reassociated sum differs in some.
+/// Number of elements of a random input: enough for a reassociated sum to differ in at least one
+/// element.
 const LEN: usize = 4096;
 
 fn normal(stream: u64) -> Tensor {
@@ -21,7 +22,7 @@ fn normal(stream: u64) -> Tensor {
     Tensor::from_vec(&[LEN], data)
 }
 
-/// A float's bits, where all NaNs count as one.
+/// Returns the bits of a float, with all NaN mapped to one value.
 trait Bits: Element + Copy {
     fn bits(self) -> u64;
 }
@@ -52,7 +53,7 @@ fn bits<T: Bits>(program: &Tensor, executor: &dyn Executor) -> Vec<u64> {
     elements.iter().map(|element| element.bits()).collect()
 }
 
-/// Fails with the names of all programs of which a device returns other bits than the host.
+/// Fails with the names of all programs for which a device returns other bits than the host.
 fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(&str, Tensor)]) {
     let mut failures = Vec::new();
     for (name, program) in programs {
@@ -68,13 +69,13 @@ fn assert_same_bits<T: Bits>(gpu: &Gpu, programs: &[(&str, Tensor)]) {
     assert!(failures.is_empty(), "{}: {failures:#?}", T::DTYPE);
 }
 
-/// A tensor computed by the host.
+/// Evaluates a tensor on the host.
 fn on_host(tensor: &Tensor) -> Tensor {
     let computed = tensor.realize(&Host::new());
     computed.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Programs of sums, differences and products.
+/// Returns programs of sums, differences and products.
 fn sums_and_products(dtype: DType, [x, y, z]: &[Tensor; 3]) -> Vec<(&'static str, Tensor)> {
     vec![
         ("(x + c) + d", (x + 0.1) + 0.2),
@@ -110,14 +111,14 @@ fn sums_and_products(dtype: DType, [x, y, z]: &[Tensor; 3]) -> Vec<(&'static str
     ]
 }
 
-/// The rounding error of `a + b` by Knuth's algorithm.
+/// Returns the rounding error of `a + b` by Knuth's algorithm.
 fn two_sum(a: &Tensor, b: &Tensor) -> Tensor {
     let sum = a + b;
     let from_b = &sum - a;
     (a - (&sum - &from_b)) + (b - &from_b)
 }
 
-/// The high half of a number by Veltkamp's splitting.
+/// Returns the high half of a number by Veltkamp's splitting.
 fn high_half(dtype: DType, x: &Tensor) -> Tensor {
     let splitter = match dtype {
         DType::F64 => 134_217_729.0,
@@ -127,7 +128,7 @@ fn high_half(dtype: DType, x: &Tensor) -> Tensor {
     &scaled - (&scaled - x)
 }
 
-/// The rounding error of `a * b` by Dekker's algorithm.
+/// Returns the rounding error of `a * b` by Dekker's algorithm.
 fn product_error(dtype: DType, a: &Tensor, b: &Tensor) -> Tensor {
     let (a_high, b_high) = (high_half(dtype, a), high_half(dtype, b));
     let (a_low, b_low) = (a - &a_high, b - &b_high);
@@ -135,7 +136,7 @@ fn product_error(dtype: DType, a: &Tensor, b: &Tensor) -> Tensor {
     ((&a_high * &b_high - product) + &a_high * &b_low + &a_low * &b_high) + &a_low * &b_low
 }
 
-/// A sum by Kahan's algorithm.
+/// Returns a sum by Kahan's algorithm.
 fn kahan(terms: &[&Tensor]) -> Tensor {
     let (mut sum, mut lost) = (terms[0].clone(), terms[0] * 0.0);
     for &term in &terms[1..] {
@@ -161,7 +162,7 @@ fn sums_and_products_have_the_bits_of_the_host() {
     }
 }
 
-/// Programs whose results are infinite, NaN or exact on every device.
+/// Returns programs whose results are infinite, NaN or exact on every device.
 fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let values = [
         f64::INFINITY,
@@ -174,7 +175,7 @@ fn extremes(dtype: DType) -> Vec<(&'static str, Tensor)> {
         4.0,
     ];
     let x = on_host(&Tensor::from_vec(&[8], values.to_vec()).cast(dtype));
-    // Data, so that no compiler knows the ones.
+    // Data instead of constants, so that no compiler can know that the elements are ones.
     let ones = on_host(&Tensor::from_vec(&[8], vec![1.0_f64; 8]).cast(dtype));
     let whole = Tensor::arange(8);
     let nothing = (&whole - &whole).cast(dtype);

@@ -1,4 +1,4 @@
-//! The faults of a device that callers must tell apart, each provoked on a real adapter.
+//! Tests of device errors, each provoked on a real adapter.
 
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Error, Feature, Gpu, Select};
@@ -102,7 +102,8 @@ fn a_program_that_runs_out_of_memory_is_told_who_holds_it() {
         let largest = format!("largest holders: {place} (12000 bytes in 3), ");
         let text = told(&error).unwrap().to_string();
         assert!(text.contains(&largest), "{text}");
-        // Nothing is lost: what is held can be read, and with room again the program runs.
+        // No data is lost: existing arrays can be read, and the program runs once the budget is
+        // removed.
         assert_eq!(held[2].to_host::<i32>().unwrap()[[999]], 1002);
         gpu.set_budget(None);
         assert_eq!((&x * 2).eval::<i32>(&gpu).unwrap()[[999]], 1998);
@@ -168,8 +169,7 @@ fn a_buffer_beyond_the_binding_limit_is_too_large_for_a_kernel() {
 fn an_array_beyond_every_buffer_is_too_large_before_any_step_runs() {
     for shared in every_adapter() {
         let gpu = Gpu::open(Select::Index(shared.adapter().index)).unwrap();
-        // More than 2^31 elements: kernels do not count so many, and the host would compute them
-        // for minutes.
+        // More than 2^31 elements: kernels cannot index so many, and the host would need minutes.
         let bytes = gpu.adapter().limits.max_buffer_size.max(1 << 33);
         let len = usize::try_from(bytes / 4).unwrap() + 1;
         let rows = Tensor::full(&[len.isqrt() + 1, 2], 1.0_f32);
@@ -188,7 +188,11 @@ fn an_array_beyond_every_buffer_is_too_large_before_any_step_runs() {
             assert!(matches!(source, Error::TooLarge { .. }), "{source}");
             assert!(error.to_string().contains("errors.rs"), "{error}");
         }
-        assert_eq!(gpu.refusals().len(), 0, "a step was offered to the host");
+        assert_eq!(
+            gpu.refusals().len(),
+            0,
+            "a step was counted as run on the host"
+        );
         assert_eq!(gpu.compiled_kernels(), 0);
     }
 }
@@ -244,23 +248,23 @@ fn calls_that_do_not_fit_their_kernel_are_named() {
         let calls = [
             (
                 gpu.dispatch(kernel, &params, &[&a, &b]),
-                "takes 3 buffers, not 2",
+                "expected 3 buffers, found 2",
             ),
             (
                 gpu.dispatch(kernel, &BufferCopyParams::new(1), &[&a, &b, &c]),
-                "takes MatmulParams of 16 bytes",
+                "expected parameters MatmulParams (16 bytes)",
             ),
             (
                 gpu.dispatch(kernel, &params, &[&a, &words, &c]),
-                "binding 2 (b) holds F32, words holds U32",
+                "binding 2 (b) has element type F32, but words has U32",
             ),
             (
                 gpu.dispatch(kernel, &params, &[&a, &c, &b]),
-                "binding 2 (b) needs 6 scalars, c has [2, 2]",
+                "binding 2 (b) needs 6 scalars, but c has shape [2, 2]",
             ),
             (
                 gpu.dispatch(kernel, &MatmulParams::new(2, 2, 2), &[&a, &b, &a]),
-                "binding 3 (c) is written and is a, as binding 1 is",
+                "binding 3 (c) shares output a with binding 1",
             ),
             (
                 gpu.upload("x", &[2, 2], &[0_u32; 3]).map(drop),
@@ -290,7 +294,7 @@ fn a_description_that_is_not_the_texts_is_refused() {
     let cases = [
         (
             edited("GROUP: u32 = 256u", "GROUP: u32 = 32u"),
-            "workgroups of [256, 1, 1], the text has [32, 1, 1]",
+            "workgroups of [256, 1, 1], found [32, 1, 1]",
         ),
         (
             edited("array<vec4<f32>>", "array<vec4<u32>>"),
@@ -305,14 +309,14 @@ fn a_description_that_is_not_the_texts_is_refused() {
                 "const GROUP",
                 "var<workgroup> w: array<f32, 9>; const GROUP",
             ),
-            "memory, the text has 36",
+            "memory, found 36",
         ),
         (
             Kernel {
                 bindings: Cow::Owned(swapped),
                 ..copy.clone()
             },
-            "described with [Binding",
+            "described [Binding",
         ),
         (
             Kernel {
@@ -352,14 +356,14 @@ fn text_that_is_no_wgsl_is_refused_with_its_place() {
                 "{error}"
             );
         }
-        // The device is still sound.
+        // The device still works after a failed compilation.
         gpu.dispatch(&layout::BUFFER_COPY, &BufferCopyParams::new(1), &[&x, &y])
             .unwrap();
         assert_eq!(gpu.read(&y).unwrap(), [0.0; 4]);
     }
 }
 
-/// What the device said.
+/// Returns the device error behind an error of the executor.
 fn told(error: &tensor_core::Error) -> Option<&Error> {
     match error.root() {
         tensor_core::Error::Device { source, .. } => source.as_ref().downcast_ref(),
@@ -367,7 +371,7 @@ fn told(error: &tensor_core::Error) -> Option<&Error> {
     }
 }
 
-/// A device that is lost in the middle of a plan.
+/// An executor that loses its device in the middle of a plan.
 #[derive(Debug)]
 struct Fragile {
     gpu: Gpu,
@@ -433,7 +437,7 @@ fn a_loss_in_the_middle_of_a_plan_is_survived() {
             }
             n_lost += 1;
             assert!(on_device.to_host::<f32>().is_err());
-            // What is on the host is as valid as ever, also on the device that is opened anew.
+            // Host data stay valid and can be used on a new device.
             let anew = fragile.gpu.reopen().unwrap();
             assert!(!anew.is(&fragile.gpu));
             let again = program.eval::<f32>(&anew).unwrap();

@@ -1,4 +1,5 @@
-//! The kernel that learns in extensive games against its twin, on every adapter of this machine.
+//! The kernel that learns in extensive games, compared with its twin on every adapter of this
+//! machine.
 
 use super::kernels::broken;
 use gpu_wgsl::check::{
@@ -9,18 +10,21 @@ use shaders::twin::extensive_games_solve::ExtensiveGamesTree;
 use shaders::{Kernel, layout, twin};
 use tensor_core::compare::{Bound, assert_close, compare};
 
-/// How far an adapter's numbers may be from the twin's: some iterations enlarge a rounding a thousandfold.
+/// Tolerance between the numbers of an adapter and the twin: some iterations amplify a rounding
+/// error a thousandfold.
 const TOLERANCE: f64 = 5e-4;
-/// How far a game may move whose payoffs move by an f32 epsilon, so that the above holds whatever is fused.
+/// Maximum change of a game's result when its payoffs change by an f32 epsilon. It keeps the
+/// tolerance above valid whatever operations are fused.
 const STEADY: f64 = 1e-4;
-/// Number of the payoffs' stream of random numbers.
+/// Stream number of the random payoffs.
 const PAYOFFS: u64 = 3;
-/// What brings large values below 1 in size again.
+/// Factor that scales large values to a magnitude below 1.
 const LARGE: f32 = 1.0 / (1_u64 << 50) as f32;
-/// Sequences that hang on one first decision: two actions, behind each of which a decision has three.
+/// Sequences below one first decision: two actions, each followed by a decision with three actions.
 const BRANCH: u32 = 8;
 
-/// A tree in which the first player has so many first decisions, the second one more.
+/// Returns a tree in which the first player has `n` first decisions, and the second player one
+/// more.
 fn params(n_first: u32, games: u32, iterations: u32) -> ExtensiveGamesParams {
     let n_second = n_first + 1;
     ExtensiveGamesParams {
@@ -35,7 +39,8 @@ fn params(n_first: u32, games: u32, iterations: u32) -> ExtensiveGamesParams {
     }
 }
 
-/// Every rule; fewer sequences than a workgroup has lanes, as many, and more.
+/// Returns parameters for every rule, with fewer sequences than a workgroup has lanes, equally
+/// many, and more.
 fn shapes() -> Vec<ExtensiveGamesParams> {
     let all = MatchingKeep::All as u32;
     let positive = MatchingKeep::Positive as u32;
@@ -57,7 +62,9 @@ fn shapes() -> Vec<ExtensiveGamesParams> {
     ]
 }
 
-/// First the decisions that start the game, the first player's before the second's, then those behind them.
+/// Returns the tables of the tree: sequences, decisions, levels and others. Decisions are in this
+/// order: first the decisions that start the game, the first player's before the second's, then the
+/// decisions that follow.
 fn tree(params: &ExtensiveGamesParams) -> [Vec<u32>; 4] {
     let n_first = (params.first_sequences - 1) / BRANCH;
     let counts = [n_first, n_first + 1];
@@ -115,7 +122,7 @@ fn inputs(params: &ExtensiveGamesParams, values: Values) -> Vec<Data> {
     inputs
 }
 
-/// How many numbers the state of all games and their averages have.
+/// Returns how many numbers the state and the averages of all games have.
 fn n_learnt(params: &ExtensiveGamesParams) -> [usize; 2] {
     let n = (params.games * params.sequences) as usize;
     [4 * n + (params.games * params.decisions) as usize, n]
@@ -159,7 +166,7 @@ fn extensive_games_solve_matches_its_twin() {
 fn a_kernel_of_extensive_games_that_is_broken_is_reported() {
     let faults = [
         (
-            "forgets what is behind",
+            "omits later decisions",
             "value += state[at.worths + behind];",
             "",
         ),
@@ -186,7 +193,8 @@ fn a_kernel_of_extensive_games_that_is_broken_is_reported() {
     }
 }
 
-/// If this fails the test above may fail on some adapter and be right on all others: take other payoffs.
+/// Checks that the results of the test games are insensitive to rounding. If this test fails, the
+/// test above may fail on a correct adapter: choose other payoffs.
 #[test]
 fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
     for params in shapes() {
@@ -217,11 +225,11 @@ fn no_extensive_game_that_is_compared_hangs_by_a_rounding() {
     }
 }
 
-/// A run of so many iterations, and what it is cut into.
+/// A run of some iterations, and its division into dispatches.
 const WHOLE: u32 = 60;
 const STRETCHES: [u32; 3] = [1, 20, 39];
 
-/// Parameters of one dispatch after another.
+/// Returns the parameters of the successive dispatches.
 fn dispatches(
     params: ExtensiveGamesParams,
     stretches: &[u32],
@@ -237,8 +245,9 @@ fn dispatches(
     })
 }
 
-/// Every way of keeping, both orders, with and without prediction; no two iterations have one weight or one pair of
-/// shares, so a stretch that reads another's differs.
+/// Returns runs with every treatment of regrets, both update orders, with and without prediction.
+/// No two iterations have the same weight or the same pair of shares, so a chunk that uses the
+/// values of another chunk gives a different result.
 fn long_runs() -> impl Iterator<Item = (ExtensiveGamesParams, Vec<Data>)> {
     let rules = [
         (MatchingKeep::All, 0, 1.0),

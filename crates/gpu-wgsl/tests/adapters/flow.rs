@@ -1,4 +1,5 @@
-//! Memory and flow: what is recorded runs once, in order; what is returned is reused; what is timed took time.
+//! Memory and control flow: recorded work runs once and in order, returned memory is reused,
+//! measured times are positive.
 
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Error, Gpu, Select, Timer};
@@ -7,7 +8,7 @@ use shaders::params::{BufferCopyParams, FmaPeakParams};
 
 fn fresh(shared: &Gpu) -> Gpu {
     Gpu::open(Select::Index(shared.adapter().index))
-        .expect("an adapter that opened once opens again")
+        .expect("an adapter that was opened before can be opened again")
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn what_is_read_is_what_was_there_when_the_read_began() {
 
 #[test]
 fn long_arrays_travel_in_pieces() {
-    // More than one part of an upload, and more pieces than are under way at a time.
+    // More than one part of an upload, and more pieces than are in flight at a time.
     let len = (70 << 20) / 4 + 3;
     let words: Vec<u32> = (0..len)
         .map(|n: u32| n.wrapping_mul(2_654_435_761))

@@ -1,7 +1,8 @@
-//! Every function that kernels share on scalars against its twin, on every adapter of this machine.
+//! Shared scalar functions of kernels, compared with their twins on every adapter of this machine.
 //!
-//! Method: a kernel is written around each function that applies it to two arrays of words. Words and not floats
-//! pass through the buffers, so that the bits of special values arrive, and those of results come back.
+//! Method: for each function a kernel is generated that applies the function to two arrays of
+//! words. The buffers contain words instead of floats, so that the bits of special values are
+//! preserved in inputs and results.
 
 use bytemuck::{Pod, Zeroable};
 use gpu_wgsl::check::every_adapter;
@@ -11,9 +12,10 @@ use shaders::{Field, Kernel, Params, source};
 use tensor_core::compare::{Bound, assert_close, sentinel_filled};
 use tensor_core::rng::Philox;
 
-/// Random pairs besides those of special values; the sum is no multiple of a workgroup.
+/// Number of random pairs, in addition to the pairs of special values. The total is not a multiple
+/// of a workgroup.
 const N_RANDOM: u64 = 60_011;
-/// Words that mean something as a float, as a half, or as an integer.
+/// Words that are special values as a float, as a half or as an integer.
 const SPECIAL: [u32; 26] = [
     0,
     1,
@@ -70,12 +72,12 @@ impl Params for FunctionParams {
     }
 
     fn loop_iterations(&self) -> u64 {
-        // The longest division of two floats: 277 places, eight a step.
+        // The longest division of two floats: 277 bits of quotient, eight per step.
         35
     }
 }
 
-/// The kernel that writes `expression` of the words `x` and `y`.
+/// Returns a kernel that writes `expression` of the words `x` and `y`.
 fn kernel(part: &str, expression: &str) -> Kernel {
     let text = format!(
         "struct FunctionParams {{ n: u32, pad0: u32, pad1: u32, pad2: u32 }}
@@ -100,7 +102,7 @@ fn function(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) n: v
     shaders::reflect("function", &text).unwrap_or_else(|why| panic!("{expression}: {why}"))
 }
 
-/// Every pair of special words; random words; and pairs of floats from 2^-8 to 2^8.
+/// Returns every pair of special words, random words, and pairs of floats from 2^-8 to 2^8.
 fn pairs() -> (Vec<u32>, Vec<u32>) {
     let random = Philox::new(77);
     let middle = |word: u32| (word & 0x87ff_ffff) + (119 << 23);
@@ -123,7 +125,8 @@ fn run(gpu: &Gpu, kernel: &Kernel, x: &[u32], y: &[u32]) -> Result<Vec<u32>, Err
     gpu.read(&out)
 }
 
-/// Runs it on the pairs that `keeps` and hands actual and expected words to `check`.
+/// Runs the kernel on the pairs for which `keeps` is true, and passes actual and expected words to
+/// `check`.
 fn check(
     part: &str,
     expression: &str,
@@ -148,7 +151,8 @@ fn check_words(part: &str, expression: &str, twin: impl Fn(u32, u32) -> u32) {
     check(part, expression, twin, |_, _| true, same);
 }
 
-/// Compares floats: a NaN equals any, the rest within `n_ulps` units in the last place; a device may flush to zero.
+/// Compares floats: two NaN are equal, other values must agree within `n_ulps` units in the last
+/// place. A device may flush subnormal numbers to zero.
 fn check_floats(name: &str, arguments: &str, n_ulps: usize, twin: impl Fn(f32, f32) -> f32) {
     let floats = |words: Vec<u32>| words.into_iter().map(f32::from_bits).collect::<Vec<_>>();
     let unit = |x: &f32| {
@@ -178,7 +182,7 @@ fn check_unary(name: &str, twin: fn(f32) -> f32) {
     check_floats(name, "bitcast<f32>(x)", 2, |x, _| twin(x));
 }
 
-/// Compares the bits of floats, but for those of a NaN, where nothing that a device may flush is met.
+/// Compares the bits of floats, except for NaN and for values that a device may flush to zero.
 fn check_float_bits(name: &str, twin: fn(f32, f32) -> f32) {
     let is_kept = |x: f32| x == 0.0 || !x.is_subnormal();
     let canonical = |words: Vec<u32>| {

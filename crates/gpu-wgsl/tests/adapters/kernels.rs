@@ -1,4 +1,4 @@
-//! Every kernel against its twin, on every adapter of this machine.
+//! Every kernel, compared with its twin on every adapter of this machine.
 
 use gpu_wgsl::Error;
 use gpu_wgsl::check::{
@@ -17,7 +17,8 @@ use tensor_core::compare::{Bound, assert_close};
 use tensor_core::gemm::oracle;
 use tensor_core::rng::Philox;
 
-/// Sizes around a 16 × 16 tile and around a register block: 0, 1, tile ± 1, a prime, several tiles, not square.
+/// Sizes around a 16 × 16 tile and around a register block: 0, 1, tile ± 1, a prime, several tiles,
+/// not square.
 fn matmul_shapes() -> Vec<MatmulParams> {
     let shapes = [
         [0, 3, 4],
@@ -58,11 +59,12 @@ fn matmul_twin(kernel: &Kernel, params: &MatmulParams, inputs: &[Data], outputs:
     );
 }
 
-/// A term passes at most `inner` roundings of ε/2 on its way into a sum, fused or not, so two sums of the same terms
-/// differ by at most `inner · ε · Σ|a·b|`; one more ε covers the second order.
+/// Returns the tolerance of a matrix product. Each term of a sum passes at most `inner` roundings
+/// of ε/2, fused or not. Two sums of the same terms therefore differ by at most `inner · ε ·
+/// Σ|a·b|`; one more ε covers second-order terms.
 fn matmul_bound(params: &MatmulParams, inputs: &[Data]) -> Bound {
     let truth = oracle(inputs[0].f32s(), inputs[1].f32s(), params.shape())
-        .expect("the inputs have the shape's length");
+        .expect("the inputs match the shape");
     Bound::relative(params.shape()[1] + 1).scaled_by(truth.magnitudes)
 }
 
@@ -127,7 +129,8 @@ const LAWS: [[f64; 2]; 6] = [
     [2.0, 2e-12],
 ];
 
-/// Every function of every law, and one of each size: 0, 1, workgroup ± 1, a prime, several workgroups.
+/// Returns every function of every distribution, at sizes 0, 1, workgroup ± 1, a prime and several
+/// workgroups.
 fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
     let sizes = [0, 1, 255, 256, 257, 1009, 5 * 256];
     let of = |function, [mean, shape]: [f64; 2], n| {
@@ -140,14 +143,15 @@ fn inverse_gaussian_shapes() -> Vec<InverseGaussianEvalParams> {
     laws.chain(sizes).collect()
 }
 
-/// Numbers around the mean for random values, on both sides of the support's end for large and small ones.
+/// Returns numbers around the mean for random values, and numbers on both sides of the support's
+/// end for large and small values.
 fn inverse_gaussian_inputs(params: &InverseGaussianEvalParams, values: Values) -> Vec<Data> {
     let data = values.f32s(params.n as usize, 0);
     if values != Values::Random {
         return vec![data];
     }
     let mean = params.mean[0];
-    // Signed roots up to 14, and one mean in four beside it.
+    // Signed roots up to 14; one draw in four is close to the mean.
     let ratio = 2.0 / params.twice_ratio;
     let number = |(i, u): (usize, &f32)| {
         let t = 7.0 * u * ratio.sqrt();
@@ -209,8 +213,9 @@ fn an_inverse_gaussian_kernel_that_loses_a_second_part_is_reported() {
     }
 }
 
-/// Quotients and roots are corrected, so kernel and twin differ in what is fused alone: each is within its bound of the
-/// truth, hence within twice that of the other. The logarithm of the density is relative to 1 at least.
+/// Quotients and roots are corrected, so kernel and twin differ only by fused operations. Each is
+/// within its error bound of the exact value, hence within twice the bound of the other. The
+/// tolerance of the log-density is relative to at least 1.
 fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -> Bound {
     let function = InverseGaussianFunction::from_code(params.function);
     let twice = Bound::relative(2 * max_epsilons(function));
@@ -223,7 +228,7 @@ fn inverse_gaussian_bound(params: &InverseGaussianEvalParams, inputs: &[Data]) -
     twice.scaled_by(ys.iter().map(|y| f64::from(y.abs()).clamp(1.0, f64::MAX)))
 }
 
-/// Key and stream of the draws that are compared.
+/// Key and stream of the compared draws.
 const DRAWS: [u64; 2] = [0x0123_4567_89AB_CDEF, 9];
 
 fn inverse_gaussian_draws() -> Vec<InverseGaussianSampleParams> {
@@ -252,7 +257,8 @@ fn inverse_gaussian_sample_matches_its_twin() {
     });
 }
 
-/// If this fails the test above may fail on some adapter and be right on all others: take another key.
+/// Checks that rounding cannot change the choice between candidates in the compared draws. If this
+/// test fails, the test above may fail on a correct adapter: choose another key.
 #[test]
 fn no_draw_that_is_compared_is_chosen_by_a_rounding() {
     let random = Philox::new(DRAWS[0]).stream(DRAWS[1]);
@@ -296,8 +302,8 @@ fn fma_peak_matches_its_twin() {
             .to_vec(),
         inputs: |_, _| vec![],
         twin: |kernel, params, _, outputs| twin::fma_peak(kernel, params, outputs[0].f32s_mut()),
-        // Each step halves what came before, so errors do not pile up: one rounding a step, two where the
-        // adapter does not fuse, and seven in the sum.
+        // Each step halves the previous terms, so errors do not accumulate: one rounding per step,
+        // two if the adapter does not fuse, and seven in the sum.
         bound: |_, _| Bound::relative(8),
         fails_on: &[],
     });
@@ -305,7 +311,7 @@ fn fma_peak_matches_its_twin() {
 
 #[test]
 fn a_kernel_of_more_than_65535_workgroups_reaches_its_end() {
-    // 65 537 tiles of 16 rows: the grid folds into two rows of workgroups.
+    // 65 537 tiles of 16 rows, so that the grid has two rows of workgroups.
     let rows = 65_537 * 16;
     let column: Vec<f32> = Values::Random.f32s(rows, 7).f32s().to_vec();
     for gpu in every_adapter() {
@@ -346,11 +352,11 @@ fn sums_longer_than_a_drivers_loops_are_refused_and_others_are_whole() {
     }
 }
 
-/// Breaks a correct kernel by one edit of its text.
+/// Breaks a correct kernel by a single edit of its text.
 pub(crate) fn broken(kernel: &Kernel, from: &str, to: &str) -> Kernel {
     assert!(
         kernel.source.contains(from),
-        "the kernel no longer says {from:?}"
+        "the kernel does not contain {from:?}"
     );
     Kernel {
         source: Cow::Owned(kernel.source.replacen(from, to, 1)),

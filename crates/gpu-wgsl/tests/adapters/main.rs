@@ -1,6 +1,8 @@
-//! What a device does, on every adapter of this machine: kernels beside their twins, programs beside the oracle, faults, memory.
+//! Device tests on every adapter of this machine: kernels compared with twins, programs compared
+//! with the oracle, errors, memory.
 //!
-//! Role: one program, so that wgpu is linked once, and a machine without a toolchain can be given all of it.
+//! Role: a single test program, so that wgpu is linked once, and so that the tests can be copied to
+//! a machine without a toolchain.
 
 mod arithmetic;
 mod errors;

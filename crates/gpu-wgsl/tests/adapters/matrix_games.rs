@@ -1,4 +1,4 @@
-//! The kernels that learn in matrix games against their twins, on every adapter of this machine.
+//! Kernels that learn in matrix games, compared with their twins on every adapter of this machine.
 
 use super::kernels::broken;
 use gpu_wgsl::check::{
@@ -12,14 +12,16 @@ use tensor_core::compare::{Bound, assert_close, compare};
 
 type Twin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 
-/// How far an adapter's regrets and strategies may be from the twin's: some iterations enlarge a rounding a thousandfold.
+/// Tolerance between the regrets and strategies of an adapter and the twin: some iterations amplify
+/// a rounding error a thousandfold.
 const TOLERANCE: f64 = 5e-4;
-/// How far a game may move that an f32 epsilon was added to, so that the above holds whatever is fused.
+/// Maximum change of a game's result when an f32 epsilon is added to its payoffs. It keeps the
+/// tolerance above valid whatever operations are fused.
 const STEADY: f64 = 1e-4;
 
-/// Number of the gains' stream of random numbers.
+/// Stream number of the random payoffs.
 const GAINS: u64 = 5;
-/// What brings large values below 2 in size again.
+/// Factor that scales large values to a magnitude below 2.
 const LARGE: f32 = 1.0 / (1_u64 << 50) as f32;
 
 const RULES: [(MatchingKeep, u32, f32); 5] = [
@@ -30,7 +32,8 @@ const RULES: [(MatchingKeep, u32, f32); 5] = [
     (MatchingKeep::Shares, 1, 0.0),
 ];
 
-/// Every rule, in numbers of games around workgroups of `group`, and shapes of up to `most` actions.
+/// Returns parameters for every rule, for numbers of games around workgroups of `group`, and for
+/// shapes of up to `most` actions.
 fn shapes(most: u32, group: u32) -> Vec<MatrixGamesParams> {
     let games = [0, 1, group - 1, group, group + 1, 2 * group + 3];
     let sides = [
@@ -61,7 +64,7 @@ fn shapes(most: u32, group: u32) -> Vec<MatrixGamesParams> {
         .collect()
 }
 
-/// Gains below 2 in size; weights that sum to 1.
+/// Returns payoffs of magnitude below 2, and weights that sum to 1.
 fn inputs(params: &MatrixGamesParams, values: Values) -> Vec<Data> {
     let iterations = params.iterations as f32;
     let ticks = (1..=params.iterations).flat_map(|t| {
@@ -146,12 +149,12 @@ fn kernels_of_matrix_games_that_are_broken_are_reported() {
         ),
         ("shows no update", "seen = row.strategy;\n        }", "}"),
         (
-            "averages what comes next",
+            "averages the next strategy",
             "tick.x * player.strategy",
             "tick.x * strategy",
         ),
         (
-            "plays what is not there",
+            "plays padding actions",
             "WORST: f32 = -3.0",
             "WORST: f32 = 0.0",
         ),
@@ -175,7 +178,8 @@ fn kernels_of_matrix_games_that_are_broken_are_reported() {
     }
 }
 
-/// If this fails the tests above may fail on some adapter and be right on all others: take other games.
+/// Checks that the results of the test games are insensitive to rounding. If this test fails, the
+/// tests above may fail on a correct adapter: choose other games.
 #[test]
 fn no_game_that_is_compared_hangs_by_a_rounding() {
     let cases = [
@@ -251,7 +255,8 @@ fn a_run_in_stretches_has_the_bits_of_a_whole_one() {
     }
 }
 
-/// Sides around four actions and a workgroup's 256 terms: 1, primes, several of them, not square.
+/// Sizes around four actions and around a workgroup's 256 terms: 1, primes, several workgroups, not
+/// square.
 const SIDES: [[u32; 2]; 9] = [
     [0, 3],
     [1, 1],
@@ -264,7 +269,8 @@ const SIDES: [[u32; 2]; 9] = [
     [33, 1021],
 ];
 
-/// A term passes at most so many roundings: those of its invocation's terms, and eight halvings.
+/// Returns an upper bound on the rounding errors of a term: one per term of its invocation, and one
+/// for each of the eight steps of the tree.
 fn n_roundings(n_terms: u32) -> usize {
     n_terms.div_ceil(256) as usize + 9
 }
@@ -303,7 +309,8 @@ fn matrix_game_value_matches_its_twin() {
     });
 }
 
-/// The kernel goes on from what its buffers hold, so it starts from numbers and not from unwritten outputs.
+/// Compares the kernel with its twin. The kernel continues from the contents of its buffers, so it
+/// must start from numbers and not from unwritten outputs.
 #[test]
 fn matrix_game_update_matches_its_twin() {
     let kernel = &layout::MATRIX_GAME_UPDATE;

@@ -1,4 +1,4 @@
-//! Numbers that change from step to step: one kernel serves them all.
+//! Numbers that change from step to step, without a new kernel.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ fn normal(shape: &[usize], stream: u64) -> Tensor {
     Tensor::from_vec(shape, data)
 }
 
-/// So many positions from `start` on.
+/// Returns the range of `len` positions from `start` on.
 fn range(start: u8, len: usize) -> Range<usize> {
     usize::from(start)..usize::from(start) + len
 }
 
-/// A device of its own on each adapter, so that other tests do not compile for it.
+/// Opens a separate device on each adapter, so that other tests do not add to its compiled kernels.
 fn opened() -> Vec<Gpu> {
     let adapters = every_adapter().iter().map(|gpu| gpu.adapter().index);
     adapters
@@ -28,8 +28,8 @@ fn opened() -> Vec<Gpu> {
         .collect()
 }
 
-/// Checks a program for each of some numbers, after the first two of which nothing may be compiled:
-/// an offset of 0 has a kernel of its own.
+/// Checks a program for several numbers. After the first two, no kernel may be compiled: an offset
+/// of 0 has its own kernel.
 fn assert_compiled_once(gpu: &Gpu, name: &str, program: impl Fn(u8) -> Tensor) {
     let check = |number: u8| {
         if let Err(error) = compare_steps(gpu, &[&program(number)]) {
@@ -51,7 +51,7 @@ fn constants_offsets_and_streams_need_no_new_kernel() {
         assert_compiled_once(gpu, "learning rate", |n| {
             &x - x.matmul(&m).tanh() * (1e-3 / (1.0 + f64::from(n)))
         });
-        // Constants that differ: equal ones are one parameter.
+        // Different constants, because equal constants are one parameter.
         assert_compiled_once(gpu, "integers", |n| {
             let n = i32::from(n);
             (&whole * (n + 2) + (n + 20)).floor_div(n + 40)

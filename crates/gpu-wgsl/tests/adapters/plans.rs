@@ -1,4 +1,4 @@
-//! Plans on every adapter: each step beside the oracle.
+//! Plans on every adapter, with each step compared with the oracle.
 use std::time::Instant;
 
 use gpu_wgsl::check::{compare_steps, every_adapter};
@@ -60,7 +60,7 @@ fn programs_give_what_the_oracle_gives() {
             ("long flags", long.lt(7.0).all(..)),
             ("long count", long.lt(0.0).count(1)),
             (
-                "long mean with what follows",
+                "long mean with later operations",
                 (&long * long.mean(Axes::keep(1))).sum(1),
             ),
             ("scalar", Tensor::scalar(2.0_f32) * 3.0),
@@ -307,7 +307,7 @@ fn arrays_count_as_they_lie_on_the_device() {
 #[test]
 fn a_profile_shows_when_the_device_ran_each_step() {
     for shared in every_adapter() {
-        // A device of its own: others would measure beside.
+        // A separate device, because a device runs only one measurement at a time.
         let gpu = shared.reopen().unwrap();
         let x = normal(&[300, 200], 0).realize(&gpu).unwrap();
         let program = (&x - x.sum(0)).exp().matmul(&x.t());
@@ -324,7 +324,7 @@ fn a_profile_shows_when_the_device_ran_each_step() {
         let spans: Vec<Span> = profile.spans().filter(name).collect();
         let n_steps: u64 = table.rows.iter().map(|row| row.calls).sum();
         assert!(spans.len() >= 9 && n_steps == spans.len() as u64, "{table}");
-        // What runs in one queue does not overlap, and happens while somebody waits for it.
+        // Spans of one queue do not overlap, and lie within the time that the host waited.
         let start_ns = profiler.clock_ns(before);
         for pair in spans.windows(2) {
             assert!(pair[0].start_ns <= pair[1].start_ns, "{pair:?}");
@@ -339,7 +339,8 @@ fn a_profile_shows_when_the_device_ran_each_step() {
         let on_device: u64 = spans.iter().map(|span| span.end_ns - span.start_ns).sum();
         assert!(on_device > 0 && on_device <= elapsed_ns + slack_ns);
         assert_eq!(table.total_ns, on_device);
-        // Queueing has a row of its own among the spans, and the product its operations.
+        // Queueing has its own row in the table of spans, and the row of the product contains its
+        // operations.
         let queued = profile.table(By::Span, Column::Time);
         let queued = queued.rows.iter().find(|row| row.name == "queue").unwrap();
         assert_eq!(queued.calls, n_steps);
@@ -365,7 +366,7 @@ fn pairs_of_few_columns_are_those_of_the_host() {
             (100, 32),
             (100, 64),
         ] {
-            // Whole numbers: differences are exact.
+            // Integer values, so that differences are exact.
             let x = Tensor::from_array(
                 normal(&[7, d], 21)
                     .round()
@@ -401,7 +402,7 @@ fn arrays_on_the_way_take_each_others_place_before_anything_is_sent() {
             "{extra} {}",
             plan.peak_bytes()
         );
-        // A budget that the plan fits into is enough for it.
+        // The plan succeeds with a budget of exactly its peak.
         gpu.set_budget(Some(
             gpu.pool().live_bytes() + plan.peak_bytes() as u64 + array,
         ));
@@ -410,7 +411,7 @@ fn arrays_on_the_way_take_each_others_place_before_anything_is_sent() {
             again.to_host::<f32>().unwrap(),
             result.to_host::<f32>().unwrap()
         );
-        // What is uploaded into memory that recorded work still reads does not overtake it.
+        // An upload into memory that recorded work still reads must wait for this work.
         gpu.set_budget(None);
         let sum = (&x + 1.0).realize(&gpu).unwrap();
         let expected = (&sum * 2.0).eval::<f32>(&gpu).unwrap();
@@ -462,7 +463,7 @@ fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
     for shared in every_adapter() {
         let gpu = shared.reopen().unwrap();
         let (n, d, side) = (40, 1000, 128);
-        // Whole numbers: differences are exact.
+        // Integer values, so that differences are exact.
         let x = (normal(&[n, d], 0) * 0.45).round() + (Tensor::arange(d) % 3).cast(DType::F32);
         let x = Tensor::from_array(x.eval::<f32>(&Host::new()).unwrap());
         let job = Alike::within(1.5).by_tiles_of(side);
@@ -474,7 +475,7 @@ fn all_pairs_stream_through_bounded_memory_and_are_what_the_host_says() {
             on_host.alike > d as u64 && on_host.alike < on_host.pairs / 2,
             "{on_host:?}"
         );
-        // The columns, and some tiles of bits and of words.
+        // The columns, plus some tiles of bits and of words.
         let columns = (n * d.next_multiple_of(32) * 4) as u64;
         let tile = (side * side / 8) as u64;
         let peak = gpu.pool().peak_bytes();

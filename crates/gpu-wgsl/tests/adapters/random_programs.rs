@@ -1,7 +1,7 @@
-//! Random programs on every adapter, against the oracle that knows no plans.
+//! Random programs on every adapter, compared with the oracle that evaluates without plans.
 //!
-//! Method: threads share the programs, each with a device of its own: what takes longest, building kernels, a driver that
-//! computes on the CPU does on one thread a device.
+//! Method: the programs are divided among threads, each with its own device. Most of the time is
+//! spent compiling kernels, and a software driver compiles on one thread per device.
 
 use gpu_wgsl::check::every_adapter;
 use gpu_wgsl::{Gpu, Select};
@@ -10,9 +10,9 @@ use std::thread;
 use tensor_core::Executor;
 use tensor_core::random_programs::{Tally, compare_on, is_full, seed};
 
-/// Programs of a warm run, and of a full one.
+/// Number of programs of a warm run, and of a full run.
 const CASES: [u32; 2] = [300, 20_000];
-/// Threads among which they are shared, each with a seed of its own.
+/// Number of threads that share the programs, each with its own seed.
 const SHARES: u32 = 4;
 
 #[test]
@@ -22,7 +22,8 @@ fn random_programs_give_what_their_nodes_say() {
         let compare = &|share: u32| {
             let gpu = Gpu::open(Select::Index(gpu.adapter().index)).unwrap();
             gpu.mark_unwritten(true);
-            // A report names this seed, which gives the same programs again as that of the first share.
+            // A failure report names this seed; run as the first share, it reproduces the same
+            // programs.
             let seed = seed.wrapping_add(share.into());
             compare_on(&gpu, CASES[usize::from(is_full())] / SHARES, seed)
         };

@@ -1,22 +1,23 @@
-//! The rule of stems: a fixed kernel has its twin, a test of the twin, a kernel test and a use.
+//! Rule for kernels: a fixed kernel has a twin, a test of the twin, a kernel test and a use.
 //!
-//! Role: one rule of tidy. The stem of `shaders/wgsl/<stem>.wgsl` is looked up as a whole
-//! identifier, so one kernel never stands in for another whose name begins like its own.
-//! Method: a kernel test is a file below `crates/*/tests` that calls `KERNEL_CHECK`; a use is
-//! code that ships, of a crate (the wrapper) or of benches (the bench).
+//! Role: one rule of tidy. The stem of `shaders/wgsl/<stem>.wgsl` is searched as a whole
+//! identifier, so that a kernel is not confused with a kernel whose name begins with the same text.
+//! Method: a kernel test is a file below `crates/*/tests` that calls `KERNEL_CHECK`. A use is
+//! non-test code of a crate (the wrapper) or of benches (the bench).
 
 use super::tree::{Line, SourceFile, Tree, names};
 
-/// What compares a kernel with its twin.
+/// The function that compares a kernel with its twin.
 const KERNEL_CHECK: &str = "check_on_every_adapter";
 
-/// Stems that nothing uses outside tests, each with the reason; a use ends the exemption.
+/// Stems that are only used in tests, each with a reason. The exemption must be removed with the
+/// first use.
 const UNUSED: [(&str, &str); 1] = [(
     "philox_fill",
-    "random words on a device are there for the crates that sample, which are yet to come",
+    "random words on a device are provided for future sampling crates",
 )];
 
-/// Every stem that lacks something.
+/// Returns the faults of every stem.
 pub(super) fn faults(tree: &Tree) -> Vec<String> {
     let files = tree.with_extension("wgsl");
     let stems = files.filter_map(|file| {
@@ -45,19 +46,19 @@ fn faults_of(tree: &Tree, stem: &str) -> Vec<String> {
         (has_twin, format!("no twin in shaders/src/twin/{stem}.rs")),
         (
             is_twin_tested,
-            format!("nothing in shaders/tests/ names twin::{stem}"),
+            format!("no test in shaders/tests/ uses twin::{stem}"),
         ),
         (
             is_tested,
-            format!("no kernel test in crates/*/tests/ names layout::{constant}"),
+            format!("no kernel test in crates/*/tests/ uses layout::{constant}"),
         ),
         (
             is_used || is_exempt,
-            format!("no wrapper or bench names layout::{constant}"),
+            format!("no wrapper or bench uses layout::{constant}"),
         ),
         (
             !(is_used && is_exempt),
-            "is used by now; take it off the list of unused stems".to_owned(),
+            "is used; remove it from the list of unused stems".to_owned(),
         ),
     ]
     .into_iter()
@@ -66,7 +67,7 @@ fn faults_of(tree: &Tree, stem: &str) -> Vec<String> {
     .collect()
 }
 
-/// Rust files below a folder.
+/// Returns the Rust files below a folder.
 fn rust<'a>(tree: &'a Tree, folder: &str) -> impl Iterator<Item = &'a SourceFile> {
     tree.with_extension("rs")
         .filter(move |file| file.path.starts_with(folder))
@@ -107,9 +108,9 @@ mod tests {
             faults(&tree),
             [
                 "row: no twin in shaders/src/twin/row.rs",
-                "row: nothing in shaders/tests/ names twin::row",
-                "row: no kernel test in crates/*/tests/ names layout::ROW",
-                "row: no wrapper or bench names layout::ROW",
+                "row: no test in shaders/tests/ uses twin::row",
+                "row: no kernel test in crates/*/tests/ uses layout::ROW",
+                "row: no wrapper or bench uses layout::ROW",
             ]
         );
     }
@@ -132,8 +133,8 @@ mod tests {
         assert_eq!(
             faults(&tree),
             [
-                "row_sum: no kernel test in crates/*/tests/ names layout::ROW_SUM",
-                "row_sum: no wrapper or bench names layout::ROW_SUM",
+                "row_sum: no kernel test in crates/*/tests/ uses layout::ROW_SUM",
+                "row_sum: no wrapper or bench uses layout::ROW_SUM",
             ]
         );
     }
@@ -158,7 +159,7 @@ mod tests {
         ];
         assert_eq!(faults(&Tree::of(&files)), Vec::<String>::new());
         files.push((WRAPPER.0, &layout));
-        let fault = format!("{stem}: is used by now; take it off the list of unused stems");
+        let fault = format!("{stem}: is used; remove it from the list of unused stems");
         assert_eq!(faults(&Tree::of(&files)), [fault]);
     }
 }

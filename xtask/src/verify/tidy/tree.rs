@@ -1,16 +1,17 @@
-//! The source files as the rules of style see them.
+//! Source files, prepared for the style rules.
 //!
-//! Role: reads them once and tells lines, code, comments, words and tests apart.
-//! Method: code and comment of a line part at the first `//`, which is enough for rules
-//! whose words nobody writes in strings.
-//! Limits: the tests of a file are what follows its first `cfg(test)` on a line of its own.
+//! Role: reads all files once, and distinguishes lines, code, comments, words and tests.
+//! Method: the first `//` of a line separates code and comment. This is enough for rules whose
+//! words do not occur in strings.
+//! Limits: the first line `#[cfg(test)]` begins the tests of a file; all lines after it count as
+//! tests.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// The files that the rules look at.
+/// The files that the rules check.
 pub(crate) struct Tree {
     files: Vec<SourceFile>,
 }
@@ -22,7 +23,8 @@ pub(super) struct SourceFile {
 }
 
 impl Tree {
-    /// Reads Rust, WGSL and manifests below `root`, leaving out build output and hidden folders.
+    /// Reads Rust files, WGSL files and manifests below `root`, except build output and hidden
+    /// folders.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut files = Vec::new();
         collect(root, "", &mut files)?;
@@ -30,7 +32,7 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// A tree of path and text, for the tests of rules.
+    /// Creates a tree from paths and texts, for the tests of rules.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let file = |&(path, text): &(&str, &str)| SourceFile {
@@ -82,7 +84,7 @@ impl SourceFile {
         Path::new(&self.path).extension()?.to_str()
     }
 
-    /// Lines with their number and the place of the comment in them, if any.
+    /// Returns the lines, each split into code and comment.
     pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.text.lines().enumerate().map(|(idx, text)| Line {
             place: format!("{}:{}", self.path, idx + 1),
@@ -91,19 +93,20 @@ impl SourceFile {
         })
     }
 
-    /// Whether all of it is a test: a file of a test target or a module of tests.
+    /// Returns whether the whole file is a test: a file of a test target, or a module `tests`.
     fn is_test(&self) -> bool {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
     }
 
-    /// Lines that only tests compile: all of a test, else what follows `cfg(test)`.
+    /// Returns the lines that only tests compile: all lines of a test file, else the lines from
+    /// `cfg(test)` on.
     pub(super) fn test_lines(&self) -> impl Iterator<Item = Line<'_>> {
         let is_test = self.is_test();
         self.lines()
             .skip_while(move |line| !is_test && !line.opens_tests())
     }
 
-    /// The lines before those that only tests compile.
+    /// Returns the lines before those that only tests compile.
     pub(super) fn shipped_lines(&self) -> impl Iterator<Item = Line<'_>> {
         let is_test = self.is_test();
         self.lines()
@@ -112,7 +115,7 @@ impl SourceFile {
 }
 
 pub(super) struct Line<'a> {
-    /// `path:number`, as editors open it.
+    /// `path:number`, the format that editors open.
     pub(super) place: String,
     pub(super) code: &'a str,
     pub(super) comment: &'a str,
@@ -124,7 +127,7 @@ impl Line<'_> {
     }
 }
 
-/// The words of a text, each with what follows it.
+/// Returns the words of a text, each with the text that follows.
 pub(super) fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -136,7 +139,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Whether code names `module::item`, both as whole identifiers.
+/// Returns whether code contains `module::item`, both as whole identifiers.
 pub(super) fn names(code: &str, module: &str, item: &str) -> bool {
     words(code).any(|(word, rest)| {
         let after = rest
@@ -146,7 +149,7 @@ pub(super) fn names(code: &str, module: &str, item: &str) -> bool {
     })
 }
 
-/// Whether a character may stand in an identifier.
+/// Returns whether a character may be part of an identifier.
 fn is_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
