@@ -2,6 +2,7 @@
 //!
 //! Role: one function per rule, which returns the list of faults in the source tree.
 
+mod language;
 mod stems;
 mod tree;
 
@@ -12,12 +13,13 @@ use tree::{SourceFile, words};
 type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
 /// All rules, in the order in which they run.
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 10] = [
     ("headers", headers),
     ("unfinished", unfinished),
     ("ignored", ignored),
     ("sleep", sleep),
     ("stems", stems::faults),
+    ("language", language::faults),
     ("wgsl", wgsl),
     ("wgpu", wgpu),
     ("versions", versions),
