@@ -137,7 +137,8 @@ impl Checkpoint {
 pub struct Solution {
     /// The average profile, or what linear algebra made of it.
     pub strategies: Profile,
-    /// Player 0's expected payoff under it; in a zero-sum game within NashConv of the game's value.
+    /// Player 0's expected payoff under it; in a zero-sum game within NashConv of the game's value,
+    /// besides the rounding error stated at [`BestResponses::values`].
     pub value: f64,
     /// Each player's expected payoff under it.
     pub values: Vec<f64>,
