@@ -237,7 +237,7 @@ fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
     assert_eq!(answer.method, "average of learning by regret");
     assert_eq!(
         fact(&answer, "reason").text(false),
-        "extensive::StrategicForm: deadline reached before the proof was complete \
+        "exact: deadline reached before the proof was complete \
          (`--within SECONDS` sets the time)"
     );
 }
