@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use games::exact::Prover;
 use num_traits::ToPrimitive as _;
 
@@ -19,6 +19,8 @@ const MAX_ITERATIONS: f64 = 9_007_199_254_740_992.0;
 const LEARNING_TIME: Duration = Duration::from_secs(60);
 /// Default time for proofs.
 const PROOF_TIME: Duration = Duration::from_secs(300);
+/// Largest time of the caller, in seconds: 31 years.
+const MAX_SECONDS: f64 = 1e9;
 /// Share of the time of the caller that proofs get.
 const PROOF_SHARE: f64 = 0.5;
 /// Share of the time for proofs that the enumeration of all equilibria gets.
@@ -59,6 +61,15 @@ impl Options {
         }
     }
 
+    /// Sets the form of the answer, or returns an error if another form is set.
+    fn set_form(&mut self, form: Form) -> std::result::Result<(), lexopt::Error> {
+        if self.form != Form::Text && self.form != form {
+            return Err("--csv and --json exclude each other".into());
+        }
+        self.form = form;
+        Ok(())
+    }
+
     /// Returns a prover that stops when the time for proofs is over.
     pub(super) fn prover(&self) -> Prover<'static> {
         self.prover_within(self.proof_time())
@@ -96,16 +107,13 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("csv") => options.form = Form::Csv,
-            Long("json") => options.form = Form::Json,
+            Long("csv") => options.set_form(Form::Csv)?,
+            Long("json") => options.set_form(Form::Json)?,
             Long("exact") => options.exact = true,
             Long("learn") => options.learn = true,
             Long("iterations") => options.iterations = parser.value()?.parse_with(iterations)?,
             Long("until") => options.until = Some(parser.value()?.parse_with(target)?),
-            Long("within") => {
-                let seconds = parser.value()?.parse()?;
-                options.within = Some(Duration::try_from_secs_f64(seconds).context("--within")?);
-            }
+            Long("within") => options.within = Some(parser.value()?.parse_with(seconds)?),
             Long("help") | Short('h') => return Ok(None),
             Value(value) if file.is_none() => file = Some(PathBuf::from(value)),
             other => return Err(other.unexpected().into()),
@@ -128,7 +136,7 @@ fn iterations(text: &str) -> std::result::Result<u64, String> {
     let number = text.parse().ok().filter(is_count);
     number
         .and_then(|number| number.to_u64())
-        .ok_or_else(|| "must be a whole number, such as 1e6".into())
+        .ok_or_else(|| "--iterations must be a whole number, such as 1e6".into())
 }
 
 /// Reads a NashConv.
@@ -137,5 +145,13 @@ fn target(text: &str) -> std::result::Result<f64, String> {
         .parse()
         .ok()
         .filter(|number: &f64| *number >= 0.0 && number.is_finite());
-    number.ok_or_else(|| "must be a number, finite and at least 0".into())
+    number.ok_or_else(|| "--until must be a number, finite and at least 0".into())
+}
+
+/// Reads a time.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds: &f64| (0.0..=MAX_SECONDS).contains(seconds));
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| format!("--within must be a number of seconds, from 0 to {MAX_SECONDS:e}"))
 }

@@ -289,3 +289,36 @@ fn numbers_of_the_command_line_are_read_or_refused() {
         "0 2 -0.25 1.000e-9 1.000e30"
     );
 }
+
+/// Returns the message of a command line that is used wrongly.
+fn wrong_use(args: &[&str]) -> String {
+    let fault = parsed(args).err().expect("a wrong use");
+    let wrong_use = fault.downcast_ref::<lexopt::Error>();
+    wrong_use.expect("exit status 2").to_string()
+}
+
+#[test]
+fn a_number_out_of_range_is_wrong_use_of_its_option() {
+    for bad in ["-1", "nan", "inf", "1e300", "1e10", "soon"] {
+        let message = wrong_use(&["--within", bad]);
+        assert!(message.contains("--within"), "{bad}: {message}");
+        assert!(message.contains("from 0 to 1e9"), "{bad}: {message}");
+    }
+    let message = wrong_use(&["--until", "-1e-3"]);
+    assert!(message.contains("--until must be"), "{message}");
+    let message = wrong_use(&["--iterations", "1.5"]);
+    assert!(message.contains("--iterations must be"), "{message}");
+    let within = |text| parsed(&["--within", text]).unwrap().unwrap().within;
+    assert_eq!(within("1e9"), Some(Duration::from_secs(1_000_000_000)));
+    assert_eq!(within("0"), Some(Duration::ZERO));
+}
+
+#[test]
+fn an_answer_has_one_form() {
+    for forms in [["--json", "--csv"], ["--csv", "--json"]] {
+        let message = wrong_use(&forms);
+        assert!(message.contains("--csv and --json"), "{message}");
+    }
+    let options = parsed(&["--csv", "--csv"]).unwrap().unwrap();
+    assert!(options.form == Form::Csv);
+}
