@@ -2,7 +2,7 @@
 //!
 //! Role: the shortest way from Gambit's `.nfg` and `.efg` to numbers that are proved or, without a
 //! proof, judged by best responses.
-//! Method: the command line becomes `options`; a game of two players goes to `prove`; a game
+//! Method: the command line becomes `options`; a game of one player or two goes to `prove`; a game
 //! without a proof goes to `learn`; both fill an `answer`, which `print` writes as text, CSV or
 //! JSON.
 
@@ -90,7 +90,7 @@ fn answer(file: File, options: &Options) -> Result<Answer> {
 
 fn strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
     proved_or_learnt(
-        !options.learn && game.shape().len() == 2,
+        !options.learn && game.shape().len() <= 2,
         || prove::strategic(game, options),
         |reason| learn::strategic(game, options, reason),
     )

@@ -117,7 +117,7 @@ impl Answer {
         &mut self,
         number: usize,
         labels: &Labels,
-        strategies: &[Vec<Rational>; 2],
+        strategies: &[Vec<Rational>],
     ) {
         for (player, strategy) in strategies.iter().enumerate() {
             for (action, fraction) in strategy.iter().enumerate() {

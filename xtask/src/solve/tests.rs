@@ -322,3 +322,19 @@ fn an_answer_has_one_form() {
     let options = parsed(&["--csv", "--csv"]).unwrap().unwrap();
     assert!(options.form == Form::Csv);
 }
+
+#[test]
+fn a_game_of_one_player_is_proved() {
+    let answer = solved("NFG 1 R \"\" { \"A\" } { 4 } 1/3 2/3 0 2/3", &[]);
+    assert_eq!(answer.method, "all best actions, proved");
+    assert_eq!(fact(&answer, "payoffs").text(true), "2/3");
+    let one = Some(Rational::from_integer(1.into()));
+    let taken = answer.rows.iter().filter(|row| row.fraction == one);
+    let taken: Vec<_> = taken
+        .map(|row| (row.equilibrium, row.action.numbers))
+        .collect();
+    assert_eq!(taken, [(1, [1, 1, 2]), (2, [1, 1, 4])]);
+    assert_eq!(answer.rows.len(), 8);
+    let learnt = solved("NFG 1 R \"\" { \"A\" } { 2 } 1 2", &["--learn"]);
+    assert!(learnt.rows.iter().all(|row| row.fraction.is_none()));
+}
