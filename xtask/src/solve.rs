@@ -61,10 +61,12 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         Form::Csv => answer.csv(),
         Form::Json => answer.json()?,
     })?;
-    Ok(if answer.is_reached {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    Ok(match answer.shortfall {
+        None => ExitCode::SUCCESS,
+        Some(shortfall) => {
+            eprintln!("error: solve: {shortfall}");
+            ExitCode::FAILURE
+        }
     })
 }
 

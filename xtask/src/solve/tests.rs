@@ -37,8 +37,8 @@ fn a_zero_sum_game_is_solved_with_a_proof() {
             .contains("player Row: 1 1/4, 2 1/2, 3 1/4\n")
     );
     let learnt = solved(game, &["--learn", "--until", "1e-9"]);
-    assert!(learnt.is_reached && learnt.rows.iter().all(|row| row.fraction.is_none()));
-    assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+    assert!(learnt.is_reached() && learnt.rows.iter().all(|row| row.fraction.is_none()));
+    assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
             offset.parse::<f64>().unwrap() + 2.0
         );
         let learnt = solved(&tree, &["--learn", "--until", "1e-6"]);
-        assert!(learnt.is_reached);
+        assert!(learnt.is_reached());
         for (row, truth) in learnt
             .rows
             .iter()
@@ -68,7 +68,7 @@ fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
             &tree,
             &["--learn", "--until", "1e-30", "--iterations", "1e4"],
         );
-        assert!(!forbidden.is_reached);
+        assert!(!forbidden.is_reached());
     }
 }
 
@@ -227,8 +227,8 @@ equilibrium 3: payoffs 3, 1
     // Sets are numbered for each player.
     assert_eq!(answer.rows.last().unwrap().action.numbers, [2, 1, 2]);
     let learnt = solved(OUTSIDE, &["--learn"]);
-    assert!(learnt.is_reached && learnt.method == "average of learning by regret");
-    assert!(!solved(OUTSIDE, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+    assert!(learnt.is_reached() && learnt.method == "average of learning by regret");
+    assert!(!solved(OUTSIDE, &["--learn", "--until", "0", "--iterations", "3"]).is_reached());
 }
 
 #[test]
@@ -337,4 +337,20 @@ fn a_game_of_one_player_is_proved() {
     assert_eq!(answer.rows.len(), 8);
     let learnt = solved("NFG 1 R \"\" { \"A\" } { 2 } 1 2", &["--learn"]);
     assert!(learnt.rows.iter().all(|row| row.fraction.is_none()));
+}
+
+#[test]
+fn a_target_that_is_missed_has_a_reason() {
+    let missed = solved(CHICKEN, &["--learn", "--until", "0", "--iterations", "3"]);
+    let reason = missed.shortfall.unwrap();
+    for part in [
+        "NashConv",
+        "target 0",
+        "3 iterations",
+        "--iterations",
+        "--within",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    assert_eq!(solved(CHICKEN, &[]).shortfall, None);
 }
