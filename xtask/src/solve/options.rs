@@ -35,7 +35,7 @@ pub(super) struct Options {
     pub(super) iterations: u64,
     pub(super) until: Option<f64>,
     pub(super) within: Option<Duration>,
-    begun: Instant,
+    pub(super) begun: Instant,
 }
 
 /// The form of the answer.
@@ -91,11 +91,17 @@ impl Options {
             .map_or(PROOF_TIME, |time| time.mul_f64(PROOF_SHARE))
     }
 
-    /// Returns the time that is left for learning.
+    /// Returns the time that is left for learning: at least the share that proofs do not get, even
+    /// after a proof that ended late.
     pub(super) fn time_to_learn(&self) -> Duration {
-        self.within.map_or(LEARNING_TIME, |time| {
-            time.saturating_sub(self.begun.elapsed())
-        })
+        let Some(time) = self.within else {
+            return LEARNING_TIME;
+        };
+        let left = time.saturating_sub(self.begun.elapsed());
+        if self.learn {
+            return left;
+        }
+        left.max(time - self.proof_time())
     }
 }
 

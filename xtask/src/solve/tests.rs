@@ -354,3 +354,15 @@ fn a_target_that_is_missed_has_a_reason() {
     }
     assert_eq!(solved(CHICKEN, &[]).shortfall, None);
 }
+
+#[test]
+fn learning_has_its_half_of_the_time_after_a_proof_that_was_late() {
+    let mut options = parsed(&["--within", "2"]).unwrap().unwrap();
+    options.begun -= Duration::from_secs(5);
+    assert_eq!(options.time_to_learn(), Duration::from_secs(1));
+    options.learn = true;
+    assert_eq!(options.time_to_learn(), Duration::ZERO);
+    // A proof that ended early leaves its time to learning.
+    let fresh = parsed(&["--within", "2000"]).unwrap().unwrap();
+    assert!(fresh.time_to_learn() > Duration::from_secs(1900));
+}
