@@ -2,7 +2,7 @@
 //!
 //! Role: computes solutions of Gambit's `.nfg` and `.efg` files, with a proof if possible,
 //! otherwise evaluated by best responses.
-//! Method: `options` parses the command line. `prove` solves games of two players; `learn` solves
+//! Method: `options` parses the command line. `prove` solves games of one or two players; `learn` solves
 //! games without a proof. Both return an `answer`, which `print` writes as text, CSV or JSON.
 
 mod answer;
@@ -60,10 +60,12 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
         Form::Csv => answer.csv(),
         Form::Json => answer.json()?,
     })?;
-    Ok(if answer.is_reached {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    Ok(match answer.shortfall {
+        None => ExitCode::SUCCESS,
+        Some(shortfall) => {
+            eprintln!("error: solve: {shortfall}");
+            ExitCode::FAILURE
+        }
     })
 }
 
@@ -89,7 +91,7 @@ fn answer(file: File, options: &Options) -> Result<Answer> {
 
 fn strategic(game: &NormalForm, options: &Options) -> Result<Answer> {
     proved_or_learnt(
-        !options.learn && game.shape().len() == 2,
+        !options.learn && game.shape().len() <= 2,
         || prove::strategic(game, options),
         |reason| learn::strategic(game, options, reason),
     )

@@ -3,10 +3,13 @@
 //! Role: a constant in a player's payoffs changes no best response and no regret, but a large
 //! constant leaves few bits of a float for the differences. Learning and best responses compute on
 //! centred payoffs; values add the constant back.
-//! Method: the constant is the midpoint of the player's range, or 0 where the range contains 0:
-//! there no payoff is larger than the range, and the payoffs keep their bits. Fractions are centred
-//! before they are rounded to floats.
-//! Accuracy: each centred payoff has one rounding, of the difference.
+//! Method: the constant is the midpoint of the player's range if all payoffs have one sign and none
+//! is more than twice another, else 0. In the second case the range is at least half of the largest
+//! payoff, so that centring would save at most two bits, and would lose payoffs that are small next
+//! to the midpoint. Fractions are centred before they are rounded to floats.
+//! Accuracy: the difference of two floats of which none is more than twice the other is exact, so
+//! centred floats are exact; a centred fraction has one rounding.
+//! Source: Sterbenz 1974, "Floating-point computation", for the exact difference.
 
 use crate::Rational;
 use crate::number::nearest;
@@ -34,7 +37,12 @@ impl Centred {
     pub(crate) fn of_fractions(payoffs: &[Rational]) -> Option<Self> {
         let (low, high) = (payoffs.iter().min()?, payoffs.iter().max()?);
         let zero = Rational::default();
-        if *low <= zero && *high >= zero {
+        // A raw fraction, for the reason below.
+        let twice =
+            |payoff: &Rational| Rational::new_raw(payoff.numer() * 2, payoff.denom().clone());
+        let is_narrow =
+            (*low > zero && *high <= twice(low)) || (*high < zero && *low >= twice(high));
+        if !is_narrow {
             return None;
         }
         // Raw fractions: lowest terms would cost more than all the rest where payoffs have
@@ -64,18 +72,18 @@ impl Centred {
     }
 }
 
-/// Returns the midpoint of the range of floats, or 0 if the range contains 0 or there are no
-/// floats.
+/// Returns the midpoint of the range of floats, or 0 if one float is more than twice another, if
+/// signs differ, or if there are no floats.
 pub(crate) fn midpoint(payoffs: impl Iterator<Item = f64>) -> f64 {
     let (low, high) = payoffs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), payoff| {
         (low.min(payoff), high.max(payoff))
     });
-    let contains_zero = low <= 0.0 && high >= 0.0;
+    let is_narrow = (low > 0.0 && high <= 2.0 * low) || (high < 0.0 && low >= 2.0 * high);
     // Halved before the sum, so that the sum stays finite.
-    if contains_zero || low > high {
-        0.0
-    } else {
+    if is_narrow && low <= high {
         0.5 * low + 0.5 * high
+    } else {
+        0.0
     }
 }
 

@@ -120,7 +120,7 @@ impl ExactGame for Tree {
     type Solution = TreeSolution;
 
     fn solve_exactly(&self, prover: &Prover<'_>) -> Result<TreeSolution> {
-        Sequences::of(self)?.solve_exactly(prover)
+        sequence_form::solve_tree(self, prover)
     }
 }
 

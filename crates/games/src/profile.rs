@@ -16,9 +16,8 @@ pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 /// What a profile gives, and what each player could have instead.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
-    /// Each player's expected payoff, computed from payoffs less the middle of their range. Its
-    /// error is a few roundings of the player's largest payoff: next to payoffs of 1e20, a value of
-    /// 1e-3 is reported as 0.
+    /// Each player's expected payoff. Its rounding error is a few units of roundoff for each action,
+    /// times the expected absolute value of the payoffs: a payoff that is not played adds none.
     pub values: Vec<f64>,
     /// Each player's largest expected payoff against the strategies of the others.
     pub best_values: Vec<f64>,

@@ -138,7 +138,8 @@ pub struct Solution {
     /// The average profile, or what linear algebra made of it.
     pub strategies: Profile,
     /// Player 0's expected payoff under `strategies`. In a zero-sum game it differs from the game's
-    /// value by at most `nash_conv` plus `rounding`, and by a few roundings of the largest payoff.
+    /// value by at most `nash_conv`, besides the rounding error stated at
+    /// [`BestResponses::values`](crate::BestResponses::values).
     pub value: f64,
     /// Each player's expected payoff under `strategies`; see [`BestResponses::values`](crate::BestResponses::values).
     pub values: Vec<f64>,

@@ -8,7 +8,7 @@
 mod support;
 
 use games::exact::{Dominance, Objective, Prover, all_equilibria, lemke_howson};
-use games::extensive::{Kuhn, Tree, TreeBuilder};
+use games::extensive::{Kuhn, LiarsDice, Tree, TreeBuilder};
 use games::ndarray::{Array2, array};
 use games::{Bimatrix, Error, MatrixGame, Rational};
 use std::cell::Cell;
@@ -203,4 +203,96 @@ fn payoffs_of_too_many_digits_are_refused_at_once() {
     });
     let game = Bimatrix::new(thirds.clone(), thirds).unwrap();
     assert_eq!(all_equilibria(&game).unwrap().len(), 3);
+}
+
+/// Floats of a normal distribution.
+fn random_floats(side: usize, key: u64) -> Array2<f64> {
+    let random = Philox::new(key);
+    Array2::from_shape_fn((side, side), |(row, col)| {
+        random.normal((row * side + col) as u64)
+    })
+}
+
+#[test]
+fn a_deadline_that_is_over_ends_a_proof_before_its_setup() {
+    // To copy a million payoffs as fractions takes seconds in this profile.
+    let side = 1000;
+    let matrix = MatrixGame::zero_sum(random_floats(side, 1)).unwrap();
+    let general = Bimatrix::new(random_floats(side, 2), random_floats(side, 3)).unwrap();
+    let small = Bimatrix::new(random_floats(80, 2), random_floats(80, 3)).unwrap();
+    let tree = Tree::of(&LiarsDice::new(4, 1).unwrap()).unwrap();
+    let proofs: [Proof<'_>; 6] = [
+        &|prover| prover.exact(&matrix).err(),
+        &|prover| prover.lemke_howson(&general, 0).err(),
+        &|prover| prover.lemke_howson_all(&general).err(),
+        &|prover| {
+            let found = prover.correlated_equilibrium(&small, &Objective::Welfare);
+            found.err()
+        },
+        &|prover| prover.eliminate_dominated(&small, Dominance::Strict).err(),
+        &|prover| prover.exact(&tree).err(),
+    ];
+    for (number, proof) in proofs.iter().enumerate() {
+        let before = busy();
+        let fault = proof(Prover::new().until(Instant::now()));
+        let took = busy() - before;
+        assert!(
+            matches!(fault, Some(Error::DeadlineReached { .. })),
+            "{number}: {fault:?}"
+        );
+        assert!(took <= Duration::from_millis(20), "{number}: {took:?}");
+    }
+}
+
+#[test]
+fn a_proof_looks_at_its_limits_while_it_is_set_up() {
+    /// CPU time after which a proof is cancelled.
+    const UNTIL: Duration = Duration::from_millis(50);
+    /// Largest CPU time between two looks: several times that of a machine that does nothing else.
+    const MOST_BETWEEN: Duration = Duration::from_millis(200);
+    let matrix = MatrixGame::zero_sum(random_floats(500, 1)).unwrap();
+    let general = Bimatrix::new(random_floats(300, 2), random_floats(300, 3)).unwrap();
+    let small = Bimatrix::new(random_floats(60, 2), random_floats(60, 3)).unwrap();
+    let long = MatrixGame::zero_sum(long_fractions(3, 20_000, 3)).unwrap();
+    let tree = Tree::of(&LiarsDice::new(6, 1).unwrap()).unwrap();
+    let proofs: [(&str, Proof<'_>); 7] = [
+        ("floats", &|prover| prover.exact(&matrix).err()),
+        ("path", &|prover| prover.lemke_howson(&general, 0).err()),
+        ("correlated", &|prover| {
+            let found = prover.correlated_equilibrium(&small, &Objective::Welfare);
+            found.err()
+        }),
+        ("elimination", &|prover| {
+            prover
+                .eliminate_dominated(&general, Dominance::Strict)
+                .err()
+        }),
+        ("long", &|prover| prover.exact(&long).err()),
+        ("long correlated", &|prover| {
+            let found = prover.correlated_equilibrium(&long, &Objective::Welfare);
+            found.err()
+        }),
+        ("tree", &|prover| prover.exact(&tree).err()),
+    ];
+    for (what, proof) in proofs {
+        let begin = busy();
+        let last = Cell::new(begin);
+        let most = Cell::new(Duration::ZERO);
+        let watch = || {
+            let now = busy();
+            most.set(most.get().max(now - last.replace(now)));
+            if now - begin >= UNTIL {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let fault = proof(Prover::new().watched_by(&watch));
+        let between = most.get().max(busy() - last.get());
+        assert!(
+            matches!(fault, Some(Error::Cancelled { .. })),
+            "{what}: {fault:?}"
+        );
+        assert!(between <= MOST_BETWEEN, "{what}: {between:?}");
+    }
 }

@@ -328,3 +328,46 @@ fn the_second_player_of_a_constant_sum_keeps_payoffs_that_are_small_next_to_the_
         }
     }
 }
+
+#[test]
+fn the_value_of_a_small_payoff_is_not_lost_next_to_large_ones() {
+    let first = vec![vec![1.0, 0.0]; 2];
+    for sign in [1.0, -1.0] {
+        let gains = array![[1e-3, 1e20], [1e20, 1e20]].mapv(|gain: f64| sign * gain);
+        let matrix = MatrixGame::zero_sum(gains.clone()).unwrap();
+        let bimatrix = Bimatrix::new(gains.mapv(exact), gains.mapv(|gain| -gain)).unwrap();
+        let form = NormalForm::from(bimatrix.clone());
+        let names = |n: usize| vec![String::new(); n];
+        let mut builder = TreeBuilder::new(String::new(), names(2));
+        let [one, other] = [0, 1].map(|player| builder.information_set(player, "", names(2)));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        builder.decision(one, 2).unwrap();
+        for row in gains.rows() {
+            builder.decision(other, 2).unwrap();
+            for &gain in row {
+                builder.end(&[gain, -gain]).unwrap();
+            }
+        }
+        let arena = Arena::from_tree(&builder.finish().unwrap()).unwrap();
+        let all = [
+            best_response(&matrix, &first).unwrap(),
+            best_response(&bimatrix, &first).unwrap(),
+            best_response(&form, &first).unwrap(),
+            best_response(&arena, &first).unwrap(),
+        ];
+        for (number, answers) in all.into_iter().enumerate() {
+            let values = [sign * 1e-3, -sign * 1e-3];
+            assert_eq!(answers.values, values, "{number}");
+        }
+        // Whichever cell is played, its payoff is the value.
+        let batch = Batch::zero_sum(gains.clone().insert_axis(Axis(0))).unwrap();
+        let found = batch.solve(&Dynamics::default().iterations(50)).unwrap();
+        let profile = [found.rows.row(0), found.cols.row(0)];
+        let mut truth = Rational::zero();
+        for (cell, &gain) in gains.indexed_iter() {
+            truth += exact(profile[0][cell.0] * profile[1][cell.1]) * exact(gain);
+        }
+        let truth = truth.to_f64().unwrap();
+        assert!((found.values[0] - truth).abs() <= 1e-14 * truth.abs());
+    }
+}

@@ -12,7 +12,8 @@ pub(super) struct Answer {
     pub(super) method: &'static str,
     pub(super) facts: Vec<Fact>,
     pub(super) rows: Vec<Row>,
-    pub(super) is_reached: bool,
+    /// Why learning ended above its target, if it did.
+    pub(super) shortfall: Option<String>,
 }
 
 /// The probability of one action in one equilibrium.
@@ -61,8 +62,13 @@ impl Answer {
             method,
             facts: vec![],
             rows: vec![],
-            is_reached: true,
+            shortfall: None,
         }
+    }
+
+    /// Returns whether the answer is proved or as good as its target.
+    pub(super) fn is_reached(&self) -> bool {
+        self.shortfall.is_none()
     }
 
     pub(super) fn push_fact(&mut self, equilibrium: usize, name: &'static str, known: Known) {
@@ -117,7 +123,7 @@ impl Answer {
         &mut self,
         number: usize,
         labels: &Labels,
-        strategies: &[Vec<Rational>; 2],
+        strategies: &[Vec<Rational>],
     ) {
         for (player, strategy) in strategies.iter().enumerate() {
             for (action, fraction) in strategy.iter().enumerate() {

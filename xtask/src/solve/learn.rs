@@ -101,6 +101,19 @@ fn judged(solution: &Solution, title: &str, until: f64) -> Answer {
             format!("rounding errors hide a NashConv below {bound:.3e} (target {until:.3e})");
         answer.push_fact(0, "limit", Known::Text(note));
     }
-    answer.is_reached = solution.nash_conv + solution.rounding <= until;
+    let Solution {
+        nash_conv,
+        rounding,
+        iterations,
+        ..
+    } = solution;
+    // Written so that a NaN misses the target.
+    let is_reached = nash_conv + rounding <= until;
+    if !is_reached {
+        answer.shortfall = Some(format!(
+            "NashConv {nash_conv:.3e} with rounding error {rounding:.3e} is above the target \
+             {until:.3e} after {iterations} iterations (--iterations and --within set the limits)"
+        ));
+    }
     answer
 }

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use games::exact::Prover;
 use num_traits::ToPrimitive as _;
 
@@ -19,6 +19,8 @@ const MAX_ITERATIONS: f64 = 9_007_199_254_740_992.0;
 const LEARNING_TIME: Duration = Duration::from_secs(60);
 /// Default time for proofs.
 const PROOF_TIME: Duration = Duration::from_secs(300);
+/// Longest time limit, in seconds: 31 years.
+const MAX_SECONDS: f64 = 1e9;
 /// Fraction of the time limit that is used for proofs.
 const PROOF_SHARE: f64 = 0.5;
 /// Fraction of the time for proofs that is used for the enumeration of all equilibria.
@@ -33,7 +35,7 @@ pub(super) struct Options {
     pub(super) iterations: u64,
     pub(super) until: Option<f64>,
     pub(super) within: Option<Duration>,
-    begun: Instant,
+    pub(super) begun: Instant,
 }
 
 /// The form of the answer.
@@ -59,6 +61,15 @@ impl Options {
         }
     }
 
+    /// Sets the form of the answer, or returns an error if another form is set.
+    fn set_form(&mut self, form: Form) -> std::result::Result<(), lexopt::Error> {
+        if self.form != Form::Text && self.form != form {
+            return Err("--csv and --json exclude each other".into());
+        }
+        self.form = form;
+        Ok(())
+    }
+
     /// Returns a prover that stops at the end of the time for proofs.
     pub(super) fn prover(&self) -> Prover<'static> {
         self.prover_within(self.proof_time())
@@ -80,11 +91,17 @@ impl Options {
             .map_or(PROOF_TIME, |time| time.mul_f64(PROOF_SHARE))
     }
 
-    /// Returns the remaining time for learning.
+    /// Returns the remaining time for learning: at least the share that is not for proofs, even after
+    /// a proof that ended late.
     pub(super) fn time_to_learn(&self) -> Duration {
-        self.within.map_or(LEARNING_TIME, |time| {
-            time.saturating_sub(self.begun.elapsed())
-        })
+        let Some(time) = self.within else {
+            return LEARNING_TIME;
+        };
+        let left = time.saturating_sub(self.begun.elapsed());
+        if self.learn {
+            return left;
+        }
+        left.max(time - self.proof_time())
     }
 }
 
@@ -96,16 +113,13 @@ pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("csv") => options.form = Form::Csv,
-            Long("json") => options.form = Form::Json,
+            Long("csv") => options.set_form(Form::Csv)?,
+            Long("json") => options.set_form(Form::Json)?,
             Long("exact") => options.exact = true,
             Long("learn") => options.learn = true,
             Long("iterations") => options.iterations = parser.value()?.parse_with(iterations)?,
             Long("until") => options.until = Some(parser.value()?.parse_with(target)?),
-            Long("within") => {
-                let seconds = parser.value()?.parse()?;
-                options.within = Some(Duration::try_from_secs_f64(seconds).context("--within")?);
-            }
+            Long("within") => options.within = Some(parser.value()?.parse_with(seconds)?),
             Long("help") | Short('h') => return Ok(None),
             Value(value) if file.is_none() => file = Some(PathBuf::from(value)),
             other => return Err(other.unexpected().into()),
@@ -128,7 +142,7 @@ fn iterations(text: &str) -> std::result::Result<u64, String> {
     let number = text.parse().ok().filter(is_count);
     number
         .and_then(|number| number.to_u64())
-        .ok_or_else(|| "must be an integer, such as 1e6".into())
+        .ok_or_else(|| "--iterations must be a whole number, such as 1e6".into())
 }
 
 /// Parses a NashConv.
@@ -137,5 +151,13 @@ fn target(text: &str) -> std::result::Result<f64, String> {
         .parse()
         .ok()
         .filter(|number: &f64| *number >= 0.0 && number.is_finite());
-    number.ok_or_else(|| "must be a finite number of at least 0".into())
+    number.ok_or_else(|| "--until must be a finite number of at least 0".into())
+}
+
+/// Parses a time limit.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds: &f64| (0.0..=MAX_SECONDS).contains(seconds));
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| format!("--within must be a number of seconds, from 0 to {MAX_SECONDS:e}"))
 }

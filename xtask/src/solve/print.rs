@@ -50,7 +50,7 @@ impl Answer {
         let first = json!({
             "game": self.title,
             "method": self.method,
-            "is_reached": self.is_reached,
+            "is_reached": self.is_reached(),
             "facts": facts,
         });
         let mut text = String::new();

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use games::exact::Equilibrium;
 use games::extensive::{Sequences, StrategicForm, Tree};
-use games::{Bimatrix, Error, MatrixGame, NormalForm, StrategicGame as _};
+use games::{Bimatrix, Error, MatrixGame, NormalForm, Rational, StrategicGame as _};
 
 use super::answer::{Answer, Known};
 use super::options::Options;
@@ -28,13 +28,36 @@ pub(super) fn is_limit(fault: &Error) -> bool {
     )
 }
 
-/// Solves a strategic game of two players.
+/// Solves a strategic game of one player or two.
 pub(super) fn strategic(game: &NormalForm, options: &Options) -> games::Result<Answer> {
+    if game.shape().len() == 1 {
+        return Ok(one_player(game));
+    }
     let bimatrix = Bimatrix::try_from(game.clone())?;
     match MatrixGame::try_from(bimatrix.clone()) {
         Ok(matrix) => constant_sum(&matrix, options),
         Err(_) => general_sum(&bimatrix, options),
     }
+}
+
+/// Solves a game of one player: every best action is an extreme equilibrium.
+fn one_player(game: &NormalForm) -> Answer {
+    let labels = game.labels();
+    let payoffs: Vec<Rational> = (0..game.shape()[0])
+        .map(|action| game.payoff(0, &[action]))
+        .collect();
+    let best = payoffs.iter().max();
+    let is_best = payoffs.iter().map(|payoff| Some(payoff) == best);
+    let best_actions = is_best.enumerate().filter(|&(_, is_best)| is_best);
+    let mut answer = Answer::new(&labels.title, "all best actions, proved");
+    for (number, (action, _)) in (1..).zip(best_actions) {
+        let mut strategy = vec![Rational::default(); payoffs.len()];
+        strategy[action] = Rational::from_integer(1.into());
+        let payoff = Known::Fractions(vec![payoffs[action].clone()]);
+        answer.push_fact(number, "payoffs", payoff);
+        answer.push_strategic(number, labels, &[strategy]);
+    }
+    answer
 }
 
 fn constant_sum(game: &MatrixGame, options: &Options) -> games::Result<Answer> {

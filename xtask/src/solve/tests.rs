@@ -37,8 +37,8 @@ fn a_zero_sum_game_is_solved_with_a_proof() {
             .contains("player Row: 1 1/4, 2 1/2, 3 1/4\n")
     );
     let learnt = solved(game, &["--learn", "--until", "1e-9"]);
-    assert!(learnt.is_reached && learnt.rows.iter().all(|row| row.fraction.is_none()));
-    assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+    assert!(learnt.is_reached() && learnt.rows.iter().all(|row| row.fraction.is_none()));
+    assert!(!solved(game, &["--learn", "--until", "0", "--iterations", "3"]).is_reached());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
             offset.parse::<f64>().unwrap() + 2.0
         );
         let learnt = solved(&tree, &["--learn", "--until", "1e-6"]);
-        assert!(learnt.is_reached);
+        assert!(learnt.is_reached());
         for (row, truth) in learnt
             .rows
             .iter()
@@ -68,7 +68,7 @@ fn a_large_constant_in_payoffs_leaves_what_is_learnt_as_it_is() {
             &tree,
             &["--learn", "--until", "1e-30", "--iterations", "1e4"],
         );
-        assert!(!forbidden.is_reached);
+        assert!(!forbidden.is_reached());
     }
 }
 
@@ -228,8 +228,8 @@ equilibrium 3: payoffs 3, 1
     // Information sets are numbered per player.
     assert_eq!(answer.rows.last().unwrap().action.numbers, [2, 1, 2]);
     let learnt = solved(OUTSIDE, &["--learn"]);
-    assert!(learnt.is_reached && learnt.method == "average of learning by regret");
-    assert!(!solved(OUTSIDE, &["--learn", "--until", "0", "--iterations", "3"]).is_reached);
+    assert!(learnt.is_reached() && learnt.method == "average of learning by regret");
+    assert!(!solved(OUTSIDE, &["--learn", "--until", "0", "--iterations", "3"]).is_reached());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_tree_is_learnt_when_the_time_for_proofs_is_over() {
     assert_eq!(answer.method, "average of learning by regret");
     assert_eq!(
         fact(&answer, "reason").text(false),
-        "extensive::StrategicForm: deadline reached before the proof was complete \
+        "exact: deadline reached before the proof was complete \
          (`--within SECONDS` sets the time)"
     );
 }
@@ -289,4 +289,81 @@ fn numbers_of_the_command_line_are_read_or_refused() {
         [0.0, 2.0, -0.25, 1e-9, 1e30].map(decimal).join(" "),
         "0 2 -0.25 1.000e-9 1.000e30"
     );
+}
+
+/// Returns the message of a command line that is used wrongly.
+fn wrong_use(args: &[&str]) -> String {
+    let fault = parsed(args).err().expect("a wrong use");
+    let wrong_use = fault.downcast_ref::<lexopt::Error>();
+    wrong_use.expect("exit status 2").to_string()
+}
+
+#[test]
+fn a_number_out_of_range_is_wrong_use_of_its_option() {
+    for bad in ["-1", "nan", "inf", "1e300", "1e10", "soon"] {
+        let message = wrong_use(&["--within", bad]);
+        assert!(message.contains("--within"), "{bad}: {message}");
+        assert!(message.contains("from 0 to 1e9"), "{bad}: {message}");
+    }
+    let message = wrong_use(&["--until", "-1e-3"]);
+    assert!(message.contains("--until must be"), "{message}");
+    let message = wrong_use(&["--iterations", "1.5"]);
+    assert!(message.contains("--iterations must be"), "{message}");
+    let within = |text| parsed(&["--within", text]).unwrap().unwrap().within;
+    assert_eq!(within("1e9"), Some(Duration::from_secs(1_000_000_000)));
+    assert_eq!(within("0"), Some(Duration::ZERO));
+}
+
+#[test]
+fn an_answer_has_one_form() {
+    for forms in [["--json", "--csv"], ["--csv", "--json"]] {
+        let message = wrong_use(&forms);
+        assert!(message.contains("--csv and --json"), "{message}");
+    }
+    let options = parsed(&["--csv", "--csv"]).unwrap().unwrap();
+    assert!(options.form == Form::Csv);
+}
+
+#[test]
+fn a_game_of_one_player_is_proved() {
+    let answer = solved("NFG 1 R \"\" { \"A\" } { 4 } 1/3 2/3 0 2/3", &[]);
+    assert_eq!(answer.method, "all best actions, proved");
+    assert_eq!(fact(&answer, "payoffs").text(true), "2/3");
+    let one = Some(Rational::from_integer(1.into()));
+    let taken = answer.rows.iter().filter(|row| row.fraction == one);
+    let taken: Vec<_> = taken
+        .map(|row| (row.equilibrium, row.action.numbers))
+        .collect();
+    assert_eq!(taken, [(1, [1, 1, 2]), (2, [1, 1, 4])]);
+    assert_eq!(answer.rows.len(), 8);
+    let learnt = solved("NFG 1 R \"\" { \"A\" } { 2 } 1 2", &["--learn"]);
+    assert!(learnt.rows.iter().all(|row| row.fraction.is_none()));
+}
+
+#[test]
+fn a_target_that_is_missed_has_a_reason() {
+    let missed = solved(CHICKEN, &["--learn", "--until", "0", "--iterations", "3"]);
+    let reason = missed.shortfall.unwrap();
+    for part in [
+        "NashConv",
+        "target 0",
+        "3 iterations",
+        "--iterations",
+        "--within",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    assert_eq!(solved(CHICKEN, &[]).shortfall, None);
+}
+
+#[test]
+fn learning_has_its_half_of_the_time_after_a_proof_that_was_late() {
+    let mut options = parsed(&["--within", "2"]).unwrap().unwrap();
+    options.begun -= Duration::from_secs(5);
+    assert_eq!(options.time_to_learn(), Duration::from_secs(1));
+    options.learn = true;
+    assert_eq!(options.time_to_learn(), Duration::ZERO);
+    // A proof that ended early leaves its time to learning.
+    let fresh = parsed(&["--within", "2000"]).unwrap().unwrap();
+    assert!(fresh.time_to_learn() > Duration::from_secs(1900));
 }

@@ -36,6 +36,7 @@ impl<'a> Basis<'a> {
     ) -> Result<Self, Halt> {
         let mut counts = vec![0; program.n_rows()];
         for &column in preference {
+            work.count(program.entries(column).len() as u64)?;
             for (row, _) in program.entries(column) {
                 counts[*row] += 1;
             }

@@ -5,9 +5,10 @@
 //! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial 1978, "Strategically
 //! zero-sum games".
 
+use super::gcd::{difference, product};
 use super::program::{Domain, Program, check_size};
 use super::simplex::{self, Fault};
-use super::work::{Prover, Work};
+use super::work::{Halt, Prover, Work};
 use crate::number::nearest;
 use crate::profile::SUM_TOLERANCE;
 use crate::strategic::table::cell;
@@ -181,20 +182,30 @@ fn solve_cells(
 ) -> std::result::Result<CorrelatedEquilibrium, Fault> {
     let shape = game.shape();
     let n_cells: usize = shape.iter().product();
-    let cells: Vec<Vec<usize>> = (0..n_cells).map(|at| cell(shape, at)).collect();
-    let share = |cell: &Vec<usize>| -> Rational {
-        let players = weights
-            .iter()
-            .enumerate()
-            .filter(|(_, weight)| !weight.is_zero());
-        players
-            .map(|(player, weight)| weight * game.payoff(player, cell))
-            .sum()
+    work.look()?;
+    let cells = (0..n_cells).map(|at| {
+        work.count_fraction(0)?;
+        Ok(cell(shape, at))
+    });
+    let cells: Vec<Vec<usize>> = cells.collect::<std::result::Result<_, Halt>>()?;
+    let share = |cell: &Vec<usize>| -> std::result::Result<Rational, Halt> {
+        let mut share = Rational::zero();
+        for (player, weight) in weights.iter().enumerate() {
+            if !weight.is_zero() {
+                let payoff = product(&-weight, &game.payoff(player, cell), work)?;
+                share = difference(&share, &payoff, work)?;
+            }
+        }
+        Ok(share)
     };
-    let variables = cells.iter().map(|cell| (Domain::NonNegative, share(cell)));
+    let shares: Vec<Rational> = cells
+        .iter()
+        .map(share)
+        .collect::<std::result::Result<_, _>>()?;
+    let variables = shares.into_iter().map(|share| (Domain::NonNegative, share));
     let mut program = Program::maximize(variables, work)?;
     for player in 0..shape.len() {
-        for row in deviations(game, &cells, player, told) {
+        for row in deviations(game, &cells, player, told, work)? {
             program.push_row(row, Domain::NonNegative, Rational::zero(), work)?;
         }
     }
@@ -206,17 +217,20 @@ fn solve_cells(
     let distribution: Vec<Rational> = (0..n_cells)
         .map(probability)
         .collect::<std::result::Result<_, _>>()?;
-    let expected = |player| {
-        let cells = cells
-            .iter()
-            .zip(&distribution)
-            .filter(|(_, share)| !share.is_zero());
-        cells
-            .map(|(cell, share)| game.payoff(player, cell) * share)
-            .sum()
+    let expected = |player| -> std::result::Result<Rational, Halt> {
+        let mut expected = Rational::zero();
+        for (cell, share) in cells.iter().zip(&distribution) {
+            if !share.is_zero() {
+                let payoff = product(&game.payoff(player, cell), &-share, work)?;
+                expected = difference(&expected, &payoff, work)?;
+            }
+        }
+        Ok(expected)
     };
     Ok(CorrelatedEquilibrium {
-        payoffs: (0..shape.len()).map(expected).collect(),
+        payoffs: (0..shape.len())
+            .map(expected)
+            .collect::<std::result::Result<_, _>>()?,
         objective: program.value(&optimum, work)?,
         distribution,
     })
@@ -228,7 +242,8 @@ fn deviations(
     cells: &[Vec<usize>],
     player: usize,
     told: Told,
-) -> Vec<Vec<(usize, Rational)>> {
+    work: &Work<'_>,
+) -> std::result::Result<Vec<Vec<(usize, Rational)>>, Halt> {
     let n_actions = game.shape()[player];
     let mut rows = vec![vec![]; told.n_cases(n_actions) * n_actions];
     for (at, cell) in cells.iter().enumerate() {
@@ -236,12 +251,12 @@ fn deviations(
         let mut elsewhere = cell.clone();
         for other in (0..n_actions).filter(|&other| other != cell[player]) {
             elsewhere[player] = other;
-            let gain = game.payoff(player, &elsewhere) - &here;
+            let gain = difference(&game.payoff(player, &elsewhere), &here, work)?;
             rows[told.case(cell[player]) * n_actions + other].push((at, gain));
         }
     }
     rows.retain(|row| !row.is_empty());
-    rows
+    Ok(rows)
 }
 
 fn weights(

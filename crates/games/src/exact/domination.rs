@@ -6,6 +6,7 @@
 //! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa, Kalai and Zemel 1990,
 //! "On the order of eliminating dominated strategies".
 
+use super::gcd::difference;
 use super::work::{Halt, Prover, Work};
 use super::zero_sum::Solved;
 use crate::strategic::table::cell;
@@ -92,7 +93,8 @@ pub(super) fn eliminate(
         for player in 0..shape.len() {
             for action in surviving[player].clone() {
                 work.look().map_err(|halt| halt.error(OPERATION))?;
-                let payoffs = Rivals::of(game, &surviving, player, action);
+                let payoffs = Rivals::of(game, &surviving, player, action, &work)
+                    .map_err(|halt| halt.error(OPERATION))?;
                 if let Some(by) = payoffs.dominating(OPERATION, dominance, &work)? {
                     surviving[player].retain(|&other| other != action);
                     let by = spread(shape[player], &payoffs.actions, by);
@@ -136,7 +138,8 @@ impl Rivals {
         surviving: &[Vec<usize>],
         player: usize,
         action: usize,
-    ) -> Self {
+        work: &Work<'_>,
+    ) -> std::result::Result<Self, Halt> {
         let mut sides: Vec<usize> = surviving.iter().map(Vec::len).collect();
         sides[player] = 1;
         let payoffs = |own: usize| {
@@ -154,7 +157,13 @@ impl Rivals {
                 }
             })
         };
-        let here: Vec<Rational> = payoffs(action).collect();
+        let copied = |payoff: Rational| {
+            work.count_fraction(payoff.numer().bits() + payoff.denom().bits())?;
+            Ok(payoff)
+        };
+        let here: Vec<Rational> = payoffs(action)
+            .map(copied)
+            .collect::<std::result::Result<_, _>>()?;
         let others = surviving[player]
             .iter()
             .copied()
@@ -163,13 +172,14 @@ impl Rivals {
         let gains = |&other: &usize| {
             payoffs(other)
                 .zip(&here)
-                .map(|(payoff, here)| payoff - here)
+                .map(|(payoff, here)| difference(&payoff, here, work))
                 .collect()
         };
-        Self {
-            gains: actions.iter().map(gains).collect(),
+        let gains = actions.iter().map(gains);
+        Ok(Self {
+            gains: gains.collect::<std::result::Result<_, _>>()?,
             actions,
-        }
+        })
     }
 
     /// Gives a mix of the rivals that dominates.

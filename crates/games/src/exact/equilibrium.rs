@@ -3,7 +3,7 @@
 //! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of polytopes or pivots.
 //! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of integers.
 
-use super::gcd::lcm;
+use super::gcd::{lcm, lowest_terms};
 use super::integer::over_common_denominator;
 use super::work::{Halt, Prover, Work};
 use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
@@ -53,7 +53,7 @@ pub fn verify(game: &Bimatrix, equilibrium: &Equilibrium) -> Result<()> {
     const OPERATION: &str = "exact::verify";
     let work = Work::new(&Prover::new());
     let payoffs = Payoffs::of(game, &work).map_err(|halt| halt.error(OPERATION))?;
-    payoffs.verify(OPERATION, equilibrium)
+    payoffs.verify(OPERATION, equilibrium, &work)
 }
 
 /// The payoffs of a bimatrix game as integers over one denominator for each player.
@@ -68,7 +68,7 @@ impl Payoffs {
     fn of(game: &Bimatrix, work: &Work<'_>) -> std::result::Result<Self, Halt> {
         let mut payoffs = Self::without_payoffs(game);
         for player in 0..2 {
-            let fractions = fractions(game, player);
+            let fractions = fractions(game, player, work)?;
             let common = fractions
                 .iter()
                 .try_fold(BigInt::one(), |common, fraction| {
@@ -91,7 +91,7 @@ impl Payoffs {
         let halted = |halt: Halt| halt.error(operation);
         let mut payoffs = Self::without_payoffs(game);
         for player in 0..2 {
-            let fractions = fractions(game, player);
+            let fractions = fractions(game, player, work).map_err(halted)?;
             let (common, needed) = common_denominator(&fractions, work).map_err(halted)?;
             if needed > MAX_BITS {
                 return Err(Error::TooLarge {
@@ -151,24 +151,31 @@ impl Payoffs {
     ) -> Result<Equilibrium> {
         work.look().map_err(|halt| halt.error(operation))?;
         let best = |player: usize| {
-            let worths = self.worths(player, &strategies[1 - player]);
-            worths.into_iter().max().unwrap_or_default()
+            let worths = self.worths(player, &strategies[1 - player], work);
+            let worths = worths.map_err(|halt| halt.error(operation))?;
+            Ok(worths.into_iter().max().unwrap_or_default())
         };
         let equilibrium = Equilibrium {
-            payoffs: [best(0), best(1)],
+            payoffs: [best(0)?, best(1)?],
             strategies,
         };
-        self.verify(operation, &equilibrium)?;
+        self.verify(operation, &equilibrium, work)?;
         Ok(equilibrium)
     }
 
-    fn verify(&self, operation: &'static str, equilibrium: &Equilibrium) -> Result<()> {
+    fn verify(
+        &self,
+        operation: &'static str,
+        equilibrium: &Equilibrium,
+        work: &Work<'_>,
+    ) -> Result<()> {
         for (player, strategy) in equilibrium.strategies.iter().enumerate() {
             check_strategy(operation, player, self.shape[player], strategy)?;
         }
         for (player, strategy) in equilibrium.strategies.iter().enumerate() {
             let payoff = &equilibrium.payoffs[player];
-            let worths = self.worths(player, &equilibrium.strategies[1 - player]);
+            let worths = self.worths(player, &equilibrium.strategies[1 - player], work);
+            let worths = worths.map_err(|halt| halt.error(operation))?;
             let fault = worths
                 .iter()
                 .zip(strategy)
@@ -187,25 +194,43 @@ impl Payoffs {
     }
 
     /// Gives what each action of a player is worth against a strategy of the opponent.
-    fn worths(&self, player: usize, opponent: &[Rational]) -> Vec<Rational> {
+    fn worths(
+        &self,
+        player: usize,
+        opponent: &[Rational],
+        work: &Work<'_>,
+    ) -> std::result::Result<Vec<Rational>, Halt> {
         let (weights, scale) = over_common_denominator(opponent);
         let scale = scale * &self.denominators[player];
         let worth = |action| {
             let played = weights.iter().enumerate();
             let played = played.filter(|(_, weight)| !weight.is_zero());
-            let terms =
-                played.map(|(other, weight)| weight * self.numerator(player, action, other));
-            Rational::new(terms.sum(), scale.clone())
+            let mut sum = BigInt::zero();
+            for (other, weight) in played {
+                let payoff = self.numerator(player, action, other);
+                work.count_product(weight.bits(), payoff.bits())?;
+                sum += weight * payoff;
+            }
+            lowest_terms(&sum, &scale, work)
         };
         (0..self.shape[player]).map(worth).collect()
     }
 }
 
 /// Returns a player's payoffs, row by row.
-fn fractions(game: &Bimatrix, player: usize) -> Vec<Rational> {
+fn fractions(
+    game: &Bimatrix,
+    player: usize,
+    work: &Work<'_>,
+) -> std::result::Result<Vec<Rational>, Halt> {
     let [n_rows, n_cols] = [game.shape()[0], game.shape()[1]];
     let cells = (0..n_rows).flat_map(|row| (0..n_cols).map(move |col| [row, col]));
-    cells.map(|cell| game.payoff(player, &cell)).collect()
+    let copied = |cell: [usize; 2]| {
+        let payoff = game.payoff(player, &cell);
+        work.count_fraction(payoff.numer().bits() + payoff.denom().bits())?;
+        Ok(payoff)
+    };
+    cells.map(copied).collect()
 }
 
 /// Returns the common denominator and the most bits of a numerator over it; beyond [`MAX_BITS`], a

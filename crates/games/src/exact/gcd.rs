@@ -16,6 +16,8 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 
 /// Leading bits that quotients are computed from.
 const LEADING: u64 = 62;
+/// Most bits of the integers of fractions whose operations need no interruption.
+const SHORT_BITS: u64 = 512;
 
 /// Returns a fraction in lowest terms; the denominator must not be 0.
 pub(super) fn lowest_terms(
@@ -36,6 +38,35 @@ pub(super) fn lowest_terms(
         (numerator / &divisor * &sign, denominator / divisor * sign)
     };
     Ok(Rational::new_raw(numerator, denominator))
+}
+
+/// Returns the difference of fractions in lowest terms.
+///
+/// The subtraction of the library of fractions cannot be interrupted: for numerators and
+/// denominators of 20,000 decimal digits it takes 0.1 s, most of it in greatest common divisors.
+pub(super) fn difference(a: &Rational, b: &Rational, work: &Work<'_>) -> Result<Rational, Halt> {
+    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
+    work.count_fraction(bits.iter().sum())?;
+    if bits.into_iter().max() <= Some(SHORT_BITS) {
+        return Ok(a - b);
+    }
+    if a.denom() == b.denom() {
+        return lowest_terms(&(a.numer() - b.numer()), a.denom(), work);
+    }
+    work.count_product(bits[0].max(bits[2]), bits[1].max(bits[3]))?;
+    let numerator = a.numer() * b.denom() - b.numer() * a.denom();
+    lowest_terms(&numerator, &(a.denom() * b.denom()), work)
+}
+
+/// Returns the product of fractions in lowest terms.
+pub(super) fn product(a: &Rational, b: &Rational, work: &Work<'_>) -> Result<Rational, Halt> {
+    let bits = [a.numer(), a.denom(), b.numer(), b.denom()].map(BigInt::bits);
+    work.count_fraction(bits.iter().sum())?;
+    if bits.into_iter().max() <= Some(SHORT_BITS) {
+        return Ok(a * b);
+    }
+    work.count_product(bits[0].max(bits[1]), bits[2].max(bits[3]))?;
+    lowest_terms(&(a.numer() * b.numer()), &(a.denom() * b.denom()), work)
 }
 
 /// Returns the least common multiple of positive integers.

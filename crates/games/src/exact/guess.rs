@@ -22,6 +22,12 @@ const POSITIVE: f64 = 1e-8;
 const TOLERANCE: f64 = 1e-10;
 /// Time limit of a guess; no program that can be proved is known to need more.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Operations on machine words for each coefficient that is rounded or passed to the solver.
+const WORDS_PER_ENTRY: u64 = 64;
+/// Iterations of the solver between two of its readings of the clock.
+const SOLVER_ITERATIONS_PER_LOOK: usize = 1000;
+/// Least time of an iteration of the solver for each coefficient of a dense program, in seconds.
+const SECONDS_PER_TERM: f64 = 1e-9;
 /// Largest exponent of a power of two; larger powers are 0 or infinite.
 const MAX_POWER: i64 = 2000;
 
@@ -55,7 +61,7 @@ pub(super) fn by_merit(program: &Program, merits: &[f64]) -> Vec<usize> {
 /// Returns the absolute value of each column less that of its reduced cost; `None` if the solver
 /// fails.
 fn merits(program: &Program, work: &Work<'_>) -> Option<Vec<f64>> {
-    let primal = Rounded::of(program);
+    let primal = Rounded::of(program, work)?;
     let dual = primal.dual();
     // The solver's work grows mostly with the number of rows; the second program has little left to
     // decide.
@@ -97,7 +103,8 @@ struct Rounded {
 }
 
 impl Rounded {
-    fn of(program: &Program) -> Self {
+    /// Rounds a program; `None` at a limit of the work.
+    fn of(program: &Program, work: &Work<'_>) -> Option<Self> {
         let n_variables = program.n_variables();
         let mut row_bits = vec![0; program.n_rows()];
         for (row, entry) in (0..n_variables).flat_map(|column| program.entries(column)) {
@@ -111,20 +118,22 @@ impl Rounded {
         let column_bits: Vec<i64> = (0..n_variables).map(column_bits).collect();
         let mut rows = vec![vec![]; program.n_rows()];
         for (column, column_bits) in column_bits.iter().enumerate() {
+            let n_entries = program.entries(column).len() as u64;
+            work.count(WORDS_PER_ENTRY * n_entries).ok()?;
             for (row, entry) in program.entries(column) {
                 rows[*row].push((column, quotient(entry, row_bits[*row] + column_bits)));
             }
         }
         let shares = (0..n_variables).map(|column| program.share(column));
         let right = program.right();
-        Self {
+        Some(Self {
             domains: (0..program.n_columns())
                 .map(|column| program.domain(column))
                 .collect(),
             objective: scaled(shares.zip(column_bits)),
             rows,
             right: scaled(right.into_iter().zip(row_bits)),
-        }
+        })
     }
 
     /// Returns the dual, as [`Program::dual`] does.
@@ -145,6 +154,16 @@ impl Rounded {
         }
     }
 
+    /// Returns a lower bound of the time that the solver takes from its start to its first reading
+    /// of the clock, or to its end.
+    fn least_time(&self) -> Duration {
+        let n_terms: usize = self.rows.iter().map(Vec::len).sum();
+        // A program is rarely solved in fewer iterations than it has rows.
+        let n_iterations = SOLVER_ITERATIONS_PER_LOOK.min(self.rows.len());
+        let n_operations = n_iterations.saturating_mul(n_terms);
+        Duration::from_secs_f64(SECONDS_PER_TERM * n_operations as f64)
+    }
+
     /// Returns the column of the dual that belongs to a column: the slack of a variable's row, or
     /// the price of a row.
     fn twin(&self, column: usize) -> usize {
@@ -160,6 +179,7 @@ impl Rounded {
             .collect();
         let slacks = &self.domains[variables.len()..];
         for ((terms, &right), slack) in self.rows.iter().zip(&self.right).zip(slacks) {
+            work.count(WORDS_PER_ENTRY * terms.len() as u64).ok()?;
             let terms = terms
                 .iter()
                 .map(|&(column, entry)| (variables[column], entry));
@@ -172,7 +192,11 @@ impl Rounded {
         }
         let mut options = SolveOptions::default();
         // The solver cannot be cancelled, but accepts a time limit.
-        options.time_limit = Some(work.time_left().unwrap_or(TIME_LIMIT).min(TIME_LIMIT));
+        let time_left = work.time_left().unwrap_or(TIME_LIMIT).min(TIME_LIMIT);
+        if time_left < self.least_time() {
+            return None;
+        }
+        options.time_limit = Some(time_left);
         options.tolerances.feasibility = TOLERANCE;
         let solution = problem.solve_with(options).ok()?.into_solution().ok()?;
         let values = variables

@@ -58,7 +58,7 @@ pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<
             must: "the number of an action, rows before columns",
         });
     }
-    Paths::of(&payoffs).end(OPERATION, &payoffs, label, &work)
+    Paths::of(OPERATION, &payoffs, &work)?.end(OPERATION, &payoffs, label, &work)
 }
 
 /// Gives the distinct equilibria at the ends of the paths of all labels, sorted as [`super::all_equilibria`] does.
@@ -87,7 +87,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     const OPERATION: &str = "exact::lemke_howson_all";
     let work = Work::new(prover);
     let payoffs = Payoffs::short_of(OPERATION, game, &work)?;
-    let paths = Paths::of(&payoffs);
+    let paths = Paths::of(OPERATION, &payoffs, &work)?;
     let labels = 0..payoffs.shape.iter().sum();
     let ends = labels.map(|label| paths.end(OPERATION, &payoffs, label, &work));
     let mut ends = ends.collect::<Result<Vec<_>>>()?;
@@ -103,12 +103,12 @@ struct Paths {
 }
 
 impl Paths {
-    fn of(payoffs: &Payoffs) -> Self {
-        let polytopes = Polytope::both(payoffs);
-        Self {
+    fn of(operation: &'static str, payoffs: &Payoffs, work: &Work<'_>) -> Result<Self> {
+        let polytopes = Polytope::both(payoffs, work).map_err(|halt| halt.error(operation))?;
+        Ok(Self {
             words: origins(&polytopes),
             integers: origins(&polytopes),
-        }
+        })
     }
 
     fn end(

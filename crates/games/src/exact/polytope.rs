@@ -8,9 +8,10 @@
 //! Source: von Stengel 2002, "Computing equilibria for two-person games", section 2.
 
 use super::equilibrium::Payoffs;
-use num_bigint::BigInt;
-use num_integer::Integer;
-use num_traits::Zero;
+use super::gcd::gcd;
+use super::work::{Halt, Work};
+use num_bigint::{BigInt, BigUint};
+use num_traits::{One, Zero};
 use std::ops::Range;
 
 /// The polytope of one player's strategies.
@@ -26,7 +27,7 @@ pub(super) struct Polytope {
 
 impl Polytope {
     /// Makes the polytope of a player's strategies from the payoffs of the opponent.
-    pub(super) fn of(payoffs: &Payoffs, player: usize) -> Self {
+    pub(super) fn of(payoffs: &Payoffs, player: usize, work: &Work<'_>) -> Result<Self, Halt> {
         let [n_rows, n_cols] = payoffs.shape;
         let (rows, cols) = (0..n_rows, n_rows..n_rows + n_cols);
         let (own, others) = if player == 0 {
@@ -38,31 +39,38 @@ impl Polytope {
         let mut entries = Vec::with_capacity(n_rows * n_cols);
         for other in 0..others.len() {
             for action in 0..own.len() {
-                entries.push(payoffs.numerator(opponent, other, action).clone());
+                let entry = payoffs.numerator(opponent, other, action);
+                work.count_fraction(entry.bits())?;
+                entries.push(entry.clone());
             }
         }
         let least = entries.iter().min().cloned().unwrap_or_default();
         for entry in &mut entries {
             *entry -= &least;
         }
-        let divisor = entries
-            .iter()
-            .fold(BigInt::ZERO, |divisor, entry| divisor.gcd(entry));
+        let mut divisor = BigUint::ZERO;
+        for entry in &entries {
+            if !divisor.is_one() {
+                divisor = gcd(divisor, entry.magnitude().clone(), work)?;
+            }
+        }
+        let divisor = BigInt::from(divisor);
         for entry in &mut entries {
+            work.count_product(entry.bits(), divisor.bits())?;
             if !divisor.is_zero() {
                 *entry /= &divisor;
             }
             *entry += 1;
         }
-        Self {
+        Ok(Self {
             own,
             others,
             entries,
-        }
+        })
     }
 
     /// Gives both players' polytopes.
-    pub(super) fn both(payoffs: &Payoffs) -> [Self; 2] {
-        [Self::of(payoffs, 0), Self::of(payoffs, 1)]
+    pub(super) fn both(payoffs: &Payoffs, work: &Work<'_>) -> Result<[Self; 2], Halt> {
+        Ok([Self::of(payoffs, 0, work)?, Self::of(payoffs, 1, work)?])
     }
 }

@@ -8,7 +8,6 @@ use super::lifting::Fractions;
 use super::work::{Halt, Work};
 use crate::{Error, Rational};
 use num_bigint::BigInt;
-use num_integer::Integer;
 use num_traits::{One, Signed, Zero};
 use std::ops::Range;
 
@@ -310,15 +309,23 @@ impl Program {
     }
 
     /// Gives the prices of some rows at an optimum over one denominator, which is left out.
-    pub(super) fn common_prices(&self, optimum: &Optimum, rows: Range<usize>) -> Vec<BigInt> {
+    pub(super) fn common_prices(
+        &self,
+        optimum: &Optimum,
+        rows: Range<usize>,
+        work: &Work<'_>,
+    ) -> Result<Vec<BigInt>, Halt> {
         let scales = self.rows[rows.clone()].iter().map(|row| &row.scale);
-        let common = scales
-            .clone()
-            .fold(BigInt::one(), |sum, scale| sum.lcm(scale.denom()));
+        let common = scales.clone().try_fold(BigInt::one(), |common, scale| {
+            lcm(common, scale.denom(), work)
+        })?;
+        let common = Rational::from(common);
         let prices = optimum.dual.numerators[rows].iter().zip(scales);
-        prices
-            .map(|(price, scale)| price * scaled(scale, &common.clone().into()))
-            .collect()
+        let scaled_price = |(price, scale): (&BigInt, &Rational)| {
+            work.count_product(price.bits(), scale.numer().bits() + common.numer().bits())?;
+            Ok(price * scaled(scale, &common))
+        };
+        prices.map(scaled_price).collect()
     }
 }
 
@@ -382,6 +389,7 @@ fn integer_scale<'a>(
     let mut denominator = BigInt::one();
     let mut divisor = BigInt::zero();
     for fraction in fractions.filter(|fraction| !fraction.is_zero()) {
+        work.count_fraction(fraction.numer().bits() + fraction.denom().bits())?;
         denominator = lcm(denominator, fraction.denom(), work)?;
         if !divisor.is_one() {
             divisor = gcd(

@@ -6,7 +6,7 @@
 //! for each information set of the first, and grows with the tree, not with the number of strategies.
 //! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
 
-use super::gcd::lowest_terms;
+use super::gcd::{lowest_terms, product};
 use super::program::{Domain, Optimum, Program, check_size};
 use super::simplex::{self, Fault};
 use super::work::{Halt, Prover, Work};
@@ -79,9 +79,10 @@ pub fn sequence_form_lp(tree: &Tree) -> Result<FloatSolution> {
 pub(super) fn solve_in_floats(tree: &Tree, prover: &Prover<'_>) -> Result<FloatSolution> {
     const OPERATION: &str = "exact::sequence_form_lp";
     let work = Work::new(prover);
-    let form = Sequences::of(tree)?;
+    let form = sequences(OPERATION, tree, &work)?;
     let solved = Solved::of(OPERATION, &form, &work)?;
     let ratio = |numerator: &BigInt, denominator: &BigInt| {
+        work.count_fraction(numerator.bits() + denominator.bits())?;
         Ok(nearest(&Rational::new_raw(
             numerator.clone(),
             denominator.clone(),
@@ -89,12 +90,23 @@ pub(super) fn solve_in_floats(tree: &Tree, prover: &Prover<'_>) -> Result<FloatS
     };
     let even = |n_actions: u32| 1.0 / f64::from(n_actions);
     let halted = |halt: Halt| halt.error(OPERATION);
-    let strategies = solved.strategies(ratio, even).map_err(halted)?;
+    let strategies = solved.strategies(&work, ratio, even).map_err(halted)?;
     Ok(FloatSolution {
         value: nearest(&solved.value(&work).map_err(halted)?),
         nash_conv: nash_conv(&Arena::from_tree(tree)?, &strategies)?,
         strategies,
     })
+}
+
+/// Solves a tree.
+pub(super) fn solve_tree(tree: &Tree, prover: &Prover<'_>) -> Result<TreeSolution> {
+    solve(&sequences("exact", tree, &Work::new(prover))?, prover)
+}
+
+/// Returns the sequence form of a tree, within the limits of the work.
+fn sequences(operation: &'static str, tree: &Tree, work: &Work<'_>) -> Result<Sequences> {
+    let halted = |halt: Halt| halt.error(operation);
+    Sequences::counted(tree, &|n_words| work.count(n_words as u64).map_err(halted))
 }
 
 /// Solves a game.
@@ -109,7 +121,7 @@ pub(super) fn solve(form: &Sequences, prover: &Prover<'_>) -> Result<TreeSolutio
     Ok(TreeSolution {
         value: solved.value(&work).map_err(halted)?,
         sum: form.sum(),
-        strategies: solved.strategies(ratio, even).map_err(halted)?,
+        strategies: solved.strategies(&work, ratio, even).map_err(halted)?,
     })
 }
 
@@ -122,7 +134,7 @@ struct Solved<'a> {
 
 impl<'a> Solved<'a> {
     fn of(operation: &'static str, form: &'a Sequences, work: &Work<'_>) -> Result<Self> {
-        check(operation, form)?;
+        check(operation, form, work)?;
         form.check_chance_moves(operation)?;
         let program = program(form, work).map_err(|halt| halt.error(operation))?;
         let solved = simplex::solve(&program, work);
@@ -141,11 +153,12 @@ impl<'a> Solved<'a> {
     /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of sequences.
     fn strategies<T: Clone>(
         &self,
+        work: &Work<'_>,
         ratio: impl Fn(&BigInt, &BigInt) -> std::result::Result<T, Halt>,
         even: impl Fn(u32) -> T,
     ) -> std::result::Result<Vec<Vec<T>>, Halt> {
         let behaviour = |player: usize| {
-            let plan = self.plan(player);
+            let plan = self.plan(player, work)?;
             let mut behaviour = Vec::with_capacity(plan.len() - 1);
             for decision in self.form.decisions(player) {
                 let whole = &plan[decision.parent as usize];
@@ -164,18 +177,18 @@ impl<'a> Solved<'a> {
     }
 
     /// Gives the probabilities of a player's sequences over one denominator.
-    fn plan(&self, player: usize) -> Vec<BigInt> {
+    fn plan(&self, player: usize, work: &Work<'_>) -> std::result::Result<Vec<BigInt>, Halt> {
         if player == 0 {
-            self.optimum.primal.numerators[..self.form.n_sequences(0)].to_vec()
+            Ok(self.optimum.primal.numerators[..self.form.n_sequences(0)].to_vec())
         } else {
             let first = 1 + self.form.decisions(0).len();
             let rows = first..self.program.n_rows();
-            self.program.common_prices(&self.optimum, rows)
+            self.program.common_prices(&self.optimum, rows, work)
         }
     }
 }
 
-fn check(operation: &'static str, form: &Sequences) -> Result<()> {
+fn check(operation: &'static str, form: &Sequences, work: &Work<'_>) -> Result<()> {
     if form.n_players() != 2 {
         return Err(Error::PlayersUnsupported {
             operation,
@@ -184,12 +197,16 @@ fn check(operation: &'static str, form: &Sequences) -> Result<()> {
         });
     }
     let sum = form.sum();
-    let has_other_sum = |outcome: &Vec<Rational>| outcome.iter().sum::<Rational>() != sum;
-    if let Some(at) = form.outcomes().iter().position(has_other_sum) {
-        return Err(Error::NotConstantSum {
-            operation,
-            cell: vec![at],
-        });
+    for (at, outcome) in form.outcomes().iter().enumerate() {
+        let bits = outcome.iter().map(|payoff| payoff.denom().bits());
+        let counted = work.count_fraction(bits.sum());
+        counted.map_err(|halt| halt.error(operation))?;
+        if outcome.iter().sum::<Rational>() != sum {
+            return Err(Error::NotConstantSum {
+                operation,
+                cell: vec![at],
+            });
+        }
     }
     // Of each sequence one entry for itself and one for its parent, at most.
     let n_sequences = form.n_sequences(0) + form.n_sequences(1);
@@ -215,7 +232,7 @@ fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Ha
         terms.push((decision.parent as usize, -Rational::one()));
         program.push_row(terms, Domain::Zero, Rational::zero(), work)?;
     }
-    for terms in responses(form, n_plan) {
+    for terms in responses(form, n_plan, work)? {
         program.push_row(terms, Domain::NonNegative, Rational::zero(), work)?;
     }
     Ok(program)
@@ -223,7 +240,11 @@ fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Ha
 
 /// Gives for each sequence of the second player what its set's `q` may not exceed: the first player's payoffs there, and
 /// the `q` of all sets that follow.
-fn responses(form: &Sequences, n_plan: usize) -> Vec<Vec<(usize, Rational)>> {
+fn responses(
+    form: &Sequences,
+    n_plan: usize,
+    work: &Work<'_>,
+) -> std::result::Result<Vec<Vec<(usize, Rational)>>, Halt> {
     let mut rows = vec![vec![]; form.n_sequences(1)];
     rows[0].push((n_plan, Rational::one()));
     for (set, decision) in form.decisions(1).iter().enumerate() {
@@ -234,10 +255,13 @@ fn responses(form: &Sequences, n_plan: usize) -> Vec<Vec<(usize, Rational)>> {
         rows[decision.parent as usize].push((bound, -Rational::one()));
     }
     for (at, Leaf { reach, outcome }) in form.leaves().iter().enumerate() {
-        let payoff = form.exact_reach(*reach) * &form.outcomes()[*outcome as usize][0];
+        let reach = form.exact_reach(*reach);
+        // A product for each move of chance, whose bits the product has in the end.
+        work.count_fraction(reach.denom().bits().saturating_mul(reach.numer().bits()))?;
+        let payoff = product(&reach, &form.outcomes()[*outcome as usize][0], work)?;
         if let [first, second] = form.leaf_sequences(at) {
             rows[*second as usize].push((*first as usize, -payoff));
         }
     }
-    rows
+    Ok(rows)
 }

@@ -28,7 +28,9 @@ pub(super) enum Fault {
 /// Solves a program and proves it.
 pub(super) fn solve(program: &Program, work: &Work<'_>) -> Result<Optimum, Fault> {
     work.begin_program();
+    work.look()?;
     let preference = guess::preference(program, work);
+    work.look()?;
     solve_from(program, &preference, work)
 }
 

@@ -75,7 +75,8 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     let n_labels = game.shape().iter().sum();
     within("actions of both players", n_labels, MAX_LABELS)?;
     let payoffs = Payoffs::short_of(OPERATION, game, work)?;
-    let bases = Polytope::both(&payoffs).map(|polytope| Bases::of(&polytope));
+    let polytopes = Polytope::both(&payoffs, work).map_err(|halt| halt.error(OPERATION))?;
+    let bases = polytopes.map(|polytope| Bases::of(&polytope));
     let vertices = [bases[0].vertices(work)?, bases[1].vertices(work)?];
     let pairs = complementary(&vertices, n_labels, work)?;
     let mut strategies: [HashMap<LabelSet, Vec<Rational>>; 2] = Default::default();
@@ -317,7 +318,7 @@ mod tests {
             Array2::from_shape_fn((n, n), |(row, col)| draw(&random, (row * n + col) as u64));
         let game = Bimatrix::new(payoffs.clone(), payoffs).unwrap();
         let payoffs = Payoffs::short_of(OPERATION, &game, &unlimited()).unwrap();
-        Bases::of(&Polytope::of(&payoffs, 0))
+        Bases::of(&Polytope::of(&payoffs, 0, &unlimited()).unwrap())
     }
 
     /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases balls decide, and all.

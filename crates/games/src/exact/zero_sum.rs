@@ -5,7 +5,7 @@
 //! prices of the columns are the other player's strategy.
 //! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game problem".
 
-use super::gcd::lowest_terms;
+use super::gcd::{difference, lowest_terms};
 use super::guess;
 use super::program::{Domain, Optimum, Program, check_size};
 use super::simplex::{self, Fault};
@@ -85,21 +85,27 @@ impl Solved {
     fn prove(gains: &[Vec<Rational>], work: &Work<'_>) -> std::result::Result<Self, Fault> {
         let (n_rows, n_cols) = (gains.len(), gains[0].len());
         let (least, unit) = extent(gains, work)?;
-        let zero = least - &unit;
+        let zero = difference(&least, &unit, work)?;
+        // Each gain above the program's zero, from 1 to 2 units.
+        let above = |gain| difference(gain, &zero, work);
+        let gains: Vec<Vec<Rational>> = gains
+            .iter()
+            .map(|gains| gains.iter().map(above).collect())
+            .collect::<std::result::Result<_, _>>()?;
         let variables = [Rational::one()]
             .into_iter()
             .chain(vec![Rational::zero(); n_rows]);
         let variables = variables.map(|share| (Domain::NonNegative, share));
         let mut program = Program::maximize(variables, work)?;
         for col in 0..n_cols {
-            let share = |(row, gains): (usize, &Vec<Rational>)| (1 + row, &zero - &gains[col]);
+            let share = |(row, gains): (usize, &Vec<Rational>)| (1 + row, -&gains[col]);
             let mut terms: Vec<_> = gains.iter().enumerate().map(share).collect();
             terms.push((0, unit.clone()));
             program.push_row(terms, Domain::NonNegative, Rational::zero(), work)?;
         }
         let sum = (0..n_rows).map(|row| (1 + row, Rational::one()));
         program.push_row(sum.collect(), Domain::NonNegative, Rational::one(), work)?;
-        let optimum = match learnt_supports(gains, &zero, &unit, work) {
+        let optimum = match learnt_supports(&gains, &unit, work) {
             Some(supports) => {
                 let preference = guess::by_merit(&program, &merits(&supports));
                 simplex::solve_from(&program, &preference, work)?
@@ -127,7 +133,7 @@ impl Solved {
     /// The prices of the columns are in proportion to the strategy.
     fn column_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, Halt> {
         let n_cols = self.program.n_rows() - 1;
-        let prices = self.program.common_prices(&self.optimum, 0..n_cols);
+        let prices = self.program.common_prices(&self.optimum, 0..n_cols, work)?;
         let total: BigInt = prices.iter().sum();
         prices
             .iter()
@@ -160,16 +166,17 @@ impl Solved {
 /// programs.
 fn learnt_supports(
     gains: &[Vec<Rational>],
-    zero: &Rational,
     unit: &Rational,
     work: &Work<'_>,
 ) -> Option<[Vec<bool>; 2]> {
     let (shape, unit) = ((gains.len(), gains[0].len()), nearest(unit));
-    let scaled = gains
-        .iter()
-        .flatten()
-        .map(|gain| nearest(&(gain - zero)) / unit);
-    let floats = Array2::from_shape_vec(shape, scaled.collect()).ok()?;
+    let scaled = |gain: &Rational| {
+        work.count_fraction(gain.numer().bits() + gain.denom().bits())
+            .ok()?;
+        Some(nearest(gain) / unit)
+    };
+    let scaled: Option<Vec<f64>> = gains.iter().flatten().map(scaled).collect();
+    let floats = Array2::from_shape_vec(shape, scaled?).ok()?;
     let game = MatrixGame::zero_sum(floats).ok()?;
     let iterations = ITERATIONS_PER_ACTION * (shape.0 + shape.1) as u64;
     let mut dynamics = Dynamics::default().until(TARGET).iterations(iterations);
@@ -209,12 +216,23 @@ pub(super) fn solve_game(game: &MatrixGame, prover: &Prover<'_>) -> Result<Matri
     const OPERATION: &str = "exact";
     check_size(OPERATION, game.gains().len())?;
     let work = Work::new(prover);
-    let row = |row| (0..game.n_cols()).map(move |col| game.payoff(0, &[row, col]));
-    let gains: Vec<Vec<Rational>> = (0..game.n_rows()).map(|at| row(at).collect()).collect();
+    let gains = gains(game, &work).map_err(|halt| halt.error(OPERATION))?;
     let solved = Solved::of(OPERATION, &gains, &work)?;
     solved
         .solution(&work)
         .map_err(|fault| fault.of_game(OPERATION))
+}
+
+/// Returns the row player's gains, by rows.
+fn gains(game: &MatrixGame, work: &Work<'_>) -> std::result::Result<Vec<Vec<Rational>>, Halt> {
+    let gain = |row, col| {
+        let gain = game.payoff(0, &[row, col]);
+        work.count_fraction(gain.numer().bits() + gain.denom().bits())?;
+        Ok(gain)
+    };
+    (0..game.n_rows())
+        .map(|row| (0..game.n_cols()).map(|col| gain(row, col)).collect())
+        .collect()
 }
 
 /// Gives the smallest gain and by how much the largest exceeds it; 1 if it does not.
@@ -228,7 +246,7 @@ fn extent(
         least = least.min(gain);
         most = most.max(gain);
     }
-    let range = most - least;
+    let range = difference(most, least, work)?;
     let unit = if range.is_zero() {
         Rational::one()
     } else {

@@ -86,6 +86,12 @@ const SURE: Reach = Reach {
 /// probabilities grow with each move.
 const MAX_CHANCE_MOVES: u128 = 256;
 
+/// Operations on machine words at a node, besides those for each player: several allocations.
+const WORDS_PER_NODE: usize = 128;
+
+/// A function that takes a number of operations on machine words; its error ends the computation.
+pub(crate) type Count<'a> = dyn Fn(usize) -> Result<()> + 'a;
+
 /// What a walk carries to a node.
 struct Visit {
     node: u32,
@@ -99,6 +105,13 @@ impl Sequences {
     /// # Errors
     /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by different sequences.
     pub fn of(tree: &Tree) -> Result<Self> {
+        Self::counted(tree, &|_| Ok(()))
+    }
+
+    /// Reads a tree, and reports the operations on machine words as they are done; an error of
+    /// `count` ends the walk.
+    pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
+        count(0)?;
         let n_players = tree.n_players();
         let mut form = Self {
             decisions: vec![vec![]; n_players],
@@ -116,6 +129,7 @@ impl Sequences {
             sequences: vec![0; n_players],
         }];
         while let Some(visit) = open.pop() {
+            count(WORDS_PER_NODE + n_players)?;
             let node = visit.node as usize;
             match tree.nodes()[node] {
                 Node::End(outcome) => form.push_leaf(&visit, outcome),

@@ -9,6 +9,7 @@
 //! Source: Kuhn 1953, "Extensive games and the problem of information"; Myerson 1991, "Game theory:
 //! analysis of conflict", section 2.3.
 
+use super::sequences::Count;
 use super::{Leaf, Sequences, Tree};
 use crate::{Error, Labels, NormalForm, Rational, Result};
 use ndarray::{ArrayD, IxDyn};
@@ -30,9 +31,6 @@ const MAX_BITS: u64 = 1 << 16;
 const MAX_BITS_OF_ALL: u64 = 1 << 26;
 /// Cost of an operation on big integers besides its words, in operations on words.
 const OVERHEAD: usize = 16;
-
-/// A function that takes a number of operations on machine words; its error ends the computation.
-type Count<'a> = dyn Fn(usize) -> Result<()> + 'a;
 
 /// A plan: the action at each of a player's information sets, in the order of
 /// [`Sequences::decisions`]; `None` where earlier actions of the plan exclude the set.
@@ -88,7 +86,7 @@ impl StrategicForm {
     /// ends it.
     pub(crate) fn counted(tree: &Tree, count: &Count<'_>) -> Result<Self> {
         count(0)?;
-        let sequences = Sequences::of(tree)?;
+        let sequences = Sequences::counted(tree, count)?;
         let players = 0..tree.n_players();
         check_size(&sequences, players.clone())?;
         let plans = players.clone();
