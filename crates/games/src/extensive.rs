@@ -82,27 +82,28 @@ pub enum Turn {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub trait ExtensiveGame {
-    /// Where the game stands.
+    /// A state of the game.
     type State;
 
-    /// Gives the game's title.
+    /// Returns the game's title.
     fn title(&self) -> String;
 
-    /// Gives the number of players; 2 unless told.
+    /// Returns the number of players; 2 by default.
     fn n_players(&self) -> usize {
         2
     }
 
-    /// Gives the state in which the game starts.
+    /// Returns the state in which the game starts.
     fn root(&self) -> Self::State;
 
-    /// Tells what happens next.
+    /// Returns whose turn it is, or the payoffs if the game is over.
     fn turn(&self, state: &Self::State) -> Turn;
 
-    /// Gives the state after an action or an outcome of chance, both numbered from 0.
+    /// Returns the state after an action or a chance outcome; both are numbered from 0.
     fn play(&self, state: &Self::State, action: usize) -> Self::State;
 
-    /// Gives the name of an action or an outcome of chance; its number, from 1, unless told.
+    /// Returns the name of an action or a chance outcome. The default is its number, counted from
+    /// 1.
     fn action_name(&self, _state: &Self::State, action: usize) -> String {
         (action + 1).to_string()
     }

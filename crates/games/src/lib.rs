@@ -1,8 +1,9 @@
-//! Equilibria of games: by regret, as fast as the machine allows, and exactly, with a certificate.
+//! Solvers for equilibria of games: fast approximate learning, and exact solutions with a
+//! certificate.
 //!
-//! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
-//! equilibrium. What a solver claims is always measured by a best response, which sees the profile and not how it was found.
-//!
+//! Role: solves games from rock-paper-scissors to Liar's Dice and measures how far a strategy is
+//! from an equilibrium. The distance is always computed by a best response that is independent of
+//! the solver.
 //! | a game is | type | equilibrium by learning | with a proof |
 //! |---|---|---|---|
 //! | two players, constant sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
@@ -12,8 +13,9 @@
 //! | many small zero-sum games | [`Batch`] | [`Batch::solve`] | |
 //!
 //! # Learning
-//! [`Dynamics`] says how: a rule, an order of updates, an average. In an extensive game the rule works in every information
-//! set on counterfactual regrets, and the papers' names are these:
+//! [`Dynamics`] configures a learning run: a rule, an order of updates and an averaging scheme. In
+//! an extensive game the rule runs in every information set on counterfactual regrets. The
+//! combinations known from the literature are:
 //!
 //! | name | dynamics | updates | average |
 //! |---|---|---|---|
