@@ -30,7 +30,8 @@ pub enum Rule {
     /// The best response to the opponents' average play so far; ties go to the first action.
     /// Strategic games only.
     FictitiousPlay,
-    /// The discrete replicator equation: `x ← x (1 + step (value - mean value))`; strategic games only.
+    /// The discrete replicator equation: `x ← x (1 + step (value - mean value))`; strategic games
+    /// only.
     Replicator {
         /// The step, in units of 1 / payoff: above 0, and at most 1 divided by the range of
         /// payoffs.
@@ -223,28 +224,28 @@ impl Dynamics {
         }
     }
 
-    /// Gives the same that stops after this many iterations.
+    /// Sets the largest number of iterations.
     #[must_use]
     pub fn iterations(mut self, iterations: u64) -> Self {
         self.stop.iterations = iterations;
         self
     }
 
-    /// Gives the same that stops at this NashConv, too.
+    /// Also stops once NashConv, rounding error included, is at most `nash_conv`.
     #[must_use]
     pub fn until(mut self, nash_conv: f64) -> Self {
         self.stop.nash_conv = nash_conv;
         self
     }
 
-    /// Gives the same that stops after this time, too.
+    /// Also stops after this time.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.stop.time = Some(time);
         self
     }
 
-    /// Gives the same that gives averages only, not what linear algebra makes of them.
+    /// Disables the finish by linear algebra; the run returns averages only.
     #[must_use]
     pub fn unpolished(self) -> Self {
         Self {
@@ -253,7 +254,8 @@ impl Dynamics {
         }
     }
 
-    /// Refuses numbers without a meaning; `range` is the largest range of a player's payoffs.
+    /// Returns an error if a parameter is out of range; `range` is the largest range of a player's
+    /// payoffs.
     pub(crate) fn check(&self, range: f64) -> Result<()> {
         let check = |parameter, value: f64, is_good: bool, must| {
             if is_good {
@@ -300,7 +302,7 @@ impl Dynamics {
         }
     }
 
-    /// Gives the probability with which a player of so many actions starts with one.
+    /// Returns the initial probability of `action` for a player with `n_actions` actions.
     pub(crate) fn first(&self, action: usize, n_actions: usize) -> f64 {
         if self.rule == Rule::FictitiousPlay {
             f64::from(u8::from(action == 0))
@@ -309,12 +311,12 @@ impl Dynamics {
         }
     }
 
-    /// Gives the weight of iteration `t` in the average.
+    /// Returns the weight of iteration `t` in the average.
     pub(crate) fn weight(&self, t: u64) -> f64 {
         power(t, self.average)
     }
 
-    /// Gives what the rule does in iteration `t`, for a player with this range of payoffs.
+    /// Returns the update step of iteration `t` for a player with this range of payoffs.
     pub(crate) fn step(&self, t: u64, range: f64) -> Step {
         match self.rule {
             Rule::RegretMatching {
@@ -335,7 +337,8 @@ impl Dynamics {
                 rate,
                 by_actions: false,
             },
-            // The strategy that follows is played in iteration t + 1. Without a range there are no regrets.
+            // The next strategy is played in iteration t + 1. If the range is 0, there are no
+            // regrets.
             Rule::Hedge { rate: None } => Step::Hedge {
                 rate: if range > 0.0 {
                     (8.0 / (t as f64 + 1.0)).sqrt() / range
@@ -349,9 +352,10 @@ impl Dynamics {
         }
     }
 
-    /// Tells whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
+    /// Returns whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
     ///
-    /// It is with simultaneous updates, a uniform average and regrets that are sums of all.
+    /// This holds with simultaneous updates, a uniform average, and sums of regrets without
+    /// discount.
     pub(crate) fn regrets_are_nash_conv(&self) -> bool {
         let plain = !matches!(
             self.rule,
@@ -386,7 +390,7 @@ impl Dynamics {
     }
 }
 
-/// Gives `t^k`, the common powers without a call.
+/// Returns `t^k`; common exponents avoid a call of `powf`.
 fn power(t: u64, k: f64) -> f64 {
     let t = t as f64;
     if k == 0.0 {
@@ -400,7 +404,7 @@ fn power(t: u64, k: f64) -> f64 {
     }
 }
 
-/// Gives `t^k / (t^k + 1)`, with its limits for infinite `k`.
+/// Returns `t^k / (t^k + 1)`, with its limits for infinite `k`.
 fn kept(t: u64, k: f64) -> f64 {
     1.0 / (1.0 + (t as f64).powf(-k))
 }

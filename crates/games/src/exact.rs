@@ -1,11 +1,13 @@
 //! Solutions with a proof: computed in fractions, from payoffs as they were given.
 //!
-//! Role: answers that need no tolerance. Values, strategies and bounds come as [`Rational`](crate::Rational)s, together
-//! with solutions of the dual program that prove them; what is not proved is an error.
-//! Method: equilibria of bimatrix games by integer pivots ([`lemke_howson`], [`all_equilibria`]), each proved once more by
-//! best responses. All else is put as a linear program with integer coefficients. A solver in floats guesses which variables
-//! are positive; the basis that follows from the guess is solved exactly, by lifting its solution modulo a prime; if
-//! it and its prices do not prove each other optimal, exact pivots repair it. Equal objectives are the proof.
+//! Role: answers that need no tolerance. Values, strategies and bounds come as
+//! [`Rational`](crate::Rational)s, together with solutions of the dual program that prove them;
+//! what is not proved is an error.
+//! Method: equilibria of bimatrix games by integer pivots ([`lemke_howson`], [`all_equilibria`]),
+//! each proved once more by best responses. All else is put as a linear program with integer
+//! coefficients. A solver in floats guesses which variables are positive; the basis that follows
+//! from the guess is solved exactly, by lifting its solution modulo a prime; if it and its prices
+//! do not prove each other optimal, exact pivots repair it. Equal objectives are the proof.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
 //! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^34 steps of
 //! arithmetic: more is an error. A guess that takes longer than two minutes is given up; what comes
@@ -78,9 +80,10 @@ mod sealed {
 /// exactly, for the payoffs as they were given. A float payoff is the dyadic fraction that it is:
 /// 0.1 is not 1/10, which may be given as a [`Rational`](crate::Rational).
 ///
-/// Cost: one linear program in floats, one for its dual, and a basis solved exactly, which takes the longer the more
-/// digits the payoffs have. Payoffs that lie hundreds of decades apart within one game leave floats without a clue;
-/// then exact exchanges find the basis, and their number is what the error below is for.
+/// Cost: one linear program in floats, one for its dual, and a basis solved exactly, which takes
+/// the longer the more digits the payoffs have. Payoffs that lie hundreds of decades apart within
+/// one game leave floats without a clue; then exact exchanges find the basis, and their number is
+/// what the error below is for.
 ///
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients;
@@ -90,8 +93,8 @@ mod sealed {
 /// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player forgets.
 ///
 /// # Source
-/// von Neumann 1928, "Zur Theorie der Gesellschaftsspiele"; for trees Koller, Megiddo and von Stengel 1996,
-/// "Efficient computation of equilibria for extensive two-person games".
+/// von Neumann 1928, "Zur Theorie der Gesellschaftsspiele"; for trees Koller, Megiddo and von
+/// Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
 ///
 /// # Examples
 /// ```

@@ -1,7 +1,8 @@
 //! Games with moves in turn, chance and hidden information.
 //!
-//! Role: how a game is told ([`ExtensiveGame`]), what it is told into ([`Tree`], then [`Sequences`]), and three games that
-//! everybody measures by. Solvers never ask the game itself: it is walked once.
+//! Role: how a game is told ([`ExtensiveGame`]), what it is told into ([`Tree`], then
+//! [`Sequences`]), and three games that everybody measures by. Solvers never ask the game itself:
+//! it is walked once.
 
 mod arena;
 mod kuhn;
@@ -30,7 +31,8 @@ pub enum Turn {
     Player {
         /// Who, from 0.
         player: usize,
-        /// All that the player knows; states with the same text are the same to it, and have the same actions.
+        /// All that the player knows; states with the same text are the same to it, and have the
+        /// same actions.
         information: String,
         /// How many actions there are, at least one.
         n_actions: usize,

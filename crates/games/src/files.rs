@@ -1,25 +1,29 @@
 //! Games in files: Gambit's formats for strategic games (`.nfg`) and for game trees (`.efg`).
 //!
 //! Role: what other programs wrote comes in, what they can read goes out.
-//! Method: one scanner for both formats; readers ask it for what must come next, so that a fault names line, column,
-//! what was expected and what was found. Nothing recurses, and nothing is set aside for what a file merely claims: there
-//! must be text enough for it. So time and memory grow with the text.
-//! Accuracy: numbers are fractions, read and written without rounding. Only chances that miss the sum 1 are changed.
+//! Method: one scanner for both formats; readers ask it for what must come next, so that a fault
+//! names line, column, what was expected and what was found. Nothing recurses, and nothing is set
+//! aside for what a file merely claims: there must be text enough for it. So time and memory grow
+//! with the text.
+//! Accuracy: numbers are fractions, read and written without rounding. Only chances that miss the
+//! sum 1 are changed.
 //! Source: Savani and Turocy, the manual of Gambit 16, "Game representation formats".
-//! Limits: files of 1 GiB, 64 players, 2^26 payoffs of a strategic game, 2^27 nodes of a tree, and numbers that have at
-//! most 700 digits in numerator and denominator when written out.
+//! Limits: files of 1 GiB, 64 players, 2^26 payoffs of a strategic game, 2^27 nodes of a tree, and
+//! numbers that have at most 700 digits in numerator and denominator when written out.
 //!
 //! # What is read beyond the formats' letter
-//! Commas are blanks. Names of nodes, of chance's outcomes and of payoffs may be left out, names of information sets too,
-//! and several sets of a player may have one name: their numbers tell them apart. A set that comes up again, a move of
-//! chance or an outcome, may be described again, in part or not at all, but never otherwise. Numbers may be decimals,
-//! with an exponent or without, or fractions of integers. Bytes that are not UTF-8 become the replacement character; a
-//! byte order mark is passed over. In a text `\"` is a quotation mark and `\\` a backslash; any other backslash is one.
+//! Commas are blanks. Names of nodes, of chance's outcomes and of payoffs may be left out, names of
+//! information sets too, and several sets of a player may have one name: their numbers tell them
+//! apart. A set that comes up again, a move of chance or an outcome, may be described again, in
+//! part or not at all, but never otherwise. Numbers may be decimals, with an exponent or without,
+//! or fractions of integers. Bytes that are not UTF-8 become the replacement character; a byte
+//! order mark is passed over. In a text `\"` is a quotation mark and `\\` a backslash; any other
+//! backslash is one.
 //!
-//! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those that miss it by at most
-//! 1e-9 are mended. A decimal of nine places or more then stands for the simplest fraction, not 0, within one unit of
-//! its last place or one part in 2^52. If these fractions sum to 1 they are the chances; if not, the written ones are
-//! divided by their sum.
+//! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those
+//! that miss it by at most 1e-9 are mended. A decimal of nine places or more then stands for the
+//! simplest fraction, not 0, within one unit of its last place or one part in 2^52. If these
+//! fractions sum to 1 they are the chances; if not, the written ones are divided by their sum.
 
 mod decimal;
 mod efg;
@@ -59,8 +63,8 @@ pub enum File {
 /// Reads a game file, of either format: its first word tells which.
 ///
 /// # Errors
-/// [`Error::FileUnreadable`] if the system can't read it; [`Error::TooLarge`] if it is longer than [`MAX_FILE_BYTES`];
-/// else as [`parse`].
+/// [`Error::FileUnreadable`] if the system can't read it; [`Error::TooLarge`] if it is longer than
+/// [`MAX_FILE_BYTES`]; else as [`parse`].
 pub fn read(path: impl AsRef<Path>) -> Result<File> {
     const OPERATION: &str = "files::read";
     let path = path.as_ref();
@@ -92,7 +96,8 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
 /// Reads the text of a game file, of either format: its first word tells which.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or [`read_efg`].
+/// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or
+/// [`read_efg`].
 pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
     let text = text.as_ref();
     let mut scanner = Scanner::new("files::parse", text);
@@ -109,8 +114,8 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
 /// Names that are all empty are no names.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150; [`Error::TooLarge`] above
-/// [`MAX_PLAYERS`] or [`MAX_PAYOFFS`].
+/// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150;
+/// [`Error::TooLarge`] above [`MAX_PLAYERS`] or [`MAX_PAYOFFS`].
 ///
 /// # Examples
 /// ```
@@ -128,12 +133,13 @@ pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
 
 /// Reads the text of an `.efg` file.
 ///
-/// What is at inner nodes is added to what the ends behind them give. Names of nodes and outcomes, and the comment, are
-/// passed over.
+/// What is at inner nodes is added to what the ends behind them give. Names of nodes and outcomes,
+/// and the comment, are passed over.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it does not have the format, if chances do not sum to 1, or if a payoff's size is above
-/// 1e150; [`Error::PayoffInvalid`] if a sum of payoffs is; [`Error::TooLarge`] above [`MAX_PLAYERS`] or 2^27 nodes.
+/// [`Error::FileInvalid`] if it does not have the format, if chances do not sum to 1, or if a
+/// payoff's size is above 1e150; [`Error::PayoffInvalid`] if a sum of payoffs is;
+/// [`Error::TooLarge`] above [`MAX_PLAYERS`] or 2^27 nodes.
 ///
 /// # Examples
 /// ```
@@ -155,9 +161,9 @@ pub fn read_efg(text: impl AsRef<[u8]>) -> Result<Tree> {
 
 /// Writes a game in the `.nfg` format, the version with payoffs.
 ///
-/// [`read_nfg`] gives the same game back as long as the file is within the limits above. Players without names get
-/// empty ones, and actions without names are counted. Names are written as they are, though some programs refuse names
-/// with line breaks.
+/// [`read_nfg`] gives the same game back as long as the file is within the limits above. Players
+/// without names get empty ones, and actions without names are counted. Names are written as they
+/// are, though some programs refuse names with line breaks.
 #[must_use]
 pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
     nfg::write(game)
@@ -165,12 +171,13 @@ pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
 
 /// Writes a game tree in the `.efg` format.
 ///
-/// Chances are fractions that sum to exactly 1; a player's information sets are numbered from 1 in their order in the
-/// tree; each is described wherever it comes up, since not every program remembers.
+/// Chances are fractions that sum to exactly 1; a player's information sets are numbered from 1 in
+/// their order in the tree; each is described wherever it comes up, since not every program
+/// remembers.
 ///
-/// [`read_efg`] gives the same tree back as long as the file is within the limits above and the tree's information
-/// sets are in the order in which a walk meets them. Names are written as they are, though some programs refuse names
-/// with line breaks or two sets of a player with one name.
+/// [`read_efg`] gives the same tree back as long as the file is within the limits above and the
+/// tree's information sets are in the order in which a walk meets them. Names are written as they
+/// are, though some programs refuse names with line breaks or two sets of a player with one name.
 #[must_use]
 pub fn write_efg(tree: &Tree) -> String {
     efg::write(tree)

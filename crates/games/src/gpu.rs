@@ -1,7 +1,8 @@
-//! Games on a GPU, in f32 (feature `gpu`): many small matrix games, large ones, and many variants of an extensive game.
+//! Games on a GPU, in f32 (feature `gpu`): many small matrix games, large ones, and many variants
+//! of an extensive game.
 //!
-//! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the only place of the crate
-//! that knows a device.
+//! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the
+//! only place of the crate that knows a device.
 //! Method: the gains of a matrix game are centred, as on the CPU, and scaled by a power of two in
 //! f64; regret matching depends on neither, and small integers stay exact. Of many small games a
 //! kernel does all iterations where their numbers are, in registers up to four actions a player and
@@ -9,9 +10,10 @@
 //! times a vector for each player; of variants of an extensive game a workgroup learns one
 //! ([`solve_variants`]). Strategies come back once and are judged by best responses in f64, against
 //! the gains as given.
-//! Accuracy: NashConv and values are those of the strategies returned, in f64. How far these are from f64's is a matter
-//! of the game: rounding moves a strategy by millionths, but where all regrets of a player vanish at once the next
-//! strategy hangs by a rounding, as it does in f64. [`Batch::solve_on`] has figures.
+//! Accuracy: NashConv and values are those of the strategies returned, in f64. How far these are
+//! from f64's is a matter of the game: rounding moves a strategy by millionths, but where all
+//! regrets of a player vanish at once the next strategy hangs by a rounding, as it does in f64.
+//! [`Batch::solve_on`] has figures.
 //! Limits: regret matching in all its forms.
 
 mod extensive_games_solve;
@@ -36,9 +38,9 @@ const EXPONENT_BITS: u64 = 0x7ff0_0000_0000_0000;
 impl Batch {
     /// Does on a device what [`Self::solve`] does on the CPU.
     ///
-    /// Accuracy: of random games of three actions a player at least nine in ten come within 1e-5 of f64's average
-    /// strategies after 500 iterations, by regret matching with simultaneous updates as by the default dynamics; NashConv
-    /// is within 1e-4 in at least 99 of 100.
+    /// Accuracy: of random games of three actions a player at least nine in ten come within 1e-5 of
+    /// f64's average strategies after 500 iterations, by regret matching with simultaneous updates
+    /// as by the default dynamics; NashConv is within 1e-4 in at least 99 of 100.
     ///
     /// # Errors
     /// Those of [`Self::solve`]; [`Error::RuleNotOnDevice`] for any rule but regret matching;
@@ -69,7 +71,8 @@ impl Batch {
     }
 }
 
-/// Gives what dynamics keep of sums of regrets, and how many times more the last regret counts; refuses other rules.
+/// Gives what dynamics keep of sums of regrets, and how many times more the last regret counts;
+/// refuses other rules.
 fn matching(operation: &'static str, dynamics: &Dynamics) -> Result<(MatchingKeep, f32)> {
     // The range of payoffs only matters to rules that are refused next.
     dynamics.check(0.0)?;
@@ -108,12 +111,14 @@ fn scaled(centred: &[f64]) -> Vec<f32> {
     scaled.collect()
 }
 
-/// Gives the largest power of two that is not larger than a positive number, or the smallest that f64 divides by.
+/// Gives the largest power of two that is not larger than a positive number, or the smallest that
+/// f64 divides by.
 fn unit_of(size: f64) -> f64 {
     f64::from_bits(size.to_bits() & EXPONENT_BITS).max(f64::MIN_POSITIVE)
 }
 
-/// Gives of each iteration its weight, such that all sum to 1, and what is kept of positive and negative sums of regrets.
+/// Gives of each iteration its weight, such that all sum to 1, and what is kept of positive and
+/// negative sums of regrets.
 fn ticks(dynamics: &Dynamics) -> Vec<f32> {
     let iterations = 1..=dynamics.stop.iterations;
     let total: f64 = iterations.clone().map(|t| dynamics.weight(t)).sum();

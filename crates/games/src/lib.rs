@@ -25,9 +25,10 @@
 //! | DCFR | [`Dynamics::discounted`]`(1.5, 0.0, 2.0)` | alternating | weight `t²` |
 //! | PCFR+ | [`Dynamics::predictive_regret_matching_plus`], the default | alternating | weight `t²` |
 //!
-//! Alternating: in iteration `t` player 0 learns and updates, then player 1 learns against the updated player 0; each
-//! average takes up the strategy that was played, the one before the update, by the player's own reach. That is what
-//! OpenSpiel's solvers in C++ do. Simultaneous ([`Updates::Simultaneous`]): both learn against the same pair.
+//! Alternating: in iteration `t` player 0 learns and updates, then player 1 learns against the
+//! updated player 0; each average takes up the strategy that was played, the one before the update,
+//! by the player's own reach. That is what OpenSpiel's solvers in C++ do. Simultaneous
+//! ([`Updates::Simultaneous`]): both learn against the same pair.
 //!
 //! # What bounds what
 //! NashConv ([`nash_conv`]) is the sum over players of what a best response would gain;
@@ -42,8 +43,8 @@
 //! Proofs have no time limit of their own; [`exact::Prover`] adds a deadline and cancellation.
 //!
 //! # Source
-//! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete information"; each rule's
-//! own at its constructor.
+//! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete
+//! information"; each rule's own at its constructor.
 
 mod batch;
 mod centre;

@@ -6,8 +6,9 @@ use crate::{Error, Result};
 
 /// One strategy for each player.
 ///
-/// In a strategic game a strategy is one probability for each action; in an extensive game one for each action of each of
-/// the player's information sets, in the order of [`crate::extensive::Sequences::decisions`].
+/// In a strategic game a strategy is one probability for each action; in an extensive game one for
+/// each action of each of the player's information sets, in the order of
+/// [`crate::extensive::Sequences::decisions`].
 pub type Profile = Vec<Vec<f64>>;
 
 /// Tolerance for the sum of the probabilities of a strategy.

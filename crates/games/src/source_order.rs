@@ -1,10 +1,13 @@
 //! Regret matching in the order of a note's loop, for its claims.
 //!
-//! Role: the ledger of claims; who wants to solve a game takes [`crate::solve`]. The note's loop computes the next strategy
-//! before it adds the regrets of the last, and averages the strategies two to `N + 1` while regrets are of one to `N`. So
-//! the estimate that it calls an upper bound is none.
-//! Method: as the note has it, but games need not be square. The first two strategies are both uniform.
-//! Source: the PyTorch snippet of the note "Approximate Nash equilibrium by regret matching" (2023).
+//! Role: the ledger of claims; who wants to solve a game takes [`crate::solve`]. The note's loop
+//! computes the next strategy before it adds the regrets of the last, and averages the strategies
+//! two to `N + 1` while regrets are of one to `N`. So the estimate that it calls an upper bound is
+//! none.
+//! Method: as the note has it, but games need not be square. The first two strategies are both
+//! uniform.
+//! Source: the PyTorch snippet of the note "Approximate Nash equilibrium by regret matching"
+//! (2023).
 
 use crate::regret::in_proportion;
 use crate::strategic::StrategicGame;
@@ -59,7 +62,8 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Does iterations of the stochastic variant, in which both players' actions are drawn and regrets are against those.
+    /// Does iterations of the stochastic variant, in which both players' actions are drawn and
+    /// regrets are against those.
     pub fn advance_stochastic(&mut self, iterations: u64, rng: &mut impl Rng) {
         let (gains, n_cols) = (self.game.gains(), self.game.n_cols());
         for _ in 0..iterations {
@@ -79,8 +83,8 @@ impl<'g> SourceOrder<'g> {
         self.sums.iter().map(|sums| in_proportion(sums)).collect()
     }
 
-    /// Gives the note's estimate of the error: twice the largest sum of regrets of either player over the iterations; NaN before
-    /// the first.
+    /// Gives the note's estimate of the error: twice the largest sum of regrets of either player
+    /// over the iterations; NaN before the first.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         let regrets = self.regrets.iter().flatten().copied();

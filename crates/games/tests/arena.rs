@@ -27,7 +27,8 @@ impl Random {
         Philox::new(of.iter().fold(self.seed ^ (salt << 32), mix)).word(0) % n
     }
 
-    /// What a player has seen of a history: its own moves, and of others' moves all, their parity, or nothing.
+    /// What a player has seen of a history: its own moves, and of others' moves all, their parity,
+    /// or nothing.
     fn seen(&self, player: usize, moves: &[usize]) -> Vec<usize> {
         let see = |at: usize| {
             let action = moves[at];
@@ -128,7 +129,8 @@ fn places(tree: &Tree, form: &Sequences, profile: &Profile) -> Vec<Vec<f64>> {
     places
 }
 
-/// Gives the most that a player can get, by trying every pure strategy; `None` if there are too many.
+/// Gives the most that a player can get, by trying every pure strategy; `None` if there are too
+/// many.
 fn best_by_trial(tree: &Tree, form: &Sequences, profile: &Profile, player: usize) -> Option<f64> {
     let counts: Vec<usize> = form
         .decisions(player)

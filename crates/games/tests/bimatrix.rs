@@ -1,4 +1,5 @@
-//! Equilibria of bimatrix games: reference solutions, degenerate games, and an oracle that knows no pivots.
+//! Equilibria of bimatrix games: reference solutions, degenerate games, and an oracle that knows no
+//! pivots.
 #![expect(
     clippy::unwrap_used,
     reason = "a setup that fails is a test that fails"
@@ -144,7 +145,8 @@ fn a_zero_sum_game_has_all_pairs_of_optimal_vertices() {
     let gains = array![[0, 1, 0, -1], [-1, 0, 1, 1], [0, -1, 0, 1], [1, -1, -1, 0]];
     let game = Bimatrix::new(gains.clone(), -gains).unwrap();
     let equilibria = found(&game);
-    // The game is symmetric, so both players have the same optimal strategies, and any two of them are an equilibrium.
+    // The game is symmetric, so both players have the same optimal strategies, and any two of them
+    // are an equilibrium.
     let rows: BTreeSet<_> = equilibria.iter().map(|[x, _]| x).collect();
     let cols: BTreeSet<_> = equilibria.iter().map(|[_, y]| y).collect();
     assert_eq!(rows, cols);
@@ -230,7 +232,8 @@ fn where_nobody_minds_every_pair_of_actions_is_extreme() {
     }
 }
 
-/// The battle of the sexes with its first action twice: each equilibrium that plays it comes twice, in one component.
+/// The battle of the sexes with its first action twice: each equilibrium that plays it comes twice,
+/// in one component.
 #[test]
 fn an_action_that_is_there_twice_makes_lines_of_equilibria() {
     let game = Bimatrix::new(
@@ -308,7 +311,8 @@ fn oracle(game: &Bimatrix) -> Known {
     }
 }
 
-/// Gives the vertices of `{strategies, v ≥ what each action of the opponent is worth}`, with the labels tight at them.
+/// Gives the vertices of `{strategies, v ≥ what each action of the opponent is worth}`, with the
+/// labels tight at them.
 fn corners(game: &Bimatrix, player: usize) -> BTreeSet<(Vec<Small>, u32)> {
     let (n_rows, n_cols) = (game.shape()[0], game.shape()[1]);
     let (n_own, n_others) = if player == 0 {

@@ -1,4 +1,5 @@
-//! Correlated and coarse correlated equilibria: against another solver, and against their definitions.
+//! Correlated and coarse correlated equilibria: against another solver, and against their
+//! definitions.
 
 #![allow(
     clippy::unwrap_used,

@@ -162,7 +162,8 @@ fn equal_actions_survive() {
 
 #[test]
 fn a_guess_of_two_thirds_of_the_mean_ends_at_the_lowest() {
-    // Three players name 0 to 4; who is nearest to two thirds of the mean shares 60 with the others as near.
+    // Three players name 0 to 4; who is nearest to two thirds of the mean shares 60 with the others
+    // as near.
     let payoff = |player: usize, cell: &[usize]| {
         let total: usize = cell.iter().sum();
         let distance = |named: usize| (9 * named).abs_diff(2 * total);
@@ -233,7 +234,8 @@ proptest! {
         for (player, actions) in found.surviving.iter().enumerate() {
             let others = &found.surviving[1 - player];
             for &action in actions {
-                // What the rivals gain over it; a belief that leaves them nothing shows that it is not dominated.
+                // What the rivals gain over it; a belief that leaves them nothing shows that it is
+                // not dominated.
                 let unit = |own: usize| {
                     let share = |at| if at == own { Rational::one() } else { Rational::zero() };
                     (0..game.shape()[player]).map(share).collect::<Vec<_>>()

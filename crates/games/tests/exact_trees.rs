@@ -1,4 +1,5 @@
-//! Zero-sum trees by their sequence form, solved and proved. What proves them here walks the tree, in fractions.
+//! Zero-sum trees by their sequence form, solved and proved. What proves them here walks the tree,
+//! in fractions.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,8 +17,8 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use tensor_core::compare::{Bound, assert_close};
 
-/// A player's best response, found by walking the tree: at each information set the action that is worth most over all
-/// nodes of the set, weighted by what the others and chance do.
+/// A player's best response, found by walking the tree: at each information set the action that is
+/// worth most over all nodes of the set, weighted by what the others and chance do.
 struct Response<'a> {
     tree: &'a Tree,
     player: usize,
@@ -121,7 +122,8 @@ impl<'a> Response<'a> {
     }
 }
 
-/// Solves a tree and checks that neither player can get more than the value against the other's strategy.
+/// Solves a tree and checks that neither player can get more than the value against the other's
+/// strategy.
 fn proved(tree: &Tree) -> TreeSolution {
     let solution = exact(tree).unwrap();
     for strategy in &solution.strategies {
@@ -222,7 +224,8 @@ fn sequences_are_solved_like_their_tree() {
     assert_eq!(exact(&form).unwrap(), exact(&tree).unwrap());
 }
 
-/// A tree of one or both players' moves, made by hand: `a` of the first, unseen by the second, then `b`.
+/// A tree of one or both players' moves, made by hand: `a` of the first, unseen by the second, then
+/// `b`.
 fn table(gains: &Array2<i32>) -> Tree {
     let names = |n: usize| (0..n).map(|action| action.to_string()).collect::<Vec<_>>();
     let mut builder = TreeBuilder::new("table".into(), names(2));

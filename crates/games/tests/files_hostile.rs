@@ -1,4 +1,5 @@
-//! Texts that claim much, go deep or were damaged: an error at once, never a panic, never much memory.
+//! Texts that claim much, go deep or were damaged: an error at once, never a panic, never much
+//! memory.
 
 use games::extensive::Node;
 use games::{Error, StrategicGame, files};

@@ -60,7 +60,8 @@ fn weighted_gains(form: &Sequences) -> Vec<Rational> {
     form.leaves().iter().map(gain).collect()
 }
 
-/// Compares a game from a file with the same game by its rules: both deal and bet in one order, so all but names agrees.
+/// Compares a game from a file with the same game by its rules: both deal and bet in one order, so
+/// all but names agrees.
 fn is_same_game(file: &Tree, rules: &impl ExtensiveGame, value: Rational) {
     let file = Sequences::of(file).expect("perfect recall");
     let rules = Tree::of(rules).expect("a game");

@@ -77,7 +77,8 @@ fn normal_form() -> impl Strategy<Value = NormalForm> {
         .prop_map(game)
 }
 
-/// A node of a random tree: its kind, its number of children, and what it draws names and numbers with.
+/// A node of a random tree: its kind, its number of children, and what it draws names and numbers
+/// with.
 type Draft = (u8, usize, Vec<String>, Vec<(u64, u64)>, Vec<Rational>);
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -151,7 +152,8 @@ proptest! {
     fn outcomes_give_the_game_that_payoffs_give(game in normal_form()) {
         let (shape, n_players) = (game.shape().to_vec(), game.shape().len());
         let listed = files::write_nfg(&game);
-        // Each line behind the header's blank one is a cell; it becomes an outcome of the same number.
+        // Each line behind the header's blank one is a cell; it becomes an outcome of the same
+        // number.
         let n_cells = shape.iter().product();
         let cells: Vec<&str> = listed.lines().rev().take(n_cells).collect();
         let outcomes: String = cells.iter().map(|cell| format!("{{ \"\" {} }}\n", cell.replace(' ', ", "))).collect();

@@ -336,7 +336,8 @@ fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
     let arenas: Vec<Arena> = (1..=40)
         .map(|stake| Arena::of(&Stakes(f64::from(stake).sqrt())).unwrap())
         .collect();
-    // Regrets tie in the second iteration: in most of these games rounding decides what comes next, in f64 too.
+    // Regrets tie in the second iteration: in most of these games rounding decides what comes next,
+    // in f64 too.
     let dynamics = Dynamics::regret_matching().iterations(2);
     for gpu in every_adapter() {
         let together = solve_variants(gpu, &arenas, &dynamics).unwrap();

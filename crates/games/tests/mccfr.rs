@@ -26,8 +26,9 @@ fn mean_nash_conv(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64
     (1..=N_SEEDS).map(learnt).sum::<f64>() / N_SEEDS as f64
 }
 
-/// Bounds are above what was found, which stands behind them, by less than what wrong weights of regrets add. Those of
-/// averages hardly show here: a test beside the walks checks them in the mean.
+/// Bounds are above what was found, which stands behind them, by less than what wrong weights of
+/// regrets add. Those of averages hardly show here: a test beside the walks checks them in the
+/// mean.
 fn comes_near(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64, bound: f64) {
     let found = mean_nash_conv(game, sampling, iterations);
     eprintln!("{}, {sampling:?}: {found}", game.title());

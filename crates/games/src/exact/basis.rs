@@ -81,7 +81,8 @@ impl<'a> Basis<'a> {
         Ok(self.spread(solution).numerators)
     }
 
-    /// Gives how much of one column of the basis each column outside replaces; `None` for the basis itself.
+    /// Gives how much of one column of the basis each column outside replaces; `None` for the basis
+    /// itself.
     pub(super) fn shares_in(
         &self,
         column: usize,

@@ -1,9 +1,11 @@
-//! Correlated and coarse correlated equilibria, in fractions, and how far a distribution is from being one.
+//! Correlated and coarse correlated equilibria, in fractions, and how far a distribution is from
+//! being one.
 //!
-//! Method: a linear program with a probability for each cell and, for each player, a row for each way to deviate. The
-//! regrets below it are computed from their definitions, in floats, and share nothing with the programs.
-//! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial 1978, "Strategically
-//! zero-sum games".
+//! Method: a linear program with a probability for each cell and, for each player, a row for each
+//! way to deviate. The regrets below it are computed from their definitions, in floats, and share
+//! nothing with the programs.
+//! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial
+//! 1978, "Strategically zero-sum games".
 
 use super::program::{Domain, Program, check_size};
 use super::simplex::{self, Fault};
@@ -40,12 +42,13 @@ pub struct CorrelatedEquilibrium {
 
 /// Gives the correlated equilibrium that is best for an objective, proved.
 ///
-/// A cell is drawn and each player told its own action in it; none gains by another action than the one it was told.
-/// Every game has one. If several are best, an extreme point of them is given.
+/// A cell is drawn and each player told its own action in it; none gains by another action than the
+/// one it was told. Every game has one. If several are best, an extreme point of them is given.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if cells times the sum of
-/// the players' other actions are above 2^20; [`Error::Unproved`] if the proof takes too many steps.
+/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if
+/// cells times the sum of the players' other actions are above 2^20; [`Error::Unproved`] if the
+/// proof takes too many steps.
 ///
 /// # Examples
 /// ```
@@ -78,8 +81,8 @@ pub(super) fn correlated(
 
 /// Gives the coarse correlated equilibrium that is best for an objective, proved.
 ///
-/// A cell is drawn; none gains by an action fixed before anything is told. Correlated equilibria are among them, and what
-/// players with no regret play tends to them.
+/// A cell is drawn; none gains by an action fixed before anything is told. Correlated equilibria
+/// are among them, and what players with no regret play tends to them.
 ///
 /// # Errors
 /// Those of [`correlated_equilibrium`].
@@ -102,20 +105,20 @@ pub(super) fn coarse_correlated(
 
 /// Gives the most that a player can gain by other actions than those it is told, in floats.
 ///
-/// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated equilibria, up to
-/// the rounding of a sum over all cells.
+/// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated
+/// equilibria, up to the rounding of a sum over all cells.
 ///
 /// # Errors
-/// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or not finite, or if they
-/// do not sum to 1 within 1e-9.
+/// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or
+/// not finite, or if they do not sum to 1 within 1e-9.
 pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Result<f64> {
     regret("exact::correlated_regret", game, distribution, Told::Action)
 }
 
 /// Gives the most that a player can gain by one action fixed in advance, in floats.
 ///
-/// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly at coarse correlated
-/// equilibria, up to the rounding of a sum over all cells.
+/// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly
+/// at coarse correlated equilibria, up to the rounding of a sum over all cells.
 ///
 /// # Errors
 /// Those of [`correlated_regret`].

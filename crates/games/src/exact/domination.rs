@@ -1,10 +1,11 @@
 //! Elimination of dominated actions.
 //!
-//! Method: an action that no pure strategy dominates is dominated by a mixed one if and only if the zero-sum game of
-//! what the other actions gain over it, whatever the others do, has a positive value; its value is proved in fractions.
-//! An action that is best against some actions of the others needs no such proof.
-//! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa, Kalai and Zemel 1990,
-//! "On the order of eliminating dominated strategies".
+//! Method: an action that no pure strategy dominates is dominated by a mixed one if and only if the
+//! zero-sum game of what the other actions gain over it, whatever the others do, has a positive
+//! value; its value is proved in fractions. An action that is best against some actions of the
+//! others needs no such proof.
+//! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa,
+//! Kalai and Zemel 1990, "On the order of eliminating dominated strategies".
 
 use super::work::{Halt, Prover, Work};
 use super::zero_sum::Solved;
@@ -24,7 +25,8 @@ pub enum Dominance {
     /// Those that a mix of other actions is better than, whatever the others do.
     #[default]
     Strict,
-    /// Those that one other action is never worse than and sometimes better. What survives depends on the order.
+    /// Those that one other action is never worse than and sometimes better. What survives depends
+    /// on the order.
     WeakByPure,
 }
 
@@ -36,7 +38,8 @@ pub struct Dominated {
     pub player: usize,
     /// The action.
     pub action: usize,
-    /// The strategy that dominates it, a probability for each of the player's actions; 0 for those eliminated before.
+    /// The strategy that dominates it, a probability for each of the player's actions; 0 for those
+    /// eliminated before.
     pub by: Vec<Rational>,
 }
 
@@ -52,11 +55,12 @@ pub struct Elimination {
 
 /// Eliminates dominated actions one by one, until none is left.
 ///
-/// Players are visited in turn, their actions in rising order, and an action is gone as soon as it is dominated. What
-/// survives strict dominance does not depend on that order; what survives weak dominance does.
+/// Players are visited in turn, their actions in rising order, and an action is gone as soon as it
+/// is dominated. What survives strict dominance does not depend on that order; what survives weak
+/// dominance does.
 ///
-/// Cost: the cells that survive, times the actions of the player, for each action and round; a game near the limit takes
-/// minutes.
+/// Cost: the cells that survive, times the actions of the player, for each action and round; a game
+/// near the limit takes minutes.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if cells times the actions of all players are above 2^26;

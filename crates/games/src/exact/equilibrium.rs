@@ -1,7 +1,9 @@
 //! Equilibria of bimatrix games in fractions, and what proves them.
 //!
-//! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of polytopes or pivots.
-//! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of integers.
+//! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of
+//! polytopes or pivots.
+//! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of
+//! integers.
 
 use super::gcd::lcm;
 use super::integer::over_common_denominator;
@@ -24,19 +26,22 @@ pub struct Equilibrium {
 }
 
 impl Equilibrium {
-    /// Sorts by the row player's strategy, then the column player's; those that play early actions more come first.
+    /// Sorts by the row player's strategy, then the column player's; those that play early actions
+    /// more come first.
     pub(super) fn sort(equilibria: &mut [Self]) {
         equilibria.sort_by(|a, b| b.strategies.cmp(&a.strategies));
     }
 }
 
-/// Proves an equilibrium: every action that is played is worth the payoff stated, and no action is worth more.
+/// Proves an equilibrium: every action that is played is worth the payoff stated, and no action is
+/// worth more.
 ///
 /// All is computed in fractions from the payoffs as they were given; nothing is rounded.
 ///
 /// # Errors
-/// [`Error::ProfileInvalid`] if a strategy does not have a probability for each action, has a negative one, or does not
-/// sum to 1; [`Error::NotEquilibrium`] if an action is worth more than the payoff stated, or is played and worth less.
+/// [`Error::ProfileInvalid`] if a strategy does not have a probability for each action, has a
+/// negative one, or does not sum to 1; [`Error::NotEquilibrium`] if an action is worth more than
+/// the payoff stated, or is played and worth less.
 ///
 /// # Examples
 /// ```

@@ -1,11 +1,13 @@
 //! A sparse factorisation of a basis modulo a prime, which also chooses the basis.
 //!
-//! Role: columns are offered in an order of preference; those that depend on earlier ones are left out. What remains
-//! is a basis, in triangular factors that solve systems with it and with its transpose.
-//! Method: left-looking elimination, in which a column meets only the pivots that it has entries at; its own pivot is in
-//! the row in which the fewest columns have an entry, so that little is filled in. What is independent modulo a prime is
-//! independent.
-//! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic operations".
+//! Role: columns are offered in an order of preference; those that depend on earlier ones are left
+//! out. What remains is a basis, in triangular factors that solve systems with it and with its
+//! transpose.
+//! Method: left-looking elimination, in which a column meets only the pivots that it has entries
+//! at; its own pivot is in the row in which the fewest columns have an entry, so that little is
+//! filled in. What is independent modulo a prime is independent.
+//! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic
+//! operations".
 
 use super::field::Field;
 use super::work::{Halt, Work};
@@ -44,7 +46,8 @@ struct Remainder {
 }
 
 impl Factor {
-    /// Takes columns, in order of preference, until they span all rows, and gives the number of each that is taken.
+    /// Takes columns, in order of preference, until they span all rows, and gives the number of
+    /// each that is taken.
     ///
     /// `counts` says for each row how many of the columns have an entry there.
     pub(super) fn choose(
@@ -89,7 +92,8 @@ impl Factor {
         off + self.pivots.len()
     }
 
-    /// Solves `B x = right`; `x` has one number for each column, in the order in which they were chosen.
+    /// Solves `B x = right`; `x` has one number for each column, in the order in which they were
+    /// chosen.
     pub(super) fn solve(&self, mut right: Vec<u64>) -> Vec<u64> {
         let field = self.field;
         for (&pivot, lower) in self.pivots.iter().zip(&self.lower) {
@@ -106,7 +110,8 @@ impl Factor {
         x
     }
 
-    /// Solves `Bᵀ y = right`; `right` has one number for each column, in the order in which they were chosen.
+    /// Solves `Bᵀ y = right`; `right` has one number for each column, in the order in which they
+    /// were chosen.
     pub(super) fn solve_transposed(&self, right: &[u64]) -> Vec<u64> {
         let field = self.field;
         let mut t: Vec<u64> = Vec::with_capacity(right.len());

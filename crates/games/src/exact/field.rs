@@ -1,7 +1,8 @@
 //! Arithmetic modulo a prime just below 2^61.
 //!
 //! Role: what a linear system is factorised in before its solution is lifted to fractions.
-//! Method: `2^61 = gap` modulo the prime, so the upper half of a product is folded onto the lower one; no division.
+//! Method: `2^61 = gap` modulo the prime, so the upper half of a product is folded onto the lower
+//! one; no division.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -6,7 +6,8 @@
 //! that are not zero, and no column with a reduced cost. So columns are ordered by value less
 //! reduced cost; taken in that order, without the columns that depend on earlier ones, they form
 //! such a basis if rounding allows.
-//! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
+//! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them
+//! but not within them.
 
 use super::program::{Domain, Program};
 use super::work::Work;
@@ -85,7 +86,8 @@ fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec
     Some((values, twins))
 }
 
-/// A program in floats, whose rows and columns are divided by powers of two so that their largest entries are near 1.
+/// A program in floats, whose rows and columns are divided by powers of two so that their largest
+/// entries are near 1.
 #[derive(Clone, Debug)]
 struct Rounded {
     /// Domains of the variables, then of the slacks.

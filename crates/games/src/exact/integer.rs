@@ -1,9 +1,10 @@
 //! Integers that a tableau may be kept in: machine words while they last, then of any size.
 //!
-//! Role: [`Entry`] is all that pivoting asks of a number. Every operation may answer "these numbers are not enough": a
-//! word overflows, a [`super::ball::Ball`] does not know its sign. The caller then turns to the next kind of number.
-//! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968, "Sylvester's identity
-//! and multistep integer-preserving Gaussian elimination".
+//! Role: [`Entry`] is all that pivoting asks of a number. Every operation may answer "these numbers
+//! are not enough": a word overflows, a [`super::ball::Ball`] does not know its sign. The caller
+//! then turns to the next kind of number.
+//! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968,
+//! "Sylvester's identity and multistep integer-preserving Gaussian elimination".
 
 use crate::Rational;
 use num_bigint::BigInt;
@@ -28,7 +29,8 @@ pub(super) trait Entry: Clone {
     /// Compares `a b` with `c d`.
     fn compare_products(a: &Self, b: &Self, c: &Self, d: &Self) -> Option<Ordering>;
 
-    /// Makes `(row pivot − factor pivot_row) / divisor` of each number of a row; in integers the division is exact.
+    /// Makes `(row pivot − factor pivot_row) / divisor` of each number of a row; in integers the
+    /// division is exact.
     fn eliminate(
         row: &mut [Self],
         pivot_row: &[Self],

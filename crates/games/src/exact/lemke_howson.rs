@@ -1,14 +1,16 @@
 //! One equilibrium of a bimatrix game, by the path of Lemke and Howson.
 //!
-//! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable of the label that is
-//! dropped enters; whichever leaves has a label that its twin in the other polytope now has too, and so the twin enters
-//! there, until the dropped label is back. The perturbation of the ratio test makes every game nondegenerate: no basis
-//! comes twice, so every path ends, from every label and in every game.
-//! Accuracy: exact; computed in 128-bit integers, and once more in integers of any size if these overflow.
-//! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002, "Computing equilibria for
-//! two-person games".
-//! Limits: paths are short in games that were not built to make them long; the worst are exponential (Savani and von
-//! Stengel 2006).
+//! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable
+//! of the label that is dropped enters; whichever leaves has a label that its twin in the other
+//! polytope now has too, and so the twin enters there, until the dropped label is back. The
+//! perturbation of the ratio test makes every game nondegenerate: no basis comes twice, so every
+//! path ends, from every label and in every game.
+//! Accuracy: exact; computed in 128-bit integers, and once more in integers of any size if these
+//! overflow.
+//! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002,
+//! "Computing equilibria for two-person games".
+//! Limits: paths are short in games that were not built to make them long; the worst are
+//! exponential (Savani and von Stengel 2006).
 
 use super::equilibrium::{Equilibrium, Payoffs};
 use super::integer::Entry;
@@ -20,12 +22,13 @@ use num_bigint::BigInt;
 
 /// Gives the equilibrium at the end of the path that drops a label.
 ///
-/// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium is proved by
-/// [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different labels may lead to the same.
+/// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium
+/// is proved by [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different
+/// labels may lead to the same.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs more than 4096 bits over the
-/// common denominator.
+/// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs
+/// more than 4096 bits over the common denominator.
 ///
 /// # Source
 /// Lemke and Howson 1964, "Equilibrium points of bimatrix games".
@@ -61,7 +64,8 @@ pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<
     Paths::of(&payoffs).end(OPERATION, &payoffs, label, &work)
 }
 
-/// Gives the distinct equilibria at the ends of the paths of all labels, sorted as [`super::all_equilibria`] does.
+/// Gives the distinct equilibria at the ends of the paths of all labels, sorted as
+/// [`super::all_equilibria`] does.
 ///
 /// These are not all equilibria in general.
 ///

@@ -1,7 +1,8 @@
 //! Linear programs with integer coefficients, and their certificates.
 //!
-//! Role: what every question of this part of the crate is put as: maximise `c·x` where `A x + s = b`, with a slack `s`
-//! for each row. Fractions are brought to a common denominator, row by row, when they come in.
+//! Role: what every question of this part of the crate is put as: maximise `c·x` where `A x + s =
+//! b`, with a slack `s` for each row. Fractions are brought to a common denominator, row by row,
+//! when they come in.
 
 use super::gcd::{gcd, lcm, lowest_terms};
 use super::lifting::Fractions;
@@ -148,7 +149,8 @@ impl Program {
         self.rows.iter().map(|row| row.right.clone()).collect()
     }
 
-    /// Gives the dual: minimise `b·y` where `Aᵀ y - t = c`, as a program to maximise, in the units of the integers here.
+    /// Gives the dual: minimise `b·y` where `Aᵀ y - t = c`, as a program to maximise, in the units
+    /// of the integers here.
     pub(super) fn dual(&self) -> Self {
         let mut columns = vec![vec![]; self.n_rows()];
         for (variable, column) in self.columns.iter().enumerate() {
@@ -183,7 +185,8 @@ impl Program {
         face
     }
 
-    /// Gives the same rows with another objective: the sum of these columns, which stand in the units of the integers.
+    /// Gives the same rows with another objective: the sum of these columns, which stand in the
+    /// units of the integers.
     pub(super) fn maximizing_sum(mut self, columns: &[usize]) -> Self {
         let n_variables = self.n_variables();
         let slacks = columns
@@ -235,7 +238,8 @@ impl Program {
         Ok(sum)
     }
 
-    /// Gives what a column costs at prices `y` above its share, times the prices' denominator: `Aᵀ y - c`, then `y`.
+    /// Gives what a column costs at prices `y` above its share, times the prices' denominator: `Aᵀ
+    /// y - c`, then `y`.
     pub(super) fn reduced_cost(
         &self,
         column: usize,
@@ -342,7 +346,8 @@ impl Optimum {
 }
 
 impl Domain {
-    /// Gives what the price of a row may be whose slack is of this domain, and the reduced cost of such a variable.
+    /// Gives what the price of a row may be whose slack is of this domain, and the reduced cost of
+    /// such a variable.
     pub(super) fn dual(self) -> Self {
         match self {
             Self::Free => Self::Zero,

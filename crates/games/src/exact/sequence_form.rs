@@ -1,10 +1,12 @@
 //! Zero-sum game trees by one linear program over sequences.
 //!
-//! Method: the first player maximises `q_0` where `x` is a plan, a probability for each of its sequences that splits at
-//! its information sets, and `q` bounds what the second can hold it to from each of its sets on. The prices of the
-//! second player's sequences are its plan. So the program has one row for each sequence of the second player and one
-//! for each information set of the first, and grows with the tree, not with the number of strategies.
-//! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
+//! Method: the first player maximises `q_0` where `x` is a plan, a probability for each of its
+//! sequences that splits at its information sets, and `q` bounds what the second can hold it to
+//! from each of its sets on. The prices of the second player's sequences are its plan. So the
+//! program has one row for each sequence of the second player and one for each information set of
+//! the first, and grows with the tree, not with the number of strategies.
+//! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive
+//! two-person games".
 
 use super::gcd::lowest_terms;
 use super::program::{Domain, Optimum, Program, check_size};
@@ -19,9 +21,10 @@ use std::fmt;
 
 /// The value of a zero-sum tree and a strategy of either player that guarantees it.
 ///
-/// A strategy holds a probability for each action of each of the player's information sets, in the order of
-/// [`Sequences::decisions`]: a sequence's number less 1 is its place. At sets that the player's own earlier choices
-/// exclude all actions have the same probability.
+/// A strategy holds a probability for each action of each of the player's information sets, in the
+/// order of
+/// [`Sequences::decisions`]: a sequence's number less 1 is its place. At sets that the player's own
+/// earlier choices exclude all actions have the same probability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeSolution {
@@ -48,14 +51,16 @@ pub struct FloatSolution {
     pub value: f64,
     /// Either player's strategy, as in [`TreeSolution::strategies`], each probability rounded once.
     pub strategies: Vec<Vec<f64>>,
-    /// What both players could gain together by best responses to these very floats, computed from the tree.
+    /// What both players could gain together by best responses to these very floats, computed from
+    /// the tree.
     pub nash_conv: f64,
 }
 
 /// Solves a zero-sum tree by its sequence form, in floats that come from a proof.
 ///
-/// The same proof as that of [`exact`](fn@crate::exact), without the time that fractions take to be written in lowest
-/// terms; and, since floats prove nothing, what best responses to them gain, which know nothing of the program.
+/// The same proof as that of [`exact`](fn@crate::exact), without the time that fractions take to be
+/// written in lowest terms; and, since floats prove nothing, what best responses to them gain,
+/// which know nothing of the program.
 ///
 /// Accuracy: value and probabilities are those of one equilibrium, rounded to the nearest float.
 ///
@@ -138,7 +143,8 @@ impl<'a> Solved<'a> {
         self.program.value(&self.optimum, work)
     }
 
-    /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of sequences.
+    /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of
+    /// sequences.
     fn strategies<T: Clone>(
         &self,
         ratio: impl Fn(&BigInt, &BigInt) -> std::result::Result<T, Halt>,
@@ -198,8 +204,8 @@ fn check(operation: &'static str, form: &Sequences) -> Result<()> {
 
 /// Gives the program of the first player.
 ///
-/// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the plan's, then one for each
-/// sequence of the second player.
+/// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the
+/// plan's, then one for each sequence of the second player.
 fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Halt> {
     let n_plan = form.n_sequences(0);
     let plan = vec![(Domain::NonNegative, Rational::zero()); n_plan];
@@ -221,8 +227,8 @@ fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Ha
     Ok(program)
 }
 
-/// Gives for each sequence of the second player what its set's `q` may not exceed: the first player's payoffs there, and
-/// the `q` of all sets that follow.
+/// Gives for each sequence of the second player what its set's `q` may not exceed: the first
+/// player's payoffs there, and the `q` of all sets that follow.
 fn responses(form: &Sequences, n_plan: usize) -> Vec<Vec<(usize, Rational)>> {
     let mut rows = vec![vec![]; form.n_sequences(1)];
     rows[0].push((n_plan, Rational::one()));

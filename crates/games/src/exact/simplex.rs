@@ -1,10 +1,11 @@
 //! From a guess to an optimum: exact exchanges of columns.
 //!
-//! Method: if the exact solution and prices of a basis do not prove each other optimal, columns are exchanged: by the
-//! simplex method if all values are right, by the dual one if all costs are, both by Bland's rule, and until then by the
-//! least-index criss-cross rule, which may start anywhere. None of them comes back to a basis, so there is an end.
-//! Source: Bland 1977, "New finite pivoting rules for the simplex method"; Terlaky 1985, "A convergent criss-cross
-//! method".
+//! Method: if the exact solution and prices of a basis do not prove each other optimal, columns are
+//! exchanged: by the simplex method if all values are right, by the dual one if all costs are, both
+//! by Bland's rule, and until then by the least-index criss-cross rule, which may start anywhere.
+//! None of them comes back to a basis, so there is an end.
+//! Source: Bland 1977, "New finite pivoting rules for the simplex method"; Terlaky 1985, "A
+//! convergent criss-cross method".
 
 use super::basis::Basis;
 use super::guess;
@@ -108,7 +109,8 @@ fn leaving_for(
     let cost = costs[entering].sign();
     let ratio = |column: usize| {
         let share = &shares[column];
-        // The entering column grows if its cost is negative, and takes the place of those with positive shares.
+        // The entering column grows if its cost is negative, and takes the place of those with
+        // positive shares.
         let can_leave = match program.domain(column) {
             Domain::Free => false,
             Domain::NonNegative => !share.is_zero() && share.sign() == -cost,

@@ -1,13 +1,16 @@
 //! A tableau of a best-response polytope, pivoted without fractions.
 //!
 //! Role: the one place that pivots; Lemke–Howson and vertex enumeration are walks over its bases.
-//! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each basic variable. All
-//! its numbers are minors of the integer data, `divisor` is the determinant of the basis, and a pivot divides by the old
-//! one without remainder. Ties of the ratio test are broken as if the right side of row i were `1 + εⁱ` with an ε that is
-//! smaller than every positive number: the polytope then is simple, so each edge has one end and no walk can cycle.
-//! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the last column.
-//! Source: Edmonds 1967; Charnes 1952, "Optimality and degeneracy in linear programming" (the perturbation); von Stengel
-//! 2002, "Computing equilibria for two-person games" (both for this purpose).
+//! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each
+//! basic variable. All its numbers are minors of the integer data, `divisor` is the determinant of
+//! the basis, and a pivot divides by the old one without remainder. Ties of the ratio test are
+//! broken as if the right side of row i were `1 + εⁱ` with an ε that is smaller than every positive
+//! number: the polytope then is simple, so each edge has one end and no walk can cycle.
+//! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the
+//! last column.
+//! Source: Edmonds 1967; Charnes 1952, "Optimality and degeneracy in linear programming" (the
+//! perturbation); von Stengel 2002, "Computing equilibria for two-person games" (both for this
+//! purpose).
 
 use super::gcd::lowest_terms;
 use super::integer::Entry;
@@ -85,9 +88,11 @@ impl<T: Entry> Tableau<T> {
         Some(least)
     }
 
-    /// Compares the perturbed values of two rows, each times the other's entry in a column; that of `other` is positive.
+    /// Compares the perturbed values of two rows, each times the other's entry in a column; that of
+    /// `other` is positive.
     ///
-    /// The values are positive, so a row whose own entry is not comes out as greater: its ratio bounds nothing.
+    /// The values are positive, so a row whose own entry is not comes out as greater: its ratio
+    /// bounds nothing.
     fn compare_ratios(&self, row: usize, other: usize, col: usize) -> Option<Ordering> {
         let (entry, other_entry) = (self.at(row, col), self.at(other, col));
         let compare =
@@ -114,7 +119,8 @@ impl<T: Entry> Tableau<T> {
         Some(Ordering::Equal)
     }
 
-    /// Lets the variable with this label enter a feasible basis, and gives the label of the one that leaves it.
+    /// Lets the variable with this label enter a feasible basis, and gives the label of the one
+    /// that leaves it.
     pub(super) fn enter(&mut self, label: usize, work: &Work<'_>) -> Option<usize> {
         let col = self.nonbasic.iter().position(|&at| at == label)?;
         let row = self.leaving(col)?;

@@ -1,8 +1,9 @@
 //! Whether an optimum is the only one.
 //!
-//! Method: columns of positive cost are zero at every optimum. If every other column that is zero has positive cost, the
-//! optimum, a vertex, is the only one. Otherwise those that are zero and cost nothing are made as large as optima
-//! allow: a second optimum would have one of them positive, or it and its mirror image about the vertex would both be.
+//! Method: columns of positive cost are zero at every optimum. If every other column that is zero
+//! has positive cost, the optimum, a vertex, is the only one. Otherwise those that are zero and
+//! cost nothing are made as large as optima allow: a second optimum would have one of them
+//! positive, or it and its mirror image about the vertex would both be.
 //! Source: Mangasarian 1979, "Uniqueness of solution in linear programming".
 //! Limits: variables that are not negative; a free one could move along a line that no zero shows.
 

@@ -1,15 +1,19 @@
 //! All equilibria of a bimatrix game, from the vertices of both best-response polytopes.
 //!
-//! Method: a walk over all bases of each perturbed polytope, which is simple and bounded, so that its graph is connected
-//! and every vertex of the polytope itself is one of its bases at least. At each basis the tableau is computed afresh in
-//! [`Ball`]s; where these leave a sign open (at a vertex that is degenerate, or nearly so), in 128-bit integers, and where
-//! these overflow, in integers of any size. Labels name the constraints that are tight at the vertex, whatever the basis.
-//! Vertices of both sides that have all labels between them are joined by halving the lists label by label.
-//! Accuracy: exact; every decision is proved, and each equilibrium is proved once more by its best responses.
-//! Source: von Stengel 2002, "Computing equilibria for two-person games"; Avis, Rosenberg, Savani and von Stengel 2010,
-//! "Enumeration of Nash equilibria for two-player games"; Winkels 1979 (bicliques of vertices).
-//! Limits: [`MAX_LABELS`] actions, [`MAX_BASES`] bases of a polytope and [`MAX_EQUILIBRIA`] equilibria; the
-//! number of bases grows exponentially with that of actions.
+//! Method: a walk over all bases of each perturbed polytope, which is simple and bounded, so that
+//! its graph is connected and every vertex of the polytope itself is one of its bases at least. At
+//! each basis the tableau is computed afresh in [`Ball`]s; where these leave a sign open (at a
+//! vertex that is degenerate, or nearly so), in 128-bit integers, and where these overflow, in
+//! integers of any size. Labels name the constraints that are tight at the vertex, whatever the
+//! basis. Vertices of both sides that have all labels between them are joined by halving the lists
+//! label by label.
+//! Accuracy: exact; every decision is proved, and each equilibrium is proved once more by its best
+//! responses.
+//! Source: von Stengel 2002, "Computing equilibria for two-person games"; Avis, Rosenberg, Savani
+//! and von Stengel 2010, "Enumeration of Nash equilibria for two-player games"; Winkels 1979
+//! (bicliques of vertices).
+//! Limits: [`MAX_LABELS`] actions, [`MAX_BASES`] bases of a polytope and [`MAX_EQUILIBRIA`]
+//! equilibria; the number of bases grows exponentially with that of actions.
 
 use super::ball::Ball;
 use super::equilibrium::{Equilibrium, Payoffs};
@@ -22,7 +26,8 @@ use num_bigint::BigInt;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Largest number of actions of both players together that [`all_equilibria`] takes: sets of them are bits of a word.
+/// Largest number of actions of both players together that [`all_equilibria`] takes: sets of them
+/// are bits of a word.
 pub const MAX_LABELS: usize = 128;
 
 /// Largest number of bases of a best-response polytope that [`all_equilibria`] walks over.
@@ -41,19 +46,22 @@ const WORDS_OF_SET: u64 = 2;
 /// Fixed cost of splitting lists, in operations on words.
 const WORDS_OF_CALL: u64 = 64;
 
-/// Gives all extreme equilibria, sorted: those that play the row player's early actions more come first.
+/// Gives all extreme equilibria, sorted: those that play the row player's early actions more come
+/// first.
 ///
-/// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of the player against
-/// which the opponent has all the best responses that it has against the strategy. A nondegenerate game has an odd number
-/// of equilibria, all of them extreme. In any game the set of equilibria is a union of products of two polytopes, whose
-/// vertices are the extreme equilibria; [`components`] tells which of them hang together.
+/// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of
+/// the player against which the opponent has all the best responses that it has against the
+/// strategy. A nondegenerate game has an odd number of equilibria, all of them extreme. In any game
+/// the set of equilibria is a union of products of two polytopes, whose vertices are the extreme
+/// equilibria; [`components`] tells which of them hang together.
 ///
 /// # Errors
-/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`], or a payoff needs more than
-/// 4096 bits over the common denominator.
+/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`], or
+/// a payoff needs more than 4096 bits over the common denominator.
 ///
 /// # Source
-/// Avis, Rosenberg, Savani and von Stengel 2010, "Enumeration of Nash equilibria for two-player games".
+/// Avis, Rosenberg, Savani and von Stengel 2010, "Enumeration of Nash equilibria for two-player
+/// games".
 ///
 /// # Examples
 /// ```
@@ -95,10 +103,12 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     Ok(equilibria)
 }
 
-/// Gives the connected components of a game's equilibria, as numbers into the list of all extreme ones.
+/// Gives the connected components of a game's equilibria, as numbers into the list of all extreme
+/// ones.
 ///
-/// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is all that such lines
-/// reach. An isolated equilibrium is a component of its own. Both the components and the numbers in each are in order.
+/// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is
+/// all that such lines reach. An isolated equilibrium is a component of its own. Both the
+/// components and the numbers in each are in order.
 ///
 /// # Examples
 /// ```
@@ -320,7 +330,8 @@ mod tests {
         Bases::of(&Polytope::of(&payoffs, 0))
     }
 
-    /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases balls decide, and all.
+    /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases
+    /// balls decide, and all.
     fn compare_kinds(bases: &Bases) -> [usize; 2] {
         let work = unlimited();
         let vertices: Vec<_> = bases.vertices(&work).unwrap().into_values().collect();

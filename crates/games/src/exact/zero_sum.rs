@@ -1,9 +1,11 @@
 //! Zero-sum matrix games, in fractions.
 //!
-//! Method: payoffs are shifted and scaled to lie between 1 and 2; so the value is positive, and no sum of probabilities
-//! needs to be an equation. The row player maximises `v` where `v <= Σ x_i a_ij` for each column and `Σ x_i <= 1`; the
-//! prices of the columns are the other player's strategy.
-//! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game problem".
+//! Method: payoffs are shifted and scaled to lie between 1 and 2; so the value is positive, and no
+//! sum of probabilities needs to be an equation. The row player maximises `v` where `v <= Σ x_i
+//! a_ij` for each column and `Σ x_i <= 1`; the prices of the columns are the other player's
+//! strategy.
+//! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game
+//! problem".
 
 use super::gcd::lowest_terms;
 use super::guess;
@@ -38,7 +40,8 @@ pub struct MatrixSolution {
 }
 
 impl fmt::Display for MatrixSolution {
-    /// Writes the value, and the strategies with whether they are unique: once if both players have the same.
+    /// Writes the value, and the strategies with whether they are unique: once if both players have
+    /// the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "value {}", self.value)?;
         let [row, col] = &self.strategies;
@@ -71,7 +74,8 @@ pub(super) struct Solved {
 }
 
 impl Solved {
-    /// Solves the game of these gains of the row player, given by rows, of which there is at least one.
+    /// Solves the game of these gains of the row player, given by rows, of which there is at least
+    /// one.
     pub(super) fn of(
         operation: &'static str,
         gains: &[Vec<Rational>],

@@ -1,14 +1,17 @@
 //! The arena: a two-player game laid out for learning.
 //!
-//! Role: what a game is compiled into, once; nothing in a loop over it hashes, allocates, or calls through a pointer.
-//! Method: `LANES` information sets of one player, of equal depth and equally many actions, stand abreast in a chunk, one
-//! a lane; an action of a chunk is a vector of lanes. Sets that meet at the same ends (that share a public state) get
-//! neighbouring lanes, so the payoffs between two vectors fill a small matrix, a tile, and few of the tiles differ:
-//! they are held once. A tile with few payoffs is held payoff by payoff. How sets are arranged changes speed alone.
-//! Shapes: vector 0 is the empty sequence, in lane 0; a set that a lane lacks hangs on a lane of vector 0 that is always 0.
+//! Role: what a game is compiled into, once; nothing in a loop over it hashes, allocates, or calls
+//! through a pointer.
+//! Method: `LANES` information sets of one player, of equal depth and equally many actions, stand
+//! abreast in a chunk, one a lane; an action of a chunk is a vector of lanes. Sets that meet at the
+//! same ends (that share a public state) get neighbouring lanes, so the payoffs between two vectors
+//! fill a small matrix, a tile, and few of the tiles differ: they are held once. A tile with few
+//! payoffs is held payoff by payoff. How sets are arranged changes speed alone.
+//! Shapes: vector 0 is the empty sequence, in lane 0; a set that a lane lacks hangs on a lane of
+//! vector 0 that is always 0.
 //! Cost: memory grows with sequences, tiles, distinct tiles, and payoffs outside tiles.
-//! Source: public states are those of Johanson et al. 2011, "Accelerating best response calculation in large extensive
-//! games".
+//! Source: public states are those of Johanson et al. 2011, "Accelerating best response calculation
+//! in large extensive games".
 
 mod layout;
 mod learning;
@@ -74,7 +77,8 @@ impl Arena {
     /// Compiles a tree.
     ///
     /// # Errors
-    /// [`Error::PlayersUnsupported`] unless there are two players, [`Error::TreeInvalid`] if one of them forgets.
+    /// [`Error::PlayersUnsupported`] unless there are two players, [`Error::TreeInvalid`] if one of
+    /// them forgets.
     pub fn from_tree(tree: &Tree) -> Result<Self> {
         let n_players = tree.n_players();
         if n_players != 2 {

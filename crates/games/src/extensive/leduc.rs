@@ -4,9 +4,10 @@ use super::{ExtensiveGame, Turn};
 
 /// Poker with six cards, one for each player and one for the table.
 ///
-/// An ante of 1; two rounds of betting, in which at most two raises are made, of 2 each and then of 4; the table's card is
-/// shown in between. A pair with it wins, else the higher card; equal ranks share. Ends: in the first round 30 deals
-/// times 4 folds, in the second 120 deals times 5 ways to get there times 9 ways to end.
+/// An ante of 1; two rounds of betting, in which at most two raises are made, of 2 each and then of
+/// 4; the table's card is shown in between. A pair with it wins, else the higher card; equal ranks
+/// share. Ends: in the first round 30 deals times 4 folds, in the second 120 deals times 5 ways to
+/// get there times 9 ways to end.
 ///
 /// Value for the first player: -0.0856064240780.
 ///
@@ -47,7 +48,8 @@ impl Leduc {
         Self { suits: true }
     }
 
-    /// Gives the game whose players see ranks alone, in which nothing is lost: 288 information sets.
+    /// Gives the game whose players see ranks alone, in which nothing is lost: 288 information
+    /// sets.
     #[must_use]
     pub fn isomorphic() -> Self {
         Self { suits: false }

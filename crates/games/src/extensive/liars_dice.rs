@@ -5,9 +5,10 @@ use crate::{Error, Result};
 
 /// Liar's dice for two players.
 ///
-/// Each rolls its dice in secret. In turn they bid that at least so many dice of both players show a face, each bid higher
-/// than the last: a larger number of dice, or as many of a higher face. The highest face is wild: it counts as every
-/// other. Instead of bidding one may call the last bidder a liar; then all dice are shown, and who was right gains 1.
+/// Each rolls its dice in secret. In turn they bid that at least so many dice of both players show
+/// a face, each bid higher than the last: a larger number of dice, or as many of a higher face. The
+/// highest face is wild: it counts as every other. Instead of bidding one may call the last bidder
+/// a liar; then all dice are shown, and who was right gains 1.
 ///
 /// With one die of `n` faces each there are `2n` bids, `n 2^(2n)` information sets and `n² (2^(2n) - 1)` ends. Values for
 /// the first player: 1/9 for three faces, 1/16 for four.

@@ -1,16 +1,19 @@
 //! Counterfactual regret minimisation on samples of a game (MCCFR).
 //!
 //! Role: for trees that are too large to be walked in every iteration.
-//! Method: in each iteration every player, in turn, walks once. External sampling follows all actions of that player and
-//! draws those of chance and of the others; outcome sampling draws one path, own actions too, with a share of exploration,
-//! and divides what it finds by the probability of the draws. Both estimate the regrets of CFR without bias. The average
-//! takes up a player's strategy where the external walk of the player before it meets it, or, by outcome, on its own walks
-//! and by reach.
-//! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret minimization in extensive games".
-//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average is weighted by the reach
-//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. By outcome, a set
-//! weighs less in the average while others play with probability 0 what leads to some of its nodes: no path comes there.
-//! Cost of an iteration: the nodes that it meets.
+//! Method: in each iteration every player, in turn, walks once. External sampling follows all
+//! actions of that player and draws those of chance and of the others; outcome sampling draws one
+//! path, own actions too, with a share of exploration, and divides what it finds by the probability
+//! of the draws. Both estimate the regrets of CFR without bias. The average takes up a player's
+//! strategy where the external walk of the player before it meets it, or, by outcome, on its own
+//! walks and by reach.
+//! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret
+//! minimization in extensive games".
+//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average
+//! is weighted by the reach of those who do not walk, too, and so is not that of CFR, which itself
+//! leads to no equilibrium then. By outcome, a set weighs less in the average while others play
+//! with probability 0 what leads to some of its nodes: no path comes there. Cost of an iteration:
+//! the nodes that it meets.
 
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;
@@ -29,7 +32,8 @@ pub enum Sampling {
     External,
     /// All moves.
     Outcome {
-        /// The share of uniform draws in the player's own, above 0 and at most 1; 0.6 is the usual one.
+        /// The share of uniform draws in the player's own, above 0 and at most 1; 0.6 is the usual
+        /// one.
         exploration: f64,
     },
 }
@@ -62,7 +66,8 @@ pub struct Mccfr<'t> {
     iterations: u64,
 }
 
-/// Probabilities on a path: of the walking player's own moves, of all others, and of the path being drawn.
+/// Probabilities on a path: of the walking player's own moves, of all others, and of the path being
+/// drawn.
 #[derive(Clone, Copy)]
 struct Reach {
     own: f64,
@@ -74,8 +79,9 @@ impl<'t> Mccfr<'t> {
     /// Starts with uniform strategies.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets, [`Error::TooLarge`] if the tree is more than 4096 moves deep,
-    /// [`Error::ParameterInvalid`] for an exploration that is not above 0 and at most 1.
+    /// [`Error::TreeInvalid`] if a player forgets, [`Error::TooLarge`] if the tree is more than
+    /// 4096 moves deep, [`Error::ParameterInvalid`] for an exploration that is not above 0 and at
+    /// most 1.
     pub fn new(tree: &'t Tree, sampling: Sampling) -> Result<Self> {
         if let Sampling::Outcome { exploration } = sampling
             && !(exploration > 0.0 && exploration <= 1.0)
@@ -261,7 +267,8 @@ impl<'t> Mccfr<'t> {
             },
             drawn: reach.drawn * drawn,
         };
-        // What was not drawn is estimated by 0, what was by its worth over the probability of the draw.
+        // What was not drawn is estimated by 0, what was by its worth over the probability of the
+        // draw.
         let worth =
             self.walk_outcome(children[action] as usize, player, next, exploration, rng) / drawn;
         let value = p * worth;
@@ -313,7 +320,8 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::Xoshiro256PlusPlus;
 
-    /// Adds the regrets that CFR finds for a player under uniform strategies, node by node; gives the node's worth.
+    /// Adds the regrets that CFR finds for a player under uniform strategies, node by node; gives
+    /// the node's worth.
     fn add_regrets(
         run: &Mccfr<'_>,
         node: usize,
@@ -385,8 +393,8 @@ mod tests {
         }
     }
 
-    /// Adds a player's strategies with the weights that its average gives them in the mean: by its own reach at every node
-    /// that a walk may meet, times chance's where nothing divides by it.
+    /// Adds a player's strategies with the weights that its average gives them in the mean: by its
+    /// own reach at every node that a walk may meet, times chance's where nothing divides by it.
     fn add_averages(run: &Mccfr<'_>, node: usize, player: usize, reach: f64, sums: &mut [f64]) {
         let mut shares = vec![1.0; run.tree.children(node).len()];
         match run.tree.nodes()[node] {
@@ -410,8 +418,9 @@ mod tests {
         }
     }
 
-    /// Both players may decide twice, and do not choose evenly. Averages are taken up in the first player's walk, as long
-    /// as nobody has learnt: by outcome its own, by external sampling the other's.
+    /// Both players may decide twice, and do not choose evenly. Averages are taken up in the first
+    /// player's walk, as long as nobody has learnt: by outcome its own, by external sampling the
+    /// other's.
     #[test]
     fn sampled_averages_are_weighted_by_reach_on_average() {
         const N_WALKS: usize = 20_000;

@@ -1,8 +1,9 @@
 //! The sequence form of a game: what a tree is to players with perfect recall.
 //!
-//! Role: what solvers start from. A player's sequence is all it did on the way to a node; it is named by the last of it,
-//! an action of an information set. Sequence 0 is having done nothing yet.
-//! Method: one walk over the tree, in its order; so a set comes after the set that its parent sequence belongs to.
+//! Role: what solvers start from. A player's sequence is all it did on the way to a node; it is
+//! named by the last of it, an action of an information set. Sequence 0 is having done nothing yet.
+//! Method: one walk over the tree, in its order; so a set comes after the set that its parent
+//! sequence belongs to.
 //! Limits: perfect recall; games of imperfect recall are refused.
 //! Source: von Stengel 1996, "Efficient computation of behavior strategies".
 
@@ -43,7 +44,8 @@ impl Decision {
 /// An end that chance can lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The moves of chance on the way, by a number for [`Sequences::reach`] and [`Sequences::exact_reach`].
+    /// The moves of chance on the way, by a number for [`Sequences::reach`] and
+    /// [`Sequences::exact_reach`].
     pub reach: u32,
     /// What the players get, by its number among [`Sequences::outcomes`].
     pub outcome: u32,
@@ -97,7 +99,8 @@ impl Sequences {
     /// Reads a tree.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by different sequences.
+    /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by
+    /// different sequences.
     pub fn of(tree: &Tree) -> Result<Self> {
         let n_players = tree.n_players();
         let mut form = Self {
@@ -200,7 +203,8 @@ impl Sequences {
         &self.leaf_sequences[leaf * self.n_players()..][..self.n_players()]
     }
 
-    /// Gives the probability that chance makes the moves on the way to an end, a product of rounded factors.
+    /// Gives the probability that chance makes the moves on the way to an end, a product of rounded
+    /// factors.
     ///
     /// # Panics
     /// If there is no such number.
@@ -211,7 +215,8 @@ impl Sequences {
 
     /// Gives the probability that chance makes the moves on the way to an end, as a fraction.
     ///
-    /// Cost: a product of as many fractions as there are such moves; its digits may be as many as theirs together.
+    /// Cost: a product of as many fractions as there are such moves; its digits may be as many as
+    /// theirs together.
     ///
     /// # Panics
     /// If there is no such number.

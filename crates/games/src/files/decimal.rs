@@ -5,7 +5,8 @@ use crate::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Zero, pow};
 
-/// Bits that are sure to make at most [`MAX_DIGITS`] digits: 700 times the binary logarithm of 10, rounded down.
+/// Bits that are sure to make at most [`MAX_DIGITS`] digits: 700 times the binary logarithm of 10,
+/// rounded down.
 const SURE_BITS: u64 = 2325;
 
 /// A number, and how it was written.
@@ -13,7 +14,8 @@ const SURE_BITS: u64 = 2325;
 pub(super) struct Decimal {
     /// The number itself.
     pub(super) value: Rational,
-    /// The power of ten that the last digit counts, with the other sign: 2 in `0.25`; 0 in a fraction or an integer.
+    /// The power of ten that the last digit counts, with the other sign: 2 in `0.25`; 0 in a
+    /// fraction or an integer.
     pub(super) places: usize,
 }
 

@@ -54,8 +54,8 @@ struct Reader<'a> {
     outcomes: HashMap<u64, Vec<Rational>>,
     /// From the root to the next node.
     path: Vec<Inner>,
-    /// What the outcomes on the path give each player; what is added on the way down is taken off on the way up, so
-    /// that memory does not grow with depth.
+    /// What the outcomes on the path give each player; what is added on the way down is taken off
+    /// on the way up, so that memory does not grow with depth.
     sums: Vec<Rational>,
 }
 
@@ -133,7 +133,8 @@ impl Reader<'_> {
         self.enter(outcome, n_children)
     }
 
-    /// Reads an information set's player, number, and name and actions if they are told; gives the builder's number.
+    /// Reads an information set's player, number, and name and actions if they are told; gives the
+    /// builder's number.
     fn information_set(&mut self) -> Result<u32> {
         let player = self.player()?;
         let at = self.scanner.position();

@@ -1,4 +1,5 @@
-//! Strategic games: `NFG 1 R "title" { players } { strategies } "comment"`, then payoffs, or outcomes and their numbers.
+//! Strategic games: `NFG 1 R "title" { players } { strategies } "comment"`, then payoffs, or
+//! outcomes and their numbers.
 
 use super::scanner::Scanner;
 use super::{MAX_PAYOFFS, quote};
@@ -82,7 +83,8 @@ pub(super) fn read(mut scanner: Scanner<'_>) -> Result<NormalForm> {
     NormalForm::new(n_players, payoffs.into_iter().map(array).collect())?.with_labels(labels)
 }
 
-/// Reads how many strategies each player has, and their names if there are any: `{ 2 3 }` or `{ { "a" "b" } … }`.
+/// Reads how many strategies each player has, and their names if there are any: `{ 2 3 }` or `{ {
+/// "a" "b" } … }`.
 fn strategies(
     scanner: &mut Scanner<'_>,
     n_players: usize,
@@ -184,7 +186,8 @@ pub(super) fn write(game: &(impl StrategicGame + ?Sized)) -> String {
             let end = if player + 1 < shape.len() { ' ' } else { '\n' };
             write!(out, "{}{end}", game.payoff(player, &cell)).expect("a string takes all");
         }
-        // The first player whose action is not the last takes the next one; those before start again.
+        // The first player whose action is not the last takes the next one; those before start
+        // again.
         let Some(next) = (0..shape.len()).find(|&player| cell[player] + 1 < shape[player]) else {
             return out;
         };

@@ -5,7 +5,8 @@ use crate::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 
-/// The decimal places that a number has at least if it was rounded: with fewer, a sum could hardly come so near to 1.
+/// The decimal places that a number has at least if it was rounded: with fewer, a sum could hardly
+/// come so near to 1.
 const ROUNDED_PLACES: usize = 9;
 
 /// Bits of a double's precision: a number that went through one is off by a part in 2^52 or less.
@@ -14,7 +15,8 @@ const DOUBLE_BITS: u32 = 52;
 /// Gives the chances that were meant: they sum to exactly 1.
 ///
 /// # Errors
-/// What the numbers are instead, if they miss the sum 1 by more than 1e-9, or if a fraction becomes too long.
+/// What the numbers are instead, if they miss the sum 1 by more than 1e-9, or if a fraction becomes
+/// too long.
 pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
     let total = sum(written.iter().map(|number| &number.value))?;
     let miss = (&total - Rational::one()).abs();
@@ -59,11 +61,11 @@ fn meant(written: &Decimal) -> Rational {
     simplest_between(low, value + tolerance)
 }
 
-/// Gives the fraction with the least denominator strictly between two others that are not negative; of several the
-/// least.
+/// Gives the fraction with the least denominator strictly between two others that are not negative;
+/// of several the least.
 ///
-/// Both ends have the same continued fraction up to some place; there the least integer that is above one and below the
-/// other ends the answer's.
+/// Both ends have the same continued fraction up to some place; there the least integer that is
+/// above one and below the other ends the answer's.
 fn simplest_between(mut low: Rational, high: Rational) -> Rational {
     let mut high = Some(high);
     let mut shared = vec![];
@@ -106,7 +108,8 @@ mod tests {
             if low >= high {
                 continue;
             }
-            // Between two fractions with denominators up to 12 there is one with a denominator up to 24.
+            // Between two fractions with denominators up to 12 there is one with a denominator up
+            // to 24.
             let inside = |bottom| {
                 (0..)
                     .map(move |top| fraction(top, bottom))

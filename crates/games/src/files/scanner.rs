@@ -1,7 +1,9 @@
 //! A text cut into braces, quoted texts and words.
 //!
-//! Role: the only place that knows what separates one thing in a file from the next, and how a fault is told.
-//! Method: one pass without a store of tokens; line and column are counted when there is a fault to report.
+//! Role: the only place that knows what separates one thing in a file from the next, and how a
+//! fault is told.
+//! Method: one pass without a store of tokens; line and column are counted when there is a fault to
+//! report.
 
 use super::decimal::{self, Decimal};
 use super::{MAX_DIGITS, MAX_PLAYERS, quote};
@@ -68,7 +70,8 @@ impl<'a> Scanner<'a> {
         Err(self.fault(at, format!("}} after {list}")))
     }
 
-    /// Gives what comes next up to a blank, a brace or a quotation mark: nothing if one of the last two comes next.
+    /// Gives what comes next up to a blank, a brace or a quotation mark: nothing if one of the last
+    /// two comes next.
     pub(super) fn word(&mut self) -> &'a [u8] {
         let start = self.position();
         let rest = &self.text[start..];
@@ -163,7 +166,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Refuses more things than the rest of the text has room for, before memory is set aside for them.
+    /// Refuses more things than the rest of the text has room for, before memory is set aside for
+    /// them.
     ///
     /// Each takes at least `n_bytes` with the blank before the next.
     pub(super) fn check_room(&mut self, count: usize, n_bytes: usize, what: &str) -> Result<()> {

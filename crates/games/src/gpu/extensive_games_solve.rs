@@ -24,18 +24,21 @@ const DISPATCH_WORK: u64 = 1 << 30;
 /// Iterations of one dispatch, each of which waits at barriers some dozens of times.
 const DISPATCH_ITERATIONS: u64 = 1 << 12;
 
-/// Learns in games that differ in payoffs alone, all at once: stakes, antes, rakes. Gives each game's average profile.
+/// Learns in games that differ in payoffs alone, all at once: stakes, antes, rakes. Gives each
+/// game's average profile.
 ///
-/// A game is learnt by one workgroup, from the first iteration to the last: few games leave most of a device idle. The
-/// dynamics do their iterations; what else their stop says is not looked at.
+/// A game is learnt by one workgroup, from the first iteration to the last: few games leave most of
+/// a device idle. The dynamics do their iterations; what else their stop says is not looked at.
 ///
-/// Accuracy: NashConv of the profile is that of f64 within 1e-5 of itself after up to 20 iterations, and within 5e-3 after
-/// 100, in Kuhn and Leduc poker by CFR and CFR+; later, ties between regrets are decided by rounding.
+/// Accuracy: NashConv of the profile is that of f64 within 1e-5 of itself after up to 20
+/// iterations, and within 5e-3 after 100, in Kuhn and Leduc poker by CFR and CFR+; later, ties
+/// between regrets are decided by rounding.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning, [`Error::RuleNotOnDevice`] for any rule but
-/// regret matching, [`Error::TooLarge`] beyond [`MAX_ITERATIONS`], [`Error::TreesDiffer`] if a game has another tree than
-/// the first; [`Error::Device`] if the device has no room, was lost, or refuses the kernel.
+/// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning,
+/// [`Error::RuleNotOnDevice`] for any rule but regret matching, [`Error::TooLarge`] beyond
+/// [`MAX_ITERATIONS`], [`Error::TreesDiffer`] if a game has another tree than the first;
+/// [`Error::Device`] if the device has no room, was lost, or refuses the kernel.
 ///
 /// # Examples
 /// ```
@@ -248,7 +251,8 @@ impl Flat {
         Ok(gpu.read(&averages)?)
     }
 
-    /// Makes strategies of sums; where a decision was never reached, all actions are equally likely.
+    /// Makes strategies of sums; where a decision was never reached, all actions are equally
+    /// likely.
     fn profile(&self, sums: &[f32], form: &Sequences) -> Profile {
         let mut profile = vec![];
         for player in 0..2 {
@@ -272,8 +276,9 @@ impl Flat {
     }
 }
 
-/// Gives the smallest size of a payoff but 0, so that payoffs that are multiples of it become integers, which f32 holds and
-/// ties between regrets need; where it is too small for that, the largest.
+/// Gives the smallest size of a payoff but 0, so that payoffs that are multiples of it become
+/// integers, which f32 holds and ties between regrets need; where it is too small for that, the
+/// largest.
 fn unit_of(payoffs: &[f64]) -> f64 {
     let sizes = payoffs.iter().map(|payoff| payoff.abs());
     let sizes = sizes.filter(|&size| size > 0.0);

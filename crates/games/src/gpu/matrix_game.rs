@@ -8,16 +8,18 @@ use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParam
 
 /// What errors name.
 const OPERATION: &str = "gpu::Learner";
-/// Payoffs that are read before work is sent off: few enough that no driver ends it for taking too long.
+/// Payoffs that are read before work is sent off: few enough that no driver ends it for taking too
+/// long.
 const SUBMISSION_CELLS: usize = 1 << 32;
 
 /// Learning in one zero-sum game on a device: for games of hundreds of actions and more.
 ///
-/// All numbers stay on the device until the average is asked for. Each player's payoffs lie there row by row, eight bytes a
-/// cell for both, so that every step reads them once and in order.
+/// All numbers stay on the device until the average is asked for. Each player's payoffs lie there
+/// row by row, eight bytes a cell for both, so that every step reads them once and in order.
 ///
-/// Accuracy: that of f32, whose rounding NashConv meets long before f64's; judged by [`nash_conv`](crate::nash_conv), in f64,
-/// an average is as near to an equilibrium as that says, whatever was rounded on the way.
+/// Accuracy: that of f32, whose rounding NashConv meets long before f64's; judged by
+/// [`nash_conv`](crate::nash_conv), in f64, an average is as near to an equilibrium as that says,
+/// whatever was rounded on the way.
 ///
 /// # Examples
 /// ```
@@ -69,9 +71,10 @@ impl<'a> Learner<'a> {
     /// Brings a game to a device; what the dynamics say of when to stop is not looked at.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) for a number of the dynamics without a meaning,
-    /// [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule but regret matching;
-    /// [`Error::Device`](crate::Error::Device) if the device has no room or cannot bind the payoffs at once.
+    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) for a number of the dynamics
+    /// without a meaning, [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule
+    /// but regret matching; [`Error::Device`](crate::Error::Device) if the device has no room or
+    /// cannot bind the payoffs at once.
     pub fn new(gpu: &'a Gpu, game: &MatrixGame, dynamics: &Dynamics) -> Result<Self> {
         let (keep, predictive) = matching(OPERATION, dynamics)?;
         let (n_rows, n_cols) = (game.n_rows(), game.n_cols());

@@ -13,14 +13,16 @@ pub const MAX_ACTIONS: usize = 16;
 
 /// Gains that lie in one buffer, 16 MiB: any device binds as much at once, and few parts fill it.
 const PART_CELLS: usize = 1 << 22;
-/// Iterations of invocations in one dispatch: few enough that no driver ends it for taking too long.
+/// Iterations of invocations in one dispatch: few enough that no driver ends it for taking too
+/// long.
 const DISPATCH_WORK: u64 = 1 << 28;
 /// Iterations of a loop, beyond which a driver may end it.
 const MAX_LOOP: u64 = 65_535;
 
 /// A batch of games on a device.
 ///
-/// [`Batch::solve_on`] is both steps at once; this is for those who solve the same games by several dynamics.
+/// [`Batch::solve_on`] is both steps at once; this is for those who solve the same games by several
+/// dynamics.
 #[derive(Clone, Debug)]
 pub struct Games<'a> {
     gpu: &'a Gpu,
@@ -50,7 +52,8 @@ impl<'a> Games<'a> {
     /// Brings games to a device.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there is no room.
+    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there
+    /// is no room.
     pub fn upload(gpu: &'a Gpu, batch: &'a Batch) -> Result<Self> {
         let (n_games, n_rows, n_cols) = batch.gains().dim();
         let (kernel, order) = match n_rows.max(n_cols) {
@@ -113,14 +116,16 @@ impl<'a> Games<'a> {
         }))
     }
 
-    /// Does the dynamics' iterations in every game, and leaves everything on the device, which may still be at them when
-    /// this returns.
+    /// Does the dynamics' iterations in every game, and leaves everything on the device, which may
+    /// still be at them when this returns.
     ///
-    /// Shapes: one buffer for each part of the games, of average strategies before rounding is taken out of their sums;
-    /// up to four actions a player `[rows + cols, games]`, else `[games, rows + cols]`.
+    /// Shapes: one buffer for each part of the games, of average strategies before rounding is
+    /// taken out of their sums; up to four actions a player `[rows + cols, games]`, else `[games,
+    /// rows + cols]`.
     ///
     /// # Errors
-    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no average.
+    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no
+    /// average.
     pub fn learn(&self, dynamics: &Dynamics) -> Result<Vec<Buffer<f32>>> {
         let (keep, predictive) = checked(dynamics)?;
         let iterations = dynamics.stop.iterations;
