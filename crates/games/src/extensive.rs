@@ -22,26 +22,26 @@ pub use sequences::{Decision, Leaf, Sequences};
 pub use strategic_form::{Plan, StrategicForm};
 pub use tree::{Chance, InformationSet, Node, Tree, TreeBuilder};
 
-/// What happens next in a state of a game.
+/// The next event in a state of a game.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// Chance moves: a weight, not negative, for each of its outcomes. Weights need not sum to 1.
+    /// Chance moves, with one nonnegative weight for each outcome. Weights need not sum to 1.
     Chance(Vec<f64>),
-    /// A player chooses.
+    /// A player chooses an action.
     Player {
-        /// Who, from 0.
+        /// Index of the player to move, from 0.
         player: usize,
-        /// All that the player knows; states with the same text are the same to it, and have the
-        /// same actions.
+        /// The player's complete information. States with equal texts belong to the same
+        /// information set, and must have the same actions.
         information: String,
-        /// How many actions there are, at least one.
+        /// Number of actions, at least one.
         n_actions: usize,
     },
-    /// The game is over: what each player gets.
+    /// The game is over, with one payoff for each player.
     End(Vec<f64>),
 }
 
-/// A game with moves in turn, told by its rules.
+/// A game with moves in turn, defined by its rules.
 ///
 /// A game must end, and every player must remember what it knew and did (perfect recall).
 ///

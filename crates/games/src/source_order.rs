@@ -14,7 +14,7 @@ use crate::strategic::StrategicGame;
 use crate::{MatrixGame, Profile, draw::draw};
 use rand::Rng;
 
-/// The note's loop on a zero-sum game.
+/// The loop of the reproduced snippet, on a zero-sum game.
 ///
 /// # Examples
 /// ```
@@ -51,7 +51,7 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Does iterations of the averaged variant, in which regrets are against mixed strategies.
+    /// Runs iterations of the averaged variant, in which regrets are against mixed strategies.
     pub fn advance(&mut self, iterations: u64) {
         let mut values = self.strategies.clone();
         for _ in 0..iterations {
@@ -62,8 +62,8 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Does iterations of the stochastic variant, in which both players' actions are drawn and
-    /// regrets are against those.
+    /// Runs iterations of the stochastic variant, in which both players' actions are drawn and
+    /// regrets are against the drawn actions.
     pub fn advance_stochastic(&mut self, iterations: u64, rng: &mut impl Rng) {
         let (gains, n_cols) = (self.game.gains(), self.game.n_cols());
         for _ in 0..iterations {
@@ -77,14 +77,14 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Gives the average strategies, uniform before the first iteration.
+    /// Returns the average strategies; uniform before the first iteration.
     #[must_use]
     pub fn average(&self) -> Profile {
         self.sums.iter().map(|sums| in_proportion(sums)).collect()
     }
 
-    /// Gives the note's estimate of the error: twice the largest sum of regrets of either player
-    /// over the iterations; NaN before the first.
+    /// Returns the snippet's estimate of the error: twice the largest average regret of either
+    /// player; NaN before the first iteration.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         let regrets = self.regrets.iter().flatten().copied();
@@ -95,7 +95,8 @@ impl<'g> SourceOrder<'g> {
         self.iteration += 1;
         for player in 0..2 {
             let (regrets, strategy) = (&mut self.regrets[player], &mut self.strategies[player]);
-            // The order of the note: the strategy first, from regrets that lack this iteration's.
+            // The snippet computes the strategy first, from regrets that lack those of this
+            // iteration.
             *strategy = in_proportion(regrets);
             for (regret, value) in regrets.iter_mut().zip(&values[player]) {
                 *regret += value - worth[player];

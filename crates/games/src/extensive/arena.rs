@@ -46,19 +46,19 @@ pub struct Arena {
     roundings: [Roundings; 2],
 }
 
-/// The parts of the rounding error of a player's best response that the tree determines.
+/// The terms of the rounding error of a player's best response that depend only on the tree.
 #[derive(Clone, Copy, Debug)]
 struct Roundings {
     /// The largest absolute value of a centred payoff.
     size: f64,
-    /// Roundings on the way from an end's payoff to the worth of a set, but for those of the other
-    /// player's probabilities.
+    /// Number of roundings between an end's payoff and the value of a set, without those of the
+    /// other player's probabilities.
     n: f64,
-    /// The largest number of the player's own sets on the way to an end.
+    /// The largest number of the player's own sets on the path to an end.
     depth: f64,
 }
 
-/// What one player needs.
+/// The data of one player.
 #[derive(Clone, Debug)]
 struct Side {
     layout: Layout,
@@ -77,8 +77,8 @@ impl Arena {
     /// Compiles a tree.
     ///
     /// # Errors
-    /// [`Error::PlayersUnsupported`] unless there are two players, [`Error::TreeInvalid`] if one of
-    /// them forgets.
+    /// [`Error::PlayersUnsupported`] unless there are two players; [`Error::TreeInvalid`] if a
+    /// player does not have perfect recall.
     pub fn from_tree(tree: &Tree) -> Result<Self> {
         let n_players = tree.n_players();
         if n_players != 2 {
@@ -117,13 +117,13 @@ impl Arena {
         })
     }
 
-    /// Gives the names of the game and its players.
+    /// Returns the names of the game and its players.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Gives the sequence form that the arena was made of.
+    /// Returns the sequence form from which the arena was compiled.
     #[must_use]
     pub fn sequences(&self) -> &Sequences {
         &self.sequences
@@ -132,8 +132,8 @@ impl Arena {
 
 impl Roundings {
     fn of(sequences: &Sequences, payoffs: &[f64], player: usize) -> Self {
-        // Two for each move of chance, for the probability and the product; then the payoff and its
-        // two products.
+        // Two roundings for each chance move (the probability and the product), then the payoff and
+        // its two products.
         let n = 2 * u64::from(sequences.most_chance_moves()) + sequences.n_additions(player) + 3;
         Self {
             size: centre::largest_size(payoffs),

@@ -21,18 +21,18 @@ pub struct LiarsDice {
 /// A state of the game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiarsDiceState {
-    /// The faces that each player rolled, in rising order.
+    /// The faces that each player rolled, in ascending order.
     rolls: Vec<Vec<usize>>,
     /// The bids made, each `quantity * n_faces + face`, counted from 0.
     bids: Vec<usize>,
     called: bool,
 }
 
-/// Most bids of a game, whose number of histories is 2 to their number.
+/// Largest number of bids; a game has `2^n` bid histories for `n` bids.
 const MAX_BIDS: usize = 24;
 
 impl LiarsDice {
-    /// Gives the game with these numbers of faces and of dice for each player.
+    /// Creates the game with these numbers of faces and of dice for each player.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`] if a number is 0; [`Error::TooLarge`] above 24 bids.
@@ -64,7 +64,8 @@ impl LiarsDice {
         2 * self.n_faces * self.n_dice
     }
 
-    /// Gives all rolls of one player and how many of the equally likely throws give each.
+    /// Returns all rolls of one player, and how many of the equally likely throws produce each
+    /// roll.
     fn rolls(self) -> (Vec<Vec<usize>>, Vec<f64>) {
         let mut rolls: Vec<Vec<usize>> = vec![];
         let mut counts: Vec<f64> = vec![];
@@ -126,7 +127,7 @@ impl ExtensiveGame for LiarsDice {
         let player = state.bids.len() % 2;
         let last = state.bids.last();
         if let (true, Some(&bid)) = (state.called, last) {
-            // Who would be next has called; the other made the bid.
+            // The player to move has called; the opponent made the bid.
             let caller_wins = !self.is_true(bid, &state.rolls);
             let gain = if (player == 0) == caller_wins {
                 1.0

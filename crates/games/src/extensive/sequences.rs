@@ -19,21 +19,23 @@ use crate::{Error, Rational, Result};
 use num_traits::One;
 use std::ops::Range;
 
-/// An information set, seen from its player.
+/// An information set and its sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Its number among [`Tree::information_sets`].
+    /// Index of the set in [`Tree::information_sets`].
     pub set: u32,
-    /// The sequence that leads to it.
+    /// The sequence that leads to the set.
     pub parent: u32,
-    /// The sequence that ends with its first action; those of its other actions follow.
+    /// The sequence that ends with the set's first action; the sequences of its other actions
+    /// follow.
     pub first: u32,
-    /// How many actions it has.
+    /// Number of actions of the set.
     pub n_actions: u32,
 }
 
 impl Decision {
-    /// Gives where its actions stand in a strategy of its player: a sequence's number less 1.
+    /// Returns the range of the set's actions in a strategy of its player; the index of an action
+    /// is its sequence number minus 1.
     #[must_use]
     pub fn actions(&self) -> Range<usize> {
         let first = self.first as usize - 1;
@@ -41,13 +43,13 @@ impl Decision {
     }
 }
 
-/// An end that chance can lead to.
+/// An end (terminal node) that chance reaches with positive probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The moves of chance on the way, by a number for [`Sequences::reach`] and
+    /// Number of the chance moves on the path to the end, for [`Sequences::reach`] and
     /// [`Sequences::exact_reach`].
     pub reach: u32,
-    /// What the players get, by its number among [`Sequences::outcomes`].
+    /// Index of the payoffs in [`Sequences::outcomes`].
     pub outcome: u32,
 }
 
@@ -64,18 +66,18 @@ pub struct Sequences {
     outcomes: Vec<Vec<Rational>>,
 }
 
-/// The moves of chance on the way to a node: those before the last, and the last.
+/// The chance moves on the path to a node: those before the last move, and the last move.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     before: u32,
     chance: u32,
     action: u32,
     probability: f64,
-    /// How many moves of chance there are on the way.
+    /// Number of chance moves on the path.
     n_moves: u32,
 }
 
-/// Where no move of chance was made.
+/// The reach of nodes without chance moves on their path.
 const SURE: Reach = Reach {
     before: 0,
     chance: 0,
@@ -84,11 +86,11 @@ const SURE: Reach = Reach {
     n_moves: 0,
 };
 
-/// Largest number of moves of chance on the way to an end: the digits of products of their
-/// probabilities grow with each move.
+/// Largest number of chance moves on the path to an end: the number of digits of the product of
+/// their probabilities grows with each move.
 const MAX_CHANCE_MOVES: u128 = 256;
 
-/// What a walk carries to a node.
+/// The state of the traversal at a node.
 struct Visit {
     node: u32,
     reach: u32,
@@ -96,7 +98,7 @@ struct Visit {
 }
 
 impl Sequences {
-    /// Reads a tree.
+    /// Computes the sequence form of a tree.
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by
@@ -164,13 +166,13 @@ impl Sequences {
         Ok(form)
     }
 
-    /// Gives the number of players.
+    /// Returns the number of players.
     #[must_use]
     pub fn n_players(&self) -> usize {
         self.decisions.len()
     }
 
-    /// Gives a player's information sets, each after the one that leads to it.
+    /// Returns a player's information sets, each after the set that leads to it.
     ///
     /// # Panics
     /// If there is no such player.
@@ -179,7 +181,7 @@ impl Sequences {
         &self.decisions[player]
     }
 
-    /// Gives the number of a player's sequences, the empty one included.
+    /// Returns the number of a player's sequences, including the empty sequence.
     ///
     /// # Panics
     /// If there is no such player.
@@ -188,13 +190,13 @@ impl Sequences {
         self.n_sequences[player]
     }
 
-    /// Gives the ends.
+    /// Returns the ends (terminal nodes).
     #[must_use]
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
-    /// Gives each player's sequence at an end.
+    /// Returns each player's sequence at an end.
     ///
     /// # Panics
     /// If there is no such end.
@@ -203,8 +205,8 @@ impl Sequences {
         &self.leaf_sequences[leaf * self.n_players()..][..self.n_players()]
     }
 
-    /// Gives the probability that chance makes the moves on the way to an end, a product of rounded
-    /// factors.
+    /// Returns the probability that chance makes the moves on the path to an end, as a product of
+    /// rounded factors.
     ///
     /// # Panics
     /// If there is no such number.
@@ -213,7 +215,7 @@ impl Sequences {
         self.reaches[reach as usize].probability
     }
 
-    /// Gives the probability that chance makes the moves on the way to an end, as a fraction.
+    /// Returns the probability that chance makes the moves on the path to an end, as a fraction.
     ///
     /// Cost: a product of as many fractions as there are such moves; its digits may be as many as
     /// theirs together.
@@ -237,7 +239,7 @@ impl Sequences {
         product
     }
 
-    /// Returns the largest number of moves of chance on the way to a node.
+    /// Returns the largest number of chance moves on the path to a node.
     #[must_use]
     pub(crate) fn most_chance_moves(&self) -> u32 {
         let n_moves = self.reaches.iter().map(|reach| reach.n_moves);
@@ -258,7 +260,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Gives the distinct payoffs, one number for each player.
+    /// Returns the distinct payoffs, one number for each player.
     #[must_use]
     pub fn outcomes(&self) -> &[Vec<Rational>] {
         &self.outcomes
@@ -271,7 +273,7 @@ impl Sequences {
             .map_or_else(Rational::default, |outcome| outcome.iter().sum())
     }
 
-    /// Returns a player's distinct payoffs less a constant, in the order of [`Self::outcomes`].
+    /// Returns a player's distinct payoffs minus a constant, in the order of [`Self::outcomes`].
     #[must_use]
     pub(crate) fn centred_payoffs(&self, player: usize) -> Centred {
         let payoffs: Vec<Rational> = self
@@ -282,8 +284,8 @@ impl Sequences {
         Centred::of_outcomes(&payoffs)
     }
 
-    /// Returns a player's centred payoff at each end, times the probability that chance lets it
-    /// happen.
+    /// Returns a player's centred payoff at each end, times the probability of the chance moves on
+    /// the path.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
         let Centred { payoffs, .. } = self.centred_payoffs(player);
@@ -291,7 +293,7 @@ impl Sequences {
         self.leaves.iter().map(weighted).collect()
     }
 
-    /// Returns the largest number of a player's information sets on the way to an end.
+    /// Returns the largest number of a player's information sets on the path to an end.
     #[must_use]
     pub(crate) fn depth(&self, player: usize) -> u32 {
         let mut depths = vec![0; self.n_sequences[player]];

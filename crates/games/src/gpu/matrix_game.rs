@@ -6,13 +6,12 @@ use gpu_wgsl::{Buffer, Gpu};
 use shaders::layout;
 use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParams};
 
-/// What errors name.
+/// Name of the operation in errors.
 const OPERATION: &str = "gpu::Learner";
-/// Payoffs that are read before work is sent off: few enough that no driver ends it for taking too
-/// long.
+/// Payoffs read per submission, small enough that no driver times out.
 const SUBMISSION_CELLS: usize = 1 << 32;
 
-/// Learning in one zero-sum game on a device: for games of hundreds of actions and more.
+/// A learner for one zero-sum game on a GPU, for games with hundreds of actions or more.
 ///
 /// All numbers stay on the device until the average is asked for. Each player's payoffs lie there
 /// row by row, eight bytes a cell for both, so that every step reads them once and in order.
@@ -56,7 +55,7 @@ pub struct Learner<'a> {
     weight: f64,
 }
 
-/// One player's numbers.
+/// The GPU buffers of one player.
 #[derive(Clone, Debug)]
 struct Player {
     n_actions: u32,
@@ -68,7 +67,7 @@ struct Player {
 }
 
 impl<'a> Learner<'a> {
-    /// Brings a game to a device; what the dynamics say of when to stop is not looked at.
+    /// Uploads a game to a GPU. The stop conditions of the dynamics are ignored.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) for a number of the dynamics
@@ -99,13 +98,13 @@ impl<'a> Learner<'a> {
         })
     }
 
-    /// Gives the iterations done.
+    /// Returns the number of iterations done.
     #[must_use]
     pub fn iteration(&self) -> u64 {
         self.iteration
     }
 
-    /// Does so many iterations; the device may still be at them when this returns.
+    /// Runs this number of iterations; the GPU may still be busy when the function returns.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
@@ -131,7 +130,7 @@ impl<'a> Learner<'a> {
         Ok(())
     }
 
-    /// Gives the average strategies so far, the first ones before the first iteration.
+    /// Returns the average strategies; the initial strategies before the first iteration.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
@@ -140,14 +139,14 @@ impl<'a> Learner<'a> {
         for player in &self.players {
             let average = self.gpu.read(&player.average)?;
             let average: Vec<f64> = average.into_iter().map(f64::from).collect();
-            // What rounding left of their sum is taken out.
+            // Division by the sum removes the rounding error of the weights.
             let total: f64 = average.iter().sum();
             profile.push(average.into_iter().map(|p| p / total).collect());
         }
         Ok(profile)
     }
 
-    /// Records what a player's actions bring against the other's strategy.
+    /// Records the computation of a player's action values against the other player's strategy.
     fn value(&self, player: usize) -> Result<()> {
         let (own, other) = (&self.players[player], &self.players[1 - player]);
         let params = MatrixGameValueParams {
@@ -161,7 +160,7 @@ impl<'a> Learner<'a> {
         Ok(())
     }
 
-    /// Records that a player learns from what its actions brought.
+    /// Records the update of a player from its action values.
     fn update(&self, player: usize) -> Result<()> {
         let own = &self.players[player];
         let params = MatrixGameUpdateParams {
@@ -184,7 +183,8 @@ impl Player {
         let equal = vec![narrowed(1.0 / n_actions as f64); n_actions];
         let line = |name: &str, numbers: &[f32]| gpu.upload(name, &[n_actions], numbers);
         Ok(Self {
-            // Payoffs that many would not fit a device.
+            // A number of actions above u32 would not fit on a device; saturation leads to an error
+            // there.
             n_actions: u32::try_from(n_actions).unwrap_or(u32::MAX),
             payoffs: gpu.upload("payoffs", &[n_actions, payoffs.len() / n_actions], payoffs)?,
             values: gpu.alloc("values", &[n_actions])?,
