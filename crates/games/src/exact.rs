@@ -51,10 +51,10 @@ pub use zero_sum::MatrixSolution;
 use crate::extensive::{Sequences, Tree};
 use crate::{MatrixGame, Result};
 
-/// A game that [`exact`](fn@exact) solves: two players whose payoffs sum to zero or to another
+/// A game supported by [`exact`](fn@exact): two players whose payoffs sum to zero or to another
 /// constant.
 pub trait ExactGame: sealed::Sealed {
-    /// The answer, proved.
+    /// The solution type; solutions are proved.
     type Solution;
 
     /// Solves the game, as [`Prover::exact`] does.

@@ -39,32 +39,32 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Longest file that [`read`] takes: 1 GiB.
+/// Size limit of files read by [`read`]: 1 GiB.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Most players of a game in a file.
+/// Largest number of players of a game in a file.
 pub const MAX_PLAYERS: usize = 64;
 
-/// Most payoffs of a strategic game in a file: cells times players.
+/// Largest number of payoffs of a strategic game in a file: cells times players.
 pub const MAX_PAYOFFS: usize = 1 << 26;
 
-/// Most digits that the numerator or the denominator of a number may have when it is written out.
+/// Largest number of digits of a numerator or a denominator when it is written out.
 pub const MAX_DIGITS: usize = 700;
 
 /// A game of either format.
 #[derive(Clone, Debug, PartialEq)]
 pub enum File {
-    /// What a `.nfg` file holds.
+    /// The game of a `.nfg` file.
     Strategic(NormalForm),
-    /// What an `.efg` file holds.
+    /// The game of an `.efg` file.
     Extensive(Tree),
 }
 
-/// Reads a game file, of either format: its first word tells which.
+/// Reads a game file of either format; the first word determines the format.
 ///
 /// # Errors
-/// [`Error::FileUnreadable`] if the system can't read it; [`Error::TooLarge`] if it is longer than
-/// [`MAX_FILE_BYTES`]; else as [`parse`].
+/// [`Error::FileUnreadable`] if the system cannot read the file; [`Error::TooLarge`] if the file is
+/// longer than [`MAX_FILE_BYTES`]; otherwise the errors of [`parse`].
 pub fn read(path: impl AsRef<Path>) -> Result<File> {
     const OPERATION: &str = "files::read";
     let path = path.as_ref();
@@ -73,7 +73,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
         path: path.to_owned(),
         fault: error.to_string(),
     };
-    // The length is asked for first and watched while reading too: a pipe has none.
+    // The length is checked first, and again while reading because a pipe has no length.
     let file = fs::File::open(path).map_err(unreadable)?;
     let claimed = file.metadata().map_err(unreadable)?.len();
     let mut text = vec![];
@@ -93,7 +93,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
     parse(text)
 }
 
-/// Reads the text of a game file, of either format: its first word tells which.
+/// Parses the text of a game file of either format; the first word determines the format.
 ///
 /// # Errors
 /// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or

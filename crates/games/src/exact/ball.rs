@@ -1,4 +1,4 @@
-//! Floats that know how far they may be off.
+//! Floats with an error bound (ball arithmetic).
 //!
 //! Role: decides most signs of a vertex enumeration for the price of a few float operations. What a
 //! ball does not decide, integers do, so that nothing ever rests on rounding.
@@ -16,7 +16,7 @@ use crate::number::nearest;
 use num_bigint::BigInt;
 use std::cmp::Ordering;
 
-/// More than the relative error of the dozen additions and products that a radius is computed by.
+/// Factor above the relative error of the dozen additions and products that compute a radius.
 const INFLATION: f64 = 1.0 + 16.0 * f64::EPSILON;
 
 /// A number within `radius` of `middle`.
@@ -49,7 +49,7 @@ impl Ball {
         }
     }
 
-    /// Divides; all is open if the divisor may be 0.
+    /// Divides; the result is unbounded if the divisor may be 0.
     ///
     /// `a/b − m/n = (a − m/n b)/b` for middles m and n, at most `(radius of a + |m/n| radius of b)
     /// / (|n| − radius of b)`.
@@ -69,7 +69,7 @@ impl Ball {
 }
 
 impl Entry for Ball {
-    /// Takes the integer in units of the largest, so that determinants stay in range.
+    /// The unit is the largest integer, so that determinants stay in range.
     fn of(integer: &BigInt, bits: u64) -> Option<Self> {
         let middle = nearest(&Rational::new(integer.clone(), BigInt::from(1) << bits));
         let radius = middle.abs() * f64::EPSILON + f64::MIN_POSITIVE;
@@ -111,8 +111,8 @@ impl Entry for Ball {
         factor: &Self,
         divisor: &Self,
     ) -> bool {
-        // Divided first: there is one quotient a row, and no product of two determinants can
-        // overflow.
+        // The division comes first: it needs one quotient per row, and no product of two
+        // determinants can overflow.
         let (pivot, factor) = (pivot.over(*divisor), factor.over(*divisor));
         for (entry, across) in row.iter_mut().zip(pivot_row) {
             *entry = entry.times(pivot).minus(factor.times(*across));
@@ -138,8 +138,8 @@ mod tests {
         is_open || off <= exact_float(ball.radius)
     }
 
-    /// Chains of operations on numbers of all sizes, beside the same in fractions; differences of
-    /// equals come up too.
+    /// Compares chains of operations on numbers of all sizes, including differences of equal
+    /// numbers, with the results in fractions.
     #[test]
     fn balls_hold_the_exact_number() {
         let mut n_decided = 0;

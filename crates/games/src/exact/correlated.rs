@@ -16,7 +16,7 @@ use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Zero};
 
-/// What an equilibrium is chosen for.
+/// The objective that selects an equilibrium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// The largest sum of all players' payoffs.
@@ -24,7 +24,7 @@ pub enum Objective {
     Welfare,
     /// The largest sum of payoffs, each times the player's weight, which may be negative.
     Weighted(Vec<Rational>),
-    /// Nothing: any equilibrium will do.
+    /// No objective: any equilibrium.
     Any,
 }
 
@@ -34,16 +34,17 @@ pub enum Objective {
 pub struct CorrelatedEquilibrium {
     /// The probability of each cell, row-major.
     pub distribution: Vec<Rational>,
-    /// What each player expects.
+    /// Each player's expected payoff.
     pub payoffs: Vec<Rational>,
-    /// The objective, which no equilibrium exceeds; 0 for [`Objective::Any`].
+    /// The value of the objective, the maximum over all equilibria; 0 for [`Objective::Any`].
     pub objective: Rational,
 }
 
-/// Gives the correlated equilibrium that is best for an objective, proved.
+/// Computes a correlated equilibrium that maximises an objective, with a proof.
 ///
-/// A cell is drawn and each player told its own action in it; none gains by another action than the
-/// one it was told. Every game has one. If several are best, an extreme point of them is given.
+/// A cell is drawn, and each player is recommended its own action in the cell. No player gains by
+/// deviating from its recommendation. Every game has a correlated equilibrium. If several are
+/// optimal, the result is an extreme point of the set of optima.
 ///
 /// # Errors
 /// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if
@@ -79,10 +80,11 @@ pub(super) fn correlated(
     solve(operation, game, objective, Told::Action, prover)
 }
 
-/// Gives the coarse correlated equilibrium that is best for an objective, proved.
+/// Computes a coarse correlated equilibrium that maximises an objective, with a proof.
 ///
-/// A cell is drawn; none gains by an action fixed before anything is told. Correlated equilibria
-/// are among them, and what players with no regret play tends to them.
+/// A cell is drawn. No player gains by an action fixed before the draw. Correlated equilibria are a
+/// special case; the empirical play of no-regret players converges to the set of coarse correlated
+/// equilibria.
 ///
 /// # Errors
 /// Those of [`correlated_equilibrium`].
@@ -103,7 +105,7 @@ pub(super) fn coarse_correlated(
     solve(operation, game, objective, Told::Nothing, prover)
 }
 
-/// Gives the most that a player can gain by other actions than those it is told, in floats.
+/// Returns the largest gain of a player who deviates from its recommended actions, in floats.
 ///
 /// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated
 /// equilibria, up to the rounding of a sum over all cells.
@@ -115,7 +117,7 @@ pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Res
     regret("exact::correlated_regret", game, distribution, Told::Action)
 }
 
-/// Gives the most that a player can gain by one action fixed in advance, in floats.
+/// Returns the largest gain of a player from one action fixed in advance, in floats.
 ///
 /// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly
 /// at coarse correlated equilibria, up to the rounding of a sum over all cells.
@@ -131,7 +133,7 @@ pub fn coarse_correlated_regret(game: &impl StrategicGame, distribution: &[f64])
     )
 }
 
-/// What a player knows of the cell when it may deviate.
+/// The information that a player has about the cell when it may deviate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Action,
@@ -139,7 +141,7 @@ enum Told {
 }
 
 impl Told {
-    /// Gives how many cases a player with so many actions can tell apart.
+    /// Returns the number of cases that a player with this number of actions can distinguish.
     fn n_cases(self, n_actions: usize) -> usize {
         match self {
             Self::Action => n_actions,
@@ -225,7 +227,7 @@ fn solve_cells(
     })
 }
 
-/// Gives, for each way in which a player can deviate, what it gains by it in each cell.
+/// Returns, for each deviation of each player, its gain in each cell.
 fn deviations(
     game: &impl StrategicGame,
     cells: &[Vec<usize>],

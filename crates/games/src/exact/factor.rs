@@ -29,27 +29,27 @@ pub(super) struct Factor {
     n_operations: usize,
 }
 
-/// What is left of a column during its elimination.
+/// The remaining entries of a column during its elimination.
 struct Remainder {
     /// An entry for each row.
     entries: Vec<u64>,
     /// The pivot in each row.
     pivot_at: Vec<Option<usize>>,
-    /// Rows that have been met since the last column.
+    /// Whether each row was visited since the last column.
     is_met: Vec<bool>,
-    /// Pivots to be eliminated.
+    /// Pivots still to be eliminated.
     due: BinaryHeap<Reverse<usize>>,
-    /// Rows without pivot that have been met.
+    /// Visited rows without a pivot.
     met: Vec<usize>,
-    /// Rows with a pivot that have been met.
+    /// Visited rows with a pivot.
     met_pivots: Vec<usize>,
 }
 
 impl Factor {
-    /// Takes columns, in order of preference, until they span all rows, and gives the number of
-    /// each that is taken.
+    /// Takes columns, in order of preference, until they span all rows. Returns the indices of the
+    /// columns taken.
     ///
-    /// `counts` says for each row how many of the columns have an entry there.
+    /// `counts` has, for each row, the number of columns with an entry in that row.
     pub(super) fn choose(
         field: Field,
         counts: &[usize],
@@ -86,7 +86,7 @@ impl Factor {
         Ok((factor, chosen))
     }
 
-    /// Gives the number of entries of both factors.
+    /// Returns the number of entries of both factors.
     pub(super) fn n_entries(&self) -> usize {
         let off: usize = self.lower.iter().chain(&self.upper).map(Vec::len).sum();
         off + self.pivots.len()
@@ -126,7 +126,7 @@ impl Factor {
         y
     }
 
-    /// Eliminates a column; gives false if nothing of it remains.
+    /// Eliminates a column; returns false if the column depends on earlier ones.
     fn push(&mut self, column: &[(usize, u64)], left: &mut Remainder, counts: &[usize]) -> bool {
         let field = self.field;
         for &(row, entry) in column {
@@ -165,8 +165,8 @@ impl Factor {
 }
 
 impl Remainder {
-    /// Notes a row at its first entry: a dense column would otherwise meet each row once for every
-    /// pivot.
+    /// Records a row at its first entry, so that a dense column does not visit each row once for
+    /// every pivot.
     fn meet(&mut self, row: usize) {
         if std::mem::replace(&mut self.is_met[row], true) {
             return;
@@ -180,7 +180,7 @@ impl Remainder {
         }
     }
 
-    /// Gives the entries that are left, by rows, and leaves zeros.
+    /// Returns the remaining entries, by rows, and resets them to zero.
     fn take(&mut self) -> Vec<(usize, u64)> {
         for &row in self.met.iter().chain(&self.met_pivots) {
             self.is_met[row] = false;
@@ -207,7 +207,7 @@ fn subtract_multiple(
     }
 }
 
-/// Gives `from` less the product of sparse entries and a vector.
+/// Returns `from` minus the product of sparse entries and a vector.
 fn subtract_products(field: Field, from: u64, vector: &[u64], entries: &[(usize, u64)]) -> u64 {
     let less =
         |left, &(at, entry): &(usize, u64)| field.subtract(left, field.multiply(entry, vector[at]));

@@ -12,7 +12,7 @@
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
-/// What the primes are below 2^61, found by trial with the test of Miller and Rabin.
+/// The differences between 2^61 and the primes used, found by trial with the Miller-Rabin test.
 pub(super) const GAPS: [u64; 4] = [1, 31, 45, 229];
 /// Bits of a prime.
 const BITS: u32 = 61;
@@ -25,7 +25,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Gives the field of this gap, one of [`GAPS`].
+    /// Returns the field of the prime `2^61 - gap`; `gap` is one of [`GAPS`].
     pub(super) fn new(gap: u64) -> Self {
         Self { gap }
     }
@@ -46,7 +46,7 @@ impl Field {
         self.wrap(a + self.prime() - b)
     }
 
-    /// Gives the inverse of a number that is not 0, by Fermat's little theorem.
+    /// Returns the inverse of a nonzero number, by Fermat's little theorem.
     pub(super) fn invert(self, a: u64) -> u64 {
         let mut exponent = self.prime() - 2;
         let (mut power, mut inverse) = (a, 1);
@@ -60,7 +60,7 @@ impl Field {
         inverse
     }
 
-    /// Gives an integer modulo the prime.
+    /// Returns an integer modulo the prime.
     pub(super) fn reduce(self, integer: &BigInt) -> u64 {
         let prime = self.prime() as i64;
         let remainder = match integer.to_i64() {

@@ -1,4 +1,4 @@
-//! One equilibrium of a bimatrix game, by the path of Lemke and Howson.
+//! The Lemke-Howson algorithm for one equilibrium of a bimatrix game.
 //!
 //! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable
 //! of the label that is dropped enters; whichever leaves has a label that its twin in the other
@@ -20,7 +20,7 @@ use super::work::{Prover, Work};
 use crate::{Bimatrix, Error, Rational, Result};
 use num_bigint::BigInt;
 
-/// Gives the equilibrium at the end of the path that drops a label.
+/// Returns the equilibrium at the end of the path that drops a label.
 ///
 /// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium
 /// is proved by [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different
@@ -64,10 +64,10 @@ pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<
     Paths::of(&payoffs).end(OPERATION, &payoffs, label, &work)
 }
 
-/// Gives the distinct equilibria at the ends of the paths of all labels, sorted as
-/// [`super::all_equilibria`] does.
+/// Returns the distinct equilibria at the ends of the paths of all labels, in the order of
+/// [`super::all_equilibria`].
 ///
-/// These are not all equilibria in general.
+/// In general these are not all equilibria of the game.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if a payoff needs more than 4096 bits over the common denominator.
@@ -100,7 +100,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     Ok(ends)
 }
 
-/// The two tableaux that every path begins with.
+/// The two initial tableaux of every path.
 struct Paths {
     words: Option<[Tableau<i128>; 2]>,
     integers: Option<[Tableau<BigInt>; 2]>,

@@ -146,7 +146,8 @@ fn most_bits(numbers: &[BigInt]) -> u64 {
     numbers.iter().map(BigInt::bits).max().unwrap_or(0)
 }
 
-/// Recovers small fractions with one denominator from their digits; `None` if there are none.
+/// Recovers small fractions with one denominator from digits; returns `None` if no such fractions
+/// exist.
 fn recover(
     digits: &[Vec<u64>],
     prime: &BigInt,

@@ -27,7 +27,7 @@ pub(super) struct Polytope {
 }
 
 impl Polytope {
-    /// Makes the polytope of a player's strategies from the payoffs of the opponent.
+    /// Creates the polytope of a player's strategies from the payoffs of the opponent.
     pub(super) fn of(payoffs: &Payoffs, player: usize) -> Self {
         let [n_rows, n_cols] = payoffs.shape;
         let (rows, cols) = (0..n_rows, n_rows..n_rows + n_cols);
@@ -63,7 +63,7 @@ impl Polytope {
         }
     }
 
-    /// Gives both players' polytopes.
+    /// Returns both players' polytopes.
     pub(super) fn both(payoffs: &Payoffs) -> [Self; 2] {
         [Self::of(payoffs, 0), Self::of(payoffs, 1)]
     }

@@ -43,16 +43,16 @@ impl fmt::Display for TreeSolution {
     }
 }
 
-/// What [`TreeSolution`] says, in floats, and how good these are.
+/// A solution of a tree in floats, with its measured NashConv.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FloatSolution {
-    /// What the first player gains and the second loses, rounded once.
+    /// The payoff of the first player, rounded once.
     pub value: f64,
     /// Either player's strategy, as in [`TreeSolution::strategies`], each probability rounded once.
     pub strategies: Vec<Vec<f64>>,
-    /// What both players could gain together by best responses to these very floats, computed from
-    /// the tree.
+    /// NashConv of the rounded strategies: the sum of both players' gains from best responses,
+    /// computed on the tree.
     pub nash_conv: f64,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Solved<'a> {
         self.program.value(&self.optimum, work)
     }
 
-    /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of
-    /// sequences.
+    /// Returns both players' strategies; `ratio` converts two sequence probabilities to one action
+    /// probability.
     fn strategies<T: Clone>(
         &self,
         ratio: impl Fn(&BigInt, &BigInt) -> std::result::Result<T, Halt>,
@@ -169,7 +169,7 @@ impl<'a> Solved<'a> {
         (0..2).map(behaviour).collect()
     }
 
-    /// Gives the probabilities of a player's sequences over one denominator.
+    /// Returns the numerators of a player's sequence probabilities over one denominator.
     fn plan(&self, player: usize) -> Vec<BigInt> {
         if player == 0 {
             self.optimum.primal.numerators[..self.form.n_sequences(0)].to_vec()
@@ -197,12 +197,12 @@ fn check(operation: &'static str, form: &Sequences) -> Result<()> {
             cell: vec![at],
         });
     }
-    // Of each sequence one entry for itself and one for its parent, at most.
+    // Each sequence has at most one entry for itself and one for its parent.
     let n_sequences = form.n_sequences(0) + form.n_sequences(1);
     check_size(operation, form.leaves().len() + 2 * n_sequences)
 }
 
-/// Gives the program of the first player.
+/// Returns the linear program of the first player.
 ///
 /// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the
 /// plan's, then one for each sequence of the second player.
@@ -227,8 +227,8 @@ fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Ha
     Ok(program)
 }
 
-/// Gives for each sequence of the second player what its set's `q` may not exceed: the first
-/// player's payoffs there, and the `q` of all sets that follow.
+/// Returns, for each sequence of the second player, the upper bound on the `q` of its set: the
+/// first player's payoffs at the sequence, and the `q` of all sets that follow.
 fn responses(form: &Sequences, n_plan: usize) -> Vec<Vec<(usize, Rational)>> {
     let mut rows = vec![vec![]; form.n_sequences(1)];
     rows[0].push((n_plan, Rational::one()));

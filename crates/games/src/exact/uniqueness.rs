@@ -1,4 +1,4 @@
-//! Whether an optimum is the only one.
+//! Uniqueness of an optimum.
 //!
 //! Method: columns of positive cost are zero at every optimum. If every other column that is zero
 //! has positive cost, the optimum, a vertex, is the only one. Otherwise those that are zero and
@@ -12,7 +12,7 @@ use super::simplex::{self, Fault};
 use super::work::Work;
 use num_traits::Zero;
 
-/// Tells whether a program has no other optimum than this one.
+/// Returns whether the optimum of a program is unique.
 pub(super) fn is_unique(
     program: &Program,
     optimum: &Optimum,

@@ -26,14 +26,14 @@ use num_bigint::BigInt;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Largest number of actions of both players together that [`all_equilibria`] takes: sets of them
-/// are bits of a word.
+/// Largest number of actions of both players together in [`all_equilibria`]: label sets are bits of
+/// one word.
 pub const MAX_LABELS: usize = 128;
 
-/// Largest number of bases of a best-response polytope that [`all_equilibria`] walks over.
+/// Largest number of bases of a best-response polytope visited by [`all_equilibria`].
 pub const MAX_BASES: usize = 1 << 20;
 
-/// Largest number of extreme equilibria that [`all_equilibria`] gives.
+/// Largest number of extreme equilibria returned by [`all_equilibria`].
 pub const MAX_EQUILIBRIA: usize = 1 << 16;
 
 const OPERATION: &str = "exact::all_equilibria";
@@ -46,7 +46,7 @@ const WORDS_OF_SET: u64 = 2;
 /// Fixed cost of splitting lists, in operations on words.
 const WORDS_OF_CALL: u64 = 64;
 
-/// Gives all extreme equilibria, sorted: those that play the row player's early actions more come
+/// Returns all extreme equilibria, sorted: those that play the row player's early actions more come
 /// first.
 ///
 /// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of
@@ -103,8 +103,8 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     Ok(equilibria)
 }
 
-/// Gives the connected components of a game's equilibria, as numbers into the list of all extreme
-/// ones.
+/// Returns the connected components of a game's equilibria, as indices into the list of all extreme
+/// equilibria.
 ///
 /// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is
 /// all that such lines reach. An isolated equilibrium is a component of its own. Both the
@@ -150,7 +150,7 @@ pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
     components
 }
 
-/// What a basis tells: the labels of its vertex, and the bases at the other ends of its edges.
+/// A basis' vertex labels, and the bases at the other ends of its edges.
 #[derive(Debug, PartialEq)]
 struct Corner {
     tight: LabelSet,
@@ -175,7 +175,7 @@ impl Bases {
         }
     }
 
-    /// Gives the labels of each vertex but the origin, with one of its bases.
+    /// Returns the labels of each vertex except the origin, with one of its bases.
     fn vertices(&self, work: &Work<'_>) -> Result<BTreeMap<LabelSet, LabelSet>> {
         let mut vertices = BTreeMap::new();
         let mut seen = HashSet::from([self.origin]);
@@ -218,7 +218,7 @@ impl Bases {
     }
 }
 
-/// Asks the tableau of a basis, computed from that of the origin.
+/// Evaluates a function on the tableau of a basis, computed from the tableau of the origin.
 fn at<T: Entry, R>(
     origin: &Option<Tableau<T>>,
     basis: LabelSet,
@@ -249,7 +249,7 @@ fn corner<T: Entry>(tableau: &Tableau<T>) -> Option<Corner> {
     })
 }
 
-/// Returns the pairs of vertices that have all labels between them.
+/// Returns the pairs of vertices whose label sets together contain all labels.
 fn complementary(
     vertices: &[BTreeMap<LabelSet, LabelSet>; 2],
     n_labels: usize,
@@ -261,7 +261,8 @@ fn complementary(
     Ok(pairs)
 }
 
-/// Joins the sets of two lists that have the first labels, as many as are left, between them.
+/// Collects the pairs of sets from two lists whose union contains the first `n` labels still to be
+/// covered.
 fn join(
     lists: [Vec<LabelSet>; 2],
     n_left: usize,
@@ -330,8 +331,8 @@ mod tests {
         Bases::of(&Polytope::of(&payoffs, 0))
     }
 
-    /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases
-    /// balls decide, and all.
+    /// Compares the three kinds of numbers at all bases of a vertex. Returns the number of bases
+    /// decided by balls, and the number of all bases.
     fn compare_kinds(bases: &Bases) -> [usize; 2] {
         let work = unlimited();
         let vertices: Vec<_> = bases.vertices(&work).unwrap().into_values().collect();

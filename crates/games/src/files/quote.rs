@@ -32,8 +32,8 @@ pub(super) fn push_list<'a>(out: &mut String, texts: impl IntoIterator<Item = &'
     out.push_str(" }");
 }
 
-/// Reads the text behind a quotation mark: gives it, and how many bytes it takes with the mark
-/// after it; `None` if there is no such mark.
+/// Reads the text after a quotation mark. Returns the text and its length in bytes including the
+/// closing mark; `None` if there is no closing mark.
 pub(super) fn read(bytes: &[u8]) -> Option<(String, usize)> {
     let mut text = vec![];
     let mut at = 0;

@@ -27,18 +27,18 @@ const DISPATCH_ITERATIONS: u64 = 1 << 12;
 /// Solves games that differ only in payoffs, such as stakes, antes or rakes, in parallel. Returns
 /// each game's average profile.
 ///
-/// A game is learnt by one workgroup, from the first iteration to the last: few games leave most of
-/// a device idle. The dynamics do their iterations; what else their stop says is not looked at.
+/// One workgroup solves one game, from the first iteration to the last, so a few games leave most
+/// of a device idle. Stop conditions other than the number of iterations are ignored.
 ///
-/// Accuracy: NashConv of the profile is that of f64 within 1e-5 of itself after up to 20
-/// iterations, and within 5e-3 after 100, in Kuhn and Leduc poker by CFR and CFR+; later, ties
-/// between regrets are decided by rounding.
+/// Accuracy: in Kuhn and Leduc poker with CFR and CFR+, NashConv of the profile equals that of an
+/// f64 run within a relative 1e-5 after up to 20 iterations, and within 5e-3 after 100. Later,
+/// rounding decides ties between regrets.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning,
-/// [`Error::RuleNotOnDevice`] for any rule but regret matching, [`Error::TooLarge`] beyond
-/// [`MAX_ITERATIONS`], [`Error::TreesDiffer`] if a game has another tree than the first;
-/// [`Error::Device`] if the device has no room, was lost, or refuses the kernel.
+/// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range;
+/// [`Error::RuleNotOnDevice`] for any rule but regret matching; [`Error::TooLarge`] beyond
+/// [`MAX_ITERATIONS`]; [`Error::TreesDiffer`] if the tree of a game differs from the tree of game
+/// 0; [`Error::Device`] if the device is out of memory, was lost, or cannot run the kernel.
 ///
 /// # Examples
 /// ```

@@ -14,12 +14,13 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 /// A learner for one zero-sum game on a GPU, for games with hundreds of actions or more.
 ///
 /// All numbers stay on the device until the average is asked for. Each player's payoffs lie there
-/// row by row, eight bytes a cell for both, so that every step reads them once and in order.
+/// All numbers stay on the device until the average is requested. Each player's payoffs are stored
+/// row by row, eight bytes per cell for both players, so that every step reads them once and in
+/// order.
 ///
-/// Accuracy: that of f32, whose rounding NashConv meets long before f64's; judged by
-/// [`nash_conv`](crate::nash_conv), in f64, an average is as near to an equilibrium as that says,
-/// whatever was rounded on the way.
-///
+/// Accuracy: f32. Rounding limits NashConv much earlier than in f64.
+/// [`nash_conv`](crate::nash_conv) evaluates an average in f64, so its result holds regardless of
+/// the rounding during learning.
 /// # Examples
 /// ```
 /// use games::{Dynamics, MatrixGame, gpu::Learner, nash_conv, ndarray::Array2};
