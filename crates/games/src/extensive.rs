@@ -1,8 +1,8 @@
 //! Games with moves in turn, chance and hidden information.
 //!
-//! Role: how a game is told ([`ExtensiveGame`]), what it is told into ([`Tree`], then
-//! [`Sequences`]), and three games that everybody measures by. Solvers never ask the game itself:
-//! it is walked once.
+//! Role: defines games by rules ([`ExtensiveGame`]), the forms that they are converted to
+//! ([`Tree`], then [`Sequences`]), and three standard benchmark games. The conversion traverses a
+//! game once; solvers use only the converted forms.
 
 mod arena;
 mod kuhn;

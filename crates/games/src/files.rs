@@ -1,29 +1,29 @@
 //! Games in files: Gambit's formats for strategic games (`.nfg`) and for game trees (`.efg`).
 //!
-//! Role: what other programs wrote comes in, what they can read goes out.
-//! Method: one scanner for both formats; readers ask it for what must come next, so that a fault
-//! names line, column, what was expected and what was found. Nothing recurses, and nothing is set
-//! aside for what a file merely claims: there must be text enough for it. So time and memory grow
-//! with the text.
-//! Accuracy: numbers are fractions, read and written without rounding. Only chances that miss the
-//! sum 1 are changed.
+//! Role: reads games written by other programs, and writes games that they can read.
+//! Method: one scanner for both formats. Readers request the next expected token, so an error
+//! contains line, column, the expected and the actual text. The readers do not recurse, and they
+//! allocate memory only if the rest of the text is long enough for the announced number of items.
+//! So time and memory grow with the length of the text.
+//! Accuracy: numbers are fractions, read and written without rounding. Only probabilities of chance
+//! whose sum is not 1 are changed.
 //! Source: Savani and Turocy, the manual of Gambit 16, "Game representation formats".
 //! Limits: files of 1 GiB, 64 players, 2^26 payoffs of a strategic game, 2^27 nodes of a tree, and
 //! numbers that have at most 700 digits in numerator and denominator when written out.
 //!
-//! # What is read beyond the formats' letter
-//! Commas are blanks. Names of nodes, of chance's outcomes and of payoffs may be left out, names of
-//! information sets too, and several sets of a player may have one name: their numbers tell them
-//! apart. A set that comes up again, a move of chance or an outcome, may be described again, in
-//! part or not at all, but never otherwise. Numbers may be decimals, with an exponent or without,
-//! or fractions of integers. Bytes that are not UTF-8 become the replacement character; a byte
-//! order mark is passed over. In a text `\"` is a quotation mark and `\\` a backslash; any other
-//! backslash is one.
-//!
+//! # Extensions of the formats
+//! Commas count as blanks. Names of nodes, of chance outcomes and of payoffs are optional, and so
+//! are names of information sets. Several sets of a player may have the same name, because their
+//! numbers identify them. When a set, a chance move or an outcome occurs again, its description may
+//! be repeated, shortened or left out, but must not differ. Numbers may be decimals, with or
+//! without an exponent, or fractions of integers. Invalid UTF-8 becomes the replacement character;
+//! a byte order mark is skipped. In a text `\"` is a quotation mark and `\\` a backslash; any other
+//! backslash is a literal backslash.
 //! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those
-//! that miss it by at most 1e-9 are mended. A decimal of nine places or more then stands for the
-//! simplest fraction, not 0, within one unit of its last place or one part in 2^52. If these
-//! fractions sum to 1 they are the chances; if not, the written ones are divided by their sum.
+//! Probabilities of chance that sum to 1 are used as written. Files often have rounded decimals, so
+//! probabilities whose sum differs from 1 by at most 1e-9 are corrected. A decimal of nine places
+//! or more then stands for the simplest nonzero fraction within one unit of its last place or one
+//! part in 2^52. If these
 
 mod decimal;
 mod efg;

@@ -2,18 +2,18 @@
 //! of an extensive game.
 //!
 //! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the
-//! only place of the crate that knows a device.
+//! only place in the crate that uses a device.
 //! Method: the gains of a matrix game are centred, as on the CPU, and scaled by a power of two in
-//! f64; regret matching depends on neither, and small integers stay exact. Of many small games a
-//! kernel does all iterations where their numbers are, in registers up to four actions a player and
-//! in a workgroup up to sixteen ([`Games`]); in a large one ([`Learner`]) an iteration is a matrix
-//! times a vector for each player; of variants of an extensive game a workgroup learns one
-//! ([`solve_variants`]). Strategies come back once and are judged by best responses in f64, against
-//! the gains as given.
-//! Accuracy: NashConv and values are those of the strategies returned, in f64. How far these are
-//! from f64's is a matter of the game: rounding moves a strategy by millionths, but where all
-//! regrets of a player vanish at once the next strategy hangs by a rounding, as it does in f64.
-//! [`Batch::solve_on`] has figures.
+//! f64. Regret matching depends on neither, and small integers stay exact. Many small games are
+//! solved entirely in registers (up to four actions per player) or in the memory of a workgroup (up
+//! to sixteen, [`Games`]). In a large game ([`Learner`]) an iteration is one matrix-vector product
+//! per player. Of the variants of an extensive game, each workgroup solves one
+//! ([`solve_variants`]). Strategies are read back once and evaluated by best responses in f64
+//! against the original gains.
+//! Accuracy: NashConv and values are those of the returned strategies, in f64. The distance from an
+//! f64 run depends on the game: rounding usually changes a strategy by millionths, but where all
+//! regrets of a player vanish at the same time, the next strategy depends on rounding, as it does
+//! in f64. [`Batch::solve_on`] has figures.
 //! Limits: regret matching in all its forms.
 
 mod extensive_games_solve;
@@ -38,14 +38,15 @@ const EXPONENT_BITS: u64 = 0x7ff0_0000_0000_0000;
 impl Batch {
     /// Solves the batch on a GPU, as [`Self::solve`] does on the CPU.
     ///
-    /// Accuracy: of random games of three actions a player at least nine in ten come within 1e-5 of
-    /// f64's average strategies after 500 iterations, by regret matching with simultaneous updates
-    /// as by the default dynamics; NashConv is within 1e-4 in at least 99 of 100.
+    /// Accuracy: for random games with three actions per player, at least 90 % of the average
+    /// strategies are within 1e-5 of those in f64 after 500 iterations, both for regret matching
+    /// with simultaneous updates and for the default dynamics. NashConv is within 1e-4 in at least
+    /// 99 % of the games.
     ///
     /// # Errors
     /// Those of [`Self::solve`]; [`Error::RuleNotOnDevice`] for any rule but regret matching;
     /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] or [`MAX_ITERATIONS`];
-    /// [`Error::Device`] if the device has no room, was lost, or refuses the kernel.
+    /// [`Error::Device`] if the device is out of memory, was lost, or cannot run the kernel.
     ///
     /// # Examples
     /// ```

@@ -1,13 +1,12 @@
-//! Regret matching in the order of a note's loop, for its claims.
+//! Regret matching in the order of a published snippet, used to reproduce its claims.
 //!
-//! Role: the ledger of claims; who wants to solve a game takes [`crate::solve`]. The note's loop
-//! computes the next strategy before it adds the regrets of the last, and averages the strategies
-//! two to `N + 1` while regrets are of one to `N`. So the estimate that it calls an upper bound is
-//! none.
-//! Method: as the note has it, but games need not be square. The first two strategies are both
+//! Role: used by the ledger of claims; to solve a game, use [`crate::solve`]. The snippet computes
+//! the next strategy before it adds the regrets of the last one, and averages the strategies two to
+//! `N + 1` while regrets are of strategies one to `N`. Therefore its error estimate is not the
+//! upper bound that it is claimed to be.
+//! Method: as in the snippet, but games need not be square. The first two strategies are both
 //! uniform.
-//! Source: the PyTorch snippet of the note "Approximate Nash equilibrium by regret matching"
-//! (2023).
+//! Source: the PyTorch snippet in "Approximate Nash equilibrium by regret matching" (2023).
 
 use crate::regret::in_proportion;
 use crate::strategic::StrategicGame;

@@ -1,12 +1,12 @@
 //! Floats with an error bound (ball arithmetic).
 //!
-//! Role: decides most signs of a vertex enumeration for the price of a few float operations. What a
-//! ball does not decide, integers do, so that nothing ever rests on rounding.
-//! Method: a ball is a middle and a radius, and holds the number that it stands for. Each operation
-//! widens the radius by what its operands leave open, by a bound of its own rounding, by the
-//! rounding of the radius itself (each of its few terms is not negative, so that its relative error
-//! is a few units), and by the least normal number where a product may underflow. An overflow makes
-//! the radius infinite or NaN, which decides nothing.
+//! Role: decides most signs of a vertex enumeration with a few float operations. Signs that a ball
+//! cannot decide are computed in integers, so no decision depends on rounding.
+//! Method: a ball is a middle and a radius, and contains the exact number. Each operation adds to
+//! the radius the uncertainty of its operands, a bound of its own rounding error, the rounding
+//! error of the radius itself (its few terms are nonnegative, so its relative error is a few units
+//! of roundoff), and the least normal number where a product may underflow. An overflow makes the
+//! radius infinite or NaN, and the sign stays undecided.
 //! Source: Rump 1999, "Fast and parallel interval arithmetic"; van der Hoeven 2009, "Ball
 //! arithmetic".
 

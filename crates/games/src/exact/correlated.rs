@@ -1,9 +1,8 @@
-//! Correlated and coarse correlated equilibria, in fractions, and how far a distribution is from
-//! being one.
+//! Correlated and coarse correlated equilibria in fractions, and the regrets of a distribution.
 //!
 //! Method: a linear program with a probability for each cell and, for each player, a row for each
-//! way to deviate. The regrets below it are computed from their definitions, in floats, and share
-//! nothing with the programs.
+//! deviation. The regret functions compute in floats from the definitions, independently of the
+//! linear programs.
 //! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial
 //! 1978, "Strategically zero-sum games".
 

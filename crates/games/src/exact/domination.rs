@@ -1,9 +1,10 @@
 //! Elimination of dominated actions.
 //!
-//! Method: an action that no pure strategy dominates is dominated by a mixed one if and only if the
-//! zero-sum game of what the other actions gain over it, whatever the others do, has a positive
-//! value; its value is proved in fractions. An action that is best against some actions of the
-//! others needs no such proof.
+//! Method: consider the zero-sum game whose payoffs are the gains of the other actions over an
+//! action, against every choice of the others. An action without a dominating pure strategy is
+//! dominated by a mixed strategy if and only if the value of this game is positive; the value is
+//! proved in fractions. An action that is a best response to some choice of the others needs no
+//! such proof.
 //! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa,
 //! Kalai and Zemel 1990, "On the order of eliminating dominated strategies".
 

@@ -1,8 +1,8 @@
-//! Equilibria of bimatrix games in fractions, and what proves them.
+//! Equilibria of bimatrix games in fractions, and their verification.
 //!
-//! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of
-//! polytopes or pivots.
-//! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of
+//! Role: verifies results from payoffs and best responses only, independently of polytopes and
+//! pivots.
+//! Method: a strategy is brought to one denominator, so the value of an action is one sum of
 //! integers.
 
 use super::gcd::lcm;

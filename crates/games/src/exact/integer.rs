@@ -1,8 +1,8 @@
-//! Integers that a tableau may be kept in: machine words while they last, then of any size.
+//! Number types for tableaux: machine words while they suffice, then integers of any size.
 //!
-//! Role: [`Entry`] is all that pivoting asks of a number. Every operation may answer "these numbers
-//! are not enough": a word overflows, a [`super::ball::Ball`] does not know its sign. The caller
-//! then turns to the next kind of number.
+//! Role: [`Entry`] has all operations that pivoting needs. Every operation may fail because the
+//! type is too small: a word overflows, or a [`super::ball::Ball`] cannot decide its sign. The
+//! caller then continues with the next type.
 //! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968,
 //! "Sylvester's identity and multistep integer-preserving Gaussian elimination".
 

@@ -1,10 +1,10 @@
 //! The Lemke-Howson algorithm for one equilibrium of a bimatrix game.
 //!
 //! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable
-//! of the label that is dropped enters; whichever leaves has a label that its twin in the other
-//! polytope now has too, and so the twin enters there, until the dropped label is back. The
-//! perturbation of the ratio test makes every game nondegenerate: no basis comes twice, so every
-//! path ends, from every label and in every game.
+//! of the dropped label enters one tableau. The leaving variable's label is then duplicated in the
+//! other polytope, so its twin variable enters there, and so on until the dropped label returns.
+//! The perturbation of the ratio test makes every game nondegenerate: no basis occurs twice, so
+//! every path ends.
 //! Accuracy: exact; computed in 128-bit integers, and once more in integers of any size if these
 //! overflow.
 //! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002,

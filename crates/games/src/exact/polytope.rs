@@ -1,9 +1,9 @@
 //! The best-response polytope of a player, in integers.
 //!
-//! Method: each player's payoffs are made integers as small as a shift and a scale allow, all at
-//! least 1; neither changes what is a best response. A point z of `{z ≥ 0, C z ≤ 1}` but the origin
-//! stands for the strategy `z / Σ z` and the payoff `1 / Σ z` that it leaves the opponent at most.
-//! C is positive, so the polytope is bounded.
+//! Method: a shift and a scale, which do not change best responses, turn each player's payoffs into
+//! the smallest possible integers that are at least 1. A point z of `{z ≥ 0, C z ≤ 1}` other than
+//! the origin represents the strategy `z / Σ z`, which limits the opponent's payoff to `1 / Σ z`. C
+//! is positive, so the polytope is bounded.
 //! Shapes: `C` is `[actions of the opponent, own actions]`, row-major. Labels number the actions of
 //! both players, rows before columns. An own label is tight where `z` is 0, the opponent's where
 //! the action is a best response.

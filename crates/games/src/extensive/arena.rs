@@ -1,14 +1,15 @@
 //! The arena: a two-player game laid out for learning.
 //!
-//! Role: what a game is compiled into, once; nothing in a loop over it hashes, allocates, or calls
+//! Role: a game is compiled once into an arena; loops over an arena do not hash, allocate, or call
 //! through a pointer.
-//! Method: `LANES` information sets of one player, of equal depth and equally many actions, stand
-//! abreast in a chunk, one a lane; an action of a chunk is a vector of lanes. Sets that meet at the
-//! same ends (that share a public state) get neighbouring lanes, so the payoffs between two vectors
-//! fill a small matrix, a tile, and few of the tiles differ: they are held once. A tile with few
-//! payoffs is held payoff by payoff. How sets are arranged changes speed alone.
-//! Shapes: vector 0 is the empty sequence, in lane 0; a set that a lane lacks hangs on a lane of
-//! vector 0 that is always 0.
+//! Method: a chunk has `LANES` information sets of one player, with equal depth and equally many
+//! actions, one set in each SIMD lane. Each action of a chunk is a vector of lanes. Sets that lead
+//! to the same ends (that share a public state) get neighbouring lanes, so the payoffs between two
+//! vectors fill a small matrix, called a tile. Many tiles are equal, and each distinct tile is
+//! stored once. The payoffs of a tile with few entries are stored one by one. The arrangement of
+//! sets affects speed only.
+//! Shapes: vector 0 contains the empty sequence in lane 0. A lane without a set has as its parent a
+//! lane of vector 0 that is always 0.
 //! Cost: memory grows with sequences, tiles, distinct tiles, and payoffs outside tiles.
 //! Source: public states are those of Johanson et al. 2011, "Accelerating best response calculation
 //! in large extensive games".

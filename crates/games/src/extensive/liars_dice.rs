@@ -5,13 +5,14 @@ use crate::{Error, Result};
 
 /// Liar's dice for two players.
 ///
-/// Each rolls its dice in secret. In turn they bid that at least so many dice of both players show
-/// a face, each bid higher than the last: a larger number of dice, or as many of a higher face. The
-/// highest face is wild: it counts as every other. Instead of bidding one may call the last bidder
-/// a liar; then all dice are shown, and who was right gains 1.
+/// Each player rolls its dice in secret. In turn the players bid a quantity and a face, claiming
+/// that at least this many of all dice show the face. Each bid must be higher than the last: a
+/// larger quantity, or the same quantity of a higher face. The highest face is wild: it counts as
+/// every other face. Instead of bidding, a player may call the last bidder a liar. Then all dice
+/// are shown, and the player who was right gains 1.
 ///
-/// With one die of `n` faces each there are `2n` bids, `n 2^(2n)` information sets and `n² (2^(2n) - 1)` ends. Values for
-/// the first player: 1/9 for three faces, 1/16 for four.
+/// With one die of `n` faces for each player there are `2n` bids, `n 2^(2n)` information sets and
+/// `n² (2^(2n) - 1)` ends. Values for the first player: 1/9 for three faces, 1/16 for four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiarsDice {
     n_faces: usize,

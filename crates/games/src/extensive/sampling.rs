@@ -1,19 +1,19 @@
 //! Counterfactual regret minimisation on samples of a game (MCCFR).
 //!
-//! Role: for trees that are too large to be walked in every iteration.
-//! Method: in each iteration every player, in turn, walks once. External sampling follows all
-//! actions of that player and draws those of chance and of the others; outcome sampling draws one
-//! path, own actions too, with a share of exploration, and divides what it finds by the probability
-//! of the draws. Both estimate the regrets of CFR without bias. The average takes up a player's
-//! strategy where the external walk of the player before it meets it, or, by outcome, on its own
-//! walks and by reach.
+//! Role: for trees that are too large to be traversed in every iteration.
+//! Method: in each iteration, each player in turn does one walk. External sampling follows all
+//! actions of this player and samples those of chance and of the other players. Outcome sampling
+//! samples a single path, own actions included, with some exploration, and divides its result by
+//! the probability of the samples. Both are unbiased estimates of the regrets of CFR. External
+//! sampling updates a player's average at the sets visited by the walk of the preceding player;
+//! outcome sampling updates it in the player's own walks, weighted by reach.
 //! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret
 //! minimization in extensive games".
-//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average
-//! is weighted by the reach of those who do not walk, too, and so is not that of CFR, which itself
-//! leads to no equilibrium then. By outcome, a set weighs less in the average while others play
-//! with probability 0 what leads to some of its nodes: no path comes there. Cost of an iteration:
-//! the nodes that it meets.
+//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more, the average of
+//! external sampling is also weighted by the reach of players other than the walking one, so it
+//! differs from that of CFR (which does not converge to an equilibrium in this case either). With
+//! outcome sampling, a set has less weight in the average while other players exclude some of its
+//! nodes, because no path reaches these nodes. Cost of an iteration: the number of visited nodes.
 
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;

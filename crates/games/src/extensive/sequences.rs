@@ -1,10 +1,11 @@
-//! The sequence form of a game: what a tree is to players with perfect recall.
+//! The sequence form of a game with perfect recall.
 //!
-//! Role: what solvers start from. A player's sequence is all it did on the way to a node; it is
-//! named by the last of it, an action of an information set. Sequence 0 is having done nothing yet.
-//! Method: one walk over the tree, in its order; so a set comes after the set that its parent
-//! sequence belongs to.
-//! Limits: perfect recall; games of imperfect recall are refused.
+//! Role: the input of the solvers. A player's sequence is the list of its actions on the path to a
+//! node. It is identified by its last action, which belongs to an information set. Sequence 0 is
+//! the empty sequence.
+//! Method: one traversal of the tree in its order, so a set comes after the set of its parent
+//! sequence.
+//! Limits: perfect recall; games without it are rejected.
 //! Source: von Stengel 1996, "Efficient computation of behavior strategies".
 
 #![expect(

@@ -13,7 +13,6 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 
 /// A learner for one zero-sum game on a GPU, for games with hundreds of actions or more.
 ///
-/// All numbers stay on the device until the average is asked for. Each player's payoffs lie there
 /// All numbers stay on the device until the average is requested. Each player's payoffs are stored
 /// row by row, eight bytes per cell for both players, so that every step reads them once and in
 /// order.
@@ -21,6 +20,7 @@ const SUBMISSION_CELLS: usize = 1 << 32;
 /// Accuracy: f32. Rounding limits NashConv much earlier than in f64.
 /// [`nash_conv`](crate::nash_conv) evaluates an average in f64, so its result holds regardless of
 /// the rounding during learning.
+///
 /// # Examples
 /// ```
 /// use games::{Dynamics, MatrixGame, gpu::Learner, nash_conv, ndarray::Array2};
@@ -71,10 +71,10 @@ impl<'a> Learner<'a> {
     /// Uploads a game to a GPU. The stop conditions of the dynamics are ignored.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) for a number of the dynamics
-    /// without a meaning, [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule
-    /// but regret matching; [`Error::Device`](crate::Error::Device) if the device has no room or
-    /// cannot bind the payoffs at once.
+    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) if a parameter of the dynamics
+    /// is out of range; [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule but
+    /// regret matching; [`Error::Device`](crate::Error::Device) if the device is out of memory or
+    /// cannot bind the payoffs in one buffer.
     pub fn new(gpu: &'a Gpu, game: &MatrixGame, dynamics: &Dynamics) -> Result<Self> {
         let (keep, predictive) = matching(OPERATION, dynamics)?;
         let (n_rows, n_cols) = (game.n_rows(), game.n_cols());
