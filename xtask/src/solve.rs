@@ -29,25 +29,25 @@ use answer::Answer;
 use options::{Form, Options};
 
 const HELP: &str = "\
-solve: the equilibrium of a game file
+solve: computes an equilibrium of a game in a file
 
 usage: cargo xtask solve FILE [--csv | --json] [--exact] [--learn] [--iterations N] [--until X] [--within SECONDS]
 
-  FILE              a game in Gambit's format .nfg or .efg; the first word tells which. A strategic game may have any
-                    number of players, an extensive one two. `-` reads standard input
+  FILE              a game in Gambit's format .nfg or .efg, detected by its first word. Strategic games may have any
+                    number of players, extensive games two. `-` reads standard input
   --csv             print a line for each action: numbers and names of player, information set and action, its
-                    probability, and its fraction where that is proved
-  --json            print the same, and first how it was found, as one JSON object a line
-  --exact           print fractions in place of decimals where they are proved
-  --learn           learn by regret even where a proof could be had
-  --iterations N    at most so many iterations of learning (1e6)
-  --until X         learn until NashConv, with its rounding error, is at most X (1e-6 of the range of payoffs)
+                    probability, and its exact fraction if proved
+  --json            print one JSON object per line: first the method and its facts, then one object per action
+  --exact           print proved probabilities as fractions
+  --learn           learn by regret minimisation even if a proof is possible
+  --iterations N    limit the iterations of learning (default: 1e6)
+  --until X         learn until NashConv, with its rounding error, is at most X (default: 1e-6 of the payoff range)
   --within SECONDS  limit the time; proofs get at most half of it (default: 300 for proofs, then 60 for learning)
-  --help            print this
+  --help            print this help
 
 Players, information sets and actions are numbered from 1, information sets for each player.
 
-Exit: 0 where an equilibrium was found or NashConv reached; 1 where a game was left above it.
+Exit status: 0 if an equilibrium was found or the NashConv target was reached; 1 otherwise.
 ";
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode> {
@@ -105,8 +105,8 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
     )
 }
 
-/// Returns the answer of a proof or, where a limit ends the proof, of learning, which is told the
-/// limit.
+/// Returns the answer of a proof or, if the proof meets a limit, of learning. The answer of learning
+/// reports the limit.
 fn proved_or_learnt(
     has_proof: bool,
     prove: impl FnOnce() -> games::Result<Answer>,

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     /// A player has no actions, or there are no players.
-    #[error("{operation}: the game is empty, its shape is {shape:?}")]
+    #[error("{operation}: game is empty (shape {shape:?})")]
     EmptyGame {
         /// Name of the function that was called.
         operation: &'static str,
@@ -16,7 +16,7 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// The shapes of two arrays that belong together differ.
-    #[error("{operation}: shape is {actual:?}, it must be {expected:?}")]
+    #[error("{operation}: shape mismatch (shape {actual:?}; expected {expected:?})")]
     ShapeMismatch {
         /// The function that was called.
         operation: &'static str,
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// A payoff is NaN, infinite, or so large that sums of payoffs would overflow.
     #[error(
-        "{operation}: payoff of player {player} at {cell:?} is not finite, or its size is above {limit:e}"
+        "{operation}: payoff of player {player} at {cell:?} is not finite or too large (limit {limit:e})"
     )]
     PayoffInvalid {
         /// Name of the function that was called.
@@ -51,7 +51,7 @@ pub enum Error {
         cell: Vec<usize>,
     },
     /// A numeric parameter is out of its range.
-    #[error("{operation}: {parameter} is {value}, it must be {must}")]
+    #[error("{operation}: {parameter} out of range ({value}; must be {must})")]
     ParameterInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -63,7 +63,7 @@ pub enum Error {
         must: &'static str,
     },
     /// The operation does not support games with this number of players.
-    #[error("{operation}: the game has {n_players} players, it must have {must}")]
+    #[error("{operation}: unsupported number of players ({n_players}; must be {must})")]
     PlayersUnsupported {
         /// The function that was called.
         operation: &'static str,
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// A profile does not have one strategy for each player, or a strategy is not a probability
     /// distribution.
-    #[error("{operation}: strategy of player {player} is {fault}")]
+    #[error("{operation}: invalid strategy of player {player}: {fault}")]
     ProfileInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// A profile is not an equilibrium with the payoffs stated for it.
     #[error(
-        "{operation}: action {action} of player {player} is worth more than the payoff stated, or is played and worth less"
+        "{operation}: not an equilibrium: the value of action {action} of player {player} is above the stated payoff, or the action is played and its value is below"
     )]
     NotEquilibrium {
         /// The function that was called.
@@ -96,7 +96,7 @@ pub enum Error {
         action: usize,
     },
     /// The game exceeds a limit of the operation.
-    #[error("{operation}: {what} would be {needed}, the limit is {limit}")]
+    #[error("{operation}: {what} exceeds the limit ({needed}; limit {limit})")]
     TooLarge {
         /// The function that was called.
         operation: &'static str,
@@ -108,7 +108,7 @@ pub enum Error {
         limit: u128,
     },
     /// An answer exists, but its proof exceeds the limit on arithmetic steps.
-    #[error("{operation}: no proof within {limit} steps of arithmetic")]
+    #[error("{operation}: no proof found within {limit} arithmetic steps")]
     Unproved {
         /// The function that was called.
         operation: &'static str,
@@ -128,7 +128,7 @@ pub enum Error {
         operation: &'static str,
     },
     /// Numbers do not form a probability distribution over the cells of a game.
-    #[error("{operation}: the distribution over cells is invalid: {fault}")]
+    #[error("{operation}: invalid distribution over cells: {fault}")]
     DistributionInvalid {
         /// The function that was called.
         operation: &'static str,
@@ -147,14 +147,14 @@ pub enum Error {
         fault: String,
     },
     /// The learning rule does not support extensive games.
-    #[error("solve: {rule:?} is for strategic games, this game is extensive")]
+    #[error("solve: {rule:?} is not supported in extensive games (only in strategic games)")]
     RuleUnsupported {
         /// The learning rule.
         rule: crate::Rule,
     },
     /// The learning rule is not supported on GPUs.
     #[cfg(feature = "gpu")]
-    #[error("{operation}: {rule:?} is for the CPU, devices match regrets")]
+    #[error("{operation}: {rule:?} is not supported on GPUs (only regret matching)")]
     RuleNotOnDevice {
         /// The function that was called.
         operation: &'static str,
@@ -163,7 +163,7 @@ pub enum Error {
     },
     /// Games of one GPU batch have different trees.
     #[cfg(feature = "gpu")]
-    #[error("{operation}: game {game} has another tree than the first")]
+    #[error("{operation}: game {game} does not have the same tree as game 0")]
     TreesDiffer {
         /// The function that was called.
         operation: &'static str,
@@ -175,7 +175,7 @@ pub enum Error {
     #[error(transparent)]
     Device(Box<gpu_wgsl::Error>),
     /// A saved state does not belong to the game.
-    #[error("Run::resume: the state does not fit the game: {fault}")]
+    #[error("Run::resume: state does not match the game: {fault}")]
     StateInvalid {
         /// Description of the fault.
         fault: String,

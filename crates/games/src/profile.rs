@@ -126,7 +126,7 @@ pub(crate) fn check<G: Game + ?Sized>(
     for player in 0..game.n_players().max(profile.len()) {
         let Some(strategy) = profile.get(player).filter(|_| player < game.n_players()) else {
             let fault = format!(
-                "one of {}, the game has {} players",
+                "wrong number of strategies ({}; expected one for each of {} players)",
                 profile.len(),
                 game.n_players()
             );
@@ -135,7 +135,7 @@ pub(crate) fn check<G: Game + ?Sized>(
         let choices = game.choices(player);
         let expected: usize = choices.iter().sum();
         if strategy.len() != expected {
-            let fault = format!("{} numbers long, it must be {expected}", strategy.len());
+            let fault = format!("wrong length ({}; expected {expected})", strategy.len());
             return invalid(player, fault);
         }
         let mut first = 0;
@@ -147,7 +147,7 @@ pub(crate) fn check<G: Game + ?Sized>(
                 probabilities.iter().all(|&p| p >= 0.0) && (sum - 1.0).abs() <= SUM_TOLERANCE;
             if !is_good {
                 let fault = format!(
-                    "no distribution at choice {choice}: its sum is {sum}, or a number is negative or NaN"
+                    "not a distribution at choice {choice} (sum {sum}; expected 1, all numbers at least 0)"
                 );
                 return invalid(player, fault);
             }

@@ -434,12 +434,16 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
         (rule, updates, average)
     };
     if how(state) != how(first) {
-        let fault = format!("it was learnt by {:?}, not by {:?}", how(state), how(first));
+        let fault = format!(
+            "dynamics differ (state {:?}; run {:?})",
+            how(state),
+            how(first)
+        );
         return invalid(fault);
     }
     if state.players.len() != first.players.len() {
         return invalid(format!(
-            "it has {} players, the game {}",
+            "number of players differs (state {}; game {})",
             state.players.len(),
             first.players.len()
         ));
@@ -453,7 +457,7 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
         for (name, given, first, least) in arrays {
             if given.len() != first.len() {
                 let fault = format!(
-                    "player {player}'s {name} has {} numbers, it must have {}",
+                    "wrong length of player {player}'s {name} ({}; expected {})",
                     given.len(),
                     first.len()
                 );
@@ -464,7 +468,7 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
                 .all(|&number| number >= least && number.is_finite())
             {
                 return invalid(format!(
-                    "player {player}'s {name} holds a number out of range"
+                    "player {player}'s {name} contains a number out of range"
                 ));
             }
         }

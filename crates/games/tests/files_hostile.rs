@@ -32,14 +32,14 @@ fn claims_of_a_header_are_checked_before_memory_is_taken() {
     );
     let message = too_large(files::read_nfg(text));
     assert!(
-        message.starts_with("files::read_nfg: number of payoffs would be "),
+        message.starts_with("files::read_nfg: number of payoffs exceeds the limit ("),
         "{message}"
     );
-    assert!(message.ends_with("the limit is 67108864"), "{message}");
+    assert!(message.ends_with("limit 67108864)"), "{message}");
     let message = too_large(files::read_nfg(format!(
         "NFG 1 R \"\" {PLAYERS} {{ 1000000000 1 }} 1"
     )));
-    assert!(message.contains("would be 2000000000,"), "{message}");
+    assert!(message.contains("(2000000000;"), "{message}");
     // Within the limit, but there is no text for it.
     let message = invalid(files::read_nfg(format!(
         "NFG 1 R \"\" {PLAYERS} {{ 33554432 1 }} 1 2"
@@ -66,7 +66,7 @@ fn claims_of_a_header_are_checked_before_memory_is_taken() {
     let message = too_large(files::read_efg(format!("EFG 2 R \"\" {{ {crowd}}} t 0")));
     assert_eq!(
         message,
-        "files::read_efg: number of players would be 65, the limit is 64"
+        "files::read_efg: number of players exceeds the limit (65; limit 64)"
     );
 }
 

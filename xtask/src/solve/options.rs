@@ -1,6 +1,6 @@
 //! The command line of `solve`.
 //!
-//! Role: what the caller asks for, and how the time is shared between proofs and learning.
+//! Role: the requested settings, and the split of the time between proofs and learning.
 //! Limits: every proof has a deadline, since some games take longer than a lifetime.
 
 use std::ffi::OsString;
@@ -88,7 +88,7 @@ impl Options {
     }
 }
 
-/// Reads the command line; `None` if it asks for help.
+/// Reads the command line; `None` if help is requested.
 pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     use lexopt::prelude::*;
     let mut file = None;

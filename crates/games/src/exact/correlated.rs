@@ -302,17 +302,23 @@ fn regret(
 fn check_distribution(operation: &'static str, n_cells: usize, numbers: &[f64]) -> Result<()> {
     let invalid = |fault| Err(Error::DistributionInvalid { operation, fault });
     if numbers.len() != n_cells {
-        return invalid(format!("{} numbers for {n_cells} cells", numbers.len()));
+        return invalid(format!(
+            "wrong number of probabilities ({}; expected {n_cells})",
+            numbers.len()
+        ));
     }
     if let Some(at) = numbers
         .iter()
         .position(|number| !(0.0..=f64::MAX).contains(number))
     {
-        return invalid(format!("number {at} is {}", numbers[at]));
+        return invalid(format!(
+            "probability {at} is {} (expected finite and at least 0)",
+            numbers[at]
+        ));
     }
     let sum: f64 = numbers.iter().sum();
     if (sum - 1.0).abs() <= SUM_TOLERANCE {
         return Ok(());
     }
-    invalid(format!("the sum is {sum}"))
+    invalid(format!("sum is {sum} (expected 1)"))
 }

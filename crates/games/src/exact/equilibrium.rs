@@ -246,7 +246,10 @@ fn check_strategy(
     strategy: &[Rational],
 ) -> Result<()> {
     let fault = if strategy.len() != n_actions {
-        format!("{} probabilities, not {n_actions}", strategy.len())
+        format!(
+            "wrong number of probabilities ({}; expected {n_actions})",
+            strategy.len()
+        )
     } else if let Some(action) = strategy.iter().position(Rational::is_negative) {
         format!("negative at action {action}")
     } else if !sums_to_one(strategy) {

@@ -236,7 +236,9 @@ impl TreeBuilder {
     ) -> Result<u32> {
         if player >= self.tree.n_players() {
             let n_players = self.tree.n_players();
-            return Err(self.fault(format!("player {player} chooses, there are {n_players}")));
+            return Err(self.fault(format!(
+                "no such player ({player}; the tree has {n_players} players)"
+            )));
         }
         if actions.is_empty() {
             return Err(self.fault(format!("information set \"{name}\" has no action")));
@@ -295,7 +297,7 @@ impl TreeBuilder {
     /// [`Error::TooLarge`] above 2^27 nodes.
     pub fn decision(&mut self, set: u32, n_actions: usize) -> Result<()> {
         let Some(known) = self.tree.information_sets.get(set as usize) else {
-            return Err(self.fault(format!("there is no information set {set}")));
+            return Err(self.fault(format!("no such information set ({set})")));
         };
         let expected = known.actions.len();
         if expected != n_actions {
@@ -353,7 +355,7 @@ impl TreeBuilder {
             return Err(self.fault("the tree has no node".into()));
         }
         if !self.open.is_empty() {
-            return Err(self.fault(format!("{} more nodes are missing", self.open.len())));
+            return Err(self.fault(format!("{} nodes are missing", self.open.len())));
         }
         Ok(self.tree)
     }
