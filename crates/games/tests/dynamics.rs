@@ -1,4 +1,4 @@
-//! Rules of learning in strategic games, odd games, and what is refused.
+//! Learning rules in strategic games, unusual games, and rejected parameters.
 
 #![allow(
     clippy::unwrap_used,
@@ -81,7 +81,7 @@ fn uneven() -> [Array2<f64>; 2] {
     ]
 }
 
-/// What each player's actions are worth, cell by cell.
+/// Returns the values of each player's actions, summed cell by cell.
 fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>; 2] {
     let mut worths = [vec![0.0; x.len()], vec![0.0; y.len()]];
     for ((row, col), payoff) in rows.indexed_iter() {

@@ -16,7 +16,7 @@ fn game(rows: Array2<i32>, cols: Array2<i32>) -> Bimatrix {
     Bimatrix::new(rows, cols).unwrap()
 }
 
-/// What a strategy gains over an action for everything that the others may still do.
+/// Returns the gain of a strategy over an action for every remaining choice of the others.
 fn gains(
     game: &impl StrategicGame,
     surviving: &[Vec<usize>],
@@ -234,8 +234,8 @@ proptest! {
         for (player, actions) in found.surviving.iter().enumerate() {
             let others = &found.surviving[1 - player];
             for &action in actions {
-                // What the rivals gain over it; a belief that leaves them nothing shows that it is
-                // not dominated.
+                // The gains of the other actions over this action. A belief under which no gain is
+                // positive shows that the action is not dominated.
                 let unit = |own: usize| {
                     let share = |at| if at == own { Rational::one() } else { Rational::zero() };
                     (0..game.shape()[player]).map(share).collect::<Vec<_>>()

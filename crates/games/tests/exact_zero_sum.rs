@@ -1,5 +1,4 @@
-//! Zero-sum matrix games, solved and proved. What proves them here is computed from the payoffs
-//! alone.
+//! Zero-sum matrix games, solved with proofs. The tests verify results from the payoffs alone.
 
 #![allow(
     clippy::unwrap_used,
