@@ -83,7 +83,7 @@ pub enum Error {
         /// Description of the fault.
         fault: String,
     },
-    /// A profile is not an equilibrium with the payoffs stated for it.
+    /// A profile is not an equilibrium with the stated payoffs.
     #[error(
         "{operation}: not an equilibrium: the value of action {action} of player {player} is above the stated payoff, or the action is played and its value is below"
     )]

@@ -79,10 +79,11 @@ mod sealed {
 /// strategy holds the first player to at most the value, exactly, for the given payoffs. A float
 /// payoff stands for its exact binary value: 0.1 is not 1/10, which can be given as a
 /// [`Rational`](crate::Rational).
-/// Cost: one linear program in floats, one for its dual, and a basis solved exactly, which takes
-/// the longer the more digits the payoffs have. Payoffs that lie hundreds of decades apart within
-/// one game leave floats without a clue; then exact exchanges find the basis, and their number is
-/// what the error below is for.
+///
+/// Cost: one linear program in floats, one for its dual, and an exact solution of a basis, whose
+/// time grows with the number of digits of the payoffs. If the payoffs of one game differ by
+/// hundreds of orders of magnitude, the floating-point guess is useless. Exact exchanges then find
+/// the basis, and their number may exceed the limit on steps.
 ///
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients;

@@ -111,7 +111,7 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
 
 /// Reads the text of a `.nfg` file, of the version with payoffs or the one with outcomes.
 ///
-/// Names that are all empty are no names.
+/// If all names are empty, the game has no names.
 ///
 /// # Errors
 /// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150;
@@ -133,12 +133,13 @@ pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
 
 /// Reads the text of an `.efg` file.
 ///
-/// What is at inner nodes is added to what the ends behind them give. Names of nodes and outcomes,
-/// and the comment, are passed over.
+/// Payoffs at inner nodes are added to the payoffs of the ends below them. Names of nodes and
+/// outcomes, and the comment, are ignored.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it does not have the format, if chances do not sum to 1, or if a
-/// payoff's size is above 1e150; [`Error::PayoffInvalid`] if a sum of payoffs is;
+/// [`Error::FileInvalid`] if the text does not have the format, if probabilities of chance do not
+/// sum to 1, or if a payoff's absolute value exceeds 1e150; [`Error::PayoffInvalid`] if a sum of
+/// payoffs exceeds this limit;
 /// [`Error::TooLarge`] above [`MAX_PLAYERS`] or 2^27 nodes.
 ///
 /// # Examples
@@ -161,9 +162,9 @@ pub fn read_efg(text: impl AsRef<[u8]>) -> Result<Tree> {
 
 /// Writes a game in the `.nfg` format, the version with payoffs.
 ///
-/// [`read_nfg`] gives the same game back as long as the file is within the limits above. Players
-/// without names get empty ones, and actions without names are counted. Names are written as they
-/// are, though some programs refuse names with line breaks.
+/// [`read_nfg`] reads the file back as an equal game if the file is within the limits above.
+/// Players without names get empty names, and the file has only the number of unnamed actions.
+/// Names are written unchanged, although some programs reject names with line breaks.
 #[must_use]
 pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
     nfg::write(game)
@@ -171,13 +172,13 @@ pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
 
 /// Writes a game tree in the `.efg` format.
 ///
-/// Chances are fractions that sum to exactly 1; a player's information sets are numbered from 1 in
-/// their order in the tree; each is described wherever it comes up, since not every program
-/// remembers.
+/// Probabilities of chance are fractions that sum to exactly 1. A player's information sets are
+/// numbered from 1 in their order in the tree. Each set is described at every occurrence, because
+/// not every program remembers earlier descriptions.
 ///
-/// [`read_efg`] gives the same tree back as long as the file is within the limits above and the
-/// tree's information sets are in the order in which a walk meets them. Names are written as they
-/// are, though some programs refuse names with line breaks or two sets of a player with one name.
+/// [`read_efg`] reads the file back as an equal tree if the file is within the limits above and the
+/// tree's information sets are in depth-first order. Names are written unchanged, although some
+/// programs reject names with line breaks or equal names of two sets of a player.
 #[must_use]
 pub fn write_efg(tree: &Tree) -> String {
     efg::write(tree)

@@ -1,8 +1,9 @@
 //! Arithmetic modulo a prime just below 2^61.
 //!
-//! Role: what a linear system is factorised in before its solution is lifted to fractions.
+//! Role: linear systems are factorised in this field before their solutions are lifted to
+//! fractions.
 //! Method: `2^61 = gap` modulo the prime, so the upper half of a product is folded onto the lower
-//! one; no division.
+//! half without a division.
 
 #![expect(
     clippy::cast_possible_truncation,

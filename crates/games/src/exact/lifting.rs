@@ -1,11 +1,12 @@
 //! The exact solution of an integer system from its solutions modulo a prime.
 //!
-//! Method: the solution is written in powers of the prime, a digit at a time: each digit solves the
-//! system for what is left of the right-hand side, modulo the prime. From time to time fractions
-//! with one denominator are recovered from the digits and put into the system; when they solve it,
-//! they are the solution. Cramer's rule and Hadamard's bound tell how many digits suffice. The
-//! remainder of the right-hand side does not grow: for a matrix of short integers the remainder
-//! stays within 128 bits and is computed modulo 2^128, where the division by the prime is exact.
+//! Method: the solution is written in powers of the prime, one digit at a time. Each digit solves
+//! the system for the remainder of the right-hand side, modulo the prime. From time to time,
+//! fractions with one denominator are recovered from the digits and substituted into the system; if
+//! they satisfy it, they are the solution. Cramer's rule and Hadamard's bound determine how many
+//! digits suffice. The remainder of the right-hand side does not grow: for a matrix of short
+//! integers it stays within 128 bits and is computed modulo 2^128, where the division by the prime
+//! is exact.
 //! Source: Dixon 1982, "Exact solution of linear equations using p-adic expansions".
 
 use super::field::Field;

@@ -1,8 +1,7 @@
 //! Linear programs with integer coefficients, and their certificates.
 //!
-//! Role: what every question of this part of the crate is put as: maximise `c·x` where `A x + s =
-//! b`, with a slack `s` for each row. Fractions are brought to a common denominator, row by row,
-//! when they come in.
+//! Role: the common form of all problems in this module: maximise `c·x` where `A x + s = b`, with a
+//! slack `s` for each row. Input fractions are brought to a common denominator, row by row.
 
 use super::gcd::{gcd, lcm, lowest_terms};
 use super::lifting::Fractions;

@@ -1,10 +1,10 @@
 //! Zero-sum game trees by one linear program over sequences.
 //!
-//! Method: the first player maximises `q_0` where `x` is a plan, a probability for each of its
-//! sequences that splits at its information sets, and `q` bounds what the second can hold it to
-//! from each of its sets on. The prices of the second player's sequences are its plan. So the
-//! program has one row for each sequence of the second player and one for each information set of
-//! the first, and grows with the tree, not with the number of strategies.
+//! Method: the first player maximises `q_0`. Here `x` is a plan, a probability for each of the
+//! player's sequences that is split at its information sets, and `q` bounds the first player's
+//! payoff from each set of the second player on. The prices of the second player's sequences are
+//! its plan. So the program has one row for each sequence of the second player and one for each
+//! information set of the first. Its size grows with the tree, not with the number of strategies.
 //! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive
 //! two-person games".
 
@@ -56,11 +56,11 @@ pub struct FloatSolution {
     pub nash_conv: f64,
 }
 
-/// Solves a zero-sum tree by its sequence form, in floats that come from a proof.
+/// Solves a zero-sum tree by its sequence form, with a proof, and returns floats.
 ///
-/// The same proof as that of [`exact`](fn@crate::exact), without the time that fractions take to be
-/// written in lowest terms; and, since floats prove nothing, what best responses to them gain,
-/// which know nothing of the program.
+/// The proof is that of [`exact`](fn@crate::exact), but without the time to write fractions in
+/// lowest terms. Because rounded strategies are not proved, the result includes their NashConv,
+/// computed by best responses independently of the linear program.
 ///
 /// Accuracy: value and probabilities are those of one equilibrium, rounded to the nearest float.
 ///

@@ -1,12 +1,12 @@
 //! All equilibria of a bimatrix game, from the vertices of both best-response polytopes.
 //!
-//! Method: a walk over all bases of each perturbed polytope, which is simple and bounded, so that
-//! its graph is connected and every vertex of the polytope itself is one of its bases at least. At
-//! each basis the tableau is computed afresh in [`Ball`]s; where these leave a sign open (at a
-//! vertex that is degenerate, or nearly so), in 128-bit integers, and where these overflow, in
-//! integers of any size. Labels name the constraints that are tight at the vertex, whatever the
-//! basis. Vertices of both sides that have all labels between them are joined by halving the lists
-//! label by label.
+//! Method: a walk over all bases of each perturbed polytope. The perturbed polytope is simple and
+//! bounded, so its graph is connected, and every vertex of the original polytope corresponds to at
+//! least one basis. At each basis the tableau is recomputed from scratch in [`Ball`]s; if these
+//! cannot decide a sign (at a vertex that is degenerate, or nearly so), in 128-bit integers; and if
+//! these overflow, in integers of any size. Labels name the constraints that are tight at the
+//! vertex, for every basis. Pairs of vertices whose labels together are complete are found by
+//! splitting the lists label by label.
 //! Accuracy: exact; every decision is proved, and each equilibrium is proved once more by its best
 //! responses.
 //! Source: von Stengel 2002, "Computing equilibria for two-person games"; Avis, Rosenberg, Savani
@@ -49,11 +49,11 @@ const WORDS_OF_CALL: u64 = 64;
 /// Returns all extreme equilibria, sorted: those that play the row player's early actions more come
 /// first.
 ///
-/// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of
-/// the player against which the opponent has all the best responses that it has against the
-/// strategy. A nondegenerate game has an odd number of equilibria, all of them extreme. In any game
-/// the set of equilibria is a union of products of two polytopes, whose vertices are the extreme
-/// equilibria; [`components`] tells which of them hang together.
+/// An equilibrium is extreme if each strategy is a vertex: it is not a mixture of two other
+/// strategies of the player against which the opponent has at least the same best responses. A
+/// nondegenerate game has an odd number of equilibria, all of them extreme. In any game the set of
+/// equilibria is a union of products of two polytopes, whose vertices are the extreme equilibria;
+/// [`components`] returns the connected components of this set.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`], or

@@ -306,9 +306,9 @@ impl Sequences {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the largest number of additions that an end passes through on its way to the worth
-    /// of a player's sets: the ends of its sequence and the sets behind it, and so on for the
-    /// sequences before it.
+    /// Returns the largest number of additions between an end and the value of a player's set:
+    /// those over the ends of its sequence and the sets behind it, and so on for all preceding
+    /// sequences.
     #[must_use]
     pub(crate) fn n_additions(&self, player: usize) -> u64 {
         let mut additions = vec![0_u64; self.n_sequences[player]];

@@ -1,9 +1,7 @@
-//! A text cut into braces, quoted texts and words.
+//! A tokenizer for braces, quoted texts and words.
 //!
-//! Role: the only place that knows what separates one thing in a file from the next, and how a
-//! fault is told.
-//! Method: one pass without a store of tokens; line and column are counted when there is a fault to
-//! report.
+//! Role: the only place that defines the separators of tokens and the form of syntax errors.
+//! Method: one pass without a list of tokens; line and column are counted only for an error.
 
 use super::decimal::{self, Decimal};
 use super::{MAX_DIGITS, MAX_PLAYERS, quote};
@@ -80,7 +78,7 @@ impl<'a> Scanner<'a> {
         &rest[..length]
     }
 
-    /// Passes one of the words that the format asks for here.
+    /// Reads one of the keywords that the format requires here.
     pub(super) fn keyword(&mut self, choice: &[&str]) -> Result<()> {
         let at = self.position();
         let word = self.word();
