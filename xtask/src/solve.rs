@@ -105,8 +105,8 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
     )
 }
 
-/// Returns the answer of a proof or, if the proof meets a limit, of learning. The answer of learning
-/// reports the limit.
+/// Returns the answer of a proof or, if the proof meets a limit, of learning. The answer of
+/// learning reports the limit.
 fn proved_or_learnt(
     has_proof: bool,
     prove: impl FnOnce() -> games::Result<Answer>,

@@ -90,7 +90,8 @@ mod sealed {
 /// [`Error::Unproved`](crate::Error::Unproved) if the proof takes too many steps. For trees also
 /// [`Error::PlayersUnsupported`](crate::Error::PlayersUnsupported) unless there are two players,
 /// [`Error::NotConstantSum`](crate::Error::NotConstantSum) unless the payoffs of all ends have the
-/// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player forgets.
+/// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player lacks
+/// perfect recall.
 ///
 /// # Source
 /// von Neumann 1928, "Zur Theorie der Gesellschaftsspiele"; for trees Koller, Megiddo and von

@@ -50,7 +50,8 @@ fn gains(
     cells.into_iter().map(gain).collect()
 }
 
-/// Eliminates, and checks each step by what it says and each survivor by another way.
+/// Eliminates dominated actions. Checks each step by its dominating strategy, and each survivor
+/// independently.
 fn checked(game: &impl StrategicGame, dominance: Dominance) -> Elimination {
     let found = eliminate_dominated(game, dominance).unwrap();
     let mut surviving: Vec<Vec<usize>> = game

@@ -79,9 +79,9 @@ impl<'t> Mccfr<'t> {
     /// Starts with uniform strategies.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets, [`Error::TooLarge`] if the tree is more than
-    /// 4096 moves deep, [`Error::ParameterInvalid`] for an exploration that is not above 0 and at
-    /// most 1.
+    /// [`Error::TreeInvalid`] if a player lacks perfect recall, [`Error::TooLarge`] if the tree is
+    /// more than 4096 moves deep, [`Error::ParameterInvalid`] for an exploration that is not above
+    /// 0 and at most 1.
     pub fn new(tree: &'t Tree, sampling: Sampling) -> Result<Self> {
         if let Sampling::Outcome { exploration } = sampling
             && !(exploration > 0.0 && exploration <= 1.0)

@@ -102,8 +102,8 @@ impl Sequences {
     /// Computes the sequence form of a tree.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by
-    /// different sequences.
+    /// [`Error::TreeInvalid`] if a player lacks perfect recall: two nodes of an information set are
+    /// reached by different sequences.
     pub fn of(tree: &Tree) -> Result<Self> {
         let n_players = tree.n_players();
         let mut form = Self {

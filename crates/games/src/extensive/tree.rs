@@ -314,7 +314,8 @@ impl TreeBuilder {
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if there is not one payoff for each player; [`Error::PayoffInvalid`]
-    /// if one is not finite or its size above 1e150; [`Error::TooLarge`] above 2^27 nodes.
+    /// if one is not finite or its absolute value exceeds 1e150; [`Error::TooLarge`] above 2^27
+    /// nodes.
     pub fn end<T: Number>(&mut self, payoffs: &[T]) -> Result<()> {
         if payoffs.len() != self.tree.n_players() {
             let fault = format!(

@@ -108,7 +108,7 @@ impl<'a> Learner<'a> {
     /// Runs this number of iterations; the GPU may still be busy when the function returns.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
+    /// [`Error::Device`](crate::Error::Device) if the device was lost or cannot run a kernel.
     pub fn advance(&mut self, iterations: u64) -> Result<()> {
         let n_cells = self.players[0].payoffs.len();
         let together = (SUBMISSION_CELLS / n_cells).max(1) as u64;
@@ -134,7 +134,7 @@ impl<'a> Learner<'a> {
     /// Returns the average strategies; the initial strategies before the first iteration.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
+    /// [`Error::Device`](crate::Error::Device) if the device was lost or cannot run a kernel.
     pub fn average(&self) -> Result<Profile> {
         let mut profile = vec![];
         for player in &self.players {

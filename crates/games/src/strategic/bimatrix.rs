@@ -28,7 +28,7 @@ impl Bimatrix {
     ///
     /// # Errors
     /// [`Error::EmptyGame`] without rows or columns; [`Error::ShapeMismatch`] if the shapes differ;
-    /// [`Error::PayoffInvalid`] if a payoff is not finite or its size above 1e150.
+    /// [`Error::PayoffInvalid`] if a payoff is not finite or its absolute value exceeds 1e150.
     pub fn new<T: Number, U: Number>(rows: Array2<T>, cols: Array2<U>) -> Result<Self> {
         const OPERATION: &str = "Bimatrix::new";
         let shape = [rows.nrows(), rows.ncols()];

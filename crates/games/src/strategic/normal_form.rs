@@ -34,7 +34,7 @@ impl NormalForm {
     /// # Errors
     /// [`Error::EmptyGame`] without players or without actions of one; [`Error::ShapeMismatch`] if
     /// there is not one array for each player with one axis for each, or if they differ;
-    /// [`Error::PayoffInvalid`] if a payoff is not finite or its size above 1e150.
+    /// [`Error::PayoffInvalid`] if a payoff is not finite or its absolute value exceeds 1e150.
     pub fn new<T: Number>(n_players: usize, payoffs: Vec<ArrayD<T>>) -> Result<Self> {
         const OPERATION: &str = "NormalForm::new";
         let mismatch = |expected: &[usize], actual: &[usize]| Error::ShapeMismatch {
