@@ -106,8 +106,8 @@ fn extensive(tree: &Tree, options: &Options) -> Result<Answer> {
     )
 }
 
-/// Returns the proved answer. If a limit ends the proof, returns the learned answer; the error of
-/// the limit becomes part of this answer.
+/// Returns the answer of a proof or, if the proof meets a limit, of learning. The answer of
+/// learning reports the limit.
 fn proved_or_learnt(
     has_proof: bool,
     prove: impl FnOnce() -> games::Result<Answer>,

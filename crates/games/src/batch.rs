@@ -1,10 +1,12 @@
-//! Many small matrix games at once.
+//! Solver for many small matrix games at once.
 //!
-//! Role: for people who solve games by the million: as inner loops, as data, as a test of a theory.
-//! Method: [`N_ABREAST`] games of one shape abreast, which do all of their iterations before the next ones start; the same
-//! minimiser as everywhere. What an iteration of the rule does is worked out once for all games.
+//! Role: for uses that solve millions of games: inner loops, data generation, tests of a theory.
+//! Method: [`N_ABREAST`] games of one shape run in parallel SIMD lanes. Such a group does all of
+//! its iterations before the next group starts. The regret minimiser is the one used everywhere in
+//! this crate; the factors of each iteration are computed once for all games.
 //! Shapes: gains are `[games, rows, cols]`; strategies are `[games, rows]` and `[games, cols]`.
-//! Accuracy: in f64; the result of a game does not depend on the games beside it or on the number of threads.
+//! Accuracy: f64; the result of a game depends neither on its neighbours in the group nor on the
+//! number of threads.
 
 use crate::regret::{self, Sets, Step, WHOLE};
 use crate::rounding::GainError;
@@ -15,18 +17,19 @@ use crate::{centre, number};
 use ndarray::{Array2, Array3, Axis};
 use pulp::Simd;
 
-/// Most iterations of a batch, whose factors are worked out beforehand.
+/// Largest number of iterations of a batch; the factors of all iterations are precomputed.
 const MAX_ITERATIONS: u64 = 1 << 20;
-/// Games abreast: several of a CPU's vectors, since one game's operations wait for one another.
+/// Number of games in a group. Several SIMD vectors hide latency, because the operations of one
+/// game depend on one another.
 const N_ABREAST: usize = 32;
 
-/// A number for each of the games abreast, where a CPU reads it at once.
+/// One number for each game of a group, aligned for SIMD loads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Abreast([f64; N_ABREAST]);
 
 impl Abreast {
-    /// Gives the games that one of a CPU's vectors holds.
+    /// Returns the lanes of SIMD vector `part`.
     #[inline(always)]
     fn part<S: Simd>(&self, part: usize) -> S::f64s {
         S::as_simd_f64s(&self.0).0[part]
@@ -37,7 +40,7 @@ impl Abreast {
     }
 }
 
-/// Zero-sum games of one shape.
+/// A batch of zero-sum games of one shape.
 ///
 /// # Examples
 /// ```
@@ -60,33 +63,33 @@ impl Abreast {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     gains: Array3<f64>,
-    /// The constant of each game, without which it is learnt and judged.
+    /// Constant of each game; it is subtracted from the gains before learning and evaluation.
     constants: Vec<f64>,
 }
 
-/// What each game of a batch came to.
+/// The solutions of a batch of games.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchSolution {
     /// The row players' average strategies, `[games, rows]`.
     pub rows: Array2<f64>,
     /// The column players' average strategies, `[games, cols]`.
     pub cols: Array2<f64>,
-    /// The row players' expected payoffs under them.
+    /// The row players' expected payoffs under the average strategies.
     pub values: Vec<f64>,
-    /// NashConv, by best responses in f64.
+    /// NashConv of each game, computed by best responses in f64.
     pub nash_conv: Vec<f64>,
     /// Upper bounds on the rounding errors of `nash_conv`.
     pub rounding: Vec<f64>,
 }
 
-/// What one iteration does in all games.
+/// The factors of one iteration, common to all games.
 #[derive(Clone, Copy)]
 struct Tick {
     step: Step,
     weight: f64,
 }
 
-/// What the games abreast came to: one vector an action.
+/// The solutions of one group of games: one vector for each action.
 struct Group {
     rows: Vec<Abreast>,
     cols: Vec<Abreast>,
@@ -96,11 +99,11 @@ struct Group {
 }
 
 impl Batch {
-    /// Takes the row players' gains, `[games, rows, cols]`.
+    /// Creates a batch from the row players' gains, `[games, rows, cols]`.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without rows or columns (no games are a batch); [`Error::PayoffInvalid`] if a gain is not
-    /// finite or its size above 1e150.
+    /// [`Error::EmptyGame`] if there are no rows or columns (a batch of zero games is valid);
+    /// [`Error::PayoffInvalid`] if a gain is not finite or its absolute value exceeds 1e150.
     pub fn zero_sum<T: Into<f64> + Clone + 'static>(gains: Array3<T>) -> Result<Self> {
         const OPERATION: &str = "Batch::zero_sum";
         let gains = gains.mapv_into_any(T::into);
@@ -127,25 +130,27 @@ impl Batch {
         })
     }
 
-    /// Gives the gains, `[games, rows, cols]`.
+    /// Returns the gains, `[games, rows, cols]`.
     #[must_use]
     pub fn gains(&self) -> &Array3<f64> {
         &self.gains
     }
 
-    /// Returns a game's gains less the game's constant, row by row.
+    /// Returns a game's gains minus the game's constant, row by row.
     pub(crate) fn centred(&self, game: usize) -> impl Iterator<Item = f64> {
         let gains = self.gains.index_axis(Axis(0), game).into_iter();
         gains.map(move |gain| gain - self.constants[game])
     }
 
-    /// Does the dynamics' iterations in every game; what else the dynamics' stop says is not looked at.
+    /// Runs the iterations of `dynamics` in every game. Other stop conditions are ignored.
     ///
-    /// Cost: for 3×3 games and regret matching 84 additions and multiplications an iteration, and some comparisons.
+    /// Cost: for 3×3 games and regret matching 84 additions and multiplications an iteration, and
+    /// some comparisons.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning, as for Hedge without a rate of its own:
-    /// it would be another one in each game; [`Error::TooLarge`] above 2^20 iterations.
+    /// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range. Hedge needs an
+    /// explicit rate, because its default rate would differ from game to game. [`Error::TooLarge`]
+    /// above 2^20 iterations.
     pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
         let ticks = self.ticks(dynamics)?;
         let (_, n_rows, n_cols) = self.gains.dim();
@@ -154,7 +159,7 @@ impl Batch {
         Ok(self.solution(solve))
     }
 
-    /// Gives what average strategies come to, made of `probability(player, game, action)`.
+    /// Evaluates average strategies that are read from `probability(player, game, action)`.
     #[cfg(feature = "gpu")]
     pub(crate) fn judge(
         &self,
@@ -174,7 +179,7 @@ impl Batch {
         })
     }
 
-    /// Gives the solution of all games, whose groups are made from their first games.
+    /// Computes the solutions of all games; `group` receives the index of a group's first game.
     fn solution(&self, group: impl Fn(usize) -> Group + Send + Sync) -> BatchSolution {
         let (n_games, n_rows, n_cols) = self.gains.dim();
         let firsts = (0..n_games).step_by(N_ABREAST);
@@ -200,7 +205,7 @@ impl Batch {
             cols: Array2::from_shape_fn((n_games, n_cols), |(game, col)| {
                 groups[game / N_ABREAST].cols[col].0[game % N_ABREAST]
             }),
-            // The groups' values are centred.
+            // Values of groups are centred, so the constants are added again.
             values: each(|group| &group.values)
                 .zip(&self.constants)
                 .map(|(value, constant)| value + constant)
@@ -210,8 +215,8 @@ impl Batch {
         }
     }
 
-    /// Returns the centred gains of the games from one on, one vector a cell; lanes beyond the last
-    /// game repeat it.
+    /// Returns the centred gains of a group of games, one vector for each cell. Lanes beyond the
+    /// last game repeat the last game.
     fn abreast(&self, first: usize) -> Vec<Abreast> {
         let (n_games, n_rows, n_cols) = self.gains.dim();
         let game = |lane: usize| (first + lane).min(n_games - 1);
@@ -253,7 +258,7 @@ impl Batch {
 }
 
 simd! {
-    /// Calls [`learn`] with sizes that the compiler knows, where games are small.
+    /// Calls [`learn`] with array sizes known at compile time for small games.
     fn learn_group<'a, S>(simd; shape: [usize; 2], gains: &'a [Abreast], dynamics: &'a Dynamics, ticks: &'a [Tick]) -> Group {
         let zero = simd.splat_f64s(0.0);
         macro_rules! sized {
@@ -268,9 +273,10 @@ simd! {
     }
 }
 
-/// Learns from zeros, one number an action of either player.
+/// Learns from zeros, with one number for each action of either player.
 ///
-/// All games take an iteration before any takes the next: of one game, every operation waits for the last.
+/// The inner loop runs over the games, not over the iterations of one game: within a game every
+/// operation waits for the previous result.
 #[inline(always)]
 fn learn<S: Simd, R: PerAction<S>, C: PerAction<S>>(
     simd: S,
@@ -306,7 +312,7 @@ fn learn<S: Simd, R: PerAction<S>, C: PerAction<S>>(
     Group::judge(gains, rows, cols)
 }
 
-/// The two players of as many games as a CPU's vector has lanes.
+/// The two players of as many games as a SIMD vector has lanes.
 struct Pair<'a, R, C> {
     gains: Gains<'a>,
     row: Player<R>,
@@ -333,12 +339,12 @@ impl<R, C> Pair<'_, R, C> {
     }
 }
 
-/// One number an action, in an array or on the heap.
+/// Storage of one number per action, in an array or on the heap.
 trait PerAction<S: Simd>: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]> {}
 
 impl<S: Simd, T: Clone + AsRef<[S::f64s]> + AsMut<[S::f64s]>> PerAction<S> for T {}
 
-/// A player in the games abreast.
+/// One player's state in a group of games.
 #[repr(C, align(64))]
 struct Player<N> {
     strategy: N,
@@ -383,7 +389,7 @@ impl<N> Player<N> {
         regret::step(simd, tick.step, sets, WHOLE);
     }
 
-    /// Gives the average strategy; before the first iteration all actions are equally likely.
+    /// Returns the average strategy; uniform before the first iteration.
     #[inline(always)]
     fn average<S: Simd>(&self, simd: S) -> Vec<S::f64s>
     where
@@ -402,7 +408,7 @@ impl<N> Player<N> {
     }
 }
 
-/// The gains of as many games as a CPU's vector has lanes.
+/// The gains of as many games as a SIMD vector has lanes.
 #[derive(Clone, Copy)]
 struct Gains<'a> {
     cells: &'a [Abreast],
@@ -410,7 +416,7 @@ struct Gains<'a> {
 }
 
 impl Gains<'_> {
-    /// Writes what each row is worth against the columns' probabilities.
+    /// Writes the value of each row against the columns' probabilities.
     #[inline(always)]
     fn right<S: Simd>(self, simd: S, cols: &[S::f64s], values: &mut [S::f64s]) {
         for (row, value) in self.cells.chunks_exact(cols.len()).zip(values) {
@@ -422,7 +428,7 @@ impl Gains<'_> {
         }
     }
 
-    /// Writes what each column is worth to its player against the rows' probabilities.
+    /// Writes the value of each column, to the column player, against the rows' probabilities.
     #[inline(always)]
     fn left<S: Simd>(self, simd: S, rows: &[S::f64s], values: &mut [S::f64s]) {
         values.fill(simd.splat_f64s(0.0));
@@ -435,7 +441,7 @@ impl Gains<'_> {
 }
 
 impl Group {
-    /// Judges strategies by best responses to centred gains.
+    /// Evaluates strategies by best responses to centred gains.
     fn judge(gains: &[Abreast], rows: Vec<Abreast>, cols: Vec<Abreast>) -> Self {
         let mut group = Self {
             values: Abreast([0.0; N_ABREAST]),
@@ -470,7 +476,8 @@ impl Group {
         let of_cols: Vec<f64> = (0..n_cols).map(worth_of_col).collect();
         let best_row = of_rows.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let best_col = of_cols.iter().copied().fold(f64::INFINITY, f64::min);
-        // Sums of what actions lose: no term is negative, so that nothing cancels.
+        // The gain is a sum of the losses of actions. No term is negative, so there is no
+        // cancellation.
         let rows = || {
             self.rows
                 .iter()
@@ -493,7 +500,7 @@ impl Group {
             size,
             n_roundings: (n_other + 2) as f64,
             depth: 1.0,
-            // Averages sum to 1 within a rounding for each action of either player.
+            // Averages sum to 1 up to one rounding for each action of either player.
             n_relative: (2 * (n_own + n_other) + 2) as f64,
         };
         Judged {
@@ -504,9 +511,9 @@ impl Group {
     }
 }
 
-/// The judgement of one game of a group.
+/// The evaluation of one game of a group.
 struct Judged {
-    /// The row player's expected payoff, less the constant.
+    /// The row player's expected payoff minus the constant.
     value: f64,
     nash_conv: f64,
     rounding: f64,
@@ -519,7 +526,8 @@ mod tests {
     use tensor_core::compare::{Bound, assert_close};
     use tensor_core::rng::Philox;
 
-    /// Every rule of a batch, each kind of discount with and without prediction, and both orders of updates.
+    /// Returns every rule of a batch: each kind of discount with and without prediction, and both
+    /// orders of updates.
     fn rules() -> Vec<Dynamics> {
         let rules = [
             Dynamics::regret_matching(),
@@ -541,7 +549,7 @@ mod tests {
             .collect()
     }
 
-    /// Games abreast with gains between -1 and 1, no two of which are the same.
+    /// Returns games with distinct gains between -1 and 1.
     fn games([n_rows, n_cols]: [usize; 2], n_games: usize) -> Batch {
         let mut gains = vec![0.0; n_games * n_rows * n_cols];
         Philox::new(11).fill_uniform_f64(0, &mut gains);
@@ -549,7 +557,7 @@ mod tests {
         Batch::zero_sum(gains.mapv(|gain| 2.0 * gain - 1.0)).unwrap()
     }
 
-    /// One lane at a time, with sizes that the compiler does not know, is the plain way to compute.
+    /// The reference uses one lane at a time and array sizes unknown at compile time.
     #[test]
     fn every_width_of_vectors_gives_the_bits_of_one_lane() {
         let shapes = [

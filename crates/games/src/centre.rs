@@ -1,4 +1,4 @@
-//! Payoffs less a constant per player.
+//! Payoffs minus a constant for each player.
 //!
 //! Role: a constant in a player's payoffs changes no best response and no regret, but a large
 //! constant leaves few bits of a float for the differences. Learning and best responses compute on
@@ -14,17 +14,17 @@
 use crate::Rational;
 use crate::number::nearest;
 
-/// The payoffs of one player less a constant.
+/// The payoffs of one player minus a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Centred {
     /// The constant, rounded.
     pub(crate) constant: f64,
-    /// Each payoff less the exact constant, rounded.
+    /// Each payoff minus the exact constant, rounded.
     pub(crate) payoffs: Vec<f64>,
 }
 
 impl Centred {
-    /// Centres floats; `None` where the constant is 0.
+    /// Centres floats; returns `None` if the constant is 0.
     pub(crate) fn of_floats(payoffs: &[f64]) -> Option<Self> {
         let constant = midpoint(payoffs.iter().copied());
         (constant != 0.0).then(|| Self {
@@ -33,7 +33,7 @@ impl Centred {
         })
     }
 
-    /// Centres fractions; `None` where the constant is 0.
+    /// Centres fractions; returns `None` if the constant is 0.
     pub(crate) fn of_fractions(payoffs: &[Rational]) -> Option<Self> {
         let (low, high) = (payoffs.iter().min()?, payoffs.iter().max()?);
         let zero = Rational::default();
@@ -45,7 +45,7 @@ impl Centred {
         if !is_narrow {
             return None;
         }
-        // Raw fractions: lowest terms would cost more than all the rest where payoffs have
+        // Raw fractions are not reduced: reduction would dominate the cost if payoffs have
         // thousands of digits.
         let constant = Rational::new_raw(
             low.numer() * high.denom() + high.numer() * low.denom(),
@@ -87,7 +87,7 @@ pub(crate) fn midpoint(payoffs: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Returns the largest absolute value, or 0 for none.
+/// Returns the largest absolute value; 0 for an empty slice.
 pub(crate) fn largest_size(payoffs: &[f64]) -> f64 {
     payoffs
         .iter()

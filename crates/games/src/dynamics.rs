@@ -1,46 +1,51 @@
-//! How players learn: a rule, an order of updates, an average, and when to stop.
+//! Configuration of learning: a rule, an order of updates, an average, and stop conditions.
 //!
-//! Role: one description for matrix games and extensive games. The names that papers give to combinations are
-//! constructors here; every combination can be had by changing their fields.
-//! Method: in iteration `t`, from 1, a player learns what each of its actions was worth, updates, and its average takes
-//! up the strategy that it played (the one before the update) with weight `t^average`.
+//! Role: one configuration for matrix games and extensive games. Each combination that has a name
+//! in the literature has a constructor; all other combinations can be set through the fields.
+//! Method: in iteration `t`, from 1, each player computes the values of its actions and updates its
+//! strategy. Its average adds the strategy that was played (the strategy before the update) with
+//! weight `t^average`.
 
 use crate::regret::{Keep, Step};
 use crate::{Error, Result};
 use std::time::Duration;
 
-/// How a player's next strategy follows from what its actions were worth.
+/// A rule that computes a player's next strategy from the values of its actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Rule {
     /// Probabilities in proportion to positive regrets.
     RegretMatching {
-        /// What happens to sums of regrets after each iteration.
+        /// The discount applied to the sums of regrets after each iteration.
         discount: Discount,
-        /// Whether the last regret is counted once more, as a guess of the next.
+        /// Whether the last regret is added once more, as a prediction of the next regret.
         predictive: bool,
     },
     /// Probabilities in proportion to `exp(rate * regret)`, exponential weights.
     Hedge {
-        /// The rate, in one over a payoff; without one `sqrt(8 ln n / t)` over the range of payoffs, for `n` actions.
+        /// The learning rate, in units of 1 / payoff. `None` uses `sqrt(8 ln n / t)` divided by the
+        /// range of payoffs, for `n` actions.
         rate: Option<f64>,
     },
-    /// The best answer to all that was played so far, the first of equals; strategic games only.
+    /// The best response to the opponents' average play so far; ties go to the first action.
+    /// Strategic games only.
     FictitiousPlay,
-    /// The discrete replicator equation: `x ← x (1 + step (value - mean value))`; strategic games only.
+    /// The discrete replicator equation: `x ← x (1 + step (value - mean value))`; strategic games
+    /// only.
     Replicator {
-        /// The step, in one over a payoff: above 0, and at most 1 over the range of payoffs.
+        /// The step, in units of 1 / payoff: above 0, and at most 1 divided by the range of
+        /// payoffs.
         step: f64,
     },
 }
 
-/// What happens to sums of regrets after each iteration.
+/// The discount applied to sums of regrets after each iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Discount {
-    /// Nothing.
+    /// No discount.
     None,
-    /// Negative sums are forgotten: the `+` of CFR+.
+    /// Negative sums are set to zero: the `+` of CFR+.
     Clip,
     /// Positive sums are multiplied by `t^α / (t^α + 1)`, negative ones by `t^β / (t^β + 1)`.
     Powers {
@@ -51,7 +56,7 @@ pub enum Discount {
     },
 }
 
-/// Whose updates see whose.
+/// The order in which players update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Updates {
@@ -61,20 +66,20 @@ pub enum Updates {
     Alternating,
 }
 
-/// When a run stops: at the first of these that comes.
+/// The stop conditions of a run; the first one that holds ends the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stop {
-    /// The iterations.
+    /// Largest number of iterations.
     pub iterations: u64,
-    /// The average profile's NashConv with its rounding error, in payoffs; computed at checkpoints.
-    /// 0 never stops a run.
+    /// NashConv of the average profile, rounding error included, in payoffs, at which the run
+    /// stops. It is checked at checkpoints; 0 disables this condition.
     pub nash_conv: f64,
-    /// The time that learning takes, without the looks at NashConv; it is looked at between iterations.
+    /// Time limit for learning, checked between iterations; evaluations of NashConv do not count.
     pub time: Option<Duration>,
 }
 
-/// A way to learn.
+/// A configuration of a learning run.
 ///
 /// # Examples
 /// ```
@@ -90,42 +95,45 @@ pub struct Stop {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dynamics {
-    /// How strategies follow from values.
+    /// The rule that computes strategies from action values.
     pub rule: Rule,
-    /// Whose updates see whose.
+    /// The order in which players update.
     pub updates: Updates,
-    /// The average takes a strategy up with weight `t` to this power.
+    /// The exponent `p` of the average: iteration `t` has weight `t^p`.
     pub average: f64,
-    /// When to stop.
+    /// The stop conditions.
     pub stop: Stop,
-    /// Whether a run with a NashConv to reach may end by linear algebra, where the game has it: in a [`crate::MatrixGame`],
-    /// whose equilibrium is found from a profile near to it. Else only averages count.
+    /// Whether a run with a NashConv target may finish by linear algebra. This applies to a
+    /// [`crate::MatrixGame`]: near an equilibrium, its support gives linear equations for the
+    /// equilibrium itself. If false, only averages are returned.
     pub polish: bool,
 }
 
-/// Largest power of weights, so that their sums stay finite.
+/// Largest exponent of weights; it keeps the sums of weights finite.
 const MAX_POWER: f64 = 16.0;
-/// Iterations of a run that is not told when to stop.
+/// Default number of iterations.
 const DEFAULT_ITERATIONS: u64 = 1000;
 
 impl Default for Dynamics {
-    /// Gives [`Self::predictive_regret_matching_plus`].
+    /// Returns [`Self::predictive_regret_matching_plus`].
     fn default() -> Self {
         Self::predictive_regret_matching_plus()
     }
 }
 
 impl Dynamics {
-    /// Regret matching, alternating, uniform average; in extensive games CFR.
+    /// Regret matching with alternating updates and a uniform average; CFR in extensive games.
     ///
     /// # Source
-    /// Hart and Mas-Colell 2000; Zinkevich et al. 2007, "Regret minimization in games with incomplete information".
+    /// Hart and Mas-Colell 2000; Zinkevich et al. 2007, "Regret minimization in games with
+    /// incomplete information".
     #[must_use]
     pub fn regret_matching() -> Self {
         Self::matching(Discount::None, false, 0.0)
     }
 
-    /// Regret matching with clipped regrets, alternating, weights `t`; in extensive games CFR+.
+    /// Regret matching with clipped regrets, alternating updates and weights `t`; CFR+ in extensive
+    /// games.
     ///
     /// # Source
     /// Tammelin 2014, "Solving large imperfect information games using CFR+".
@@ -134,57 +142,65 @@ impl Dynamics {
         Self::matching(Discount::Clip, false, 1.0)
     }
 
-    /// Predictive regret matching without clipping, alternating, weights `t²`.
+    /// Predictive regret matching without clipping, with alternating updates and weights `t²`.
     #[must_use]
     pub fn predictive_regret_matching() -> Self {
         Self::matching(Discount::None, true, 2.0)
     }
 
-    /// Predictive regret matching with clipped regrets, alternating, weights `t²`; in extensive games PCFR+.
+    /// Predictive regret matching with clipped regrets, alternating updates and weights `t²`; PCFR+
+    /// in extensive games.
     ///
     /// # Source
-    /// Farina, Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell approachability".
+    /// Farina, Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell
+    /// approachability".
     #[must_use]
     pub fn predictive_regret_matching_plus() -> Self {
         Self::matching(Discount::Clip, true, 2.0)
     }
 
-    /// Discounted regrets, alternating, weights `t^γ`; in extensive games DCFR, usually with 1.5, 0 and 2.
+    /// Discounted regrets with alternating updates and weights `t^γ`; DCFR in extensive games,
+    /// usually with 1.5, 0 and 2.
     ///
     /// # Source
-    /// Brown and Sandholm 2019, "Solving imperfect-information games via discounted regret minimization".
+    /// Brown and Sandholm 2019, "Solving imperfect-information games via discounted regret
+    /// minimization".
     #[must_use]
     pub fn discounted(alpha: f64, beta: f64, gamma: f64) -> Self {
         Self::matching(Discount::Powers { alpha, beta }, false, gamma)
     }
 
-    /// Linear discounts, which are [`Self::discounted`] with 1, 1 and 1: in extensive games LCFR.
+    /// Linear discounts, equal to [`Self::discounted`] with 1, 1 and 1; LCFR in extensive games.
     #[must_use]
     pub fn linear() -> Self {
         Self::discounted(1.0, 1.0, 1.0)
     }
 
-    /// Exponential weights with a falling rate, simultaneous, uniform average; the rate is [`Rule::Hedge`]'s own.
+    /// Exponential weights with a decreasing rate, simultaneous updates and a uniform average. The
+    /// rate is the default of [`Rule::Hedge`].
     ///
     /// # Source
-    /// Freund and Schapire 1999, "Adaptive game playing using multiplicative weights"; for the rate Cesa-Bianchi and Lugosi
-    /// 2006, "Prediction, Learning, and Games".
+    /// Freund and Schapire 1999, "Adaptive game playing using multiplicative weights"; for the rate
+    /// Cesa-Bianchi and Lugosi 2006, "Prediction, Learning, and Games".
     #[must_use]
     pub fn hedge() -> Self {
         Self::of(Rule::Hedge { rate: None }, Updates::Simultaneous, 0.0)
     }
 
-    /// Fictitious play, simultaneous: the average is the frequency of actions, the first of which is each player's first.
+    /// Fictitious play with simultaneous updates. The average is the frequency of actions; each
+    /// player starts with its first action.
     ///
     /// # Source
-    /// Brown 1951, "Iterative solution of games by fictitious play". With three players or more, each answers what the
-    /// others played together, not the product of their frequencies.
+    /// Brown 1951, "Iterative solution of games by fictitious play". With three players or more,
+    /// each player responds to the joint play of the others, not to the product of their
+    /// frequencies.
     #[must_use]
     pub fn fictitious_play() -> Self {
         Self::of(Rule::FictitiousPlay, Updates::Simultaneous, 0.0)
     }
 
-    /// The replicator equation in steps of time, simultaneous, uniform average.
+    /// The replicator equation in discrete time steps, with simultaneous updates and a uniform
+    /// average.
     ///
     /// # Source
     /// Taylor and Jonker 1978, "Evolutionarily stable strategies and game dynamics".
@@ -193,13 +209,13 @@ impl Dynamics {
         Self::of(Rule::Replicator { step }, Updates::Simultaneous, 0.0)
     }
 
-    /// Gives the same with another order of updates.
+    /// Sets the order of updates.
     #[must_use]
     pub fn updates(self, updates: Updates) -> Self {
         Self { updates, ..self }
     }
 
-    /// Gives the same with weights `t` to this power.
+    /// Sets the exponent of the average: iteration `t` has weight `t^power`.
     #[must_use]
     pub fn average(self, power: f64) -> Self {
         Self {
@@ -208,28 +224,28 @@ impl Dynamics {
         }
     }
 
-    /// Gives the same that stops after this many iterations.
+    /// Sets the largest number of iterations.
     #[must_use]
     pub fn iterations(mut self, iterations: u64) -> Self {
         self.stop.iterations = iterations;
         self
     }
 
-    /// Gives the same that stops at this NashConv, too.
+    /// Also stops once NashConv, rounding error included, is at most `nash_conv`.
     #[must_use]
     pub fn until(mut self, nash_conv: f64) -> Self {
         self.stop.nash_conv = nash_conv;
         self
     }
 
-    /// Gives the same that stops after this time, too.
+    /// Also stops after this time.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.stop.time = Some(time);
         self
     }
 
-    /// Gives the same that gives averages only, not what linear algebra makes of them.
+    /// Disables the finish by linear algebra; the run returns averages only.
     #[must_use]
     pub fn unpolished(self) -> Self {
         Self {
@@ -238,7 +254,8 @@ impl Dynamics {
         }
     }
 
-    /// Refuses numbers without a meaning; `range` is the largest range of a player's payoffs.
+    /// Returns an error if a parameter is out of range; `range` is the largest range of a player's
+    /// payoffs.
     pub(crate) fn check(&self, range: f64) -> Result<()> {
         let check = |parameter, value: f64, is_good: bool, must| {
             if is_good {
@@ -285,7 +302,7 @@ impl Dynamics {
         }
     }
 
-    /// Gives the probability with which a player of so many actions starts with one.
+    /// Returns the initial probability of `action` for a player with `n_actions` actions.
     pub(crate) fn first(&self, action: usize, n_actions: usize) -> f64 {
         if self.rule == Rule::FictitiousPlay {
             f64::from(u8::from(action == 0))
@@ -294,12 +311,12 @@ impl Dynamics {
         }
     }
 
-    /// Gives the weight of iteration `t` in the average.
+    /// Returns the weight of iteration `t` in the average.
     pub(crate) fn weight(&self, t: u64) -> f64 {
         power(t, self.average)
     }
 
-    /// Gives what the rule does in iteration `t`, for a player with this range of payoffs.
+    /// Returns the update step of iteration `t` for a player with this range of payoffs.
     pub(crate) fn step(&self, t: u64, range: f64) -> Step {
         match self.rule {
             Rule::RegretMatching {
@@ -320,7 +337,8 @@ impl Dynamics {
                 rate,
                 by_actions: false,
             },
-            // The strategy that follows is played in iteration t + 1. Without a range there are no regrets.
+            // The next strategy is played in iteration t + 1. If the range is 0, there are no
+            // regrets.
             Rule::Hedge { rate: None } => Step::Hedge {
                 rate: if range > 0.0 {
                     (8.0 / (t as f64 + 1.0)).sqrt() / range
@@ -334,9 +352,10 @@ impl Dynamics {
         }
     }
 
-    /// Tells whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
+    /// Returns whether `(max R₁ + max R₂) / N` is NashConv of a zero-sum game.
     ///
-    /// It is with simultaneous updates, a uniform average and regrets that are sums of all.
+    /// This holds with simultaneous updates, a uniform average, and sums of regrets without
+    /// discount.
     pub(crate) fn regrets_are_nash_conv(&self) -> bool {
         let plain = !matches!(
             self.rule,
@@ -371,7 +390,7 @@ impl Dynamics {
     }
 }
 
-/// Gives `t^k`, the common powers without a call.
+/// Returns `t^k`; common exponents avoid a call of `powf`.
 fn power(t: u64, k: f64) -> f64 {
     let t = t as f64;
     if k == 0.0 {
@@ -385,7 +404,7 @@ fn power(t: u64, k: f64) -> f64 {
     }
 }
 
-/// Gives `t^k / (t^k + 1)`, with its limits for infinite `k`.
+/// Returns `t^k / (t^k + 1)`, with its limits for infinite `k`.
 fn kept(t: u64, k: f64) -> f64 {
     1.0 / (1.0 + (t as f64).powf(-k))
 }

@@ -1,117 +1,118 @@
-//! What can be wrong with what a caller gives.
+//! The errors of this crate.
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Input that has no answer.
+/// An error of a function of this crate; most are caused by invalid input.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A player has no actions, or there are no players.
-    #[error("{operation}: the game is empty, its shape is {shape:?}")]
+    #[error("{operation}: game is empty (shape {shape:?})")]
     EmptyGame {
-        /// What was to be made.
+        /// Name of the function that was called.
         operation: &'static str,
-        /// Actions of each player.
+        /// Number of actions of each player.
         shape: Vec<usize>,
     },
-    /// Arrays that belong together differ in shape.
-    #[error("{operation}: shape is {actual:?}, it must be {expected:?}")]
+    /// The shapes of two arrays that belong together differ.
+    #[error("{operation}: shape mismatch (shape {actual:?}; expected {expected:?})")]
     ShapeMismatch {
         /// The function that was called.
         operation: &'static str,
-        /// The shape that the rest of the input asks for.
+        /// Shape required by the rest of the input.
         expected: Vec<usize>,
-        /// The shape given.
+        /// Actual shape.
         actual: Vec<usize>,
     },
-    /// A payoff is NaN, infinite, or so large that sums of it would overflow.
+    /// A payoff is NaN, infinite, or so large that sums of payoffs would overflow.
     #[error(
-        "{operation}: payoff of player {player} at {cell:?} is not finite, or its size is above {limit:e}"
+        "{operation}: payoff of player {player} at {cell:?} is not finite or too large (limit {limit:e})"
     )]
     PayoffInvalid {
-        /// What was to be made.
+        /// Name of the function that was called.
         operation: &'static str,
-        /// Whose payoff it is.
+        /// Index of the player who receives the payoff.
         player: usize,
-        /// The actions that lead there, or the outcome's number.
+        /// Actions that lead to the payoff, or the number of the outcome.
         cell: Vec<usize>,
-        /// The largest size.
+        /// Largest allowed absolute value.
         limit: f64,
     },
-    /// The payoffs of two players do not have a constant sum, such as zero.
+    /// The payoffs of two players do not sum to the same constant in every cell.
     #[error(
         "{operation}: payoffs do not have a constant sum (the sum at {cell:?} differs from the first)"
     )]
     NotConstantSum {
         /// The function that was called.
         operation: &'static str,
-        /// The first cell whose sum differs from that of the first cell, by its actions, or the
-        /// outcome's number.
+        /// The first cell whose sum differs from the sum of the first cell: its actions, or the
+        /// number of the outcome.
         cell: Vec<usize>,
     },
-    /// A number is out of its range.
-    #[error("{operation}: {parameter} is {value}, it must be {must}")]
+    /// A numeric parameter is out of its range.
+    #[error("{operation}: {parameter} out of range ({value}; must be {must})")]
     ParameterInvalid {
         /// The function that was called.
         operation: &'static str,
         /// The parameter's name.
         parameter: &'static str,
-        /// Its value.
+        /// Actual value.
         value: f64,
-        /// What it must be.
+        /// Allowed range, in words.
         must: &'static str,
     },
-    /// The number of players is not one that the operation is made for.
-    #[error("{operation}: the game has {n_players} players, it must have {must}")]
+    /// The operation does not support games with this number of players.
+    #[error("{operation}: unsupported number of players ({n_players}; must be {must})")]
     PlayersUnsupported {
         /// The function that was called.
         operation: &'static str,
-        /// Players of the game.
+        /// Number of players of the game.
         n_players: usize,
-        /// What it must be.
+        /// Supported numbers of players, in words.
         must: &'static str,
     },
-    /// A profile is not one strategy for each player, or a strategy is no distribution.
-    #[error("{operation}: strategy of player {player} is {fault}")]
+    /// A profile does not have one strategy for each player, or a strategy is not a probability
+    /// distribution.
+    #[error("{operation}: invalid strategy of player {player}: {fault}")]
     ProfileInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// Whose strategy it is.
+        /// Index of the player whose strategy is invalid.
         player: usize,
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
-    /// A profile is no equilibrium of the payoffs stated with it.
+    /// A profile is not an equilibrium with the stated payoffs.
     #[error(
-        "{operation}: action {action} of player {player} is worth more than the payoff stated, or is played and worth less"
+        "{operation}: not an equilibrium: the value of action {action} of player {player} is above the stated payoff, or the action is played and its value is below"
     )]
     NotEquilibrium {
         /// The function that was called.
         operation: &'static str,
-        /// Whose action it is.
+        /// Index of the player who could deviate.
         player: usize,
-        /// The first such action.
+        /// The first action that violates the equilibrium conditions.
         action: usize,
     },
-    /// The game is larger than the operation can hold.
-    #[error("{operation}: {what} would be {needed}, the limit is {limit}")]
+    /// The game exceeds a limit of the operation.
+    #[error("{operation}: {what} exceeds the limit ({needed}; limit {limit})")]
     TooLarge {
         /// The function that was called.
         operation: &'static str,
-        /// What is too many.
+        /// The quantity that is too large.
         what: &'static str,
-        /// How many there would be.
+        /// Required amount.
         needed: u128,
-        /// How many there may be.
+        /// Largest supported amount.
         limit: u128,
     },
-    /// An answer exists, but its proof is too long.
-    #[error("{operation}: no proof within {limit} steps of arithmetic")]
+    /// An answer exists, but its proof exceeds the limit on arithmetic steps.
+    #[error("{operation}: no proof found within {limit} arithmetic steps")]
     Unproved {
         /// The function that was called.
         operation: &'static str,
-        /// How many steps there may be.
+        /// Largest number of arithmetic steps.
         limit: u64,
     },
     /// A proof reached its deadline.
@@ -120,96 +121,97 @@ pub enum Error {
         /// The function that was called.
         operation: &'static str,
     },
-    /// The caller's function cancelled a proof.
+    /// The caller's callback cancelled a proof.
     #[error("{operation}: cancelled by the caller before the proof was complete")]
     Cancelled {
         /// The function that was called.
         operation: &'static str,
     },
-    /// Numbers are no distribution over the cells of a game.
-    #[error("{operation}: the distribution over cells is invalid: {fault}")]
+    /// Numbers do not form a probability distribution over the cells of a game.
+    #[error("{operation}: invalid distribution over cells: {fault}")]
     DistributionInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
-    /// A tree breaks the rules of a game: a chance node's probabilities, an information set, recall.
+    /// A game tree is invalid: probabilities at a chance node, an information set, or perfect
+    /// recall.
     #[error("{operation}: node {node}: {fault}")]
     TreeInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// The node's number, in the order in which nodes are made.
+        /// Number of the node; nodes are numbered in the order of their creation.
         node: usize,
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
-    /// A rule of learning is not made for games of this form.
-    #[error("solve: {rule:?} is for strategic games, this game is extensive")]
+    /// The learning rule does not support extensive games.
+    #[error("solve: {rule:?} is not supported in extensive games (only in strategic games)")]
     RuleUnsupported {
-        /// The rule.
+        /// The learning rule.
         rule: crate::Rule,
     },
-    /// A rule of learning is not made for devices.
+    /// The learning rule is not supported on GPUs.
     #[cfg(feature = "gpu")]
-    #[error("{operation}: {rule:?} is for the CPU, devices match regrets")]
+    #[error("{operation}: {rule:?} is not supported on GPUs (only regret matching)")]
     RuleNotOnDevice {
         /// The function that was called.
         operation: &'static str,
-        /// The rule.
+        /// The learning rule.
         rule: crate::Rule,
     },
-    /// Games that are to be learnt together have different trees.
+    /// Games of one GPU batch have different trees.
     #[cfg(feature = "gpu")]
-    #[error("{operation}: game {game} has another tree than the first")]
+    #[error("{operation}: game {game} does not have the same tree as game 0")]
     TreesDiffer {
         /// The function that was called.
         operation: &'static str,
-        /// The first game that differs.
+        /// Index of the first game whose tree differs from the tree of game 0.
         game: usize,
     },
-    /// A device has no room, was lost, or refuses a kernel.
+    /// An error of the GPU: out of memory, lost, or a kernel that it cannot run.
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(Box<gpu_wgsl::Error>),
-    /// A state is not of this game.
-    #[error("Run::resume: the state does not fit the game: {fault}")]
+    /// A saved state does not belong to the game.
+    #[error("Run::resume: state does not match the game: {fault}")]
     StateInvalid {
-        /// What is wrong with it.
+        /// Description of the fault.
         fault: String,
     },
-    /// A file's text is not what its format asks for.
+    /// The text of a file does not follow its format.
     #[error("{operation}: line {line}, column {column}: expected {expected}, found {found}")]
     FileInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The letter in that line, from 1.
+        /// Column in characters, from 1.
         column: usize,
-        /// What may stand there.
+        /// Text or kind of token expected at this position.
         expected: String,
-        /// What stands there.
+        /// Text found at this position.
         found: String,
     },
-    /// The system can't read a file.
+    /// The operating system cannot read a file.
     #[error("{operation}: {path}: {fault}", path = path.display())]
     FileUnreadable {
         /// The function that was called.
         operation: &'static str,
-        /// Where the file was looked for.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Message of the operating system.
         fault: String,
     },
 }
 
-/// What the crate's functions give.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[cfg(feature = "gpu")]
 impl From<gpu_wgsl::Error> for Error {
-    /// Boxes the device's error, which is larger than all others.
+    /// Boxes the device error because it is much larger than the other variants.
     fn from(error: gpu_wgsl::Error) -> Self {
         Self::Device(Box::new(error))
     }

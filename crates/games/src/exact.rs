@@ -1,15 +1,17 @@
 //! Solutions with a proof: computed in fractions, from payoffs as they were given.
 //!
-//! Role: answers that need no tolerance. Values, strategies and bounds come as [`Rational`](crate::Rational)s, together
-//! with solutions of the dual program that prove them; what is not proved is an error.
-//! Method: equilibria of bimatrix games by integer pivots ([`lemke_howson`], [`all_equilibria`]), each proved once more by
-//! best responses. All else is put as a linear program with integer coefficients. A solver in floats guesses which variables
-//! are positive; the basis that follows from the guess is solved exactly, by lifting its solution modulo a prime; if
-//! it and its prices do not prove each other optimal, exact pivots repair it. Equal objectives are the proof.
+//! Role: answers without a tolerance. Values, strategies and bounds are
+//! [`Rational`](crate::Rational)s, proved by solutions of the dual program. A result that cannot be
+//! proved is an error.
+//! Method: equilibria of bimatrix games by integer pivots ([`lemke_howson`], [`all_equilibria`]),
+//! each proved again by best responses. All other problems are linear programs with integer
+//! coefficients. A floating-point solver guesses which variables are positive. The basis of this
+//! guess is solved exactly, by lifting its solution modulo a prime. If the solution and its prices
+//! do not prove each other optimal, exact pivots repair the basis. Equal objectives are the proof.
 //! Source: Dhiflaoui et al. 2003, "Certifying and repairing solutions to large LPs".
-//! Limits: programs of up to 2^20 non-zero coefficients, and proofs of up to 2^34 steps of
-//! arithmetic: more is an error. A guess that takes longer than two minutes is given up; what comes
-//! without it is proved all the same. [`Prover`] adds a deadline and cancellation.
+//! Limits: programs of up to 2^20 nonzero coefficients, and proofs of up to 2^34 steps of
+//! arithmetic; larger ones are errors. A guess that takes longer than two minutes is dropped; the
+//! proof then continues without it. [`Prover`] adds a deadline and cancellation.
 
 mod ball;
 mod basis;
@@ -49,10 +51,10 @@ pub use zero_sum::MatrixSolution;
 use crate::extensive::{Sequences, Tree};
 use crate::{MatrixGame, Result};
 
-/// A game that [`exact`](fn@exact) solves: two players whose payoffs sum to zero or to another
+/// A game supported by [`exact`](fn@exact): two players whose payoffs sum to zero or to another
 /// constant.
 pub trait ExactGame: sealed::Sealed {
-    /// The answer, proved.
+    /// The solution type; solutions are proved.
     type Solution;
 
     /// Solves the game, as [`Prover::exact`] does.
@@ -72,26 +74,28 @@ mod sealed {
 /// Solves a zero-sum or constant-sum game and proves it: a [`MatrixGame`], a [`Tree`] or its
 /// [`Sequences`].
 ///
-/// The value is the first player's; the second's is what it leaves of the sum, which is 0 in a
-/// zero-sum game. The value is the least upper bound of what the first player can be sure of and
-/// the greatest lower bound of what the second can hold it to; the strategies guarantee it,
-/// exactly, for the payoffs as they were given. A float payoff is the dyadic fraction that it is:
-/// 0.1 is not 1/10, which may be given as a [`Rational`](crate::Rational).
+/// The value is the first player's payoff; the second player's payoff is the constant sum minus the
+/// value. The first player's strategy guarantees at least the value, and the second player's
+/// strategy holds the first player to at most the value, exactly, for the given payoffs. A float
+/// payoff stands for its exact binary value: 0.1 is not 1/10, which can be given as a
+/// [`Rational`](crate::Rational).
 ///
-/// Cost: one linear program in floats, one for its dual, and a basis solved exactly, which takes the longer the more
-/// digits the payoffs have. Payoffs that lie hundreds of decades apart within one game leave floats without a clue;
-/// then exact exchanges find the basis, and their number is what the error below is for.
+/// Cost: one linear program in floats, one for its dual, and an exact solution of a basis, whose
+/// time grows with the number of digits of the payoffs. If the payoffs of one game differ by
+/// hundreds of orders of magnitude, the floating-point guess is useless. Exact exchanges then find
+/// the basis, and their number may exceed the limit on steps.
 ///
 /// # Errors
 /// [`Error::TooLarge`](crate::Error::TooLarge) if the program has more than 2^20 coefficients;
 /// [`Error::Unproved`](crate::Error::Unproved) if the proof takes too many steps. For trees also
 /// [`Error::PlayersUnsupported`](crate::Error::PlayersUnsupported) unless there are two players,
 /// [`Error::NotConstantSum`](crate::Error::NotConstantSum) unless the payoffs of all ends have the
-/// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player forgets.
+/// same sum exactly, and [`Error::TreeInvalid`](crate::Error::TreeInvalid) if a player lacks
+/// perfect recall.
 ///
 /// # Source
-/// von Neumann 1928, "Zur Theorie der Gesellschaftsspiele"; for trees Koller, Megiddo and von Stengel 1996,
-/// "Efficient computation of equilibria for extensive two-person games".
+/// von Neumann 1928, "Zur Theorie der Gesellschaftsspiele"; for trees Koller, Megiddo and von
+/// Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
 ///
 /// # Examples
 /// ```

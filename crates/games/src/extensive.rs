@@ -1,7 +1,8 @@
 //! Games with moves in turn, chance and hidden information.
 //!
-//! Role: how a game is told ([`ExtensiveGame`]), what it is told into ([`Tree`], then [`Sequences`]), and three games that
-//! everybody measures by. Solvers never ask the game itself: it is walked once.
+//! Role: defines games by rules ([`ExtensiveGame`]), the forms that they are converted to
+//! ([`Tree`], then [`Sequences`]), and three standard benchmark games. The conversion traverses a
+//! game once; solvers use only the converted forms.
 
 mod arena;
 mod kuhn;
@@ -21,25 +22,26 @@ pub use sequences::{Decision, Leaf, Sequences};
 pub use strategic_form::{Plan, StrategicForm};
 pub use tree::{Chance, InformationSet, Node, Tree, TreeBuilder};
 
-/// What happens next in a state of a game.
+/// The next event in a state of a game.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// Chance moves: a weight, not negative, for each of its outcomes. Weights need not sum to 1.
+    /// Chance moves, with one nonnegative weight for each outcome. Weights need not sum to 1.
     Chance(Vec<f64>),
-    /// A player chooses.
+    /// A player chooses an action.
     Player {
-        /// Who, from 0.
+        /// Index of the player to move, from 0.
         player: usize,
-        /// All that the player knows; states with the same text are the same to it, and have the same actions.
+        /// The player's complete information. States with equal texts belong to the same
+        /// information set, and must have the same actions.
         information: String,
-        /// How many actions there are, at least one.
+        /// Number of actions, at least one.
         n_actions: usize,
     },
-    /// The game is over: what each player gets.
+    /// The game is over, with one payoff for each player.
     End(Vec<f64>),
 }
 
-/// A game with moves in turn, told by its rules.
+/// A game with moves in turn, defined by its rules.
 ///
 /// A game must end, and every player must remember what it knew and did (perfect recall).
 ///
@@ -82,27 +84,28 @@ pub enum Turn {
 /// # Ok::<(), games::Error>(())
 /// ```
 pub trait ExtensiveGame {
-    /// Where the game stands.
+    /// A state of the game.
     type State;
 
-    /// Gives the game's title.
+    /// Returns the game's title.
     fn title(&self) -> String;
 
-    /// Gives the number of players; 2 unless told.
+    /// Returns the number of players; 2 by default.
     fn n_players(&self) -> usize {
         2
     }
 
-    /// Gives the state in which the game starts.
+    /// Returns the state in which the game starts.
     fn root(&self) -> Self::State;
 
-    /// Tells what happens next.
+    /// Returns whose turn it is, or the payoffs if the game is over.
     fn turn(&self, state: &Self::State) -> Turn;
 
-    /// Gives the state after an action or an outcome of chance, both numbered from 0.
+    /// Returns the state after an action or a chance outcome; both are numbered from 0.
     fn play(&self, state: &Self::State, action: usize) -> Self::State;
 
-    /// Gives the name of an action or an outcome of chance; its number, from 1, unless told.
+    /// Returns the name of an action or a chance outcome. The default is its number, counted from
+    /// 1.
     fn action_name(&self, _state: &Self::State, action: usize) -> String {
         (action + 1).to_string()
     }

@@ -1,25 +1,29 @@
 //! Games in files: Gambit's formats for strategic games (`.nfg`) and for game trees (`.efg`).
 //!
-//! Role: what other programs wrote comes in, what they can read goes out.
-//! Method: one scanner for both formats; readers ask it for what must come next, so that a fault names line, column,
-//! what was expected and what was found. Nothing recurses, and nothing is set aside for what a file merely claims: there
-//! must be text enough for it. So time and memory grow with the text.
-//! Accuracy: numbers are fractions, read and written without rounding. Only chances that miss the sum 1 are changed.
+//! Role: reads games written by other programs, and writes games that they can read.
+//! Method: one scanner for both formats. Readers request the next expected token, so an error
+//! contains line, column, the expected and the actual text. The readers do not recurse, and they
+//! allocate memory only if the rest of the text is long enough for the announced number of items.
+//! So time and memory grow with the length of the text.
+//! Accuracy: numbers are fractions, read and written without rounding. Only probabilities of chance
+//! whose sum is not 1 are changed.
 //! Source: Savani and Turocy, the manual of Gambit 16, "Game representation formats".
-//! Limits: files of 1 GiB, 64 players, 2^26 payoffs of a strategic game, 2^27 nodes of a tree, and numbers that have at
-//! most 700 digits in numerator and denominator when written out.
+//! Limits: files of 1 GiB, 64 players, 2^26 payoffs of a strategic game, 2^27 nodes of a tree, and
+//! numbers that have at most 700 digits in numerator and denominator when written out.
 //!
-//! # What is read beyond the formats' letter
-//! Commas are blanks. Names of nodes, of chance's outcomes and of payoffs may be left out, names of information sets too,
-//! and several sets of a player may have one name: their numbers tell them apart. A set that comes up again, a move of
-//! chance or an outcome, may be described again, in part or not at all, but never otherwise. Numbers may be decimals,
-//! with an exponent or without, or fractions of integers. Bytes that are not UTF-8 become the replacement character; a
-//! byte order mark is passed over. In a text `\"` is a quotation mark and `\\` a backslash; any other backslash is one.
-//!
-//! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those that miss it by at most
-//! 1e-9 are mended. A decimal of nine places or more then stands for the simplest fraction, not 0, within one unit of
-//! its last place or one part in 2^52. If these fractions sum to 1 they are the chances; if not, the written ones are
-//! divided by their sum.
+//! # Extensions of the formats
+//! Commas count as blanks. Names of nodes, of chance outcomes and of payoffs are optional, and so
+//! are names of information sets. Several sets of a player may have the same name, because their
+//! numbers identify them. When a set, a chance move or an outcome occurs again, its description may
+//! be repeated, shortened or left out, but must not differ. Numbers may be decimals, with or
+//! without an exponent, or fractions of integers. Invalid UTF-8 becomes the replacement character;
+//! a byte order mark is skipped. In a text `\"` is a quotation mark and `\\` a backslash; any other
+//! backslash is a literal backslash.
+//! Chances that sum to 1 are taken as they are; files with rounded decimals are common, so those
+//! Probabilities of chance that sum to 1 are used as written. Files often have rounded decimals, so
+//! probabilities whose sum differs from 1 by at most 1e-9 are corrected. A decimal of nine places
+//! or more then stands for the simplest nonzero fraction within one unit of its last place or one
+//! part in 2^52. If these
 
 mod decimal;
 mod efg;
@@ -35,32 +39,32 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Longest file that [`read`] takes: 1 GiB.
+/// Size limit of files read by [`read`]: 1 GiB.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Most players of a game in a file.
+/// Largest number of players of a game in a file.
 pub const MAX_PLAYERS: usize = 64;
 
-/// Most payoffs of a strategic game in a file: cells times players.
+/// Largest number of payoffs of a strategic game in a file: cells times players.
 pub const MAX_PAYOFFS: usize = 1 << 26;
 
-/// Most digits that the numerator or the denominator of a number may have when it is written out.
+/// Largest number of digits of a numerator or a denominator when it is written out.
 pub const MAX_DIGITS: usize = 700;
 
 /// A game of either format.
 #[derive(Clone, Debug, PartialEq)]
 pub enum File {
-    /// What a `.nfg` file holds.
+    /// The game of a `.nfg` file.
     Strategic(NormalForm),
-    /// What an `.efg` file holds.
+    /// The game of an `.efg` file.
     Extensive(Tree),
 }
 
-/// Reads a game file, of either format: its first word tells which.
+/// Reads a game file of either format; the first word determines the format.
 ///
 /// # Errors
-/// [`Error::FileUnreadable`] if the system can't read it; [`Error::TooLarge`] if it is longer than [`MAX_FILE_BYTES`];
-/// else as [`parse`].
+/// [`Error::FileUnreadable`] if the system cannot read the file; [`Error::TooLarge`] if the file is
+/// longer than [`MAX_FILE_BYTES`]; otherwise the errors of [`parse`].
 pub fn read(path: impl AsRef<Path>) -> Result<File> {
     const OPERATION: &str = "files::read";
     let path = path.as_ref();
@@ -69,7 +73,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
         path: path.to_owned(),
         fault: error.to_string(),
     };
-    // The length is asked for first and watched while reading too: a pipe has none.
+    // The length is checked first, and again while reading because a pipe has no length.
     let file = fs::File::open(path).map_err(unreadable)?;
     let claimed = file.metadata().map_err(unreadable)?.len();
     let mut text = vec![];
@@ -89,10 +93,11 @@ pub fn read(path: impl AsRef<Path>) -> Result<File> {
     parse(text)
 }
 
-/// Reads the text of a game file, of either format: its first word tells which.
+/// Parses the text of a game file of either format; the first word determines the format.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or [`read_efg`].
+/// [`Error::FileInvalid`] if it starts with neither `NFG` nor `EFG`; else as [`read_nfg`] or
+/// [`read_efg`].
 pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
     let text = text.as_ref();
     let mut scanner = Scanner::new("files::parse", text);
@@ -106,11 +111,11 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
 
 /// Reads the text of a `.nfg` file, of the version with payoffs or the one with outcomes.
 ///
-/// Names that are all empty are no names.
+/// If all names are empty, the game has no names.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150; [`Error::TooLarge`] above
-/// [`MAX_PLAYERS`] or [`MAX_PAYOFFS`].
+/// [`Error::FileInvalid`] if it does not have the format, or a payoff's size is above 1e150;
+/// [`Error::TooLarge`] above [`MAX_PLAYERS`] or [`MAX_PAYOFFS`].
 ///
 /// # Examples
 /// ```
@@ -128,12 +133,14 @@ pub fn read_nfg(text: impl AsRef<[u8]>) -> Result<NormalForm> {
 
 /// Reads the text of an `.efg` file.
 ///
-/// What is at inner nodes is added to what the ends behind them give. Names of nodes and outcomes, and the comment, are
-/// passed over.
+/// Payoffs at inner nodes are added to the payoffs of the ends below them. Names of nodes and
+/// outcomes, and the comment, are ignored.
 ///
 /// # Errors
-/// [`Error::FileInvalid`] if it does not have the format, if chances do not sum to 1, or if a payoff's size is above
-/// 1e150; [`Error::PayoffInvalid`] if a sum of payoffs is; [`Error::TooLarge`] above [`MAX_PLAYERS`] or 2^27 nodes.
+/// [`Error::FileInvalid`] if the text does not have the format, if probabilities of chance do not
+/// sum to 1, or if a payoff's absolute value exceeds 1e150; [`Error::PayoffInvalid`] if a sum of
+/// payoffs exceeds this limit;
+/// [`Error::TooLarge`] above [`MAX_PLAYERS`] or 2^27 nodes.
 ///
 /// # Examples
 /// ```
@@ -155,9 +162,9 @@ pub fn read_efg(text: impl AsRef<[u8]>) -> Result<Tree> {
 
 /// Writes a game in the `.nfg` format, the version with payoffs.
 ///
-/// [`read_nfg`] gives the same game back as long as the file is within the limits above. Players without names get
-/// empty ones, and actions without names are counted. Names are written as they are, though some programs refuse names
-/// with line breaks.
+/// [`read_nfg`] reads the file back as an equal game if the file is within the limits above.
+/// Players without names get empty names, and the file has only the number of unnamed actions.
+/// Names are written unchanged, although some programs reject names with line breaks.
 #[must_use]
 pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
     nfg::write(game)
@@ -165,12 +172,13 @@ pub fn write_nfg(game: &(impl StrategicGame + ?Sized)) -> String {
 
 /// Writes a game tree in the `.efg` format.
 ///
-/// Chances are fractions that sum to exactly 1; a player's information sets are numbered from 1 in their order in the
-/// tree; each is described wherever it comes up, since not every program remembers.
+/// Probabilities of chance are fractions that sum to exactly 1. A player's information sets are
+/// numbered from 1 in their order in the tree. Each set is described at every occurrence, because
+/// not every program remembers earlier descriptions.
 ///
-/// [`read_efg`] gives the same tree back as long as the file is within the limits above and the tree's information
-/// sets are in the order in which a walk meets them. Names are written as they are, though some programs refuse names
-/// with line breaks or two sets of a player with one name.
+/// [`read_efg`] reads the file back as an equal tree if the file is within the limits above and the
+/// tree's information sets are in depth-first order. Names are written unchanged, although some
+/// programs reject names with line breaks or equal names of two sets of a player.
 #[must_use]
 pub fn write_efg(tree: &Tree) -> String {
     efg::write(tree)

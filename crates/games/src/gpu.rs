@@ -1,17 +1,19 @@
-//! Games on a GPU, in f32 (feature `gpu`): many small matrix games, large ones, and many variants of an extensive game.
+//! Games on a GPU, in f32 (feature `gpu`): many small matrix games, large ones, and many variants
+//! of an extensive game.
 //!
-//! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the only place of the crate
-//! that knows a device.
+//! Role: wraps the kernels `matrix_games_solve_…`, `matrix_game_…` and `extensive_games_solve`; the
+//! only place in the crate that uses a device.
 //! Method: the gains of a matrix game are centred, as on the CPU, and scaled by a power of two in
-//! f64; regret matching depends on neither, and small integers stay exact. Of many small games a
-//! kernel does all iterations where their numbers are, in registers up to four actions a player and
-//! in a workgroup up to sixteen ([`Games`]); in a large one ([`Learner`]) an iteration is a matrix
-//! times a vector for each player; of variants of an extensive game a workgroup learns one
-//! ([`solve_variants`]). Strategies come back once and are judged by best responses in f64, against
-//! the gains as given.
-//! Accuracy: NashConv and values are those of the strategies returned, in f64. How far these are from f64's is a matter
-//! of the game: rounding moves a strategy by millionths, but where all regrets of a player vanish at once the next
-//! strategy hangs by a rounding, as it does in f64. [`Batch::solve_on`] has figures.
+//! f64. Regret matching depends on neither, and small integers stay exact. Many small games are
+//! solved entirely in registers (up to four actions per player) or in the memory of a workgroup (up
+//! to sixteen, [`Games`]). In a large game ([`Learner`]) an iteration is one matrix-vector product
+//! per player. Of the variants of an extensive game, each workgroup solves one
+//! ([`solve_variants`]). Strategies are read back once and evaluated by best responses in f64
+//! against the original gains.
+//! Accuracy: NashConv and values are those of the returned strategies, in f64. The distance from an
+//! f64 run depends on the game: rounding usually changes a strategy by millionths, but where all
+//! regrets of a player vanish at the same time, the next strategy depends on rounding, as it does
+//! in f64. [`Batch::solve_on`] has figures.
 //! Limits: regret matching in all its forms.
 
 mod extensive_games_solve;
@@ -28,22 +30,23 @@ use crate::{Batch, BatchSolution, Dynamics, Error, Result};
 use gpu_wgsl::Gpu;
 use shaders::params::MatchingKeep;
 
-/// Most iterations: what each of them does is in one buffer of 128 MiB.
+/// Largest number of iterations; the factors of all iterations are in one buffer of 128 MiB.
 pub const MAX_ITERATIONS: u64 = 1 << 23;
-/// The exponent of an f64.
+/// Bit mask of the exponent of an f64.
 const EXPONENT_BITS: u64 = 0x7ff0_0000_0000_0000;
 
 impl Batch {
-    /// Does on a device what [`Self::solve`] does on the CPU.
+    /// Solves the batch on a GPU, as [`Self::solve`] does on the CPU.
     ///
-    /// Accuracy: of random games of three actions a player at least nine in ten come within 1e-5 of f64's average
-    /// strategies after 500 iterations, by regret matching with simultaneous updates as by the default dynamics; NashConv
-    /// is within 1e-4 in at least 99 of 100.
+    /// Accuracy: for random games with three actions per player, at least 90 % of the average
+    /// strategies are within 1e-5 of those in f64 after 500 iterations, both for regret matching
+    /// with simultaneous updates and for the default dynamics. NashConv is within 1e-4 in at least
+    /// 99 % of the games.
     ///
     /// # Errors
     /// Those of [`Self::solve`]; [`Error::RuleNotOnDevice`] for any rule but regret matching;
     /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] or [`MAX_ITERATIONS`];
-    /// [`Error::Device`] if the device has no room, was lost, or refuses the kernel.
+    /// [`Error::Device`] if the device is out of memory, was lost, or cannot run the kernel.
     ///
     /// # Examples
     /// ```
@@ -69,9 +72,10 @@ impl Batch {
     }
 }
 
-/// Gives what dynamics keep of sums of regrets, and how many times more the last regret counts; refuses other rules.
+/// Returns the discount of the dynamics, and the additional weight of the last regret; returns an
+/// error for rules other than regret matching.
 fn matching(operation: &'static str, dynamics: &Dynamics) -> Result<(MatchingKeep, f32)> {
-    // The range of payoffs only matters to rules that are refused next.
+    // The range of payoffs only matters to rules that are rejected next.
     dynamics.check(0.0)?;
     let Step::Match { keep, predictive } = dynamics.step(1, 0.0) else {
         return Err(Error::RuleNotOnDevice {
@@ -87,7 +91,7 @@ fn matching(operation: &'static str, dynamics: &Dynamics) -> Result<(MatchingKee
     Ok((keep, if predictive { 1.0 } else { 0.0 }))
 }
 
-/// Gives what positive and negative sums of regrets are multiplied by after iteration `t`.
+/// Returns the factors of positive and negative sums of regrets after iteration `t`.
 fn shares(dynamics: &Dynamics, t: u64) -> [f64; 2] {
     match dynamics.step(t, 0.0) {
         Step::Match {
@@ -98,8 +102,8 @@ fn shares(dynamics: &Dynamics, t: u64) -> [f64; 2] {
     }
 }
 
-/// Returns a game's centred gains in a unit that leaves absolute values below 2, which regret
-/// matching does not depend on.
+/// Returns a game's centred gains in a unit that makes absolute values less than 2. Regret matching
+/// does not depend on the unit.
 ///
 /// The unit is a power of two, so that gains that are small integers stay exact.
 fn scaled(centred: &[f64]) -> Vec<f32> {
@@ -108,12 +112,14 @@ fn scaled(centred: &[f64]) -> Vec<f32> {
     scaled.collect()
 }
 
-/// Gives the largest power of two that is not larger than a positive number, or the smallest that f64 divides by.
+/// Returns the largest power of two that is at most a positive number, or the smallest positive
+/// normal f64 if that is larger.
 fn unit_of(size: f64) -> f64 {
     f64::from_bits(size.to_bits() & EXPONENT_BITS).max(f64::MIN_POSITIVE)
 }
 
-/// Gives of each iteration its weight, such that all sum to 1, and what is kept of positive and negative sums of regrets.
+/// Returns for each iteration its weight, normalised to a sum of 1, and the factors of positive and
+/// negative sums of regrets.
 fn ticks(dynamics: &Dynamics) -> Vec<f32> {
     let iterations = 1..=dynamics.stop.iterations;
     let total: f64 = iterations.clone().map(|t| dynamics.weight(t)).sum();

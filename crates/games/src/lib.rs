@@ -1,8 +1,9 @@
-//! Equilibria of games: by regret, as fast as the machine allows, and exactly, with a certificate.
+//! Solvers for equilibria of games: fast approximate learning, and exact solutions with a
+//! certificate.
 //!
-//! Role: games from rock-paper-scissors to Liar's Dice, for people who need to know how far a strategy is from an
-//! equilibrium. What a solver claims is always measured by a best response, which sees the profile and not how it was found.
-//!
+//! Role: solves games from rock-paper-scissors to Liar's Dice and measures how far a strategy is
+//! from an equilibrium. The distance is always computed by a best response that is independent of
+//! the solver.
 //! | a game is | type | equilibrium by learning | with a proof |
 //! |---|---|---|---|
 //! | two players, constant sum, one choice each | [`MatrixGame`] | [`solve`] | [`exact`](fn@exact) |
@@ -12,8 +13,9 @@
 //! | many small zero-sum games | [`Batch`] | [`Batch::solve`] | |
 //!
 //! # Learning
-//! [`Dynamics`] says how: a rule, an order of updates, an average. In an extensive game the rule works in every information
-//! set on counterfactual regrets, and the papers' names are these:
+//! [`Dynamics`] configures a learning run: a rule, an order of updates and an averaging scheme. In
+//! an extensive game the rule runs in every information set on counterfactual regrets. The
+//! combinations known from the literature are:
 //!
 //! | name | dynamics | updates | average |
 //! |---|---|---|---|
@@ -23,25 +25,30 @@
 //! | DCFR | [`Dynamics::discounted`]`(1.5, 0.0, 2.0)` | alternating | weight `t²` |
 //! | PCFR+ | [`Dynamics::predictive_regret_matching_plus`], the default | alternating | weight `t²` |
 //!
-//! Alternating: in iteration `t` player 0 learns and updates, then player 1 learns against the updated player 0; each
-//! average takes up the strategy that was played, the one before the update, by the player's own reach. That is what
-//! OpenSpiel's solvers in C++ do. Simultaneous ([`Updates::Simultaneous`]): both learn against the same pair.
+//! Alternating updates: in iteration `t` player 0 learns and updates, then player 1 learns against
+//! the updated player 0. Each average adds the strategy that was played (before the update),
+//! weighted by the player's own reach, as in OpenSpiel's C++ solvers. Simultaneous updates
+//! ([`Updates::Simultaneous`]): both players learn against the same pair of strategies.
 //!
-//! # What bounds what
-//! NashConv ([`nash_conv`]) is the sum over players of what a best response would gain;
-//! exploitability ([`exploitability`]) is that over the number of players. In a zero-sum game the
-//! value of a profile is within NashConv of the game's. NashConv comes with a bound on its own
-//! rounding error ([`Solution::rounding`]), and a target counts as reached only if both together
-//! are below it; a constant in a player's payoffs changes neither. The average regrets `(max R₁ +
-//! max R₂) / N` of a zero-sum matrix game *are* NashConv if updates are simultaneous, the average
-//! uniform and sums of regrets neither clipped nor discounted ([`Solution::regret_nash_conv`]).
-//! Elsewhere they are not it, and not given.
+//! # Error measures
+//! NashConv ([`nash_conv`]) is the sum over players of the gain from a best response.
+//! Exploitability ([`exploitability`]) is NashConv divided by the number of players. In a zero-sum
+//! game the value of a profile is within NashConv of the game's value.
 //!
-//! Proofs have no time limit of their own; [`exact::Prover`] adds a deadline and cancellation.
+//! NashConv comes with a bound on its own rounding error ([`Solution::rounding`]). A target counts
+//! as reached only if the sum of both is at most the target. A constant in a player's payoffs
+//! changes neither.
+//!
+//! The average regrets `(max R₁ + max R₂) / N` of a zero-sum matrix game equal NashConv if updates
+//! are simultaneous, the average is uniform, and sums of regrets are neither clipped nor discounted
+//! ([`Solution::regret_nash_conv`]). In all other cases they differ from NashConv and are not
+//! reported.
+//!
+//! Proofs have no time limit by default; [`exact::Prover`] adds a deadline and cancellation.
 //!
 //! # Source
-//! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete information"; each rule's
-//! own at its constructor.
+//! Zinkevich, Johanson, Bowling and Piccione 2007, "Regret minimization in games with incomplete
+//! information"; each rule's own at its constructor.
 
 mod batch;
 mod centre;

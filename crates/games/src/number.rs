@@ -1,23 +1,24 @@
-//! Numbers that games are given in: fractions of any size, and what converts to them without loss.
+//! Input numbers: fractions of any size, and conversions to them without loss.
 //!
-//! Role: lets one game serve two readers. Dynamics compute in f64, proofs in fractions; both see the number that was
-//! meant, since every finite float is a fraction, and an integer or a fraction is rounded for the dynamics only.
+//! Role: lets the same game be used by learning and by proofs. Learning computes in f64, proofs in
+//! fractions. Every finite float is a fraction, so proofs see the exact input; integers and
+//! fractions are rounded only for learning.
 
 use num_bigint::{BigInt, Sign};
 use num_traits::{ToPrimitive, Zero};
 
-/// A fraction of integers of any size, in lowest terms.
+/// A fraction of arbitrary-precision integers, in lowest terms.
 pub type Rational = num_rational::BigRational;
 
-/// A number that a payoff or a probability may be given as: a float, an integer or a [`Rational`].
+/// A number type for payoffs and probabilities: a float, an integer or a [`Rational`].
 pub trait Number: Clone {
-    /// Gives the nearest f64; infinite if the number is too large, NaN if it is none.
+    /// Returns the nearest f64: infinite if the number is too large, NaN if it is not a number.
     fn nearest(&self) -> f64;
 
-    /// Tells whether [`Self::nearest`] is the number itself.
+    /// Returns whether [`Self::nearest`] equals the number exactly.
     fn is_float(&self) -> bool;
 
-    /// Gives the number as a fraction; `None` if it is NaN or infinite.
+    /// Returns the number as a fraction; `None` if it is NaN or infinite.
     fn exact(&self) -> Option<Rational>;
 }
 
@@ -51,7 +52,8 @@ macro_rules! integers {
                 reason = "the cast back is of a whole number, and saturates beyond i128"
             )]
             fn is_float(&self) -> bool {
-                // Beyond i128 nothing is compared: the largest i128 rounds up, and so does not count as a float.
+                // `i128::MAX` rounds up to a float outside of i128, so it does not count as a
+                // float.
                 let back = *self as f64 as i128;
                 i128::from(*self) == back && back != i128::MAX
             }
@@ -79,7 +81,7 @@ impl Number for Rational {
     fn exact(&self) -> Option<Rational> {
         match self.denom().sign() {
             Sign::Plus => Some(self.clone()),
-            // A raw fraction may have any denominator.
+            // A raw fraction may have a negative denominator or one of zero.
             Sign::Minus => Some(Self::new_raw(-self.numer(), -self.denom())),
             Sign::NoSign => None,
         }
@@ -94,7 +96,7 @@ pub(crate) fn nearest(fraction: &Rational) -> f64 {
     fraction.to_f64().unwrap_or(f64::NAN)
 }
 
-/// Gives the largest number less the smallest; 0 if there are none.
+/// Returns the largest number minus the smallest; 0 if there are none.
 pub(crate) fn range(numbers: impl Iterator<Item = f64>) -> f64 {
     let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| {
         (low.min(number), high.max(number))
@@ -102,7 +104,7 @@ pub(crate) fn range(numbers: impl Iterator<Item = f64>) -> f64 {
     (high - low).max(0.0)
 }
 
-/// Gives the fraction that a finite float is.
+/// Returns the fraction equal to a finite float.
 pub(crate) fn exact_float(float: f64) -> Rational {
     Rational::from_float(float).unwrap_or_else(Rational::zero)
 }

@@ -1,19 +1,20 @@
-//! Profiles, and how far one is from an equilibrium.
+//! Profiles, and their distance from an equilibrium.
 //!
-//! Role: the judge of every solver. Nothing here knows how a profile was found.
+//! Role: evaluates the results of every solver, independently of how a profile was found.
 
 use crate::{Error, Result};
 
 /// One strategy for each player.
 ///
-/// In a strategic game a strategy is one probability for each action; in an extensive game one for each action of each of
-/// the player's information sets, in the order of [`crate::extensive::Sequences::decisions`].
+/// In a strategic game a strategy is one probability for each action; in an extensive game one for
+/// each action of each of the player's information sets, in the order of
+/// [`crate::extensive::Sequences::decisions`].
 pub type Profile = Vec<Vec<f64>>;
 
-/// How far the probabilities of a strategy may be from 1 in sum.
+/// Tolerance for the sum of the probabilities of a strategy.
 pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 
-/// What a profile gives, and what each player could have instead.
+/// The payoffs of a profile, and each player's best response to it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
     /// Each player's expected payoff. Its rounding error is a few units of roundoff for each action,
@@ -21,52 +22,55 @@ pub struct BestResponses {
     pub values: Vec<f64>,
     /// Each player's largest expected payoff against the strategies of the others.
     pub best_values: Vec<f64>,
-    /// A pure strategy that gets it; the first of the best actions everywhere.
+    /// A pure best response of each player; ties go to the first action.
     pub strategies: Profile,
-    /// Gain of each player by its best response, at least 0: a sum of losses of the actions played,
-    /// which does not depend on a constant in the payoffs.
+    /// Gain of each player from its best response, at least 0. It is computed as a sum of the
+    /// losses of the actions played, so it does not depend on a constant in the payoffs.
     pub gains: Vec<f64>,
     /// Upper bound on the rounding error of [`Self::nash_conv`], in payoffs.
     pub rounding: f64,
 }
 
 impl BestResponses {
-    /// Returns NashConv, the sum over players of what a best response gains: 0 at an equilibrium
-    /// and nowhere else, within [`Self::rounding`].
+    /// Returns NashConv, the sum over players of the gain from a best response. It is 0, within
+    /// [`Self::rounding`], exactly at an equilibrium.
     #[must_use]
     pub fn nash_conv(&self) -> f64 {
         self.gains.iter().sum()
     }
 
-    /// Returns an upper bound of NashConv: the computed one and its rounding error.
+    /// Returns an upper bound of NashConv: the computed value plus its rounding error.
     #[must_use]
     pub fn nash_conv_bound(&self) -> f64 {
         self.nash_conv() + self.rounding
     }
 }
 
-/// A game that profiles can be judged in: every strategic game, and [`crate::extensive::Arena`].
+/// A game in which profiles can be evaluated: every strategic game, and
+/// [`crate::extensive::Arena`].
 pub trait Game: Sync + crate::run::Play {
-    /// Gives the number of players.
+    /// Returns the number of players.
     fn n_players(&self) -> usize;
 
-    /// Gives the numbers of actions of the sets that a player chooses in; a strategic game has one set.
+    /// Returns the number of actions in each of the player's information sets; a strategic game has
+    /// one set.
     fn choices(&self, player: usize) -> Vec<usize>;
 
-    /// Gives the largest range of a player's payoffs: the largest less the smallest.
+    /// Returns the largest range (maximum minus minimum) of any player's payoffs.
     fn range(&self) -> f64;
 
-    /// Gives best responses to a profile that was checked.
+    /// Returns best responses to a profile that has been validated.
     #[doc(hidden)]
     fn responses(&self, profile: &[Vec<f64>]) -> BestResponses;
 }
 
-/// Gives what a profile is worth, and a best response of each player to it.
+/// Returns the payoffs of a profile, and a best response of each player to it.
 ///
 /// Cost: one pass over the payoffs for each player.
 ///
 /// # Errors
-/// [`Error::ProfileInvalid`] if the profile is not one strategy for each player, or a strategy is no distribution.
+/// [`Error::ProfileInvalid`] if the profile does not have one strategy for each player, or if a
+/// strategy is not a probability distribution.
 ///
 /// # Examples
 /// ```
@@ -84,9 +88,10 @@ pub fn best_response<G: Game + ?Sized>(game: &G, profile: &[Vec<f64>]) -> Result
     Ok(game.responses(profile))
 }
 
-/// Gives NashConv of a profile: the sum over players of what a best response gains over it, in payoffs.
+/// Returns NashConv of a profile: the sum over players of the gain from a best response, in
+/// payoffs.
 ///
-/// Accuracy: within [`BestResponses::rounding`]. A constant added to all payoffs of a player
+/// Accuracy: within [`BestResponses::rounding`]. Adding a constant to all payoffs of a player
 /// changes neither.
 ///
 /// # Errors
@@ -96,7 +101,7 @@ pub fn nash_conv<G: Game + ?Sized>(game: &G, profile: &[Vec<f64>]) -> Result<f64
     Ok(game.responses(profile).nash_conv())
 }
 
-/// Gives the exploitability of a profile: NashConv over the number of players.
+/// Returns the exploitability of a profile: NashConv divided by the number of players.
 ///
 /// # Errors
 /// As [`best_response`].
@@ -105,7 +110,8 @@ pub fn exploitability<G: Game + ?Sized>(game: &G, profile: &[Vec<f64>]) -> Resul
     Ok(game.responses(profile).nash_conv() / game.n_players() as f64)
 }
 
-/// Refuses what is not one distribution for each choice of each player.
+/// Returns an error unless the profile has one probability distribution for each choice of each
+/// player.
 pub(crate) fn check<G: Game + ?Sized>(
     operation: &'static str,
     game: &G,
@@ -121,7 +127,7 @@ pub(crate) fn check<G: Game + ?Sized>(
     for player in 0..game.n_players().max(profile.len()) {
         let Some(strategy) = profile.get(player).filter(|_| player < game.n_players()) else {
             let fault = format!(
-                "one of {}, the game has {} players",
+                "wrong number of strategies ({}; expected one for each of {} players)",
                 profile.len(),
                 game.n_players()
             );
@@ -130,7 +136,7 @@ pub(crate) fn check<G: Game + ?Sized>(
         let choices = game.choices(player);
         let expected: usize = choices.iter().sum();
         if strategy.len() != expected {
-            let fault = format!("{} numbers long, it must be {expected}", strategy.len());
+            let fault = format!("wrong length ({}; expected {expected})", strategy.len());
             return invalid(player, fault);
         }
         let mut first = 0;
@@ -142,7 +148,7 @@ pub(crate) fn check<G: Game + ?Sized>(
                 probabilities.iter().all(|&p| p >= 0.0) && (sum - 1.0).abs() <= SUM_TOLERANCE;
             if !is_good {
                 let fault = format!(
-                    "no distribution at choice {choice}: its sum is {sum}, or a number is negative or NaN"
+                    "not a distribution at choice {choice} (sum {sum}; expected 1, all numbers at least 0)"
                 );
                 return invalid(player, fault);
             }

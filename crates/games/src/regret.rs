@@ -1,64 +1,72 @@
-//! One step of a minimiser: from what actions were worth to the next strategy.
+//! One step of a regret minimiser: computes the next strategy from action values.
 //!
-//! Role: the only place where regrets become strategies, for a matrix game's player and for every information set of an
-//! extensive game alike.
-//! Method: sets of equally many actions abreast, one a lane of a CPU's vectors; a single set is one lane. The regret of
-//! action `a` grows by its value less the strategy's, is discounted by a factor for its sign, and what is positive of it,
-//! normalised, is the next strategy; a predictive rule counts the last regret twice. All choices of rules are these factors.
-//! Source: Hart and Mas-Colell 2000 (regret matching); Tammelin 2014 (clipping); Brown and Sandholm 2019 (discounts);
-//! Farina, Kroer and Sandholm 2021 (prediction); Freund and Schapire 1997 (Hedge); Brown 1951 (fictitious play).
+//! Role: the only place where regrets become strategies, both for a player of a matrix game and for
+//! every information set of an extensive game.
+//! Method: information sets with equally many actions run in parallel SIMD lanes; a single set is
+//! one lane. The regret of action `a` grows by its value minus the strategy's value and is
+//! discounted by a factor that depends on its sign. Its positive part, normalised, is the next
+//! strategy. A predictive rule counts the last regret twice. The choices of a rule are expressed by
+//! these factors.
+//! Source: Hart and Mas-Colell 2000 (regret matching); Tammelin 2014 (clipping); Brown and Sandholm
+//! 2019 (discounts); Farina, Kroer and Sandholm 2021 (prediction); Freund and Schapire 1997
+//! (Hedge); Brown 1951 (fictitious play).
 
 use crate::simd::{map, mul_then_add};
 use pulp::Simd;
 
-/// What a rule does in one iteration.
+/// The update of a rule in one iteration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Regret matching; whether the last regret counts twice.
+    /// Regret matching; `predictive` counts the last regret twice.
     Match { keep: Keep, predictive: bool },
-    /// Probabilities in proportion to `exp(rate * regret)`, where the rate may be by `sqrt(ln n)` larger for `n` actions.
+    /// Probabilities in proportion to `exp(rate * regret)`; with `by_actions` the rate is
+    /// multiplied by `sqrt(ln n)` for `n` actions.
     Hedge { rate: f64, by_actions: bool },
-    /// The first of the best actions so far.
+    /// The first of the actions with the highest sum.
     Follow,
     /// Probabilities grow by `step` times the last regret, relative to themselves.
     Replicate { step: f64 },
 }
 
-/// What is kept of sums of regrets.
+/// The discount of sums of regrets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keep {
     All,
     Positive,
-    /// Positive and negative sums times these.
+    /// Positive and negative sums are multiplied by these factors.
     Shares {
         positive: f64,
         negative: f64,
     },
 }
 
-/// Below this sum of positive regrets there are none: its reciprocal would overflow.
+/// Sums of positive regrets below this threshold count as 0, because their reciprocal would
+/// overflow.
 const NOTHING: f64 = f64::MIN_POSITIVE;
 
-/// Which of several vectors side by side: the `at`-th of each `of`, one such group for each action.
+/// A selection among interleaved vectors: number `at` of each group of `of` vectors; each action
+/// has one such group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) at: usize,
     pub(crate) of: usize,
 }
 
-/// All there is.
+/// The selection of all vectors.
 pub(crate) const WHOLE: Part = Part { at: 0, of: 1 };
 
-/// What a set of sets abreast knows.
+/// The state of several information sets in parallel lanes.
 pub(crate) struct Sets<'a, S: Simd> {
     pub(crate) values: &'a [S::f64s],
     pub(crate) regrets: &'a mut [S::f64s],
     pub(crate) strategy: &'a mut [S::f64s],
 }
 
-/// Takes what each action was worth, and gives what the strategy was worth, before it writes the next.
+/// Updates regrets from action values and writes the next strategy. Returns the value of the
+/// strategy played.
 ///
-/// Shapes: `part.of` vectors for each action. Without positive regrets all actions are equally likely.
+/// Shapes: `part.of` vectors for each action. Without positive regrets all actions are equally
+/// likely.
 #[inline(always)]
 pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Part) -> S::f64s {
     let Part { at, of } = part;
@@ -128,7 +136,7 @@ pub(crate) fn step<S: Simd>(simd: S, step: Step, sets: Sets<'_, S>, part: Part) 
     worth
 }
 
-/// Regret matching, of whose sums `keep` leaves what is kept.
+/// Updates by regret matching; `keep` discounts the sums.
 #[inline(always)]
 fn matching<S: Simd>(
     simd: S,
@@ -171,7 +179,7 @@ pub(crate) fn first<S: Simd>(
 ) {
     let Part { at, of } = part;
     let zero = simd.splat_f64s(0.0);
-    // What comes later finds nothing left.
+    // Once an action was chosen in a lane, 0 is left for all later actions.
     let mut left = simd.splat_f64s(1.0);
     for (values, chosen) in values.chunks_exact(of).zip(chosen.chunks_exact_mut(of)) {
         let is_lower = simd.greater_than_f64s(highest, values[at]);
@@ -180,7 +188,7 @@ pub(crate) fn first<S: Simd>(
     }
 }
 
-/// Gives the highest value.
+/// Returns the highest value of each lane.
 #[inline(always)]
 pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Part) -> S::f64s {
     let mut highest = simd.splat_f64s(f64::NEG_INFINITY);
@@ -190,7 +198,7 @@ pub(crate) fn highest<S: Simd>(simd: S, values: &[S::f64s], part: Part) -> S::f6
     highest
 }
 
-/// Adds regrets up, and gives the highest sum.
+/// Adds regrets to their sums. Returns the highest sum.
 #[inline(always)]
 fn accumulate<S: Simd>(
     simd: S,
@@ -208,7 +216,8 @@ fn accumulate<S: Simd>(
     highest
 }
 
-/// Gives probabilities in proportion to what is positive of numbers, equal ones if nothing is.
+/// Returns probabilities in proportion to the positive parts of numbers; uniform if no number is
+/// positive.
 pub(crate) fn in_proportion(numbers: &[f64]) -> Vec<f64> {
     let total: f64 = numbers.iter().map(|number| number.max(0.0)).sum();
     let equal = 1.0 / numbers.len() as f64;
@@ -222,7 +231,7 @@ pub(crate) fn in_proportion(numbers: &[f64]) -> Vec<f64> {
     numbers.iter().map(share).collect()
 }
 
-/// Divides by the sum; where there is none, all actions are equally likely.
+/// Divides by the sum; if the sum is too small, all actions are equally likely.
 #[inline(always)]
 fn normalise<S: Simd>(simd: S, strategy: &mut [S::f64s], total: S::f64s, part: Part) {
     let Part { at, of } = part;

@@ -1,7 +1,8 @@
-//! Learning, from the first iteration to a judged solution.
+//! The learning loop, from the first iteration to an evaluated solution.
 //!
-//! Role: the one loop that all games and all dynamics share: iterations, checkpoints, stopping, resuming.
-//! Method: at checkpoints, ever further apart, the average profile is judged by best responses.
+//! Role: the one loop shared by all games and all dynamics: iterations, checkpoints, stop
+//! conditions and resumption.
+//! Method: at checkpoints, whose distance grows, best responses evaluate the average profile.
 
 use crate::profile::{self, BestResponses, Game, Profile};
 use crate::simd::Numbers;
@@ -9,51 +10,52 @@ use crate::{Dynamics, Error, Result, Rule, Updates};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Up to this iteration every one is a checkpoint; later the next is a 32nd further on.
+/// Up to this iteration every iteration is a checkpoint; later the distance is 1/32 of the
+/// iterations done.
 const CHECKPOINT_SHARE: u64 = 32;
-/// After a polish that failed, so many times the iterations pass before the next.
+/// After a failed polish, the number of iterations grows by this factor before the next attempt.
 const POLISH_GROWTH: u64 = 4;
-/// How long a run goes on without a look at the clock.
+/// Interval between reads of the clock.
 const CLOCK_EVERY: Duration = Duration::from_millis(2);
 
-/// What a learner knows: all that is needed to go on.
+/// The complete state of a learning run, sufficient to resume it.
 ///
-/// It is data for serde with the feature `serde`; [`Run::resume`] checks it.
+/// It can be serialised with the feature `serde`; [`Run::resume`] validates it.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct State {
-    /// Iterations done.
+    /// Number of iterations done.
     pub iteration: u64,
-    /// How it was learnt.
+    /// The dynamics of the run.
     pub(crate) dynamics: Dynamics,
     pub(crate) players: Vec<Learner>,
 }
 
-/// One player's part of a state, in the order of the game's own arrays.
+/// One player's part of a state, in the order of the game's internal arrays.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Learner {
     /// Sums of regrets.
     pub(crate) regrets: Numbers,
-    /// What is played next.
+    /// The strategy to be played next.
     pub(crate) strategy: Numbers,
-    /// The sum of weighted strategies (in extensive games, of the probabilities of sequences).
+    /// The sum of weighted strategies; in extensive games, of weighted sequence probabilities.
     pub(crate) sum: Numbers,
 }
 
-/// What a game does with a state: the crate's own part of [`Game`].
+/// The learning operations of a game; the private part of [`Game`].
 #[doc(hidden)]
 pub trait Play {
-    /// Memory of an iteration that need not be kept.
+    /// Temporary memory of an iteration, not part of the state.
     type Scratch;
 
-    /// Gives the state before the first iteration.
+    /// Returns the state before the first iteration.
     fn start(&self, dynamics: &Dynamics) -> State;
 
-    /// Gives memory for iterations from a state on.
+    /// Returns temporary memory for iterations that start from a state.
     fn scratch(&self, state: &State) -> Self::Scratch;
 
-    /// Does iterations that end with these numbers.
+    /// Runs the iterations with the given numbers.
     fn iterate(
         &self,
         state: &mut State,
@@ -62,21 +64,21 @@ pub trait Play {
         until: u64,
     );
 
-    /// Gives the average profile.
+    /// Returns the average profile.
     fn average(&self, state: &State) -> Profile;
 
-    /// Gives the profile that is played next.
+    /// Returns the profile to be played next.
     fn playing(&self, state: &State) -> Profile;
 
-    /// Gives an equilibrium that a profile is near to, if it can be found.
+    /// Returns an equilibrium near a profile, if one can be found.
     fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
         None
     }
 
-    /// Tells whether the rule can be used in this game.
+    /// Returns whether the game supports the rule.
     fn supports(&self, rule: &Rule) -> bool;
 
-    /// Gives what regrets say of NashConv, in games where they do, if the dynamics let them.
+    /// Returns NashConv as computed from regrets, if the game and the dynamics allow it.
     fn regret_nash_conv(&self, state: &State) -> Option<f64>;
 }
 
@@ -84,29 +86,29 @@ pub trait Play {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Stopped {
-    /// NashConv and its rounding error together are at most the target.
+    /// NashConv plus its rounding error is at most the target.
     AtTarget,
-    /// NashConv is within its rounding error, and that error exceeds the target: best responses in
-    /// f64 cannot tell whether a profile of this game reaches the target.
+    /// NashConv is within its rounding error, and this error exceeds the target: best responses in
+    /// f64 cannot decide whether a profile of this game reaches the target.
     AtRounding {
-        /// The bound of the rounding error, in payoffs.
+        /// Bound on the rounding error, in payoffs.
         bound: f64,
     },
-    /// All iterations are done.
+    /// The iteration limit was reached.
     AfterIterations,
-    /// The time is over.
+    /// The time limit was reached.
     AfterTime,
-    /// The caller's progress function broke off.
+    /// The caller's progress callback stopped the run.
     ByCaller,
 }
 
-/// A look at a run.
+/// An evaluation of the average profile during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Checkpoint {
-    /// Iterations done.
+    /// Number of iterations done.
     pub iteration: u64,
-    /// Time since the run began, without looks like this, in seconds.
+    /// Learning time since the start of the run, in seconds; evaluations are excluded.
     pub seconds: f64,
     /// NashConv of the average profile, in payoffs.
     pub nash_conv: f64,
@@ -115,7 +117,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Returns why a run with this target ends here, if it does.
+    /// Returns the reason to stop here with this target, or `None` to continue.
     fn end(&self, target: f64) -> Option<Stopped> {
         if target <= 0.0 {
             None
@@ -131,45 +133,46 @@ impl Checkpoint {
     }
 }
 
-/// A profile and how good it is.
+/// A profile with its payoffs and its distance from an equilibrium.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Solution {
-    /// The average profile, or what linear algebra made of it.
+    /// The average profile, or the equilibrium found from it by linear algebra.
     pub strategies: Profile,
-    /// Player 0's expected payoff under `strategies`. In a zero-sum game it differs from the game's
-    /// value by at most `nash_conv`, besides the rounding error stated at
-    /// [`BestResponses::values`](crate::BestResponses::values).
+    /// Player 0's expected payoff under the profile; in a zero-sum game it is within NashConv of
+    /// the game's value.
     pub value: f64,
     /// Each player's expected payoff under `strategies`; see [`BestResponses::values`](crate::BestResponses::values).
     pub values: Vec<f64>,
-    /// The sum over players of what a best response gains, by best responses.
+    /// The sum over players of the gain from a best response.
     pub nash_conv: f64,
     /// Upper bound on the rounding error of `nash_conv`, in payoffs: the true NashConv is at most
-    /// their sum.
+    /// `nash_conv + rounding`.
     pub rounding: f64,
-    /// NashConv over the number of players.
+    /// NashConv divided by the number of players.
     pub exploitability: f64,
-    /// `(max R₁ + max R₂) / N` where that is NashConv (simultaneous updates, uniform average, plain sums of regrets, a
-    /// zero-sum strategic game), else nothing.
+    /// `(max R₁ + max R₂) / N` if it equals NashConv (simultaneous updates, uniform average,
+    /// undiscounted regrets, a zero-sum strategic game), else `None`.
     pub regret_nash_conv: Option<f64>,
-    /// Iterations done.
+    /// Number of iterations done.
     pub iterations: u64,
-    /// Whether the strategies are an average that linear algebra brought to an equilibrium ([`Dynamics::polish`]).
+    /// Whether linear algebra turned the average into an equilibrium ([`Dynamics::polish`]).
     pub polished: bool,
-    /// Why the run stopped.
+    /// The reason why the run stopped.
     pub stopped: Stopped,
-    /// NashConv on the way.
+    /// The checkpoints of the run.
     pub trace: Vec<Checkpoint>,
 }
 
-/// Learns until the dynamics' stop, and gives the average profile with its distance from an equilibrium.
+/// Learns until a stop condition holds, and returns the average profile with its distance from an
+/// equilibrium.
 ///
-/// The same game and dynamics give the same bits, whatever else the machine does, unless a time stops the run.
+/// The result is bit-identical for the same game and dynamics on every machine, unless a time limit
+/// stops the run.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning, [`Error::RuleUnsupported`] if the rule is not
-/// made for games of this form.
+/// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range;
+/// [`Error::RuleUnsupported`] if the rule does not support extensive games.
 ///
 /// # Examples
 /// ```
@@ -185,7 +188,7 @@ pub fn solve<G: Game>(game: &G, dynamics: &Dynamics) -> Result<Solution> {
     solve_with(game, dynamics, |_| ControlFlow::Continue(()))
 }
 
-/// Does what [`solve`] does, and shows every checkpoint to `progress`, which may break off.
+/// Runs [`solve`], and passes every checkpoint to `progress`, which may stop the run.
 ///
 /// # Errors
 /// As [`solve`].
@@ -197,7 +200,7 @@ pub fn solve_with<G: Game>(
     Ok(Run::new(game, dynamics)?.finish(progress))
 }
 
-/// Learning that can be looked at, stopped and taken up again.
+/// A learning run that can be inspected, stopped and resumed.
 ///
 /// # Examples
 /// ```
@@ -220,7 +223,7 @@ pub struct Run<'g, G: Game> {
     scratch: G::Scratch,
     busy: Duration,
     trace: Vec<Checkpoint>,
-    /// From which iteration on the average is polished.
+    /// First iteration at which the average is polished.
     polish_from: u64,
     polished: Option<Profile>,
 }
@@ -236,7 +239,7 @@ impl<G: Game> std::fmt::Debug for Run<'_, G> {
 }
 
 impl<'g, G: Game> Run<'g, G> {
-    /// Starts: all strategies are uniform, but for fictitious play.
+    /// Starts a run. All strategies are uniform, except with fictitious play.
     ///
     /// # Errors
     /// As [`solve`].
@@ -244,12 +247,12 @@ impl<'g, G: Game> Run<'g, G> {
         Self::from_state(game, dynamics, game.start(dynamics))
     }
 
-    /// Goes on from a state of another run of the same game.
+    /// Resumes from the state of another run of the same game.
     ///
     /// # Errors
-    /// Beside those of [`solve`], [`Error::StateInvalid`] if the state is not of a game of this shape, was learnt by another
-    /// rule, other updates or another average, or holds numbers that no run makes; [`Error::ProfileInvalid`] if what is
-    /// played next is no profile.
+    /// In addition to the errors of [`solve`]: [`Error::StateInvalid`] if the state has another
+    /// shape, rule, order of updates or average, or contains numbers that no run produces;
+    /// [`Error::ProfileInvalid`] if the next strategies do not form a profile.
     pub fn resume(game: &'g G, dynamics: &Dynamics, state: State) -> Result<Self> {
         check_state(game, &state, &game.start(dynamics))?;
         Self::from_state(game, dynamics, state)
@@ -274,7 +277,7 @@ impl<'g, G: Game> Run<'g, G> {
         })
     }
 
-    /// Does so many iterations, whatever the dynamics' stop says.
+    /// Runs this number of iterations; the stop conditions of the dynamics are ignored.
     pub fn advance(&mut self, iterations: u64) {
         let begin = Instant::now();
         let until = self.state.iteration.saturating_add(iterations);
@@ -283,22 +286,22 @@ impl<'g, G: Game> Run<'g, G> {
         self.busy += begin.elapsed();
     }
 
-    /// Gives what is needed to go on.
+    /// Returns the state, sufficient to resume the run.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Gives the average profile.
+    /// Returns the average profile.
     pub fn average(&self) -> Profile {
         self.game.average(&self.state)
     }
 
-    /// Gives the profile that is played next.
+    /// Returns the profile to be played next.
     pub fn playing(&self) -> Profile {
         self.game.playing(&self.state)
     }
 
-    /// Learns until the dynamics' stop.
+    /// Learns until a stop condition of the dynamics holds.
     pub fn finish(mut self, mut progress: impl FnMut(&Checkpoint) -> ControlFlow<()>) -> Solution {
         let stop = self.dynamics.stop;
         loop {
@@ -327,7 +330,7 @@ impl<'g, G: Game> Run<'g, G> {
         }
     }
 
-    /// Does iterations up to a number, or until the time is over; tells whether it is not.
+    /// Runs iterations up to number `until` or until the time limit. Returns whether time is left.
     fn advance_in_time(&mut self, until: u64, time: Option<Duration>) -> bool {
         let Some(time) = time else {
             self.advance(until.saturating_sub(self.state.iteration));
@@ -344,8 +347,8 @@ impl<'g, G: Game> Run<'g, G> {
         self.busy < time
     }
 
-    /// Tries to end a run that has a target by linear algebra, and returns the checkpoint of the
-    /// result if it does.
+    /// Tries to finish a run that has a target by linear algebra. Returns the checkpoint of the
+    /// result on success.
     fn polish(&mut self, average: &Checkpoint) -> Option<Checkpoint> {
         let target = self.dynamics.stop.nash_conv;
         let wanted = self.dynamics.polish && target > 0.0 && average.end(target).is_none();
@@ -360,7 +363,8 @@ impl<'g, G: Game> Run<'g, G> {
             .map(|polished| self.game.responses(polished));
         self.busy += begin.elapsed();
         let (polished, look) = (polished?, self.checkpoint(&answers?));
-        // An average is better understood: only what ends the run replaces it.
+        // An average is easier to interpret, so a polished profile replaces it only if it ends the
+        // run.
         look.end(target)?;
         self.polished = Some(polished);
         self.trace.push(look);
@@ -408,7 +412,8 @@ impl<'g, G: Game> Run<'g, G> {
     }
 }
 
-/// Gives the iteration at which polishing may pay: learning so far costs about what a polish costs.
+/// Returns the first iteration at which polishing pays: learning so far costs about as much as a
+/// polish.
 fn polish_from<G: Game>(game: &G) -> u64 {
     let n_numbers: usize = (0..game.n_players())
         .flat_map(|player| game.choices(player))
@@ -416,7 +421,7 @@ fn polish_from<G: Game>(game: &G) -> u64 {
     n_numbers as u64 / 4
 }
 
-/// Refuses a state that no run of a game makes that started with another one.
+/// Returns an error if no run of the game that starts from `first` can produce the state.
 fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
     let invalid = |fault: String| Err(Error::StateInvalid { fault });
     let how = |state: &State| {
@@ -429,12 +434,16 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
         (rule, updates, average)
     };
     if how(state) != how(first) {
-        let fault = format!("it was learnt by {:?}, not by {:?}", how(state), how(first));
+        let fault = format!(
+            "dynamics differ (state {:?}; run {:?})",
+            how(state),
+            how(first)
+        );
         return invalid(fault);
     }
     if state.players.len() != first.players.len() {
         return invalid(format!(
-            "it has {} players, the game {}",
+            "number of players differs (state {}; game {})",
             state.players.len(),
             first.players.len()
         ));
@@ -448,7 +457,7 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
         for (name, given, first, least) in arrays {
             if given.len() != first.len() {
                 let fault = format!(
-                    "player {player}'s {name} has {} numbers, it must have {}",
+                    "wrong length of player {player}'s {name} ({}; expected {})",
                     given.len(),
                     first.len()
                 );
@@ -459,7 +468,7 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
                 .all(|&number| number >= least && number.is_finite())
             {
                 return invalid(format!(
-                    "player {player}'s {name} holds a number out of range"
+                    "player {player}'s {name} contains a number out of range"
                 ));
             }
         }
@@ -470,7 +479,7 @@ fn check_state<G: Game>(game: &G, state: &State, first: &State) -> Result<()> {
     profile::check("Run::resume", game, &game.playing(state))
 }
 
-/// Gives the players' numbers, in the order of updates.
+/// Returns the players' numbers, in the order of updates.
 pub(crate) fn in_turn(
     updates: Updates,
     n_players: usize,

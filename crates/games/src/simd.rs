@@ -1,24 +1,25 @@
-//! Functions for the SIMD that this CPU has, chosen at run time.
+//! Functions compiled for several SIMD instruction sets and selected at run time.
 //!
-//! Role: the only place that knows how that is done, and what [`LANES`] lanes are made of. (Batches put more abreast.)
-//! Method: `LANES` numbers abreast are one vector of the widest CPUs and several parts of it on others; lanes never meet,
-//! and no multiply-add is fused, so every CPU gives the same bits. Explicit vectors are needed: of plain loops over arrays
-//! of eight, compilers made scalars.
+//! Role: the only place that selects an instruction set and that defines groups of [`LANES`] lanes.
+//! (Batches use larger groups.)
+//! Method: `LANES` numbers fill one vector of the widest CPUs and several vectors on other CPUs.
+//! Lanes never interact and no multiply-add is fused, so every CPU computes the same bits. Explicit
+//! vectors are needed because compilers turned plain loops over arrays of eight into scalar code.
 
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 use pulp::Simd;
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 
-/// Numbers abreast.
+/// Number of lanes.
 pub(crate) const LANES: usize = 8;
 
-/// A number for each lane, where a CPU reads it at once.
+/// One number for each lane, aligned for SIMD loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct Vector(pub(crate) [f64; LANES]);
 
-/// Numbers, of which the first stands where a vector may.
+/// An array of numbers that starts at the alignment of a vector.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "Vec<f64>", into = "Vec<f64>"))]
@@ -28,7 +29,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Gives as many zeros.
+    /// Creates an array of `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
         Self {
             vectors: vec![Vector::default(); len.div_ceil(LANES)],
@@ -36,12 +37,12 @@ impl Numbers {
         }
     }
 
-    /// Gives the numbers and what fills the last vector.
+    /// Returns the numbers and the padding of the last vector.
     pub(crate) fn vectors(&self) -> &[Vector] {
         &self.vectors
     }
 
-    /// Gives the numbers and what fills the last vector.
+    /// Returns the numbers and the padding of the last vector, mutably.
     pub(crate) fn vectors_mut(&mut self) -> &mut [Vector] {
         &mut self.vectors
     }
@@ -75,13 +76,13 @@ impl From<Numbers> for Vec<f64> {
     }
 }
 
-/// Sees vectors as numbers.
+/// Reinterprets vectors as numbers.
 #[inline(always)]
 pub(crate) fn flat(vectors: &[Vector]) -> &[f64] {
     cast_slice(vectors)
 }
 
-/// Sees vectors as numbers.
+/// Reinterprets vectors as mutable numbers.
 #[inline(always)]
 pub(crate) fn flat_mut(vectors: &mut [Vector]) -> &mut [f64] {
     cast_slice_mut(vectors)
@@ -89,8 +90,9 @@ pub(crate) fn flat_mut(vectors: &mut [Vector]) -> &mut [f64] {
 
 pub(crate) static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
 
-/// Defines functions that are compiled for several kinds of SIMD, with all that is `#[inline(always)]` in them; the first
-/// name in angle brackets is that of the lifetime of references, the second that of the kind.
+/// Defines functions that are compiled for several SIMD instruction sets, together with every
+/// `#[inline(always)]` function that they call. The first name in angle brackets is the lifetime of
+/// references, the second the instruction set.
 macro_rules! simd {
     ($($(#[$doc:meta])* $vis:vis fn $name:ident<$a:lifetime, $kind:ident>(
         $simd:ident; $($arg:ident: $ty:ty),+ $(,)?
@@ -127,31 +129,31 @@ macro_rules! or_unit {
 
 pub(crate) use {or_unit, simd};
 
-/// Gives how many of a CPU's vectors [`LANES`] lanes are.
+/// Returns the number of SIMD vectors in [`LANES`] lanes.
 #[inline(always)]
 pub(crate) fn parts<S: Simd>() -> usize {
     LANES / S::F64_LANES
 }
 
-/// Sees vectors as those of a CPU.
+/// Reinterprets the slice as SIMD vectors.
 #[inline(always)]
 pub(crate) fn split<S: Simd>(vectors: &[Vector]) -> &[S::f64s] {
     S::as_simd_f64s(flat(vectors)).0
 }
 
-/// Sees vectors as those of a CPU.
+/// Reinterprets the slice as mutable SIMD vectors.
 #[inline(always)]
 pub(crate) fn split_mut<S: Simd>(vectors: &mut [Vector]) -> &mut [S::f64s] {
     S::as_mut_simd_f64s(flat_mut(vectors)).0
 }
 
-/// Gives `a b + c`, rounded twice.
+/// Returns `a b + c`, rounded twice.
 #[inline(always)]
 pub(crate) fn mul_then_add<S: Simd>(simd: S, a: S::f64s, b: S::f64s, c: S::f64s) -> S::f64s {
     simd.add_f64s(simd.mul_f64s(a, b), c)
 }
 
-/// Gives a function of each lane, for what CPUs have no instruction for.
+/// Applies a function to each lane, for operations without a SIMD instruction.
 #[inline(always)]
 pub(crate) fn map<S: Simd>(_simd: S, mut numbers: S::f64s, f: impl Fn(f64) -> f64) -> S::f64s {
     for number in cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(&mut numbers)) {

@@ -1,17 +1,19 @@
-//! Regret matching in the order of a note's loop, for its claims.
+//! Regret matching in the order of a published snippet, used to reproduce its claims.
 //!
-//! Role: the ledger of claims; who wants to solve a game takes [`crate::solve`]. The note's loop computes the next strategy
-//! before it adds the regrets of the last, and averages the strategies two to `N + 1` while regrets are of one to `N`. So
-//! the estimate that it calls an upper bound is none.
-//! Method: as the note has it, but games need not be square. The first two strategies are both uniform.
-//! Source: the PyTorch snippet of the note "Approximate Nash equilibrium by regret matching" (2023).
+//! Role: used by the ledger of claims; to solve a game, use [`crate::solve`]. The snippet computes
+//! the next strategy before it adds the regrets of the last one, and averages the strategies two to
+//! `N + 1` while regrets are of strategies one to `N`. Therefore its error estimate is not the
+//! upper bound that it is claimed to be.
+//! Method: as in the snippet, but games need not be square. The first two strategies are both
+//! uniform.
+//! Source: the PyTorch snippet in "Approximate Nash equilibrium by regret matching" (2023).
 
 use crate::regret::in_proportion;
 use crate::strategic::StrategicGame;
 use crate::{MatrixGame, Profile, draw::draw};
 use rand::Rng;
 
-/// The note's loop on a zero-sum game.
+/// The loop of the reproduced snippet, on a zero-sum game.
 ///
 /// # Examples
 /// ```
@@ -48,7 +50,7 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Does iterations of the averaged variant, in which regrets are against mixed strategies.
+    /// Runs iterations of the averaged variant, in which regrets are against mixed strategies.
     pub fn advance(&mut self, iterations: u64) {
         let mut values = self.strategies.clone();
         for _ in 0..iterations {
@@ -59,7 +61,8 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Does iterations of the stochastic variant, in which both players' actions are drawn and regrets are against those.
+    /// Runs iterations of the stochastic variant, in which both players' actions are drawn and
+    /// regrets are against the drawn actions.
     pub fn advance_stochastic(&mut self, iterations: u64, rng: &mut impl Rng) {
         let (gains, n_cols) = (self.game.gains(), self.game.n_cols());
         for _ in 0..iterations {
@@ -73,14 +76,14 @@ impl<'g> SourceOrder<'g> {
         }
     }
 
-    /// Gives the average strategies, uniform before the first iteration.
+    /// Returns the average strategies; uniform before the first iteration.
     #[must_use]
     pub fn average(&self) -> Profile {
         self.sums.iter().map(|sums| in_proportion(sums)).collect()
     }
 
-    /// Gives the note's estimate of the error: twice the largest sum of regrets of either player over the iterations; NaN before
-    /// the first.
+    /// Returns the snippet's estimate of the error: twice the largest average regret of either
+    /// player; NaN before the first iteration.
     #[must_use]
     pub fn estimate(&self) -> f64 {
         let regrets = self.regrets.iter().flatten().copied();
@@ -91,7 +94,8 @@ impl<'g> SourceOrder<'g> {
         self.iteration += 1;
         for player in 0..2 {
             let (regrets, strategy) = (&mut self.regrets[player], &mut self.strategies[player]);
-            // The order of the note: the strategy first, from regrets that lack this iteration's.
+            // The snippet computes the strategy first, from regrets that lack those of this
+            // iteration.
             *strategy = in_proportion(regrets);
             for (regret, value) in regrets.iter_mut().zip(&values[player]) {
                 *regret += value - worth[player];

@@ -1,7 +1,8 @@
-//! Games in which every player chooses one action, once and at the same time.
+//! Games in which every player chooses one action, once and simultaneously.
 //!
-//! Role: three types, one for each shape of game, that answer one question: what is each of my actions worth against
-//! what the others do? Dynamics, best responses and NashConv need no more.
+//! Role: three types, one for each shape of game, that compute the values of a player's actions
+//! against the strategies of the others. Dynamics, best responses and NashConv need no other
+//! operation.
 
 mod bimatrix;
 mod labels;
@@ -22,27 +23,28 @@ use num_traits::Zero;
 
 /// A game in strategic form: [`MatrixGame`], [`Bimatrix`] or [`NormalForm`].
 ///
-/// Players and actions are numbered from 0. A profile is one strategy for each player, a strategy one probability for
-/// each action.
+/// Players and actions are numbered from 0. A profile is one strategy for each player, a strategy
+/// one probability for each action.
 pub trait StrategicGame: Sync + sealed::Sealed {
-    /// Gives the number of actions of each player.
+    /// Returns the number of actions of each player.
     fn shape(&self) -> &[usize];
 
-    /// Gives the names of the game, its players and their actions.
+    /// Returns the names of the game, its players and their actions.
     fn labels(&self) -> &Labels;
 
-    /// Gives a player's payoff where each player chooses one action, as it was given.
+    /// Returns a player's exact payoff in a cell, which has one action for each player.
     ///
     /// # Panics
     /// If `cell` is not one action of each player.
     fn payoff(&self, player: usize, cell: &[usize]) -> Rational;
 
-    /// Gives a player's largest payoff less the smallest.
+    /// Returns a player's largest payoff minus the smallest.
     fn payoff_range(&self, player: usize) -> f64;
 
-    /// Writes what each action of a player is worth against the strategies of the others: its expected payoff.
+    /// Writes the expected payoff of each action of a player against the strategies of the others.
     ///
-    /// Strategies need not sum to 1; the result is linear in each of them. The order of sums is fixed.
+    /// Strategies need not sum to 1; the result is linear in each of them. The order of sums is
+    /// fixed.
     ///
     /// # Panics
     /// If the profile or `values` do not fit the shape.
@@ -50,7 +52,7 @@ pub trait StrategicGame: Sync + sealed::Sealed {
         self.expected(Base::Given, player, profile, values);
     }
 
-    /// Writes what [`Self::action_values`] writes, for all players, in one pass over the payoffs where that can be.
+    /// Writes the action values of all players, in one pass over the payoffs if possible.
     ///
     /// # Panics
     /// If the profile or `values` do not fit the shape.
@@ -62,7 +64,7 @@ pub trait StrategicGame: Sync + sealed::Sealed {
     #[doc(hidden)]
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]);
 
-    /// Writes what [`Self::expected`] writes, for all players.
+    /// Writes the expected payoffs of [`Self::expected`] for all players.
     #[doc(hidden)]
     fn all_expected(&self, base: Base, profile: &[Vec<f64>], values: &mut [Vec<f64>]) {
         for (player, values) in values.iter_mut().enumerate() {
@@ -70,7 +72,7 @@ pub trait StrategicGame: Sync + sealed::Sealed {
         }
     }
 
-    /// Returns the constant by which a player's payoffs exceed the centred ones.
+    /// Returns the constant to add to a player's centred payoffs.
     #[doc(hidden)]
     fn constant(&self, player: usize) -> f64;
 
@@ -78,7 +80,8 @@ pub trait StrategicGame: Sync + sealed::Sealed {
     #[doc(hidden)]
     fn payoff_size(&self, player: usize) -> f64;
 
-    /// Gives an equilibrium that a profile is near to, where linear algebra can find it; it is to be judged.
+    /// Returns a candidate equilibrium near a profile, if linear algebra finds one. The caller has
+    /// to evaluate it.
     #[doc(hidden)]
     fn polished(&self, _profile: &[Vec<f64>]) -> Option<Profile> {
         None
@@ -93,13 +96,13 @@ pub trait StrategicGame: Sync + sealed::Sealed {
     }
 }
 
-/// The payoffs that an expectation is taken of.
+/// The payoffs used in an expectation.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Base {
     /// The payoffs as given, each rounded to the nearest float.
     Given,
-    /// The payoffs less a constant per player.
+    /// The payoffs minus a constant for each player.
     Centred,
 }
 

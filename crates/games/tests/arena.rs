@@ -10,7 +10,7 @@ use games::{Dynamics, Error, Profile, Run, Updates, best_response, solve};
 use tensor_core::compare::{Bound, assert_close};
 use tensor_core::rng::Philox;
 
-/// A game of random rules: who moves, what the others see of it, what it pays.
+/// A random game: random players to move, observations and payoffs.
 struct Random {
     seed: u64,
     max_moves: usize,
@@ -27,7 +27,8 @@ impl Random {
         Philox::new(of.iter().fold(self.seed ^ (salt << 32), mix)).word(0) % n
     }
 
-    /// What a player has seen of a history: its own moves, and of others' moves all, their parity, or nothing.
+    /// Returns a player's observation of a history: its own moves and, of the other players' moves,
+    /// either all, their parity, or nothing.
     fn seen(&self, player: usize, moves: &[usize]) -> Vec<usize> {
         let see = |at: usize| {
             let action = moves[at];
@@ -85,7 +86,7 @@ impl ExtensiveGame for Random {
     }
 }
 
-/// Gives both players' expected payoffs, by a walk over the tree.
+/// Returns both players' expected payoffs by a traversal of the tree.
 fn walk(tree: &Tree, places: &[Vec<f64>], node: usize) -> [f64; 2] {
     let average = |weights: &[f64]| {
         let children = tree.children(node).iter().zip(weights);
@@ -115,7 +116,7 @@ fn walk(tree: &Tree, places: &[Vec<f64>], node: usize) -> [f64; 2] {
     }
 }
 
-/// Brings a profile into the order of the tree's information sets.
+/// Converts a profile to the order of the tree's information sets.
 fn places(tree: &Tree, form: &Sequences, profile: &Profile) -> Vec<Vec<f64>> {
     let mut places = vec![vec![]; tree.information_sets().len()];
     for (player, strategy) in profile.iter().enumerate() {
@@ -128,7 +129,8 @@ fn places(tree: &Tree, form: &Sequences, profile: &Profile) -> Vec<Vec<f64>> {
     places
 }
 
-/// Gives the most that a player can get, by trying every pure strategy; `None` if there are too many.
+/// Returns a player's largest payoff over all of its pure strategies; `None` if there are too many
+/// strategies.
 fn best_by_trial(tree: &Tree, form: &Sequences, profile: &Profile, player: usize) -> Option<f64> {
     let counts: Vec<usize> = form
         .decisions(player)
@@ -192,7 +194,7 @@ fn values_and_best_responses_are_those_of_a_walk() {
             bound.clone(),
         );
         for player in 0..2 {
-            // What the best response promises is what it gets.
+            // The best response achieves its reported value.
             let mut deviation = profile.clone();
             deviation[player].clone_from(&answers.strategies[player]);
             let gets = walk(&tree, &places(&tree, form, &deviation), 0)[player];

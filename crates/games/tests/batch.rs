@@ -1,4 +1,4 @@
-//! Batches against games that are solved one by one.
+//! Tests of batches against solutions of single games.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Equilibria of bimatrix games: reference solutions, degenerate games, and an oracle that knows no pivots.
+//! Equilibria of bimatrix games: reference solutions, degenerate games, and an oracle that works
+//! without pivots.
 #![expect(
     clippy::unwrap_used,
     reason = "a setup that fails is a test that fails"
@@ -27,7 +28,8 @@ fn strategy(text: &str) -> Vec<Rational> {
     text.split_whitespace().map(fraction).collect()
 }
 
-/// Makes profiles of lines `x … | y …`.
+/// Parses profiles from lines `x …
+/// y …`.
 fn profiles(lines: &[&str]) -> BTreeSet<[Vec<Rational>; 2]> {
     let profile = |line: &&str| {
         let (row, col) = line.split_once('|').unwrap();
@@ -46,7 +48,7 @@ fn found(game: &Bimatrix) -> BTreeSet<[Vec<Rational>; 2]> {
     profiles
 }
 
-/// Tells by the definition alone whether nobody gains by another action.
+/// Returns whether no player gains by another action, by the definition alone.
 fn is_equilibrium(game: &Bimatrix, equilibrium: &Equilibrium) -> bool {
     let [x, y] = &equilibrium.strategies;
     let shape = game.shape();
@@ -138,13 +140,14 @@ fn a_degenerate_game_of_three_by_five_has_eight_extreme_equilibria() {
     assert_eq!(found(&game), expected);
 }
 
-/// Nashpy's issue 39: its support enumeration finds none, later one.
+/// Nashpy's issue 39: its support enumeration finds no equilibrium, a later version one.
 #[test]
 fn a_zero_sum_game_has_all_pairs_of_optimal_vertices() {
     let gains = array![[0, 1, 0, -1], [-1, 0, 1, 1], [0, -1, 0, 1], [1, -1, -1, 0]];
     let game = Bimatrix::new(gains.clone(), -gains).unwrap();
     let equilibria = found(&game);
-    // The game is symmetric, so both players have the same optimal strategies, and any two of them are an equilibrium.
+    // The game is symmetric, so both players have the same optimal strategies, and any two of them
+    // are an equilibrium.
     let rows: BTreeSet<_> = equilibria.iter().map(|[x, _]| x).collect();
     let cols: BTreeSet<_> = equilibria.iter().map(|[_, y]| y).collect();
     assert_eq!(rows, cols);
@@ -152,7 +155,7 @@ fn a_zero_sum_game_has_all_pairs_of_optimal_vertices() {
     assert_eq!(equilibria, oracle(&game).equilibria);
 }
 
-/// Nashpy's issue 231: its support enumeration finds none.
+/// Nashpy's issue 231: its support enumeration finds no equilibrium.
 #[test]
 fn a_tournament_of_six_has_one_equilibrium() {
     let gains = array![
@@ -230,7 +233,8 @@ fn where_nobody_minds_every_pair_of_actions_is_extreme() {
     }
 }
 
-/// The battle of the sexes with its first action twice: each equilibrium that plays it comes twice, in one component.
+/// The battle of the sexes with its first action twice: each equilibrium that plays it comes twice,
+/// in one component.
 #[test]
 fn an_action_that_is_there_twice_makes_lines_of_equilibria() {
     let game = Bimatrix::new(
@@ -274,7 +278,7 @@ fn coordination_has_an_equilibrium_for_each_set_of_actions() {
     }
 }
 
-/// What the oracle knows of a game.
+/// The oracle's results for a game.
 struct Known {
     equilibria: BTreeSet<[Vec<Rational>; 2]>,
     is_degenerate: bool,
@@ -308,7 +312,8 @@ fn oracle(game: &Bimatrix) -> Known {
     }
 }
 
-/// Gives the vertices of `{strategies, v ≥ what each action of the opponent is worth}`, with the labels tight at them.
+/// Returns the vertices of `{strategies, v ≥ value of each action of the opponent}`, with the
+/// labels that are tight at them.
 fn corners(game: &Bimatrix, player: usize) -> BTreeSet<(Vec<Small>, u32)> {
     let (n_rows, n_cols) = (game.shape()[0], game.shape()[1]);
     let (n_own, n_others) = if player == 0 {

@@ -12,7 +12,7 @@ use games::{Dynamics, Profile, Run, Updates, nash_conv};
 use serde_json::Value;
 use tensor_core::compare::{Bound, assert_close};
 
-/// A row of the reference may be compared this closely where rounding decides no ties up to there.
+/// Absolute tolerance for reference rows up to which rounding decides no ties between regrets.
 const GATE: f64 = 1e-9;
 
 fn dynamics(name: &str) -> Dynamics {
@@ -43,7 +43,8 @@ fn arena(name: &str) -> Arena {
     .unwrap()
 }
 
-/// Compares NashConv with the reference at all rows of a variant; gives how many were compared.
+/// Compares NashConv with the reference at all rows of a variant. Returns the number of rows
+/// compared.
 fn check(game: &Arena, name: &str, rows: &[Value]) -> usize {
     let dynamics = dynamics(name);
     let mut run = Run::new(game, &dynamics).unwrap();

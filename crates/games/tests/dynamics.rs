@@ -1,4 +1,4 @@
-//! Rules of learning in strategic games, odd games, and what is refused.
+//! Learning rules in strategic games, unusual games, and rejected parameters.
 
 #![allow(
     clippy::unwrap_used,
@@ -63,7 +63,8 @@ fn hedge_plays_in_proportion_to_exponentials() {
     };
     let mut run = Run::new(&game, &dynamics).unwrap();
     run.advance(2);
-    // The first action was worth 1/2 more to the row player; the average is of the uniform strategy and this.
+    // The first action was worth 1/2 more to the row player; the average is of the uniform strategy
+    // and this.
     let second = 1.0 / (1.0 + (-1.0_f64).exp());
     assert_close(
         [run.average()[0][0]],
@@ -80,7 +81,7 @@ fn uneven() -> [Array2<f64>; 2] {
     ]
 }
 
-/// What each player's actions are worth, cell by cell.
+/// Returns the values of each player's actions, summed cell by cell.
 fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>; 2] {
     let mut worths = [vec![0.0; x.len()], vec![0.0; y.len()]];
     for ((row, col), payoff) in rows.indexed_iter() {
@@ -90,7 +91,8 @@ fn worths([rows, cols]: &[Array2<f64>; 2], [x, y]: &[Vec<f64>; 2]) -> [Vec<f64>;
     worths
 }
 
-/// Compares a run's strategies with those that follow from one another, and its average with theirs.
+/// Compares a run's strategies with those that follow from one another, and its average with
+/// theirs.
 fn follows(dynamics: Dynamics, mut next: impl FnMut(usize, &mut [f64], &[f64], u64)) {
     let payoffs = uneven();
     let [rows, cols] = payoffs.clone();
@@ -145,7 +147,8 @@ fn replicators_grow_by_what_they_get_above_the_mean() {
 
 #[test]
 fn fictitious_play_counts_answers_to_counts() {
-    // Rock-paper-scissors from rock: paper answers rock until paper has lost its lead, then scissors.
+    // Rock-paper-scissors from rock: paper answers rock until paper has lost its lead, then
+    // scissors.
     let game = MatrixGame::zero_sum(array![[0, -1, 1], [1, 0, -1], [-1, 1, 0]]).unwrap();
     let mut run = Run::new(&game, &Dynamics::fictitious_play()).unwrap();
     run.advance(4);
@@ -157,7 +160,8 @@ fn fictitious_play_cycles_in_the_game_of_shapley() {
     let rows = array![[0, 1, 0], [0, 0, 1], [1, 0, 0]];
     let cols = array![[0, 0, 1], [1, 0, 0], [0, 1, 0]];
     let game = Bimatrix::new(rows, cols).unwrap();
-    // One after the other: together, from the same action, both would play alike for ever and average the equilibrium.
+    // One after the other: together, from the same action, both would play alike for ever and
+    // average the equilibrium.
     let dynamics = Dynamics::fictitious_play()
         .updates(Updates::Alternating)
         .iterations(20_000);

@@ -1,4 +1,5 @@
-//! Correlated and coarse correlated equilibria: against another solver, and against their definitions.
+//! Correlated and coarse correlated equilibria: against another solver, and against their
+//! definitions.
 
 #![allow(
     clippy::unwrap_used,
@@ -185,14 +186,15 @@ fn objectives_agree_with_another_solver() {
 
 #[test]
 fn regrets_are_those_counted_by_hand() {
-    // Told to dare, each gains 1 by it if the other swerves and loses 2 if not; and so on.
+    // A player who is recommended to dare gains 1 if the other swerves and loses 2 if not; the
+    // other recommendations are similar.
     let uniform = [0.25; 4];
     let swap = 0.25 * (7.0 - 6.0 + 0.0 - 2.0_f64).max(0.0) + 0.25 * (6.0 - 7.0 + 2.0 - 0.0);
     assert_eq!(correlated_regret(&chicken(), &uniform), Ok(swap));
     let mean = (6.0 + 2.0 + 7.0 + 0.0) / 4.0;
     let coarse = (6.0 + 2.0) / 2.0 - mean;
     assert_eq!(coarse_correlated_regret(&chicken(), &uniform), Ok(coarse));
-    // Both dare: each would rather swerve, whether it is told or not.
+    // Both dare: each player would rather swerve, with or without a recommendation.
     let crash = [0.0, 0.0, 0.0, 1.0];
     assert_eq!(correlated_regret(&chicken(), &crash), Ok(2.0));
     assert_eq!(coarse_correlated_regret(&chicken(), &crash), Ok(2.0));

@@ -16,7 +16,7 @@ fn game(rows: Array2<i32>, cols: Array2<i32>) -> Bimatrix {
     Bimatrix::new(rows, cols).unwrap()
 }
 
-/// What a strategy gains over an action for everything that the others may still do.
+/// Returns the gain of a strategy over an action for every remaining choice of the others.
 fn gains(
     game: &impl StrategicGame,
     surviving: &[Vec<usize>],
@@ -50,7 +50,8 @@ fn gains(
     cells.into_iter().map(gain).collect()
 }
 
-/// Eliminates, and checks each step by what it says and each survivor by another way.
+/// Eliminates dominated actions. Checks each step by its dominating strategy, and each survivor
+/// independently.
 fn checked(game: &impl StrategicGame, dominance: Dominance) -> Elimination {
     let found = eliminate_dominated(game, dominance).unwrap();
     let mut surviving: Vec<Vec<usize>> = game
@@ -162,7 +163,8 @@ fn equal_actions_survive() {
 
 #[test]
 fn a_guess_of_two_thirds_of_the_mean_ends_at_the_lowest() {
-    // Three players name 0 to 4; who is nearest to two thirds of the mean shares 60 with the others as near.
+    // Three players name 0 to 4; who is nearest to two thirds of the mean shares 60 with the others
+    // as near.
     let payoff = |player: usize, cell: &[usize]| {
         let total: usize = cell.iter().sum();
         let distance = |named: usize| (9 * named).abs_diff(2 * total);
@@ -233,7 +235,8 @@ proptest! {
         for (player, actions) in found.surviving.iter().enumerate() {
             let others = &found.surviving[1 - player];
             for &action in actions {
-                // What the rivals gain over it; a belief that leaves them nothing shows that it is not dominated.
+                // The gains of the other actions over this action. A belief under which no gain is
+                // positive shows that the action is not dominated.
                 let unit = |own: usize| {
                     let share = |at| if at == own { Rational::one() } else { Rational::zero() };
                     (0..game.shape()[player]).map(share).collect::<Vec<_>>()

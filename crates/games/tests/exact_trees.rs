@@ -1,4 +1,5 @@
-//! Zero-sum trees by their sequence form, solved and proved. What proves them here walks the tree, in fractions.
+//! Zero-sum trees solved by their sequence form, with proofs. The tests verify results by
+//! traversing the tree in fractions.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,14 +17,15 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use tensor_core::compare::{Bound, assert_close};
 
-/// A player's best response, found by walking the tree: at each information set the action that is worth most over all
-/// nodes of the set, weighted by what the others and chance do.
+/// A player's best response, found by walking the tree: at each information set the action that is
+/// worth most over all nodes of the set, weighted by what the others and chance do.
 struct Response<'a> {
     tree: &'a Tree,
     player: usize,
     /// The strategy of each information set, by its number in the tree.
     strategies: Vec<&'a [Rational]>,
-    /// The nodes of each information set and how likely the others lead there.
+    /// The nodes of each information set, with the probability that the other players and chance
+    /// lead there.
     members: Vec<Vec<(usize, Rational)>>,
     choices: Vec<Option<usize>>,
 }
@@ -121,7 +123,8 @@ impl<'a> Response<'a> {
     }
 }
 
-/// Solves a tree and checks that neither player can get more than the value against the other's strategy.
+/// Solves a tree and checks that neither player can get more than the value against the other's
+/// strategy.
 fn proved(tree: &Tree) -> TreeSolution {
     let solution = exact(tree).unwrap();
     for strategy in &solution.strategies {
@@ -187,7 +190,7 @@ fn leduc_of_suits_is_solved_to_the_last_float() {
     let tree = Tree::of(&Leduc::new()).unwrap();
     let solution = sequence_form_lp(&tree).unwrap();
     assert_eq!(solution.value, LEDUC.parse::<Rational>().unwrap().nearest());
-    // What two other solvers found, in floats.
+    // Results of two other solvers, in floats.
     assert_close(
         [solution.value],
         [-0.085_606_424_078_00],
@@ -222,7 +225,8 @@ fn sequences_are_solved_like_their_tree() {
     assert_eq!(exact(&form).unwrap(), exact(&tree).unwrap());
 }
 
-/// A tree of one or both players' moves, made by hand: `a` of the first, unseen by the second, then `b`.
+/// A tree of one or both players' moves, made by hand: `a` of the first, unseen by the second, then
+/// `b`.
 fn table(gains: &Array2<i32>) -> Tree {
     let names = |n: usize| (0..n).map(|action| action.to_string()).collect::<Vec<_>>();
     let mut builder = TreeBuilder::new("table".into(), names(2));
@@ -367,7 +371,7 @@ impl ExtensiveGame for Drawn {
             return Turn::Chance((0..self.n_hands).map(|hand| 1.0 + hand as f64).collect());
         }
         let seen = &moves[2..];
-        // Whose turn it is and whether the game is over must not tell the hands.
+        // The player to move and the end of the game must not reveal the hands.
         let hash = self.hash(seen);
         if seen.len() == self.n_moves || (seen.len() > 1 && hash.is_multiple_of(5)) {
             let gain = (self.hash(moves) % 19) as f64 - 9.0;

@@ -1,4 +1,4 @@
-//! Zero-sum matrix games, solved and proved. What proves them here is computed from the payoffs alone.
+//! Zero-sum matrix games, solved with proofs. The tests verify results from the payoffs alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,8 @@ fn rational(numerator: i64, denominator: i64) -> Rational {
     Rational::new(numerator.into(), denominator.into())
 }
 
-/// Solves a game and checks, by best responses in fractions, that both strategies guarantee the value.
+/// Solves a game and checks, by best responses in fractions, that both strategies guarantee the
+/// value.
 fn proved(game: &MatrixGame) -> MatrixSolution {
     let solution = exact(game).unwrap();
     let [row, col] = &solution.strategies;
@@ -145,12 +146,14 @@ fn duplicated_actions_are_not_unique() {
 
 #[test]
 fn a_degenerate_optimum_can_be_unique() {
-    // The column player mixes evenly; the third row is as good as the others, and yet it can't be played.
+    // The column player mixes evenly; the third row is as good as the others, and yet it can't be
+    // played.
     let solution = proved(&game(array![[1, -1], [-1, 1], [0, 0]]));
     assert_eq!(solution.unique, [false, true]);
     let solution = proved(&game(array![[1, -1, 0], [-1, 1, 0]]));
     assert_eq!(solution.unique, [true, false]);
-    // Row 0 alone guarantees 0; columns 0 and 1 both hold it there, but only one mix holds rows 1 and 2 as well.
+    // Row 0 alone guarantees 0; columns 0 and 1 both hold it there, but only one mix holds rows 1
+    // and 2 as well.
     let solution = proved(&game(array![[0, 0, 1], [1, -1, 0], [-1, 1, 0]]));
     assert_eq!(
         solution.strategies[1],
@@ -250,8 +253,8 @@ fn games_too_large_for_a_proof_are_refused() {
     );
 }
 
-/// Counts the extreme optimal strategies of the row player: solutions of as many equations as it has actions, out of
-/// `x_i = 0` and `(x A)_j = value`.
+/// Counts the extreme optimal strategies of the row player: solutions of as many equations as it
+/// has actions, out of `x_i = 0` and `(x A)_j = value`.
 fn n_extreme_optima(game: &MatrixGame, value: &Rational) -> usize {
     let n = game.n_rows();
     let excess = |x: &[Rational], j: usize| -> Rational {

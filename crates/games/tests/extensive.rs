@@ -1,4 +1,4 @@
-//! Sizes of the built-in games, with the arithmetic beside them.
+//! Sizes of the built-in games, with the arithmetic that derives them.
 
 #![allow(
     clippy::unwrap_used,
@@ -128,7 +128,7 @@ fn raw_fractions_without_a_value_are_errors_and_others_are_read() {
         );
         assert!(MatrixGame::zero_sum(array![[none]]).is_err());
     }
-    // Neither lowest terms nor a positive denominator is asked for.
+    // Input fractions need neither lowest terms nor a positive denominator.
     let game =
         MatrixGame::zero_sum(array![[raw(2, -4), raw(3, 9)], [raw(6, 4), raw(-5, 5)]]).unwrap();
     let reduced =

@@ -1,4 +1,4 @@
-//! Game files: what is read, what is written, and what a fault is told as.
+//! Game files: accepted texts, written texts, and error messages.
 
 use games::extensive::{Node, Tree};
 use games::files::{self, File};
@@ -17,7 +17,7 @@ fn column(game: &NormalForm, player: usize) -> Vec<String> {
         .collect()
 }
 
-/// What an error of a file says, without the operation.
+/// Returns the message of a file error, without the operation.
 #[track_caller]
 fn fault<T: std::fmt::Debug>(read: games::Result<T>) -> String {
     let error = read.expect_err("a fault");
@@ -116,7 +116,7 @@ fn every_kind_of_strategic_game_is_written() {
     assert_eq!(MatrixGame::try_from(read).unwrap(), matrix);
 }
 
-/// Chance hides a state from the second player; outcomes lie at inner nodes too.
+/// Chance hides a state from the second player; inner nodes have outcomes too.
 const STAGES: &str = r#"EFG 2 R "two stages" { "Ann" "Bob" }
 "What happens first counts as well."
 
@@ -133,7 +133,7 @@ t "" 0
 t "" 4 "" { 1/3, 1/3 }
 "#;
 
-/// What each end gives, in the order of the file.
+/// Returns the payoffs of each end, in the order of the file.
 fn ends(tree: &Tree) -> Vec<Vec<String>> {
     let payoffs = |node: &Node| match *node {
         Node::End(outcome) => Some(&tree.outcomes()[outcome as usize]),

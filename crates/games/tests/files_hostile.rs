@@ -1,4 +1,5 @@
-//! Texts that claim much, go deep or were damaged: an error at once, never a panic, never much memory.
+//! Texts that announce many items, are deeply nested or damaged: they must give an error quickly,
+//! without panics and with little memory.
 
 use games::extensive::Node;
 use games::{Error, StrategicGame, files};
@@ -31,15 +32,15 @@ fn claims_of_a_header_are_checked_before_memory_is_taken() {
     );
     let message = too_large(files::read_nfg(text));
     assert!(
-        message.starts_with("files::read_nfg: number of payoffs would be "),
+        message.starts_with("files::read_nfg: number of payoffs exceeds the limit ("),
         "{message}"
     );
-    assert!(message.ends_with("the limit is 67108864"), "{message}");
+    assert!(message.ends_with("limit 67108864)"), "{message}");
     let message = too_large(files::read_nfg(format!(
         "NFG 1 R \"\" {PLAYERS} {{ 1000000000 1 }} 1"
     )));
-    assert!(message.contains("would be 2000000000,"), "{message}");
-    // Within the limit, but there is no text for it.
+    assert!(message.contains("(2000000000;"), "{message}");
+    // The count is within the limit, but the text is too short for it.
     let message = invalid(files::read_nfg(format!(
         "NFG 1 R \"\" {PLAYERS} {{ 33554432 1 }} 1 2"
     )));
@@ -65,7 +66,7 @@ fn claims_of_a_header_are_checked_before_memory_is_taken() {
     let message = too_large(files::read_efg(format!("EFG 2 R \"\" {{ {crowd}}} t 0")));
     assert_eq!(
         message,
-        "files::read_efg: number of players would be 65, the limit is 64"
+        "files::read_efg: number of players exceeds the limit (65; limit 64)"
     );
 }
 
@@ -146,7 +147,7 @@ fn a_tree_of_any_depth_is_read_and_written() {
     text.push_str(&"t 0\n".repeat(DEPTH + 1));
     let tree = files::read_efg(&text).unwrap();
     assert_eq!(tree.nodes().len(), 2 * DEPTH + 1);
-    // The first end lies below all moves of chance, the last below one.
+    // The first end is below all chance moves, the last below a single chance move.
     let gain = |node: Node| match node {
         Node::End(outcome) => tree.outcomes()[outcome as usize][0].to_string(),
         Node::Chance(_) | Node::Decision(_) => panic!("no end"),
@@ -219,7 +220,7 @@ fn damaged_files_are_games_or_faults_and_never_panics() {
     let (mut n_games, mut n_faults) = (0, 0);
     for _ in 0..30_000 {
         let text = damage(&mut rng, &texts);
-        // Both readers see it, since damage may hit the first word.
+        // Both readers parse each text, since damage may change the first word.
         let games = [
             files::read_nfg(&text).map(|game| game.shape().len()),
             files::read_efg(&text).map(|tree| {

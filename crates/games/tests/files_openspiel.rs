@@ -1,4 +1,4 @@
-//! Poker as OpenSpiel exports it is poker as we tell it.
+//! Tests of poker games exported by OpenSpiel against the built-in games.
 
 use flate2::read::GzDecoder;
 use games::extensive::{ExtensiveGame, Kuhn, Leduc, Node, Sequences, Tree};
@@ -14,7 +14,7 @@ fn exported(name: &str) -> Tree {
     }
 }
 
-/// Leduc poker with suits, which is packed.
+/// Returns Leduc poker with suits, from a compressed file.
 fn exported_leduc() -> Tree {
     let packed = include_bytes!("../testdata/openspiel-leduc.efg.gz");
     let mut text = vec![];
@@ -37,7 +37,7 @@ fn even_reaches(form: &Sequences, player: usize) -> Vec<Rational> {
     reaches
 }
 
-/// What the first player gets if everybody always chooses evenly.
+/// Returns the first player's payoff if both players always choose uniformly.
 fn even_value(form: &Sequences) -> Rational {
     let reaches: Vec<_> = (0..form.n_players())
         .map(|player| even_reaches(form, player))
@@ -52,7 +52,8 @@ fn even_value(form: &Sequences) -> Rational {
     form.leaves().iter().enumerate().map(worth).sum()
 }
 
-/// What each end is worth to the first player with the probability that chance lets it happen.
+/// Returns the first player's payoff at each end, with the probability of the chance moves on the
+/// path.
 fn weighted_gains(form: &Sequences) -> Vec<Rational> {
     let gain = |leaf: &games::extensive::Leaf| {
         form.exact_reach(leaf.reach) * &form.outcomes()[leaf.outcome as usize][0]
@@ -60,7 +61,8 @@ fn weighted_gains(form: &Sequences) -> Vec<Rational> {
     form.leaves().iter().map(gain).collect()
 }
 
-/// Compares a game from a file with the same game by its rules: both deal and bet in one order, so all but names agrees.
+/// Compares a game from a file with the same game by its rules: both deal and bet in one order, so
+/// all but names agrees.
 fn is_same_game(file: &Tree, rules: &impl ExtensiveGame, value: Rational) {
     let file = Sequences::of(file).expect("perfect recall");
     let rules = Tree::of(rules).expect("a game");
@@ -101,7 +103,7 @@ fn isomorphic_leduc_from_openspiel_is_ours() {
 fn leduc_from_openspiel_is_ours() {
     let file = exported_leduc();
     assert_eq!(file.information_sets().len(), 936);
-    // Whoever chooses evenly gets as much whether or not suits can be told.
+    // Uniform play has the same value whether or not players see suits.
     let value = Rational::new((-5).into(), 64.into());
     is_same_game(&file, &Leduc::new(), value);
 }

@@ -5,7 +5,7 @@ use games::{Labels, NormalForm, Rational, StrategicGame, files, ndarray::ArrayD}
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Names out of all that a format could stumble over.
+/// Generates names from characters that are difficult for a format.
 fn name() -> impl Strategy<Value = String> {
     let letter = prop_oneof![
         3 => any::<char>(),
@@ -14,7 +14,7 @@ fn name() -> impl Strategy<Value = String> {
     vec(letter, 0..8).prop_map(|letters| letters.into_iter().collect())
 }
 
-/// Integers, short and long fractions, and what floats are.
+/// Generates integers, short and long fractions, and floats as fractions.
 fn number() -> impl Strategy<Value = Rational> {
     let fraction = |(top, bottom): (i128, i128)| Rational::new(top.into(), bottom.into());
     prop_oneof![
@@ -26,7 +26,8 @@ fn number() -> impl Strategy<Value = Rational> {
     ]
 }
 
-/// Nothing, or names that are not all empty: a file can't tell these from none.
+/// Generates no names, or names that are not all empty: a file cannot distinguish empty names from
+/// no names.
 fn names(count: usize) -> impl Strategy<Value = Vec<String>> {
     let some =
         vec(name(), count).prop_filter("a name", |names| names.iter().any(|name| !name.is_empty()));
@@ -77,7 +78,8 @@ fn normal_form() -> impl Strategy<Value = NormalForm> {
         .prop_map(game)
 }
 
-/// A node of a random tree: its kind, its number of children, and what it draws names and numbers with.
+/// A node of a random tree: its kind, its number of children, and what it draws names and numbers
+/// with.
 type Draft = (u8, usize, Vec<String>, Vec<(u64, u64)>, Vec<Rational>);
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -151,7 +153,8 @@ proptest! {
     fn outcomes_give_the_game_that_payoffs_give(game in normal_form()) {
         let (shape, n_players) = (game.shape().to_vec(), game.shape().len());
         let listed = files::write_nfg(&game);
-        // Each line behind the header's blank one is a cell; it becomes an outcome of the same number.
+        // Each line behind the header's blank one is a cell; it becomes an outcome of the same
+        // number.
         let n_cells = shape.iter().product();
         let cells: Vec<&str> = listed.lines().rev().take(n_cells).collect();
         let outcomes: String = cells.iter().map(|cell| format!("{{ \"\" {} }}\n", cell.replace(' ', ", "))).collect();

@@ -1,4 +1,4 @@
-//! Batches on every adapter of this machine against the CPU's.
+//! Tests of batches on every adapter of this machine against the CPU.
 #![cfg(feature = "gpu")]
 #![allow(
     clippy::unwrap_used,
@@ -231,7 +231,7 @@ fn a_learner_of_a_large_game_learns_what_the_cpu_does() {
 fn a_learner_learns_the_same_with_a_large_constant_in_fractions() {
     let gains = random_gains([1, 20, 30], 6).index_axis_move(Axis(0), 0);
     let plain = MatrixGame::zero_sum(gains.clone()).unwrap();
-    // No float near the constant holds the differences of the gains.
+    // No float near the constant can represent the differences of the gains.
     let constant = exact(1e40);
     let moved = MatrixGame::zero_sum(gains.mapv(|gain| &constant + exact(gain))).unwrap();
     let dynamics = Dynamics::default();
@@ -264,7 +264,7 @@ fn a_large_game_comes_to_an_equilibrium_in_f32() {
     }
 }
 
-/// Compares NashConv of what a device learnt with the CPU's, relative to it.
+/// Compares NashConv of a GPU run with that of the CPU, with a relative tolerance.
 fn assert_follows(gpu: &gpu_wgsl::Gpu, arena: &Arena, dynamics: &Dynamics, tolerance: f64) {
     let games = [arena.clone(), arena.clone()];
     let profiles = solve_variants(gpu, &games, dynamics).unwrap();
@@ -303,7 +303,7 @@ fn extensive_games_follow_the_cpu_as_far_as_f32_can() {
     }
 }
 
-/// Kuhn poker in which what is won beyond the ante counts so many times.
+/// Kuhn poker in which gains beyond the ante are multiplied by a factor.
 struct Stakes(f64);
 
 impl ExtensiveGame for Stakes {
@@ -336,7 +336,8 @@ fn games_of_other_payoffs_are_learnt_beside_one_another_as_if_alone() {
     let arenas: Vec<Arena> = (1..=40)
         .map(|stake| Arena::of(&Stakes(f64::from(stake).sqrt())).unwrap())
         .collect();
-    // Regrets tie in the second iteration: in most of these games rounding decides what comes next, in f64 too.
+    // Regrets tie in the second iteration: in most of these games rounding decides what comes next,
+    // in f64 too.
     let dynamics = Dynamics::regret_matching().iterations(2);
     for gpu in every_adapter() {
         let together = solve_variants(gpu, &arenas, &dynamics).unwrap();

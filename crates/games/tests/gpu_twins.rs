@@ -18,10 +18,10 @@ use tensor_core::rng::Philox;
 
 type Twin = fn(&Kernel, &MatrixGamesParams, [&[f32]; 2], [&mut [f32]; 2]);
 
-/// Games of each law of learning whose deviations are counted.
+/// Number of games of each learning rule whose deviations are counted.
 const N_GAMES: usize = 2000;
 
-/// Games with gains between -1 and 1 that f32 holds.
+/// Returns games with gains between -1 and 1 that f32 represents exactly.
 fn random(shape: [usize; 3], key: u64) -> Array3<f64> {
     let random = Philox::new(key);
     let gains = (0..shape.iter().product::<usize>() as u64)

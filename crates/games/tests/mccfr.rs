@@ -1,4 +1,4 @@
-//! How near sampling comes to equilibria, in the mean over several seeds.
+//! Distance of sampled averages from equilibria, in the mean over several seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,10 +11,10 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
 const OUTCOME: Sampling = Sampling::Outcome { exploration: 0.6 };
-/// One run alone may be off its mean by a half.
+/// Number of seeds per mean; a single run may deviate from its mean by a half.
 const N_SEEDS: u64 = 6;
 
-/// Gives the mean NashConv of the averages that runs from several seeds come to.
+/// Returns the mean NashConv of the averages of runs with several seeds.
 fn mean_nash_conv(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64) -> f64 {
     let tree = Tree::of(game).unwrap();
     let arena = Arena::from_tree(&tree).unwrap();
@@ -26,8 +26,9 @@ fn mean_nash_conv(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64
     (1..=N_SEEDS).map(learnt).sum::<f64>() / N_SEEDS as f64
 }
 
-/// Bounds are above what was found, which stands behind them, by less than what wrong weights of regrets add. Those of
-/// averages hardly show here: a test beside the walks checks them in the mean.
+/// The measured value is in a comment after each bound. The margin is smaller than the effect of
+/// wrong weights of regrets. Wrong weights of averages hardly change NashConv; a unit test in the
+/// module of the walks checks these weights in the mean.
 fn comes_near(game: &impl ExtensiveGame, sampling: Sampling, iterations: u64, bound: f64) {
     let found = mean_nash_conv(game, sampling, iterations);
     eprintln!("{}, {sampling:?}: {found}", game.title());

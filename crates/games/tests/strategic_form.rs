@@ -1,4 +1,4 @@
-//! The reduced strategic form against the tree that it stands for, and games of constant sum.
+//! The reduced strategic form against its tree, and games of constant sum.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,8 @@ fn names(n: usize) -> Vec<String> {
     vec![String::new(); n]
 }
 
-/// A tree in which the first player moves, may move again, and the second sees nothing or all.
+/// A tree in which the first player moves and may move again; the second player sees nothing or
+/// all.
 fn small_tree(random: &Philox) -> Tree {
     let mut builder = TreeBuilder::new(String::new(), names(2));
     let first = builder.information_set(0, "", names(2)).unwrap();

@@ -1,7 +1,7 @@
 //! The command line of `solve`.
 //!
-//! Role: the options, and the division of the time between proofs and learning.
-//! Limits: every proof has a deadline, because some games would take longer than a lifetime.
+//! Role: the requested settings, and the split of the time between proofs and learning.
+//! Limits: every proof has a deadline, since some games take longer than a lifetime.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ impl Options {
     }
 }
 
-/// Parses the command line; `None` if it requests help.
+/// Reads the command line; `None` if help is requested.
 pub(super) fn parse(args: Vec<OsString>) -> Result<Option<Options>> {
     use lexopt::prelude::*;
     let mut file = None;

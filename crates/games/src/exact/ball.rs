@@ -1,12 +1,14 @@
-//! Floats that know how far they may be off.
+//! Floats with an error bound (ball arithmetic).
 //!
-//! Role: decides most signs of a vertex enumeration for the price of a few float operations. What a ball does not
-//! decide, integers do, so that nothing ever rests on rounding.
-//! Method: a ball is a middle and a radius, and holds the number that it stands for. Each operation widens the radius by
-//! what its operands leave open, by a bound of its own rounding, by the rounding of the radius itself (each of its few
-//! terms is not negative, so that its relative error is a few units), and by the least normal number where a product may
-//! underflow. An overflow makes the radius infinite or NaN, which decides nothing.
-//! Source: Rump 1999, "Fast and parallel interval arithmetic"; van der Hoeven 2009, "Ball arithmetic".
+//! Role: decides most signs of a vertex enumeration with a few float operations. Signs that a ball
+//! cannot decide are computed in integers, so no decision depends on rounding.
+//! Method: a ball is a middle and a radius, and contains the exact number. Each operation adds to
+//! the radius the uncertainty of its operands, a bound of its own rounding error, the rounding
+//! error of the radius itself (its few terms are nonnegative, so its relative error is a few units
+//! of roundoff), and the least normal number where a product may underflow. An overflow makes the
+//! radius infinite or NaN, and the sign stays undecided.
+//! Source: Rump 1999, "Fast and parallel interval arithmetic"; van der Hoeven 2009, "Ball
+//! arithmetic".
 
 use super::integer::Entry;
 use crate::Rational;
@@ -14,7 +16,7 @@ use crate::number::nearest;
 use num_bigint::BigInt;
 use std::cmp::Ordering;
 
-/// More than the relative error of the dozen additions and products that a radius is computed by.
+/// Factor above the relative error of the dozen additions and products that compute a radius.
 const INFLATION: f64 = 1.0 + 16.0 * f64::EPSILON;
 
 /// A number within `radius` of `middle`.
@@ -47,9 +49,10 @@ impl Ball {
         }
     }
 
-    /// Divides; all is open if the divisor may be 0.
+    /// Divides; the result is unbounded if the divisor may be 0.
     ///
-    /// `a/b − m/n = (a − m/n b)/b` for middles m and n, at most `(radius of a + |m/n| radius of b) / (|n| − radius of b)`.
+    /// `a/b − m/n = (a − m/n b)/b` for middles m and n, at most `(radius of a + |m/n| radius of b)
+    /// / (|n| − radius of b)`.
     #[inline(always)]
     fn over(self, other: Self) -> Self {
         let middle = self.middle / other.middle;
@@ -66,7 +69,7 @@ impl Ball {
 }
 
 impl Entry for Ball {
-    /// Takes the integer in units of the largest, so that determinants stay in range.
+    /// The unit is the largest integer, so that determinants stay in range.
     fn of(integer: &BigInt, bits: u64) -> Option<Self> {
         let middle = nearest(&Rational::new(integer.clone(), BigInt::from(1) << bits));
         let radius = middle.abs() * f64::EPSILON + f64::MIN_POSITIVE;
@@ -108,7 +111,8 @@ impl Entry for Ball {
         factor: &Self,
         divisor: &Self,
     ) -> bool {
-        // Divided first: there is one quotient a row, and no product of two determinants can overflow.
+        // The division comes first: it needs one quotient per row, and no product of two
+        // determinants can overflow.
         let (pivot, factor) = (pivot.over(*divisor), factor.over(*divisor));
         for (entry, across) in row.iter_mut().zip(pivot_row) {
             *entry = entry.times(pivot).minus(factor.times(*across));
@@ -134,7 +138,8 @@ mod tests {
         is_open || off <= exact_float(ball.radius)
     }
 
-    /// Chains of operations on numbers of all sizes, beside the same in fractions; differences of equals come up too.
+    /// Compares chains of operations on numbers of all sizes, including differences of equal
+    /// numbers, with the results in fractions.
     #[test]
     fn balls_hold_the_exact_number() {
         let mut n_decided = 0;
@@ -150,7 +155,8 @@ mod tests {
                 let integer = integer >> (128 - bits.min(128));
                 let exact = Rational::new(integer.clone(), BigInt::from(1) << bits);
                 numbers.push((Ball::of(&integer, bits).unwrap(), exact));
-                // A float is itself, so that nothing but the operation's own rounding is left to hold.
+                // A float is itself, so that nothing but the operation's own rounding is left to
+                // hold.
                 let (middle, radius) = (random.normal(at), 0.0);
                 numbers.push((Ball { middle, radius }, exact_float(middle)));
                 // A number at the edge of its ball uses all that the radius leaves open.

@@ -11,21 +11,21 @@ use super::work::{Halt, Work};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
-/// Columns of a program that determine a solution and prices.
+/// A set of columns of a program that determines a solution and prices.
 #[derive(Debug)]
 pub(super) struct Basis<'a> {
     program: &'a Program,
     field: Field,
     columns: Vec<usize>,
     factor: Factor,
-    /// Bits that no minor exceeds.
+    /// Upper bound on the bits of every minor.
     bits: u64,
-    /// The columns in machine words, if they are short.
+    /// The columns in machine words, if their entries are short enough.
     short: Option<ShortColumns>,
 }
 
 impl<'a> Basis<'a> {
-    /// Takes the first columns, in the order given, that are independent; they must span all rows.
+    /// Selects the first independent columns, in the order given; the columns must span all rows.
     ///
     /// If every prime divides the determinant, which does not happen by chance, returns the error
     /// of exhausted steps.
@@ -61,7 +61,7 @@ impl<'a> Basis<'a> {
         Err(Halt::Steps)
     }
 
-    /// Gives the basis' solution and prices, whatever they are.
+    /// Returns the basic solution and prices, whether feasible or not.
     pub(super) fn optimum(&self, work: &Work<'_>) -> Result<Optimum, Halt> {
         let columns = self.columns.iter();
         let shares: Vec<BigInt> = columns.map(|&column| self.program.share(column)).collect();
@@ -72,7 +72,8 @@ impl<'a> Basis<'a> {
         })
     }
 
-    /// Gives how much of each column a column of the program replaces: 0 outside the basis.
+    /// Returns the coefficients that express a column of the program by the basis: 0 outside the
+    /// basis.
     pub(super) fn shares_of(&self, column: usize, work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
         let mut right = vec![BigInt::zero(); self.columns.len()];
         for (row, entry) in self.program.entries(column) {
@@ -82,7 +83,8 @@ impl<'a> Basis<'a> {
         Ok(self.spread(solution).numerators)
     }
 
-    /// Gives how much of one column of the basis each column outside replaces; `None` for the basis itself.
+    /// Returns the coefficient of one basis column in each column outside the basis; `None` for
+    /// basis columns.
     pub(super) fn shares_in(
         &self,
         column: usize,
@@ -107,13 +109,13 @@ impl<'a> Basis<'a> {
         Ok(shares)
     }
 
-    /// Gives the columns of the basis with one exchanged for another.
+    /// Returns the columns of the basis after one exchange.
     pub(super) fn exchanged(&self, leaving: usize, entering: usize) -> Vec<usize> {
         let exchange = |&column: &usize| if column == leaving { entering } else { column };
         self.columns.iter().map(exchange).collect()
     }
 
-    /// Gives numbers of the basis' columns as numbers of all columns.
+    /// Expands numbers for the basis columns to numbers for all columns, with zeros elsewhere.
     fn spread(&self, solution: Fractions) -> Fractions {
         let mut numerators = vec![BigInt::zero(); self.program.n_columns()];
         for (&column, numerator) in self.columns.iter().zip(solution.numerators) {
@@ -134,7 +136,7 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// `B x = right`.
+/// The system `B x = right`.
 struct Upright<'a>(&'a Basis<'a>);
 
 impl System for Upright<'_> {
@@ -177,7 +179,7 @@ impl System for Upright<'_> {
     }
 }
 
-/// `Bᵀ y = right`.
+/// The system `Bᵀ y = right`.
 struct Transposed<'a>(&'a Basis<'a>);
 
 impl System for Transposed<'_> {
@@ -214,7 +216,8 @@ impl System for Transposed<'_> {
     }
 }
 
-/// Bounds the bits of every minor of some columns, by the product of their sums of sizes.
+/// Returns an upper bound on the bits of every minor of some columns: the product of the columns'
+/// sums of absolute values.
 fn minor_bits(program: &Program, columns: &[usize]) -> u64 {
     let size = |&column: &usize| {
         let entries = program.entries(column).iter();
@@ -223,8 +226,8 @@ fn minor_bits(program: &Program, columns: &[usize]) -> u64 {
     columns.iter().map(size).sum()
 }
 
-/// Takes columns in machine words, if sums of the sizes of their entries by rows and by columns are
-/// short.
+/// Converts columns to machine words if the sums of absolute values of their entries, by rows and
+/// by columns, are short enough.
 fn short_columns(program: &Program, columns: &[usize]) -> Option<ShortColumns> {
     let all = || columns.iter().flat_map(|&column| program.entries(column));
     let bits = all().map(|(_, entry)| entry.bits()).max().unwrap_or(0);

@@ -1,9 +1,10 @@
-//! Correlated and coarse correlated equilibria, in fractions, and how far a distribution is from being one.
+//! Correlated and coarse correlated equilibria in fractions, and the regrets of a distribution.
 //!
-//! Method: a linear program with a probability for each cell and, for each player, a row for each way to deviate. The
-//! regrets below it are computed from their definitions, in floats, and share nothing with the programs.
-//! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial 1978, "Strategically
-//! zero-sum games".
+//! Method: a linear program with a probability for each cell and, for each player, a row for each
+//! deviation. The regret functions compute in floats from the definitions, independently of the
+//! linear programs.
+//! Source: Aumann 1974, "Subjectivity and correlation in randomized strategies"; Moulin and Vial
+//! 1978, "Strategically zero-sum games".
 
 use super::gcd::{difference, product};
 use super::program::{Domain, Program, check_size};
@@ -15,7 +16,7 @@ use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Zero};
 
-/// What an equilibrium is chosen for.
+/// The objective that selects an equilibrium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// The largest sum of all players' payoffs.
@@ -23,7 +24,7 @@ pub enum Objective {
     Welfare,
     /// The largest sum of payoffs, each times the player's weight, which may be negative.
     Weighted(Vec<Rational>),
-    /// Nothing: any equilibrium will do.
+    /// No objective: any equilibrium.
     Any,
 }
 
@@ -33,20 +34,22 @@ pub enum Objective {
 pub struct CorrelatedEquilibrium {
     /// The probability of each cell, row-major.
     pub distribution: Vec<Rational>,
-    /// What each player expects.
+    /// Each player's expected payoff.
     pub payoffs: Vec<Rational>,
-    /// The objective, which no equilibrium exceeds; 0 for [`Objective::Any`].
+    /// The value of the objective, the maximum over all equilibria; 0 for [`Objective::Any`].
     pub objective: Rational,
 }
 
-/// Gives the correlated equilibrium that is best for an objective, proved.
+/// Computes a correlated equilibrium that maximises an objective, with a proof.
 ///
-/// A cell is drawn and each player told its own action in it; none gains by another action than the one it was told.
-/// Every game has one. If several are best, an extreme point of them is given.
+/// A cell is drawn, and each player is recommended its own action in the cell. No player gains by
+/// deviating from its recommendation. Every game has a correlated equilibrium. If several are
+/// optimal, the result is an extreme point of the set of optima.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if cells times the sum of
-/// the players' other actions are above 2^20; [`Error::Unproved`] if the proof takes too many steps.
+/// [`Error::ShapeMismatch`] if there is not one weight for each player; [`Error::TooLarge`] if
+/// cells times the sum of the players' other actions are above 2^20; [`Error::Unproved`] if the
+/// proof takes too many steps.
 ///
 /// # Examples
 /// ```
@@ -77,10 +80,11 @@ pub(super) fn correlated(
     solve(operation, game, objective, Told::Action, prover)
 }
 
-/// Gives the coarse correlated equilibrium that is best for an objective, proved.
+/// Computes a coarse correlated equilibrium that maximises an objective, with a proof.
 ///
-/// A cell is drawn; none gains by an action fixed before anything is told. Correlated equilibria are among them, and what
-/// players with no regret play tends to them.
+/// A cell is drawn. No player gains by an action fixed before the draw. Correlated equilibria are a
+/// special case; the empirical play of no-regret players converges to the set of coarse correlated
+/// equilibria.
 ///
 /// # Errors
 /// Those of [`correlated_equilibrium`].
@@ -101,22 +105,22 @@ pub(super) fn coarse_correlated(
     solve(operation, game, objective, Told::Nothing, prover)
 }
 
-/// Gives the most that a player can gain by other actions than those it is told, in floats.
+/// Returns the largest gain of a player who deviates from its recommended actions, in floats.
 ///
-/// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated equilibria, up to
-/// the rounding of a sum over all cells.
+/// The largest, over players, of `Σ_a max_b Σ p(a, s) (u(b, s) - u(a, s))`; 0 exactly at correlated
+/// equilibria, up to the rounding of a sum over all cells.
 ///
 /// # Errors
-/// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or not finite, or if they
-/// do not sum to 1 within 1e-9.
+/// [`Error::DistributionInvalid`] if there is not one number for each cell, if one is negative or
+/// not finite, or if they do not sum to 1 within 1e-9.
 pub fn correlated_regret(game: &impl StrategicGame, distribution: &[f64]) -> Result<f64> {
     regret("exact::correlated_regret", game, distribution, Told::Action)
 }
 
-/// Gives the most that a player can gain by one action fixed in advance, in floats.
+/// Returns the largest gain of a player from one action fixed in advance, in floats.
 ///
-/// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly at coarse correlated
-/// equilibria, up to the rounding of a sum over all cells.
+/// The largest, over players, of `max_b Σ p(a, s) (u(b, s) - u(a, s))`, and at least 0; 0 exactly
+/// at coarse correlated equilibria, up to the rounding of a sum over all cells.
 ///
 /// # Errors
 /// Those of [`correlated_regret`].
@@ -129,7 +133,7 @@ pub fn coarse_correlated_regret(game: &impl StrategicGame, distribution: &[f64])
     )
 }
 
-/// What a player knows of the cell when it may deviate.
+/// The information that a player has about the cell when it may deviate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Action,
@@ -137,7 +141,7 @@ enum Told {
 }
 
 impl Told {
-    /// Gives how many cases a player with so many actions can tell apart.
+    /// Returns the number of cases that a player with this number of actions can distinguish.
     fn n_cases(self, n_actions: usize) -> usize {
         match self {
             Self::Action => n_actions,
@@ -236,7 +240,7 @@ fn solve_cells(
     })
 }
 
-/// Gives, for each way in which a player can deviate, what it gains by it in each cell.
+/// Returns, for each deviation of each player, its gain in each cell.
 fn deviations(
     game: &impl StrategicGame,
     cells: &[Vec<usize>],
@@ -313,17 +317,23 @@ fn regret(
 fn check_distribution(operation: &'static str, n_cells: usize, numbers: &[f64]) -> Result<()> {
     let invalid = |fault| Err(Error::DistributionInvalid { operation, fault });
     if numbers.len() != n_cells {
-        return invalid(format!("{} numbers for {n_cells} cells", numbers.len()));
+        return invalid(format!(
+            "wrong number of probabilities ({}; expected {n_cells})",
+            numbers.len()
+        ));
     }
     if let Some(at) = numbers
         .iter()
         .position(|number| !(0.0..=f64::MAX).contains(number))
     {
-        return invalid(format!("number {at} is {}", numbers[at]));
+        return invalid(format!(
+            "probability {at} is {} (expected finite and at least 0)",
+            numbers[at]
+        ));
     }
     let sum: f64 = numbers.iter().sum();
     if (sum - 1.0).abs() <= SUM_TOLERANCE {
         return Ok(());
     }
-    invalid(format!("the sum is {sum}"))
+    invalid(format!("sum is {sum} (expected 1)"))
 }

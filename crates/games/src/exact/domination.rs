@@ -1,10 +1,12 @@
 //! Elimination of dominated actions.
 //!
-//! Method: an action that no pure strategy dominates is dominated by a mixed one if and only if the zero-sum game of
-//! what the other actions gain over it, whatever the others do, has a positive value; its value is proved in fractions.
-//! An action that is best against some actions of the others needs no such proof.
-//! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa, Kalai and Zemel 1990,
-//! "On the order of eliminating dominated strategies".
+//! Method: consider the zero-sum game whose payoffs are the gains of the other actions over an
+//! action, against every choice of the others. An action without a dominating pure strategy is
+//! dominated by a mixed strategy if and only if the value of this game is positive; the value is
+//! proved in fractions. An action that is a best response to some choice of the others needs no
+//! such proof.
+//! Source: Pearce 1984, "Rationalizable strategic behavior and the problem of perfection"; Gilboa,
+//! Kalai and Zemel 1990, "On the order of eliminating dominated strategies".
 
 use super::gcd::difference;
 use super::work::{Halt, Prover, Work};
@@ -13,19 +15,21 @@ use crate::strategic::table::cell;
 use crate::{Error, Rational, Result, StrategicGame};
 use num_traits::{One, Signed, Zero};
 
-/// Comparisons of payoffs in one round of elimination.
+/// Largest number of payoff comparisons in one round of elimination.
 const MAX_COMPARISONS: usize = 1 << 26;
 
-/// Which actions are eliminated.
+/// The kind of dominance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Dominance {
-    /// Those that one other action is better than, whatever the others do.
+    /// Strict dominance by a pure action, which is better against every choice of the others.
     StrictByPure,
-    /// Those that a mix of other actions is better than, whatever the others do.
+    /// Strict dominance by a mixture of actions, which is better against every choice of the
+    /// others.
     #[default]
     Strict,
-    /// Those that one other action is never worse than and sometimes better. What survives depends on the order.
+    /// Weak dominance by a pure action, which is never worse and sometimes better. The surviving
+    /// actions depend on the order of elimination.
     WeakByPure,
 }
 
@@ -33,31 +37,33 @@ pub enum Dominance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dominated {
-    /// Whose action it is.
+    /// Index of the player.
     pub player: usize,
-    /// The action.
+    /// Index of the eliminated action.
     pub action: usize,
-    /// The strategy that dominates it, a probability for each of the player's actions; 0 for those eliminated before.
+    /// The dominating strategy: a probability for each of the player's actions; 0 for actions
+    /// eliminated before.
     pub by: Vec<Rational>,
 }
 
-/// What elimination leaves.
+/// The result of an elimination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Elimination {
-    /// The actions of each player that survive, at least one, in rising order.
+    /// The surviving actions of each player, at least one, in ascending order.
     pub surviving: Vec<Vec<usize>>,
-    /// The eliminations, in their order; each holds against what survived those before it.
+    /// The eliminations, in order; each holds against the actions that had survived at that point.
     pub steps: Vec<Dominated>,
 }
 
 /// Eliminates dominated actions one by one, until none is left.
 ///
-/// Players are visited in turn, their actions in rising order, and an action is gone as soon as it is dominated. What
-/// survives strict dominance does not depend on that order; what survives weak dominance does.
+/// Players are visited in turn, their actions in rising order, and an action is gone as soon as it
+/// is dominated. What survives strict dominance does not depend on that order; what survives weak
+/// dominance does.
 ///
-/// Cost: the cells that survive, times the actions of the player, for each action and round; a game near the limit takes
-/// minutes.
+/// Cost: the cells that survive, times the actions of the player, for each action and round; a game
+/// near the limit takes minutes.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if cells times the actions of all players are above 2^26;
@@ -108,7 +114,7 @@ pub(super) fn eliminate(
     }
 }
 
-/// Refuses games for which even one round would take minutes.
+/// Returns an error for games in which a single round would take minutes.
 fn check_cost(operation: &'static str, shape: &[usize]) -> Result<()> {
     let n_actions: usize = shape.iter().sum();
     let cost = shape
@@ -125,10 +131,10 @@ fn check_cost(operation: &'static str, shape: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// What the other actions of a player gain over one of them.
+/// The gains of a player's other actions over one action.
 struct Rivals {
     actions: Vec<usize>,
-    /// For each of them, its gain for everything that the others may do.
+    /// For each other action, its gain against every choice of the others.
     gains: Vec<Vec<Rational>>,
 }
 
@@ -182,7 +188,7 @@ impl Rivals {
         })
     }
 
-    /// Gives a mix of the rivals that dominates.
+    /// Returns a mixture of the other actions that dominates.
     fn dominating(
         &self,
         operation: &'static str,
@@ -212,7 +218,7 @@ impl Rivals {
         solved.row_strategy(work).map(Some).map_err(halted)
     }
 
-    /// Tells whether no rival gains against something that the others may do.
+    /// Returns whether the action is a best response to some choice of the others.
     fn is_best_somewhere(&self) -> bool {
         let n_cases = self.gains.first().map_or(0, Vec::len);
         let no_gain = |case: usize| self.gains.iter().all(|gains| !gains[case].is_positive());
@@ -220,7 +226,7 @@ impl Rivals {
     }
 }
 
-/// Gives probabilities of some of a player's actions as a strategy.
+/// Expands probabilities of some of a player's actions to a strategy over all actions.
 fn spread(n_actions: usize, actions: &[usize], probabilities: Vec<Rational>) -> Vec<Rational> {
     let mut strategy = vec![Rational::zero(); n_actions];
     for (&action, probability) in actions.iter().zip(probabilities) {

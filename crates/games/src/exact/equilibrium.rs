@@ -1,7 +1,9 @@
-//! Equilibria of bimatrix games in fractions, and what proves them.
+//! Equilibria of bimatrix games in fractions, and their verification.
 //!
-//! Role: the proof that an answer is right. It knows payoffs and best responses, and nothing of polytopes or pivots.
-//! Method: a strategy is brought over one denominator, so that the worth of an action is one sum of integers.
+//! Role: verifies results from payoffs and best responses only, independently of polytopes and
+//! pivots.
+//! Method: a strategy is brought to one denominator, so the value of an action is one sum of
+//! integers.
 
 use super::gcd::{lcm, lowest_terms};
 use super::integer::over_common_denominator;
@@ -10,33 +12,37 @@ use crate::{Bimatrix, Error, Rational, Result, StrategicGame};
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 
-/// Most bits of a payoff over the common denominator: floats of all sizes need half of it.
+/// Largest number of bits of a payoff over the common denominator, about twice what floats of all
+/// sizes need.
 const MAX_BITS: u64 = 4096;
 
-/// A strategy for each player of a bimatrix game, none of whom can gain by another one.
+/// An equilibrium of a bimatrix game: neither player gains by changing its strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Equilibrium {
     /// The row player's and the column player's strategy: a probability for each action.
     pub strategies: [Vec<Rational>; 2],
-    /// What either player expects.
+    /// Each player's expected payoff.
     pub payoffs: [Rational; 2],
 }
 
 impl Equilibrium {
-    /// Sorts by the row player's strategy, then the column player's; those that play early actions more come first.
+    /// Sorts by the row player's strategy, then the column player's; those that play early actions
+    /// more come first.
     pub(super) fn sort(equilibria: &mut [Self]) {
         equilibria.sort_by(|a, b| b.strategies.cmp(&a.strategies));
     }
 }
 
-/// Proves an equilibrium: every action that is played is worth the payoff stated, and no action is worth more.
+/// Proves an equilibrium: every action that is played is worth the payoff stated, and no action is
+/// worth more.
 ///
 /// All is computed in fractions from the payoffs as they were given; nothing is rounded.
 ///
 /// # Errors
-/// [`Error::ProfileInvalid`] if a strategy does not have a probability for each action, has a negative one, or does not
-/// sum to 1; [`Error::NotEquilibrium`] if an action is worth more than the payoff stated, or is played and worth less.
+/// [`Error::ProfileInvalid`] if a strategy does not have a probability for each action, has a
+/// negative one, or does not sum to 1; [`Error::NotEquilibrium`] if an action is worth more than
+/// the payoff stated, or is played and worth less.
 ///
 /// # Examples
 /// ```
@@ -79,8 +85,8 @@ impl Payoffs {
         Ok(payoffs)
     }
 
-    /// Takes the payoffs of a game, or returns an error where integers have so many digits that
-    /// pivots on them would not end in a lifetime.
+    /// Converts the payoffs of a game to integers, or returns an error if they have so many digits
+    /// that pivoting would not terminate in practice.
     ///
     /// Cost: the common denominator is not computed beyond the limit.
     pub(super) fn short_of(
@@ -116,7 +122,7 @@ impl Payoffs {
         }
     }
 
-    /// Takes one player's payoffs over a common denominator.
+    /// Sets one player's payoffs over a common denominator.
     fn set(
         &mut self,
         player: usize,
@@ -132,7 +138,7 @@ impl Payoffs {
         Ok(())
     }
 
-    /// Gives the integer of a player's payoff where it takes one action and the opponent another.
+    /// Returns the integer payoff of a player for its action and the opponent's action.
     pub(super) fn numerator(&self, player: usize, action: usize, other: usize) -> &BigInt {
         let (row, col) = if player == 0 {
             (action, other)
@@ -142,7 +148,7 @@ impl Payoffs {
         &self.numerators[player][row * self.shape[1] + col]
     }
 
-    /// Gives the profile with what it pays, if it is an equilibrium.
+    /// Returns the profile with its payoffs if it is an equilibrium.
     pub(super) fn prove(
         &self,
         operation: &'static str,
@@ -193,7 +199,7 @@ impl Payoffs {
         Ok(())
     }
 
-    /// Gives what each action of a player is worth against a strategy of the opponent.
+    /// Returns the value of each action of a player against a strategy of the opponent.
     fn worths(
         &self,
         player: usize,
@@ -240,13 +246,13 @@ fn common_denominator(
     work: &Work<'_>,
 ) -> std::result::Result<(BigInt, u64), Halt> {
     let mut common = BigInt::one();
-    // The most by which a numerator is longer than its denominator.
+    // The largest difference between the lengths of a numerator and its denominator.
     let mut excess: Option<i128> = None;
     for fraction in fractions.iter().filter(|fraction| !fraction.is_zero()) {
         let (numerator, denominator) = (fraction.numer().bits(), fraction.denom().bits());
         excess = excess.max(Some(i128::from(numerator) - i128::from(denominator)));
         common = lcm(common, fraction.denom(), work)?;
-        // A product has the bits of its factors or one less, and so has a quotient.
+        // A product has as many bits as its factors together, or one bit less; likewise a quotient.
         let least = i128::from(common.bits()) + excess.unwrap_or(0) - 1;
         if least > i128::from(MAX_BITS) {
             return Ok((common, u64::try_from(least).unwrap_or(u64::MAX)));
@@ -265,7 +271,10 @@ fn check_strategy(
     strategy: &[Rational],
 ) -> Result<()> {
     let fault = if strategy.len() != n_actions {
-        format!("{} probabilities, not {n_actions}", strategy.len())
+        format!(
+            "wrong number of probabilities ({}; expected {n_actions})",
+            strategy.len()
+        )
     } else if let Some(action) = strategy.iter().position(Rational::is_negative) {
         format!("negative at action {action}")
     } else if !sums_to_one(strategy) {

@@ -1,11 +1,13 @@
 //! A sparse factorisation of a basis modulo a prime, which also chooses the basis.
 //!
-//! Role: columns are offered in an order of preference; those that depend on earlier ones are left out. What remains
-//! is a basis, in triangular factors that solve systems with it and with its transpose.
-//! Method: left-looking elimination, in which a column meets only the pivots that it has entries at; its own pivot is in
-//! the row in which the fewest columns have an entry, so that little is filled in. What is independent modulo a prime is
-//! independent.
-//! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic operations".
+//! Role: columns are offered in an order of preference; those that depend on earlier ones are left
+//! out. What remains is a basis, in triangular factors that solve systems with it and with its
+//! transpose.
+//! Method: left-looking elimination, in which a column meets only the pivots that it has entries
+//! at; its own pivot is in the row in which the fewest columns have an entry, so that little is
+//! filled in. What is independent modulo a prime is independent.
+//! Source: Gilbert and Peierls 1988, "Sparse partial pivoting in time proportional to arithmetic
+//! operations".
 
 use super::field::Field;
 use super::work::{Halt, Work};
@@ -27,26 +29,27 @@ pub(super) struct Factor {
     n_operations: usize,
 }
 
-/// What is left of a column during its elimination.
+/// The remaining entries of a column during its elimination.
 struct Remainder {
     /// An entry for each row.
     entries: Vec<u64>,
     /// The pivot in each row.
     pivot_at: Vec<Option<usize>>,
-    /// Rows that have been met since the last column.
+    /// Whether each row was visited since the last column.
     is_met: Vec<bool>,
-    /// Pivots to be eliminated.
+    /// Pivots still to be eliminated.
     due: BinaryHeap<Reverse<usize>>,
-    /// Rows without pivot that have been met.
+    /// Visited rows without a pivot.
     met: Vec<usize>,
-    /// Rows with a pivot that have been met.
+    /// Visited rows with a pivot.
     met_pivots: Vec<usize>,
 }
 
 impl Factor {
-    /// Takes columns, in order of preference, until they span all rows, and gives the number of each that is taken.
+    /// Takes columns, in order of preference, until they span all rows. Returns the indices of the
+    /// columns taken.
     ///
-    /// `counts` says for each row how many of the columns have an entry there.
+    /// `counts` has, for each row, the number of columns with an entry in that row.
     pub(super) fn choose(
         field: Field,
         counts: &[usize],
@@ -83,13 +86,14 @@ impl Factor {
         Ok((factor, chosen))
     }
 
-    /// Gives the number of entries of both factors.
+    /// Returns the number of entries of both factors.
     pub(super) fn n_entries(&self) -> usize {
         let off: usize = self.lower.iter().chain(&self.upper).map(Vec::len).sum();
         off + self.pivots.len()
     }
 
-    /// Solves `B x = right`; `x` has one number for each column, in the order in which they were chosen.
+    /// Solves `B x = right`; `x` has one number for each column, in the order in which they were
+    /// chosen.
     pub(super) fn solve(&self, mut right: Vec<u64>) -> Vec<u64> {
         let field = self.field;
         for (&pivot, lower) in self.pivots.iter().zip(&self.lower) {
@@ -106,7 +110,8 @@ impl Factor {
         x
     }
 
-    /// Solves `Bᵀ y = right`; `right` has one number for each column, in the order in which they were chosen.
+    /// Solves `Bᵀ y = right`; `right` has one number for each column, in the order in which they
+    /// were chosen.
     pub(super) fn solve_transposed(&self, right: &[u64]) -> Vec<u64> {
         let field = self.field;
         let mut t: Vec<u64> = Vec::with_capacity(right.len());
@@ -121,7 +126,7 @@ impl Factor {
         y
     }
 
-    /// Eliminates a column; gives false if nothing of it remains.
+    /// Eliminates a column; returns false if the column depends on earlier ones.
     fn push(&mut self, column: &[(usize, u64)], left: &mut Remainder, counts: &[usize]) -> bool {
         let field = self.field;
         for &(row, entry) in column {
@@ -160,8 +165,8 @@ impl Factor {
 }
 
 impl Remainder {
-    /// Notes a row at its first entry: a dense column would otherwise meet each row once for every
-    /// pivot.
+    /// Records a row at its first entry, so that a dense column does not visit each row once for
+    /// every pivot.
     fn meet(&mut self, row: usize) {
         if std::mem::replace(&mut self.is_met[row], true) {
             return;
@@ -175,7 +180,7 @@ impl Remainder {
         }
     }
 
-    /// Gives the entries that are left, by rows, and leaves zeros.
+    /// Returns the remaining entries, by rows, and resets them to zero.
     fn take(&mut self) -> Vec<(usize, u64)> {
         for &row in self.met.iter().chain(&self.met_pivots) {
             self.is_met[row] = false;
@@ -202,7 +207,7 @@ fn subtract_multiple(
     }
 }
 
-/// Gives `from` less the product of sparse entries and a vector.
+/// Returns `from` minus the product of sparse entries and a vector.
 fn subtract_products(field: Field, from: u64, vector: &[u64], entries: &[(usize, u64)]) -> u64 {
     let less =
         |left, &(at, entry): &(usize, u64)| field.subtract(left, field.multiply(entry, vector[at]));

@@ -1,7 +1,9 @@
 //! Arithmetic modulo a prime just below 2^61.
 //!
-//! Role: what a linear system is factorised in before its solution is lifted to fractions.
-//! Method: `2^61 = gap` modulo the prime, so the upper half of a product is folded onto the lower one; no division.
+//! Role: linear systems are factorised in this field before their solutions are lifted to
+//! fractions.
+//! Method: `2^61 = gap` modulo the prime, so the upper half of a product is folded onto the lower
+//! half without a division.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -11,7 +13,7 @@
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
-/// What the primes are below 2^61, found by trial with the test of Miller and Rabin.
+/// The differences between 2^61 and the primes used, found by trial with the Miller-Rabin test.
 pub(super) const GAPS: [u64; 4] = [1, 31, 45, 229];
 /// Bits of a prime.
 const BITS: u32 = 61;
@@ -24,7 +26,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Gives the field of this gap, one of [`GAPS`].
+    /// Returns the field of the prime `2^61 - gap`; `gap` is one of [`GAPS`].
     pub(super) fn new(gap: u64) -> Self {
         Self { gap }
     }
@@ -45,7 +47,7 @@ impl Field {
         self.wrap(a + self.prime() - b)
     }
 
-    /// Gives the inverse of a number that is not 0, by Fermat's little theorem.
+    /// Returns the inverse of a nonzero number, by Fermat's little theorem.
     pub(super) fn invert(self, a: u64) -> u64 {
         let mut exponent = self.prime() - 2;
         let (mut power, mut inverse) = (a, 1);
@@ -59,7 +61,7 @@ impl Field {
         inverse
     }
 
-    /// Gives an integer modulo the prime.
+    /// Returns an integer modulo the prime.
     pub(super) fn reduce(self, integer: &BigInt) -> u64 {
         let prime = self.prime() as i64;
         let remainder = match integer.to_i64() {

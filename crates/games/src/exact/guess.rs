@@ -1,12 +1,13 @@
 //! A guess at the optimal basis of a linear program, in floats.
 //!
-//! Role: proofs start from a guess. A bad guess, or no guess, costs time and nothing else.
-//! Method: the program is solved, then its dual with only those prices that the first solution
-//! allows to be positive; or the dual first. A basis that proves both optimal contains all columns
-//! that are not zero, and no column with a reduced cost. So columns are ordered by value less
-//! reduced cost; taken in that order, without the columns that depend on earlier ones, they form
-//! such a basis if rounding allows.
-//! Limits: rows and columns are scaled by powers of two, so sizes may lie far apart between them but not within them.
+//! Role: proofs start from a guess. A bad guess, or no guess, only costs time.
+//! Method: the program is solved in floats, then its dual restricted to the prices that the first
+//! solution allows to be positive; or the dual first. A basis that proves both optimal contains all
+//! nonzero columns, and no column with a positive reduced cost. So columns are ordered by value
+//! minus reduced cost. In that order, without columns that depend on earlier ones, they form such a
+//! basis if rounding permits.
+//! Limits: rows and columns are scaled by powers of two, so magnitudes may differ widely between
+//! rows or columns, but not within one.
 
 use super::program::{Domain, Program};
 use super::work::Work;
@@ -91,7 +92,8 @@ fn solve_pair(first: &Rounded, second: &Rounded, work: &Work<'_>) -> Option<(Vec
     Some((values, twins))
 }
 
-/// A program in floats, whose rows and columns are divided by powers of two so that their largest entries are near 1.
+/// A program in floats, whose rows and columns are divided by powers of two so that their largest
+/// entries are near 1.
 #[derive(Clone, Debug)]
 struct Rounded {
     /// Domains of the variables, then of the slacks.

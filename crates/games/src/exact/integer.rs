@@ -1,9 +1,10 @@
-//! Integers that a tableau may be kept in: machine words while they last, then of any size.
+//! Number types for tableaux: machine words while they suffice, then integers of any size.
 //!
-//! Role: [`Entry`] is all that pivoting asks of a number. Every operation may answer "these numbers are not enough": a
-//! word overflows, a [`super::ball::Ball`] does not know its sign. The caller then turns to the next kind of number.
-//! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968, "Sylvester's identity
-//! and multistep integer-preserving Gaussian elimination".
+//! Role: [`Entry`] has all operations that pivoting needs. Every operation may fail because the
+//! type is too small: a word overflows, or a [`super::ball::Ball`] cannot decide its sign. The
+//! caller then continues with the next type.
+//! Source: Edmonds 1967, "Systems of distinct representatives and linear algebra"; Bareiss 1968,
+//! "Sylvester's identity and multistep integer-preserving Gaussian elimination".
 
 use crate::Rational;
 use num_bigint::BigInt;
@@ -11,15 +12,16 @@ use num_integer::Integer;
 use num_traits::ToPrimitive;
 use std::cmp::Ordering;
 
-/// A number of a tableau. `None` and `false` always mean: this kind of number cannot tell.
+/// A number of a tableau. `None` and `false` mean that this kind of number cannot represent or
+/// decide the result.
 pub(super) trait Entry: Clone {
-    /// Takes an integer of the game; no integer of it has more than `bits` bits.
+    /// Converts an integer of the game; no integer of the game has more than `bits` bits.
     fn of(integer: &BigInt, bits: u64) -> Option<Self>;
 
-    /// Gives 1.
+    /// Returns the number 1.
     fn one() -> Self;
 
-    /// Gives the other sign.
+    /// Returns the negated number.
     fn negated(&self) -> Option<Self>;
 
     /// Compares the number with 0.
@@ -28,7 +30,8 @@ pub(super) trait Entry: Clone {
     /// Compares `a b` with `c d`.
     fn compare_products(a: &Self, b: &Self, c: &Self, d: &Self) -> Option<Ordering>;
 
-    /// Makes `(row pivot − factor pivot_row) / divisor` of each number of a row; in integers the division is exact.
+    /// Computes `(row pivot − factor pivot_row) / divisor` for each number of a row; for integers
+    /// the division is exact.
     fn eliminate(
         row: &mut [Self],
         pivot_row: &[Self],
@@ -42,7 +45,7 @@ pub(super) trait Entry: Clone {
         1
     }
 
-    /// Gives a rough size, 0 for none but 0, by which a pivot is preferred.
+    /// Returns an approximate absolute value, used to prefer pivots; 0 only for zero.
     fn size(&self) -> f64;
 }
 
@@ -131,7 +134,7 @@ impl Entry for BigInt {
     }
 }
 
-/// Gives fractions as integers over their least common denominator.
+/// Returns fractions as integers over their least common denominator.
 pub(super) fn over_common_denominator(fractions: &[Rational]) -> (Vec<BigInt>, BigInt) {
     let denominators = fractions.iter().map(Rational::denom);
     let common = denominators.fold(BigInt::from(1), |common, denominator| {

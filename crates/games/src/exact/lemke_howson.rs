@@ -1,14 +1,16 @@
-//! One equilibrium of a bimatrix game, by the path of Lemke and Howson.
+//! The Lemke-Howson algorithm for one equilibrium of a bimatrix game.
 //!
-//! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable of the label that is
-//! dropped enters; whichever leaves has a label that its twin in the other polytope now has too, and so the twin enters
-//! there, until the dropped label is back. The perturbation of the ratio test makes every game nondegenerate: no basis
-//! comes twice, so every path ends, from every label and in every game.
-//! Accuracy: exact; computed in 128-bit integers, and once more in integers of any size if these overflow.
-//! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002, "Computing equilibria for
-//! two-person games".
-//! Limits: paths are short in games that were not built to make them long; the worst are exponential (Savani and von
-//! Stengel 2006).
+//! Method: complementary pivoting in two integer tableaux, from the pair of origins. The variable
+//! of the dropped label enters one tableau. The leaving variable's label is then duplicated in the
+//! other polytope, so its twin variable enters there, and so on until the dropped label returns.
+//! The perturbation of the ratio test makes every game nondegenerate: no basis occurs twice, so
+//! every path ends.
+//! Accuracy: exact; computed in 128-bit integers, and once more in integers of any size if these
+//! overflow.
+//! Source: Lemke and Howson 1964, "Equilibrium points of bimatrix games"; von Stengel 2002,
+//! "Computing equilibria for two-person games".
+//! Limits: paths are short in games that were not built to make them long; the worst are
+//! exponential (Savani and von Stengel 2006).
 
 use super::equilibrium::{Equilibrium, Payoffs};
 use super::integer::Entry;
@@ -18,14 +20,15 @@ use super::work::{Prover, Work};
 use crate::{Bimatrix, Error, Rational, Result};
 use num_bigint::BigInt;
 
-/// Gives the equilibrium at the end of the path that drops a label.
+/// Returns the equilibrium at the end of the path that drops a label.
 ///
-/// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium is proved by
-/// [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different labels may lead to the same.
+/// Labels number the actions of both players, the rows from 0 and then the columns. The equilibrium
+/// is proved by [`super::verify`]; it is extreme (see [`super::all_equilibria`]), and different
+/// labels may lead to the same.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs more than 4096 bits over the
-/// common denominator.
+/// [`Error::ParameterInvalid`] if there is no such label; [`Error::TooLarge`] if a payoff needs
+/// more than 4096 bits over the common denominator.
 ///
 /// # Source
 /// Lemke and Howson 1964, "Equilibrium points of bimatrix games".
@@ -61,9 +64,10 @@ pub(super) fn one(game: &Bimatrix, label: usize, prover: &Prover<'_>) -> Result<
     Paths::of(OPERATION, &payoffs, &work)?.end(OPERATION, &payoffs, label, &work)
 }
 
-/// Gives the distinct equilibria at the ends of the paths of all labels, sorted as [`super::all_equilibria`] does.
+/// Returns the distinct equilibria at the ends of the paths of all labels, in the order of
+/// [`super::all_equilibria`].
 ///
-/// These are not all equilibria in general.
+/// In general these are not all equilibria of the game.
 ///
 /// # Errors
 /// [`Error::TooLarge`] if a payoff needs more than 4096 bits over the common denominator.
@@ -96,7 +100,7 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     Ok(ends)
 }
 
-/// The two tableaux that every path begins with.
+/// The two initial tableaux of every path.
 struct Paths {
     words: Option<[Tableau<i128>; 2]>,
     integers: Option<[Tableau<BigInt>; 2]>,

@@ -1,11 +1,12 @@
 //! The exact solution of an integer system from its solutions modulo a prime.
 //!
-//! Method: the solution is written in powers of the prime, a digit at a time: each digit solves the
-//! system for what is left of the right-hand side, modulo the prime. From time to time fractions
-//! with one denominator are recovered from the digits and put into the system; when they solve it,
-//! they are the solution. Cramer's rule and Hadamard's bound tell how many digits suffice. The
-//! remainder of the right-hand side does not grow: for a matrix of short integers the remainder
-//! stays within 128 bits and is computed modulo 2^128, where the division by the prime is exact.
+//! Method: the solution is written in powers of the prime, one digit at a time. Each digit solves
+//! the system for the remainder of the right-hand side, modulo the prime. From time to time,
+//! fractions with one denominator are recovered from the digits and substituted into the system; if
+//! they satisfy it, they are the solution. Cramer's rule and Hadamard's bound determine how many
+//! digits suffice. The remainder of the right-hand side does not grow: for a matrix of short
+//! integers it stays within 128 bits and is computed modulo 2^128, where the division by the prime
+//! is exact.
 //! Source: Dixon 1982, "Exact solution of linear equations using p-adic expansions".
 
 use super::field::Field;
@@ -146,7 +147,8 @@ fn most_bits(numbers: &[BigInt]) -> u64 {
     numbers.iter().map(BigInt::bits).max().unwrap_or(0)
 }
 
-/// Recovers small fractions with one denominator from their digits; `None` if there are none.
+/// Recovers small fractions with one denominator from digits; returns `None` if no such fractions
+/// exist.
 fn recover(
     digits: &[Vec<u64>],
     prime: &BigInt,

@@ -1,10 +1,12 @@
 //! The best-response polytope of a player, in integers.
 //!
-//! Method: each player's payoffs are made integers as small as a shift and a scale allow, all at least 1; neither changes
-//! what is a best response. A point z of `{z ≥ 0, C z ≤ 1}` but the origin stands for the strategy `z / Σ z` and the payoff
-//! `1 / Σ z` that it leaves the opponent at most. C is positive, so the polytope is bounded.
-//! Shapes: `C` is `[actions of the opponent, own actions]`, row-major. Labels number the actions of both players, rows
-//! before columns. An own label is tight where `z` is 0, the opponent's where the action is a best response.
+//! Method: a shift and a scale, which do not change best responses, turn each player's payoffs into
+//! the smallest possible integers that are at least 1. A point z of `{z ≥ 0, C z ≤ 1}` other than
+//! the origin represents the strategy `z / Σ z`, which limits the opponent's payoff to `1 / Σ z`. C
+//! is positive, so the polytope is bounded.
+//! Shapes: `C` is `[actions of the opponent, own actions]`, row-major. Labels number the actions of
+//! both players, rows before columns. An own label is tight where `z` is 0, the opponent's where
+//! the action is a best response.
 //! Source: von Stengel 2002, "Computing equilibria for two-person games", section 2.
 
 use super::equilibrium::Payoffs;
@@ -26,7 +28,7 @@ pub(super) struct Polytope {
 }
 
 impl Polytope {
-    /// Makes the polytope of a player's strategies from the payoffs of the opponent.
+    /// Creates the polytope of a player's strategies from the payoffs of the opponent.
     pub(super) fn of(payoffs: &Payoffs, player: usize, work: &Work<'_>) -> Result<Self, Halt> {
         let [n_rows, n_cols] = payoffs.shape;
         let (rows, cols) = (0..n_rows, n_rows..n_rows + n_cols);
@@ -69,7 +71,7 @@ impl Polytope {
         })
     }
 
-    /// Gives both players' polytopes.
+    /// Returns both players' polytopes.
     pub(super) fn both(payoffs: &Payoffs, work: &Work<'_>) -> Result<[Self; 2], Halt> {
         Ok([Self::of(payoffs, 0, work)?, Self::of(payoffs, 1, work)?])
     }

@@ -1,7 +1,7 @@
 //! Linear programs with integer coefficients, and their certificates.
 //!
-//! Role: what every question of this part of the crate is put as: maximise `c·x` where `A x + s = b`, with a slack `s`
-//! for each row. Fractions are brought to a common denominator, row by row, when they come in.
+//! Role: the common form of all problems in this module: maximise `c·x` where `A x + s = b`, with a
+//! slack `s` for each row. Input fractions are brought to a common denominator, row by row.
 
 use super::gcd::{gcd, lcm, lowest_terms};
 use super::lifting::Fractions;
@@ -11,17 +11,17 @@ use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 use std::ops::Range;
 
-/// Coefficients of a program; more would take too much memory.
+/// Largest number of coefficients of a program; limits memory.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// What a variable or a slack may be.
+/// The set of allowed values of a variable or a slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Domain {
     /// Any number.
     Free,
-    /// Zero or more; as a slack it makes a row an inequality.
+    /// Zero or more; a slack with this domain makes its row an inequality.
     NonNegative,
-    /// Zero; as a slack it makes a row an equation.
+    /// Zero; a slack with this domain makes its row an equation.
     Zero,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Domain {
 pub(super) struct Program {
     domains: Vec<Domain>,
     objective: Vec<BigInt>,
-    /// What the given objective was multiplied by.
+    /// The factor by which the given objective was multiplied.
     objective_scale: Rational,
     /// Rows and entries of each variable.
     columns: Vec<Vec<(usize, BigInt)>>,
@@ -45,12 +45,13 @@ struct Row {
     /// The slack's column.
     unit: [(usize, BigInt); 1],
     right: BigInt,
-    /// What the given row was multiplied by.
+    /// The factor by which the given row was multiplied.
     scale: Rational,
 }
 
-/// A solution of a program and one of its dual, each a vertex, which prove each other optimal: `A x + s = b`, every
-/// variable in its domain, `Aᵀ y - c` at least 0 or, for free variables, 0, and `c·x = b·y`.
+/// A solution of a program and a solution of its dual, both vertices, that prove each other
+/// optimal: `A x + s = b`, every variable is in its domain, `Aᵀ y - c` is at least 0 or, for free
+/// variables, 0, and `c·x = b·y`.
 #[derive(Clone, Debug)]
 pub(super) struct Optimum {
     pub(super) primal: Fractions,
@@ -58,7 +59,7 @@ pub(super) struct Optimum {
 }
 
 impl Program {
-    /// Starts a program of these variables, each with its share in the objective.
+    /// Starts a program with these variables, each with its coefficient in the objective.
     pub(super) fn maximize(
         variables: impl IntoIterator<Item = (Domain, Rational)>,
         work: &Work<'_>,
@@ -130,12 +131,12 @@ impl Program {
         }
     }
 
-    /// Gives a column's share in the objective.
+    /// Returns a column's coefficient in the objective.
     pub(super) fn share(&self, column: usize) -> BigInt {
         self.objective.get(column).cloned().unwrap_or_default()
     }
 
-    /// Gives the entries of a column, by rows.
+    /// Returns the entries of a column, by rows.
     pub(super) fn entries(&self, column: usize) -> &[(usize, BigInt)] {
         match column.checked_sub(self.n_variables()) {
             Some(row) => &self.rows[row].unit,
@@ -147,7 +148,8 @@ impl Program {
         self.rows.iter().map(|row| row.right.clone()).collect()
     }
 
-    /// Gives the dual: minimise `b·y` where `Aᵀ y - t = c`, as a program to maximise, in the units of the integers here.
+    /// Returns the dual program: minimise `b·y` where `Aᵀ y - t = c`, converted to a maximisation,
+    /// in the integer units of this program.
     pub(super) fn dual(&self) -> Self {
         let mut columns = vec![vec![]; self.n_rows()];
         for (variable, column) in self.columns.iter().enumerate() {
@@ -170,7 +172,7 @@ impl Program {
         }
     }
 
-    /// Gives the same program with some of its columns held at zero.
+    /// Returns the program with some of its columns fixed at zero.
     pub(super) fn restricted(&self, is_zero: impl Fn(usize) -> bool) -> Self {
         let mut face = self.clone();
         let slacks = face.rows.iter_mut().map(|row| &mut row.slack);
@@ -182,7 +184,8 @@ impl Program {
         face
     }
 
-    /// Gives the same rows with another objective: the sum of these columns, which stand in the units of the integers.
+    /// Returns the program with another objective: the sum of these columns, in the integer units
+    /// of this program.
     pub(super) fn maximizing_sum(mut self, columns: &[usize]) -> Self {
         let n_variables = self.n_variables();
         let slacks = columns
@@ -192,7 +195,7 @@ impl Program {
         for row in slacks {
             is_counted[row] = true;
         }
-        // A slack is what its row leaves of the right-hand side.
+        // A slack is the right-hand side of its row minus the row's terms.
         let share = |entries: &Vec<(usize, BigInt)>| {
             let counted = entries.iter().filter(|entry| is_counted[entry.0]);
             -counted.map(|entry| &entry.1).sum::<BigInt>()
@@ -205,7 +208,7 @@ impl Program {
         self
     }
 
-    /// Gives `A x` for numbers of the variables.
+    /// Returns `A x` for values of the variables.
     fn activities(&self, x: &[BigInt], work: &Work<'_>) -> Result<Vec<BigInt>, Halt> {
         let mut activities = vec![BigInt::zero(); self.n_rows()];
         for (column, x) in self.columns.iter().zip(x) {
@@ -219,7 +222,7 @@ impl Program {
         Ok(activities)
     }
 
-    /// Multiplies a column by a number for each row.
+    /// Returns the product of a column and a vector with one number for each row.
     pub(super) fn product(
         &self,
         column: usize,
@@ -234,7 +237,8 @@ impl Program {
         Ok(sum)
     }
 
-    /// Gives what a column costs at prices `y` above its share, times the prices' denominator: `Aᵀ y - c`, then `y`.
+    /// Returns the reduced cost `Aᵀ y - c` (for a slack, `y`) of a column at prices `y`, times the
+    /// denominator of the prices.
     pub(super) fn reduced_cost(
         &self,
         column: usize,
@@ -256,18 +260,18 @@ impl Program {
             .collect()
     }
 
-    /// Gives the first column whose value is not in its domain.
+    /// Returns the first column whose value is outside its domain.
     pub(super) fn first_wrong_value(&self, optimum: &Optimum) -> Option<usize> {
         let values = &optimum.primal.numerators;
         (0..self.n_columns()).find(|&column| !self.domain(column).holds(&values[column]))
     }
 
-    /// Gives the first column whose reduced cost is not in the dual domain.
+    /// Returns the first column whose reduced cost is outside the dual domain.
     pub(super) fn first_wrong_cost(&self, costs: &[BigInt]) -> Option<usize> {
         (0..self.n_columns()).find(|&column| !self.domain(column).dual().holds(&costs[column]))
     }
 
-    /// Checks a proof from its definition, knowing nothing of bases.
+    /// Checks a proof by the definition of optimality, independently of any basis.
     pub(super) fn is_proof(&self, optimum: &Optimum, work: &Work<'_>) -> Result<bool, Halt> {
         let Optimum { primal, dual } = optimum;
         let (x, slacks) = primal.numerators.split_at(self.n_variables());
@@ -288,7 +292,7 @@ impl Program {
         Ok(are_feasible && gain * &dual.denominator == cost * &primal.denominator)
     }
 
-    /// Gives the objective at an optimum, in the units in which it was given.
+    /// Returns the objective at an optimum, in its original units.
     pub(super) fn value(&self, optimum: &Optimum, work: &Work<'_>) -> Result<Rational, Halt> {
         let gains = self.objective.iter().zip(&optimum.primal.numerators);
         let gain: BigInt = gains.map(|(share, x)| share * x).sum();
@@ -297,7 +301,7 @@ impl Program {
         lowest_terms(&(gain * scale.denom()), &denominator, work)
     }
 
-    /// Gives a variable at an optimum.
+    /// Returns the value of a variable at an optimum.
     pub(super) fn variable(
         &self,
         optimum: &Optimum,
@@ -308,7 +312,8 @@ impl Program {
         lowest_terms(&primal.numerators[variable], &primal.denominator, work)
     }
 
-    /// Gives the prices of some rows at an optimum over one denominator, which is left out.
+    /// Returns the numerators of the prices of some rows at an optimum, over their common
+    /// denominator.
     pub(super) fn common_prices(
         &self,
         optimum: &Optimum,
@@ -330,7 +335,7 @@ impl Program {
 }
 
 impl Optimum {
-    /// Gives the same proof, seen from the dual of the program.
+    /// Returns the proof as a proof of the dual program, in which values and prices exchange roles.
     pub(super) fn swapped(self, program: &Program, work: &Work<'_>) -> Result<Self, Halt> {
         let n_variables = program.n_variables();
         let cost = |variable| program.reduced_cost(variable, &self.dual, work);
@@ -349,7 +354,8 @@ impl Optimum {
 }
 
 impl Domain {
-    /// Gives what the price of a row may be whose slack is of this domain, and the reduced cost of such a variable.
+    /// Returns the domain of the price of a row whose slack has this domain, which is also the
+    /// domain of the reduced cost of such a variable.
     pub(super) fn dual(self) -> Self {
         match self {
             Self::Free => Self::Zero,
@@ -358,7 +364,7 @@ impl Domain {
         }
     }
 
-    /// Tells whether a number, times anything positive, is in the domain.
+    /// Returns whether a number, or any positive multiple, is in the domain.
     pub(super) fn holds(self, number: &BigInt) -> bool {
         match self {
             Self::Free => true,
@@ -368,7 +374,7 @@ impl Domain {
     }
 }
 
-/// Refuses programs of too many coefficients.
+/// Returns an error if a program has too many coefficients.
 pub(super) fn check_size(operation: &'static str, n_entries: usize) -> crate::Result<()> {
     if n_entries > MAX_ENTRIES {
         return Err(Error::TooLarge {
@@ -381,7 +387,8 @@ pub(super) fn check_size(operation: &'static str, n_entries: usize) -> crate::Re
     Ok(())
 }
 
-/// Gives the number by which fractions become integers without a common divisor; 1 if all are 0.
+/// Returns the factor that turns fractions into integers without a common divisor; 1 if all
+/// fractions are 0.
 fn integer_scale<'a>(
     fractions: impl Iterator<Item = &'a Rational> + Clone,
     work: &Work<'_>,

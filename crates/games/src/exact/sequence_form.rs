@@ -1,10 +1,12 @@
 //! Zero-sum game trees by one linear program over sequences.
 //!
-//! Method: the first player maximises `q_0` where `x` is a plan, a probability for each of its sequences that splits at
-//! its information sets, and `q` bounds what the second can hold it to from each of its sets on. The prices of the
-//! second player's sequences are its plan. So the program has one row for each sequence of the second player and one
-//! for each information set of the first, and grows with the tree, not with the number of strategies.
-//! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive two-person games".
+//! Method: the first player maximises `q_0`. Here `x` is a plan, a probability for each of the
+//! player's sequences that is split at its information sets, and `q` bounds the first player's
+//! payoff from each set of the second player on. The prices of the second player's sequences are
+//! its plan. So the program has one row for each sequence of the second player and one for each
+//! information set of the first. Its size grows with the tree, not with the number of strategies.
+//! Source: Koller, Megiddo and von Stengel 1996, "Efficient computation of equilibria for extensive
+//! two-person games".
 
 use super::gcd::{lowest_terms, product};
 use super::program::{Domain, Optimum, Program, check_size};
@@ -19,9 +21,10 @@ use std::fmt;
 
 /// The value of a zero-sum tree and a strategy of either player that guarantees it.
 ///
-/// A strategy holds a probability for each action of each of the player's information sets, in the order of
-/// [`Sequences::decisions`]: a sequence's number less 1 is its place. At sets that the player's own earlier choices
-/// exclude all actions have the same probability.
+/// A strategy holds a probability for each action of each of the player's information sets, in the
+/// order of
+/// [`Sequences::decisions`]: a sequence's number less 1 is its place. At sets that the player's own
+/// earlier choices exclude all actions have the same probability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeSolution {
@@ -40,22 +43,24 @@ impl fmt::Display for TreeSolution {
     }
 }
 
-/// What [`TreeSolution`] says, in floats, and how good these are.
+/// A solution of a tree in floats, with its measured NashConv.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FloatSolution {
-    /// What the first player gains and the second loses, rounded once.
+    /// The payoff of the first player, rounded once.
     pub value: f64,
     /// Either player's strategy, as in [`TreeSolution::strategies`], each probability rounded once.
     pub strategies: Vec<Vec<f64>>,
-    /// What both players could gain together by best responses to these very floats, computed from the tree.
+    /// NashConv of the rounded strategies: the sum of both players' gains from best responses,
+    /// computed on the tree.
     pub nash_conv: f64,
 }
 
-/// Solves a zero-sum tree by its sequence form, in floats that come from a proof.
+/// Solves a zero-sum tree by its sequence form, with a proof, and returns floats.
 ///
-/// The same proof as that of [`exact`](fn@crate::exact), without the time that fractions take to be written in lowest
-/// terms; and, since floats prove nothing, what best responses to them gain, which know nothing of the program.
+/// The proof is that of [`exact`](fn@crate::exact), but without the time to write fractions in
+/// lowest terms. Because rounded strategies are not proved, the result includes their NashConv,
+/// computed by best responses independently of the linear program.
 ///
 /// Accuracy: value and probabilities are those of one equilibrium, rounded to the nearest float.
 ///
@@ -150,7 +155,8 @@ impl<'a> Solved<'a> {
         self.program.value(&self.optimum, work)
     }
 
-    /// Gives both players' strategies in numbers that `ratio` makes of two probabilities of sequences.
+    /// Returns both players' strategies; `ratio` converts two sequence probabilities to one action
+    /// probability.
     fn strategies<T: Clone>(
         &self,
         work: &Work<'_>,
@@ -176,7 +182,7 @@ impl<'a> Solved<'a> {
         (0..2).map(behaviour).collect()
     }
 
-    /// Gives the probabilities of a player's sequences over one denominator.
+    /// Returns the numerators of a player's sequence probabilities over one denominator.
     fn plan(&self, player: usize, work: &Work<'_>) -> std::result::Result<Vec<BigInt>, Halt> {
         if player == 0 {
             Ok(self.optimum.primal.numerators[..self.form.n_sequences(0)].to_vec())
@@ -208,15 +214,15 @@ fn check(operation: &'static str, form: &Sequences, work: &Work<'_>) -> Result<(
             });
         }
     }
-    // Of each sequence one entry for itself and one for its parent, at most.
+    // Each sequence has at most one entry for itself and one for its parent.
     let n_sequences = form.n_sequences(0) + form.n_sequences(1);
     check_size(operation, form.leaves().len() + 2 * n_sequences)
 }
 
-/// Gives the program of the first player.
+/// Returns the linear program of the first player.
 ///
-/// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the plan's, then one for each
-/// sequence of the second player.
+/// Variables: its sequences, then `q_0`, then `q` of each set of the second player. Rows: the
+/// plan's, then one for each sequence of the second player.
 fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Halt> {
     let n_plan = form.n_sequences(0);
     let plan = vec![(Domain::NonNegative, Rational::zero()); n_plan];
@@ -238,8 +244,8 @@ fn program(form: &Sequences, work: &Work<'_>) -> std::result::Result<Program, Ha
     Ok(program)
 }
 
-/// Gives for each sequence of the second player what its set's `q` may not exceed: the first player's payoffs there, and
-/// the `q` of all sets that follow.
+/// Returns, for each sequence of the second player, the upper bound on the `q` of its set: the
+/// first player's payoffs at the sequence, and the `q` of all sets that follow.
 fn responses(
     form: &Sequences,
     n_plan: usize,

@@ -12,13 +12,13 @@
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
-/// Bits of an entry and its sign that a word holds.
+/// Number of bits of an entry that fit in a word with its sign.
 const WORD_BITS: u64 = 63;
 
 /// Columns of short integers.
 #[derive(Debug)]
 pub(super) struct ShortColumns {
-    /// The place of each column's first entry, and the number of entries.
+    /// The index of each column's first entry, and the number of entries.
     starts: Vec<usize>,
     rows: Vec<u32>,
     entries: Entries,
@@ -31,7 +31,8 @@ enum Entries {
 }
 
 impl ShortColumns {
-    /// Takes columns whose entries have so many bits; `None` if an entry does not fit 128.
+    /// Converts columns whose entries have at most this many bits; `None` if an entry does not fit
+    /// 128 bits.
     pub(super) fn of<'a>(
         columns: impl Iterator<Item = &'a [(usize, BigInt)]> + Clone,
         bits: u64,

@@ -1,10 +1,11 @@
 //! From a guess to an optimum: exact exchanges of columns.
 //!
-//! Method: if the exact solution and prices of a basis do not prove each other optimal, columns are exchanged: by the
-//! simplex method if all values are right, by the dual one if all costs are, both by Bland's rule, and until then by the
-//! least-index criss-cross rule, which may start anywhere. None of them comes back to a basis, so there is an end.
-//! Source: Bland 1977, "New finite pivoting rules for the simplex method"; Terlaky 1985, "A convergent criss-cross
-//! method".
+//! Method: if the exact solution and prices of a basis do not prove each other optimal, columns are
+//! exchanged: by the simplex method if all values are right, by the dual one if all costs are, both
+//! by Bland's rule, and until then by the least-index criss-cross rule, which may start anywhere.
+//! None of them comes back to a basis, so there is an end.
+//! Source: Bland 1977, "New finite pivoting rules for the simplex method"; Terlaky 1985, "A
+//! convergent criss-cross method".
 
 use super::basis::Basis;
 use super::guess;
@@ -14,18 +15,18 @@ use crate::{Error, Rational};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 
-/// Why a program has no optimum, or none that is proved.
+/// A reason why no optimum was proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// No numbers satisfy the rows.
     Infeasible,
     /// The dual has no solution: if the program has one, its objective has no bound.
     Unbounded,
-    /// The proof was given up.
+    /// The proof met a limit and was stopped.
     Halted(Halt),
 }
 
-/// Solves a program and proves it.
+/// Solves a linear program and proves the optimum.
 pub(super) fn solve(program: &Program, work: &Work<'_>) -> Result<Optimum, Fault> {
     work.begin_program();
     work.look()?;
@@ -34,7 +35,7 @@ pub(super) fn solve(program: &Program, work: &Work<'_>) -> Result<Optimum, Fault
     solve_from(program, &preference, work)
 }
 
-/// Solves a program, starting from the basis that an order of its columns gives.
+/// Solves a program, starting from the basis determined by an order of its columns.
 pub(super) fn solve_from(
     program: &Program,
     preference: &[usize],
@@ -75,7 +76,8 @@ pub(super) fn solve_from(
     }
 }
 
-/// Gives the column that enters for one whose value is wrong: it brings the value to zero.
+/// Returns the entering column for a basic column whose value is infeasible; the exchange sets this
+/// value to zero.
 fn entering_for(
     program: &Program,
     (optimum, costs): (&Optimum, &[BigInt]),
@@ -99,7 +101,8 @@ fn entering_for(
     first_smallest(program.n_columns(), ratio)
 }
 
-/// Gives the column that leaves for one whose cost is wrong: it goes to zero.
+/// Returns the leaving column for a column whose reduced cost is infeasible; the leaving column
+/// becomes zero.
 fn leaving_for(
     program: &Program,
     (optimum, costs): (&Optimum, &[BigInt]),
@@ -110,7 +113,8 @@ fn leaving_for(
     let cost = costs[entering].sign();
     let ratio = |column: usize| {
         let share = &shares[column];
-        // The entering column grows if its cost is negative, and takes the place of those with positive shares.
+        // The entering column increases if its cost is negative, and replaces a column with a
+        // positive coefficient.
         let can_leave = match program.domain(column) {
             Domain::Free => false,
             Domain::NonNegative => !share.is_zero() && share.sign() == -cost,
@@ -125,25 +129,25 @@ fn leaving_for(
     first_smallest(program.n_columns(), ratio)
 }
 
-/// How columns are exchanged.
+/// The pivoting rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Until all values or all costs are right.
+    /// Criss-cross, used until all values or all costs are feasible.
     CrissCross,
-    /// So that all values stay right.
+    /// The primal simplex method, which keeps all values feasible.
     Primal,
-    /// So that all costs stay right.
+    /// The dual simplex method, which keeps all costs feasible.
     Dual,
 }
 
-/// Gives the column whose ratio is smallest, the first of them, among those that have one.
+/// Returns the first column with the smallest ratio, among the columns that have a ratio.
 fn first_smallest(n_columns: usize, ratio: impl Fn(usize) -> Option<Rational>) -> Option<usize> {
     let ratios = (0..n_columns).filter_map(|column| Some((ratio(column)?, column)));
     ratios.min().map(|(_, column)| column)
 }
 
 impl Fault {
-    /// Gives the error of a program that is known to have an optimum.
+    /// Returns the error for a program that is known to have an optimum.
     pub(super) fn of_game(self, operation: &'static str) -> Error {
         match self {
             Self::Halted(halt) => halt.error(operation),
@@ -183,7 +187,7 @@ mod tests {
         program.value(optimum, &unlimited()).unwrap()
     }
 
-    /// Makes a program of non-negative variables and inequalities.
+    /// Returns a program with nonnegative variables and inequalities.
     fn inequalities(objective: &[i64], rows: &[(Vec<i64>, i64)]) -> Program {
         let variables = objective
             .iter()
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn cycling_programs_end() {
-        // Beale 1955: the simplex method by largest costs comes back to where it was.
+        // Example of Beale 1955: the simplex method with the largest-cost rule cycles.
         let rows = [
             (vec![25, -6000, -4, 900], 0),
             (vec![50, -9000, -2, 300], 0),

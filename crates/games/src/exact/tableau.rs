@@ -1,13 +1,16 @@
 //! A tableau of a best-response polytope, pivoted without fractions.
 //!
 //! Role: the one place that pivots; Lemke–Howson and vertex enumeration are walks over its bases.
-//! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each basic variable. All
-//! its numbers are minors of the integer data, `divisor` is the determinant of the basis, and a pivot divides by the old
-//! one without remainder. Ties of the ratio test are broken as if the right side of row i were `1 + εⁱ` with an ε that is
-//! smaller than every positive number: the polytope then is simple, so each edge has one end and no walk can cycle.
-//! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the last column.
-//! Source: Edmonds 1967; Charnes 1952, "Optimality and degeneracy in linear programming" (the perturbation); von Stengel
-//! 2002, "Computing equilibria for two-person games" (both for this purpose).
+//! Method: the condensed tableau holds `divisor · basic + Σ entry · nonbasic = right side` for each
+//! basic variable. All its numbers are minors of the integer data, `divisor` is the determinant of
+//! the basis, and a pivot divides by the old one without remainder. Ties of the ratio test are
+//! broken as if the right side of row i were `1 + εⁱ` with an ε that is smaller than every positive
+//! number: the polytope then is simple, so each edge has one end and no walk can cycle.
+//! Shapes: a row for each basic variable, a column for each nonbasic one, and the right side as the
+//! last column.
+//! Source: Edmonds 1967; Charnes 1952, "Optimality and degeneracy in linear programming" (the
+//! perturbation); von Stengel 2002, "Computing equilibria for two-person games" (both for this
+//! purpose).
 
 use super::gcd::lowest_terms;
 use super::integer::Entry;
@@ -25,14 +28,14 @@ pub(super) struct Tableau<T> {
     basic: Vec<usize>,
     nonbasic: Vec<usize>,
     divisor: T,
-    /// The player's own actions, whose variables are the point.
+    /// The player's own actions; their variables are the coordinates of the point.
     own: Range<usize>,
     /// The slack variables, whose initial rows are perturbed in this order.
     slacks: Range<usize>,
 }
 
 impl<T: Entry> Tableau<T> {
-    /// Gives the tableau at the origin of the polytope, where all slack variables are basic.
+    /// Returns the tableau at the origin of the polytope, where all slack variables are basic.
     pub(super) fn of(polytope: &Polytope) -> Option<Self> {
         let bits = polytope.entries.iter().map(BigInt::bits);
         let bits = bits.max().unwrap_or(0);
@@ -53,27 +56,28 @@ impl<T: Entry> Tableau<T> {
         })
     }
 
-    /// Gives the labels of the basic variables, a row each.
+    /// Returns the labels of the basic variables, one for each row.
     pub(super) fn basic(&self) -> &[usize] {
         &self.basic
     }
 
-    /// Gives the labels of the nonbasic variables, a column each.
+    /// Returns the labels of the nonbasic variables, one for each column.
     pub(super) fn nonbasic(&self) -> &[usize] {
         &self.nonbasic
     }
 
-    /// Gives the value of a basic variable, times the determinant of the basis, which is positive.
+    /// Returns the value of a basic variable, times the positive determinant of the basis.
     pub(super) fn value(&self, row: usize) -> &T {
         self.at(row, self.nonbasic.len())
     }
 
-    /// Tells whether a label is one of the player's own actions.
+    /// Returns whether a label is one of the player's own actions.
     pub(super) fn owns(&self, label: usize) -> bool {
         self.own.contains(&label)
     }
 
-    /// Gives the row whose variable leaves a feasible basis when that of the column enters it.
+    /// Returns the row whose variable leaves a feasible basis when the variable of the column
+    /// enters.
     pub(super) fn leaving(&self, col: usize) -> Option<usize> {
         let rises = |&row: &usize| self.at(row, col).sign() == Some(Ordering::Greater);
         let mut least = (0..self.basic.len()).find(rises)?;
@@ -85,9 +89,11 @@ impl<T: Entry> Tableau<T> {
         Some(least)
     }
 
-    /// Compares the perturbed values of two rows, each times the other's entry in a column; that of `other` is positive.
+    /// Compares the perturbed values of two rows, each times the other row's entry in a column; the
+    /// entry of `other` is positive.
     ///
-    /// The values are positive, so a row whose own entry is not comes out as greater: its ratio bounds nothing.
+    /// The values are positive, so a row whose own entry is not positive compares as greater: its
+    /// ratio is no bound.
     fn compare_ratios(&self, row: usize, other: usize, col: usize) -> Option<Ordering> {
         let (entry, other_entry) = (self.at(row, col), self.at(other, col));
         let compare =
@@ -114,7 +120,8 @@ impl<T: Entry> Tableau<T> {
         Some(Ordering::Equal)
     }
 
-    /// Lets the variable with this label enter a feasible basis, and gives the label of the one that leaves it.
+    /// Brings the variable with this label into a feasible basis. Returns the label of the variable
+    /// that leaves the basis.
     pub(super) fn enter(&mut self, label: usize, work: &Work<'_>) -> Option<usize> {
         let col = self.nonbasic.iter().position(|&at| at == label)?;
         let row = self.leaving(col)?;
@@ -123,7 +130,7 @@ impl<T: Entry> Tableau<T> {
         Some(leaves)
     }
 
-    /// Goes to the basis of the variables that are wanted, on whatever way.
+    /// Pivots to the basis of the requested variables by any sequence of exchanges.
     pub(super) fn go_to(
         &mut self,
         is_wanted: impl Fn(usize) -> bool,
@@ -133,7 +140,7 @@ impl<T: Entry> Tableau<T> {
             let rows = (0..self.basic.len()).filter(|&row| !is_wanted(self.basic[row]));
             let cols = || (0..self.nonbasic.len()).filter(|&col| is_wanted(self.nonbasic[col]));
             let places = rows.flat_map(|row| cols().map(move |col| (row, col)));
-            // The largest pivot keeps balls small; integers need but one that is not 0.
+            // The largest pivot keeps balls small; integers need any nonzero pivot.
             let size = |&(row, col): &(usize, usize)| self.at(row, col).size();
             let Some((row, col)) = places.max_by(|a, b| size(a).total_cmp(&size(b))) else {
                 return Some(());
@@ -142,8 +149,8 @@ impl<T: Entry> Tableau<T> {
         }
     }
 
-    /// Exchanges the variables of a row and a column. After `None`, which a limit of the work gives
-    /// too, the tableau is of no use.
+    /// Exchanges the variables of a row and a column. After `None`, which is also returned at a
+    /// limit of the work, the tableau is invalid.
     fn pivot(&mut self, row: usize, col: usize, work: &Work<'_>) -> Option<()> {
         let pivot = self.at(row, col).clone();
         let width = self.nonbasic.len() + 1;
@@ -178,7 +185,7 @@ impl<T: Entry> Tableau<T> {
 }
 
 impl<T: Entry + Into<BigInt>> Tableau<T> {
-    /// Gives the strategy that the point stands for; it must not be the origin.
+    /// Returns the strategy of the tableau's point, which must not be the origin.
     pub(super) fn strategy(&self, work: &Work<'_>) -> Option<Vec<Rational>> {
         let mut point = vec![BigInt::ZERO; self.own.len()];
         for (row, &label) in self.basic.iter().enumerate() {

@@ -1,8 +1,10 @@
-//! Whether an optimum is the only one.
+//! Uniqueness of an optimum.
 //!
-//! Method: columns of positive cost are zero at every optimum. If every other column that is zero has positive cost, the
-//! optimum, a vertex, is the only one. Otherwise those that are zero and cost nothing are made as large as optima
-//! allow: a second optimum would have one of them positive, or it and its mirror image about the vertex would both be.
+//! Method: columns of positive cost are zero at every optimum. If every other zero column has
+//! positive cost, the optimum, which is a vertex, is unique. Otherwise the sum of the zero columns
+//! with cost zero is maximised over all optima. A second optimum would make at least one of these
+//! columns positive; otherwise this optimum and its mirror image about the vertex would both be
+//! optimal, which contradicts the vertex.
 //! Source: Mangasarian 1979, "Uniqueness of solution in linear programming".
 //! Limits: variables that are not negative; a free one could move along a line that no zero shows.
 
@@ -11,7 +13,7 @@ use super::simplex::{self, Fault};
 use super::work::Work;
 use num_traits::Zero;
 
-/// Tells whether a program has no other optimum than this one.
+/// Returns whether the optimum of a program is unique.
 pub(super) fn is_unique(
     program: &Program,
     optimum: &Optimum,

@@ -1,15 +1,19 @@
 //! All equilibria of a bimatrix game, from the vertices of both best-response polytopes.
 //!
-//! Method: a walk over all bases of each perturbed polytope, which is simple and bounded, so that its graph is connected
-//! and every vertex of the polytope itself is one of its bases at least. At each basis the tableau is computed afresh in
-//! [`Ball`]s; where these leave a sign open (at a vertex that is degenerate, or nearly so), in 128-bit integers, and where
-//! these overflow, in integers of any size. Labels name the constraints that are tight at the vertex, whatever the basis.
-//! Vertices of both sides that have all labels between them are joined by halving the lists label by label.
-//! Accuracy: exact; every decision is proved, and each equilibrium is proved once more by its best responses.
-//! Source: von Stengel 2002, "Computing equilibria for two-person games"; Avis, Rosenberg, Savani and von Stengel 2010,
-//! "Enumeration of Nash equilibria for two-player games"; Winkels 1979 (bicliques of vertices).
-//! Limits: [`MAX_LABELS`] actions, [`MAX_BASES`] bases of a polytope and [`MAX_EQUILIBRIA`] equilibria; the
-//! number of bases grows exponentially with that of actions.
+//! Method: a walk over all bases of each perturbed polytope. The perturbed polytope is simple and
+//! bounded, so its graph is connected, and every vertex of the original polytope corresponds to at
+//! least one basis. At each basis the tableau is recomputed from scratch in [`Ball`]s; if these
+//! cannot decide a sign (at a vertex that is degenerate, or nearly so), in 128-bit integers; and if
+//! these overflow, in integers of any size. Labels name the constraints that are tight at the
+//! vertex, for every basis. Pairs of vertices whose labels together are complete are found by
+//! splitting the lists label by label.
+//! Accuracy: exact; every decision is proved, and each equilibrium is proved once more by its best
+//! responses.
+//! Source: von Stengel 2002, "Computing equilibria for two-person games"; Avis, Rosenberg, Savani
+//! and von Stengel 2010, "Enumeration of Nash equilibria for two-player games"; Winkels 1979
+//! (bicliques of vertices).
+//! Limits: [`MAX_LABELS`] actions, [`MAX_BASES`] bases of a polytope and [`MAX_EQUILIBRIA`]
+//! equilibria; the number of bases grows exponentially with that of actions.
 
 use super::ball::Ball;
 use super::equilibrium::{Equilibrium, Payoffs};
@@ -22,13 +26,14 @@ use num_bigint::BigInt;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Largest number of actions of both players together that [`all_equilibria`] takes: sets of them are bits of a word.
+/// Largest number of actions of both players together in [`all_equilibria`]: label sets are bits of
+/// one word.
 pub const MAX_LABELS: usize = 128;
 
-/// Largest number of bases of a best-response polytope that [`all_equilibria`] walks over.
+/// Largest number of bases of a best-response polytope visited by [`all_equilibria`].
 pub const MAX_BASES: usize = 1 << 20;
 
-/// Largest number of extreme equilibria that [`all_equilibria`] gives.
+/// Largest number of extreme equilibria returned by [`all_equilibria`].
 pub const MAX_EQUILIBRIA: usize = 1 << 16;
 
 const OPERATION: &str = "exact::all_equilibria";
@@ -41,19 +46,22 @@ const WORDS_OF_SET: u64 = 2;
 /// Fixed cost of splitting lists, in operations on words.
 const WORDS_OF_CALL: u64 = 64;
 
-/// Gives all extreme equilibria, sorted: those that play the row player's early actions more come first.
+/// Returns all extreme equilibria, sorted: those that play the row player's early actions more come
+/// first.
 ///
-/// An equilibrium is extreme if each strategy is a vertex: it cannot be a mixture of two others of the player against
-/// which the opponent has all the best responses that it has against the strategy. A nondegenerate game has an odd number
-/// of equilibria, all of them extreme. In any game the set of equilibria is a union of products of two polytopes, whose
-/// vertices are the extreme equilibria; [`components`] tells which of them hang together.
+/// An equilibrium is extreme if each strategy is a vertex: it is not a mixture of two other
+/// strategies of the player against which the opponent has at least the same best responses. A
+/// nondegenerate game has an odd number of equilibria, all of them extreme. In any game the set of
+/// equilibria is a union of products of two polytopes, whose vertices are the extreme equilibria;
+/// [`components`] returns the connected components of this set.
 ///
 /// # Errors
-/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`], or a payoff needs more than
-/// 4096 bits over the common denominator.
+/// [`Error::TooLarge`] if the game exceeds [`MAX_LABELS`], [`MAX_BASES`] or [`MAX_EQUILIBRIA`], or
+/// a payoff needs more than 4096 bits over the common denominator.
 ///
 /// # Source
-/// Avis, Rosenberg, Savani and von Stengel 2010, "Enumeration of Nash equilibria for two-player games".
+/// Avis, Rosenberg, Savani and von Stengel 2010, "Enumeration of Nash equilibria for two-player
+/// games".
 ///
 /// # Examples
 /// ```
@@ -96,10 +104,12 @@ pub(super) fn all(game: &Bimatrix, prover: &Prover<'_>) -> Result<Vec<Equilibriu
     Ok(equilibria)
 }
 
-/// Gives the connected components of a game's equilibria, as numbers into the list of all extreme ones.
+/// Returns the connected components of a game's equilibria, as indices into the list of all extreme
+/// equilibria.
 ///
-/// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is all that such lines
-/// reach. An isolated equilibrium is a component of its own. Both the components and the numbers in each are in order.
+/// Two extreme equilibria that share a strategy are joined by a line of equilibria; a component is
+/// all that such lines reach. An isolated equilibrium is a component of its own. Both the
+/// components and the numbers in each are in order.
 ///
 /// # Examples
 /// ```
@@ -141,7 +151,7 @@ pub fn components(equilibria: &[Equilibrium]) -> Vec<Vec<usize>> {
     components
 }
 
-/// What a basis tells: the labels of its vertex, and the bases at the other ends of its edges.
+/// A basis' vertex labels, and the bases at the other ends of its edges.
 #[derive(Debug, PartialEq)]
 struct Corner {
     tight: LabelSet,
@@ -166,7 +176,7 @@ impl Bases {
         }
     }
 
-    /// Gives the labels of each vertex but the origin, with one of its bases.
+    /// Returns the labels of each vertex except the origin, with one of its bases.
     fn vertices(&self, work: &Work<'_>) -> Result<BTreeMap<LabelSet, LabelSet>> {
         let mut vertices = BTreeMap::new();
         let mut seen = HashSet::from([self.origin]);
@@ -209,7 +219,7 @@ impl Bases {
     }
 }
 
-/// Asks the tableau of a basis, computed from that of the origin.
+/// Evaluates a function on the tableau of a basis, computed from the tableau of the origin.
 fn at<T: Entry, R>(
     origin: &Option<Tableau<T>>,
     basis: LabelSet,
@@ -240,7 +250,7 @@ fn corner<T: Entry>(tableau: &Tableau<T>) -> Option<Corner> {
     })
 }
 
-/// Returns the pairs of vertices that have all labels between them.
+/// Returns the pairs of vertices whose label sets together contain all labels.
 fn complementary(
     vertices: &[BTreeMap<LabelSet, LabelSet>; 2],
     n_labels: usize,
@@ -252,7 +262,8 @@ fn complementary(
     Ok(pairs)
 }
 
-/// Joins the sets of two lists that have the first labels, as many as are left, between them.
+/// Collects the pairs of sets from two lists whose union contains the first `n` labels still to be
+/// covered.
 fn join(
     lists: [Vec<LabelSet>; 2],
     n_left: usize,
@@ -321,7 +332,8 @@ mod tests {
         Bases::of(&Polytope::of(&payoffs, 0, &unlimited()).unwrap())
     }
 
-    /// Compares the three kinds of numbers at all bases that a vertex has, and gives how many bases balls decide, and all.
+    /// Compares the three kinds of numbers at all bases of a vertex. Returns the number of bases
+    /// decided by balls, and the number of all bases.
     fn compare_kinds(bases: &Bases) -> [usize; 2] {
         let work = unlimited();
         let vertices: Vec<_> = bases.vertices(&work).unwrap().into_values().collect();

@@ -282,7 +282,7 @@ impl<'a> Work<'a> {
         self.count(steps)
     }
 
-    /// Counts operations on words without subtracting steps: only time limits them.
+    /// Counts operations on words without subtracting steps, so that only the time limit applies.
     pub(super) fn count(&self, n_words: u64) -> std::result::Result<(), Halt> {
         match self.words_to_look.get().checked_sub(n_words) {
             Some(left) => {

@@ -1,9 +1,11 @@
 //! Zero-sum matrix games, in fractions.
 //!
-//! Method: payoffs are shifted and scaled to lie between 1 and 2; so the value is positive, and no sum of probabilities
-//! needs to be an equation. The row player maximises `v` where `v <= Σ x_i a_ij` for each column and `Σ x_i <= 1`; the
-//! prices of the columns are the other player's strategy.
-//! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game problem".
+//! Method: payoffs are shifted and scaled to lie between 1 and 2; so the value is positive, and no
+//! sum of probabilities needs to be an equation. The row player maximises `v` where `v <= Σ x_i
+//! a_ij` for each column and `Σ x_i <= 1`; the prices of the columns are the other player's
+//! strategy.
+//! Source: Dantzig 1951, "A proof of the equivalence of the programming problem and the game
+//! problem".
 
 use super::gcd::{difference, lowest_terms};
 use super::guess;
@@ -19,26 +21,26 @@ use num_traits::{One, Zero};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Iterations of learning for each action of both players, enough for three attempts at linear
-/// algebra.
+/// Learning iterations per action of both players, enough for three attempts of linear algebra.
 const ITERATIONS_PER_ACTION: u64 = 5;
-/// NashConv over the range of payoffs that linear algebra must reach.
+/// NashConv, relative to the range of payoffs, that linear algebra must reach.
 const TARGET: f64 = 1e-9;
 
-/// The value of a zero-sum game and a strategy of either player that guarantees it.
+/// The value of a zero-sum game, and a strategy of each player that guarantees the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MatrixSolution {
-    /// What the row player gains and the column player loses.
+    /// The row player's payoff at equilibrium.
     pub value: Rational,
     /// The row player's and the column player's strategy.
     pub strategies: [Vec<Rational>; 2],
-    /// Whether either player has no other optimal strategy; proved, whichever it is.
+    /// Whether each player's optimal strategy is unique; both outcomes are proved.
     pub unique: [bool; 2],
 }
 
 impl fmt::Display for MatrixSolution {
-    /// Writes the value, and the strategies with whether they are unique: once if both players have the same.
+    /// Writes the value and the strategies, with their uniqueness. Equal strategies of both players
+    /// are written once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "value {}", self.value)?;
         let [row, col] = &self.strategies;
@@ -64,14 +66,14 @@ pub(super) struct Solved {
     program: Program,
     optimum: Optimum,
     n_rows: usize,
-    /// The gain that the program takes for 0.
+    /// The gain that corresponds to 0 in the program.
     zero: Rational,
-    /// The gain that the program takes for 1.
+    /// The gain that corresponds to 1 in the program.
     unit: Rational,
 }
 
 impl Solved {
-    /// Solves the game of these gains of the row player, given by rows, of which there is at least one.
+    /// Solves the game with the row player's gains, given by rows; there is at least one row.
     pub(super) fn of(
         operation: &'static str,
         gains: &[Vec<Rational>],
@@ -130,7 +132,7 @@ impl Solved {
         (0..self.n_rows).map(probability).collect()
     }
 
-    /// The prices of the columns are in proportion to the strategy.
+    /// The prices of the columns are proportional to the strategy.
     fn column_strategy(&self, work: &Work<'_>) -> std::result::Result<Vec<Rational>, Halt> {
         let n_cols = self.program.n_rows() - 1;
         let prices = self.program.common_prices(&self.optimum, 0..n_cols, work)?;
@@ -158,9 +160,9 @@ impl Solved {
     }
 }
 
-/// Whether each action of either player is played in an equilibrium found by learning and linear
-/// algebra in floats; `None` where nothing is found or the supports differ in size, so that they
-/// determine no basis.
+/// Returns whether each action of each player is played in an equilibrium found by learning and
+/// linear algebra in floats. Returns `None` if no equilibrium was found, or if the supports differ
+/// in size and so determine no basis.
 ///
 /// For games of hundreds of actions this takes a fraction of the time of a general solver of linear
 /// programs.
@@ -223,7 +225,7 @@ pub(super) fn solve_game(game: &MatrixGame, prover: &Prover<'_>) -> Result<Matri
         .map_err(|fault| fault.of_game(OPERATION))
 }
 
-/// Returns the row player's gains, by rows.
+/// Returns the smallest gain and the range of gains; a range of 0 is replaced by 1.
 fn gains(game: &MatrixGame, work: &Work<'_>) -> std::result::Result<Vec<Vec<Rational>>, Halt> {
     let gain = |row, col| {
         let gain = game.payoff(0, &[row, col]);

@@ -1,14 +1,18 @@
 //! The arena: a two-player game laid out for learning.
 //!
-//! Role: what a game is compiled into, once; nothing in a loop over it hashes, allocates, or calls through a pointer.
-//! Method: `LANES` information sets of one player, of equal depth and equally many actions, stand abreast in a chunk, one
-//! a lane; an action of a chunk is a vector of lanes. Sets that meet at the same ends (that share a public state) get
-//! neighbouring lanes, so the payoffs between two vectors fill a small matrix, a tile, and few of the tiles differ:
-//! they are held once. A tile with few payoffs is held payoff by payoff. How sets are arranged changes speed alone.
-//! Shapes: vector 0 is the empty sequence, in lane 0; a set that a lane lacks hangs on a lane of vector 0 that is always 0.
+//! Role: a game is compiled once into an arena; loops over an arena do not hash, allocate, or call
+//! through a pointer.
+//! Method: a chunk has `LANES` information sets of one player, with equal depth and equally many
+//! actions, one set in each SIMD lane. Each action of a chunk is a vector of lanes. Sets that lead
+//! to the same ends (that share a public state) get neighbouring lanes, so the payoffs between two
+//! vectors fill a small matrix, called a tile. Many tiles are equal, and each distinct tile is
+//! stored once. The payoffs of a tile with few entries are stored one by one. The arrangement of
+//! sets affects speed only.
+//! Shapes: vector 0 contains the empty sequence in lane 0. A lane without a set has as its parent a
+//! lane of vector 0 that is always 0.
 //! Cost: memory grows with sequences, tiles, distinct tiles, and payoffs outside tiles.
-//! Source: public states are those of Johanson et al. 2011, "Accelerating best response calculation in large extensive
-//! games".
+//! Source: public states are those of Johanson et al. 2011, "Accelerating best response calculation
+//! in large extensive games".
 
 mod layout;
 mod learning;
@@ -43,19 +47,19 @@ pub struct Arena {
     roundings: [Roundings; 2],
 }
 
-/// The parts of the rounding error of a player's best response that the tree determines.
+/// The terms of the rounding error of a player's best response that depend only on the tree.
 #[derive(Clone, Copy, Debug)]
 struct Roundings {
     /// The largest absolute value of a centred payoff.
     size: f64,
-    /// Roundings on the way from an end's payoff to the worth of a set, but for those of the other
-    /// player's probabilities.
+    /// Number of roundings between an end's payoff and the value of a set, without those of the
+    /// other player's probabilities.
     n: f64,
-    /// The largest number of the player's own sets on the way to an end.
+    /// The largest number of the player's own sets on the path to an end.
     depth: f64,
 }
 
-/// What one player needs.
+/// The data of one player.
 #[derive(Clone, Debug)]
 struct Side {
     layout: Layout,
@@ -74,7 +78,8 @@ impl Arena {
     /// Compiles a tree.
     ///
     /// # Errors
-    /// [`Error::PlayersUnsupported`] unless there are two players, [`Error::TreeInvalid`] if one of them forgets.
+    /// [`Error::PlayersUnsupported`] unless there are two players; [`Error::TreeInvalid`] if a
+    /// player does not have perfect recall.
     pub fn from_tree(tree: &Tree) -> Result<Self> {
         let n_players = tree.n_players();
         if n_players != 2 {
@@ -113,13 +118,13 @@ impl Arena {
         })
     }
 
-    /// Gives the names of the game and its players.
+    /// Returns the names of the game and its players.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Gives the sequence form that the arena was made of.
+    /// Returns the sequence form from which the arena was compiled.
     #[must_use]
     pub fn sequences(&self) -> &Sequences {
         &self.sequences
@@ -128,8 +133,8 @@ impl Arena {
 
 impl Roundings {
     fn of(sequences: &Sequences, payoffs: &[f64], player: usize) -> Self {
-        // Two for each move of chance, for the probability and the product; then the payoff and its
-        // two products.
+        // Two roundings for each chance move (the probability and the product), then the payoff and
+        // its two products.
         let n = 2 * u64::from(sequences.most_chance_moves()) + sequences.n_additions(player) + 3;
         Self {
             size: centre::largest_size(payoffs),

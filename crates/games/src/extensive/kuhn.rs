@@ -11,11 +11,11 @@ use super::{ExtensiveGame, Turn};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kuhn;
 
-/// Cards of the deck.
+/// Number of cards in the deck.
 const N_CARDS: usize = 3;
 
 impl ExtensiveGame for Kuhn {
-    /// The cards of both players, then what they did: 0 is to pass, 1 to bet.
+    /// The cards of both players, followed by their actions: 0 is pass, 1 is bet.
     type State = Vec<usize>;
 
     fn title(&self) -> String {
@@ -56,7 +56,7 @@ impl ExtensiveGame for Kuhn {
     }
 
     fn play(&self, moves: &Vec<usize>, action: usize) -> Vec<usize> {
-        // The second card is one of those that are left.
+        // The second card is drawn from the two remaining cards.
         let move_ = match moves[..] {
             [first] if action >= first => action + 1,
             _ => action,

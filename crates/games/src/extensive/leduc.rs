@@ -4,9 +4,10 @@ use super::{ExtensiveGame, Turn};
 
 /// Poker with six cards, one for each player and one for the table.
 ///
-/// An ante of 1; two rounds of betting, in which at most two raises are made, of 2 each and then of 4; the table's card is
-/// shown in between. A pair with it wins, else the higher card; equal ranks share. Ends: in the first round 30 deals
-/// times 4 folds, in the second 120 deals times 5 ways to get there times 9 ways to end.
+/// An ante of 1; two rounds of betting, in which at most two raises are made, of 2 each and then of
+/// 4; the table's card is shown in between. A pair with it wins, else the higher card; equal ranks
+/// share. Ends: in the first round 30 deals times 4 folds, in the second 120 deals times 5 ways to
+/// get there times 9 ways to end.
 ///
 /// Value for the first player: -0.0856064240780.
 ///
@@ -17,15 +18,15 @@ pub struct Leduc {
     suits: bool,
 }
 
-/// Ranks of the deck; each has two suits.
+/// Number of ranks in the deck; each rank has two suits.
 const N_RANKS: usize = 3;
 const N_SUITS: usize = 2;
-/// Raises in a round.
+/// Largest number of raises in a round.
 const MAX_RAISES: usize = 2;
-/// By how much a round's raises raise.
+/// Size of a raise in each round.
 const RAISES: [f64; 2] = [2.0, 4.0];
 
-/// What a player may do.
+/// An action of a player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Fold,
@@ -41,19 +42,20 @@ pub struct LeducState {
 }
 
 impl Leduc {
-    /// Gives the game whose players can tell suits: 936 information sets.
+    /// Returns the game in which players distinguish suits: 936 information sets.
     #[must_use]
     pub fn new() -> Self {
         Self { suits: true }
     }
 
-    /// Gives the game whose players see ranks alone, in which nothing is lost: 288 information sets.
+    /// Returns the strategically equivalent game in which players see ranks only: 288 information
+    /// sets.
     #[must_use]
     pub fn isomorphic() -> Self {
         Self { suits: false }
     }
 
-    /// Gives how often each card that can be dealt next is in the deck.
+    /// Returns the multiplicity in the deck of each card that can be dealt next.
     fn weights(self, dealt: &[usize]) -> Vec<f64> {
         let copies = if self.suits { 1 } else { N_SUITS };
         let left = |card| copies - dealt.iter().filter(|&&other| other == card).count();
@@ -61,7 +63,7 @@ impl Leduc {
         (0..n_cards).map(|card| left(card) as f64).collect()
     }
 
-    /// Gives the cards that can be dealt next.
+    /// Returns the cards that can be dealt next.
     fn deck(self, dealt: &[usize]) -> Vec<usize> {
         let weights = self.weights(dealt);
         (0..weights.len())
@@ -75,7 +77,7 @@ impl Leduc {
 
     fn showdown(self, cards: &[usize], stake: f64) -> Turn {
         let table = self.rank(cards[2]);
-        // A pair beats every rank.
+        // A pair beats every single rank.
         let strength = |card| {
             let rank = self.rank(card);
             if rank == table { N_RANKS } else { rank }
@@ -95,7 +97,7 @@ impl Default for Leduc {
     }
 }
 
-/// Tells what may be done after these acts of a round; nothing if the round is over.
+/// Returns the legal actions after these acts of a round; empty if the round is over.
 fn acts(round: &[Act]) -> Vec<Act> {
     let over = round.contains(&Act::Fold) || (round.len() >= 2 && round.last() == Some(&Act::Call));
     if over {
@@ -113,7 +115,7 @@ fn acts(round: &[Act]) -> Vec<Act> {
     acts
 }
 
-/// Gives what each player has put in.
+/// Returns each player's contribution to the pot.
 fn stakes(rounds: &[Vec<Act>; 2]) -> [f64; 2] {
     let mut stakes = [1.0; 2];
     for (round, raise) in rounds.iter().zip(RAISES) {
@@ -130,7 +132,7 @@ fn stakes(rounds: &[Vec<Act>; 2]) -> [f64; 2] {
 }
 
 impl LeducState {
-    /// Gives the number of the round that goes on.
+    /// Returns the index of the current round.
     fn round(&self) -> usize {
         usize::from(self.cards.len() == 3)
     }

@@ -5,12 +5,14 @@ use crate::{Error, Result};
 
 /// Liar's dice for two players.
 ///
-/// Each rolls its dice in secret. In turn they bid that at least so many dice of both players show a face, each bid higher
-/// than the last: a larger number of dice, or as many of a higher face. The highest face is wild: it counts as every
-/// other. Instead of bidding one may call the last bidder a liar; then all dice are shown, and who was right gains 1.
+/// Each player rolls its dice in secret. In turn the players bid a quantity and a face, claiming
+/// that at least this many of all dice show the face. Each bid must be higher than the last: a
+/// larger quantity, or the same quantity of a higher face. The highest face is wild: it counts as
+/// every other face. Instead of bidding, a player may call the last bidder a liar. Then all dice
+/// are shown, and the player who was right gains 1.
 ///
-/// With one die of `n` faces each there are `2n` bids, `n 2^(2n)` information sets and `n² (2^(2n) - 1)` ends. Values for
-/// the first player: 1/9 for three faces, 1/16 for four.
+/// With one die of `n` faces for each player there are `2n` bids, `n 2^(2n)` information sets and
+/// `n² (2^(2n) - 1)` ends. Values for the first player: 1/9 for three faces, 1/16 for four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiarsDice {
     n_faces: usize,
@@ -20,18 +22,18 @@ pub struct LiarsDice {
 /// A state of the game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiarsDiceState {
-    /// The faces that each player rolled, in rising order.
+    /// The faces that each player rolled, in ascending order.
     rolls: Vec<Vec<usize>>,
     /// The bids made, each `quantity * n_faces + face`, counted from 0.
     bids: Vec<usize>,
     called: bool,
 }
 
-/// Most bids of a game, whose number of histories is 2 to their number.
+/// Largest number of bids; a game has `2^n` bid histories for `n` bids.
 const MAX_BIDS: usize = 24;
 
 impl LiarsDice {
-    /// Gives the game with these numbers of faces and of dice for each player.
+    /// Creates the game with these numbers of faces and of dice for each player.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`] if a number is 0; [`Error::TooLarge`] above 24 bids.
@@ -63,7 +65,8 @@ impl LiarsDice {
         2 * self.n_faces * self.n_dice
     }
 
-    /// Gives all rolls of one player and how many of the equally likely throws give each.
+    /// Returns all rolls of one player, and how many of the equally likely throws produce each
+    /// roll.
     fn rolls(self) -> (Vec<Vec<usize>>, Vec<f64>) {
         let mut rolls: Vec<Vec<usize>> = vec![];
         let mut counts: Vec<f64> = vec![];
@@ -125,7 +128,7 @@ impl ExtensiveGame for LiarsDice {
         let player = state.bids.len() % 2;
         let last = state.bids.last();
         if let (true, Some(&bid)) = (state.called, last) {
-            // Who would be next has called; the other made the bid.
+            // The player to move has called; the opponent made the bid.
             let caller_wins = !self.is_true(bid, &state.rolls);
             let gain = if (player == 0) == caller_wins {
                 1.0

@@ -1,16 +1,19 @@
 //! Counterfactual regret minimisation on samples of a game (MCCFR).
 //!
-//! Role: for trees that are too large to be walked in every iteration.
-//! Method: in each iteration every player, in turn, walks once. External sampling follows all actions of that player and
-//! draws those of chance and of the others; outcome sampling draws one path, own actions too, with a share of exploration,
-//! and divides what it finds by the probability of the draws. Both estimate the regrets of CFR without bias. The average
-//! takes up a player's strategy where the external walk of the player before it meets it, or, by outcome, on its own walks
-//! and by reach.
-//! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret minimization in extensive games".
-//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more an external average is weighted by the reach
-//! of those who do not walk, too, and so is not that of CFR, which itself leads to no equilibrium then. By outcome, a set
-//! weighs less in the average while others play with probability 0 what leads to some of its nodes: no path comes there.
-//! Cost of an iteration: the nodes that it meets.
+//! Role: for trees that are too large to be traversed in every iteration.
+//! Method: in each iteration, each player in turn does one walk. External sampling follows all
+//! actions of this player and samples those of chance and of the other players. Outcome sampling
+//! samples a single path, own actions included, with some exploration, and divides its result by
+//! the probability of the samples. Both are unbiased estimates of the regrets of CFR. External
+//! sampling updates a player's average at the sets visited by the walk of the preceding player;
+//! outcome sampling updates it in the player's own walks, weighted by reach.
+//! Source: Lanctot, Waugh, Zinkevich and Bowling 2009, "Monte Carlo sampling for regret
+//! minimization in extensive games".
+//! Limits: trees at most [`MAX_DEPTH`] moves deep. With three players or more, the average of
+//! external sampling is also weighted by the reach of players other than the walking one, so it
+//! differs from that of CFR (which does not converge to an equilibrium in this case either). With
+//! outcome sampling, a set has less weight in the average while other players exclude some of its
+//! nodes, because no path reaches these nodes. Cost of an iteration: the number of visited nodes.
 
 use super::{Node, Sequences, Tree};
 use crate::draw::draw;
@@ -19,22 +22,23 @@ use crate::regret::in_proportion;
 use crate::{Error, Profile, Result};
 use rand::Rng;
 
-/// Most moves from the root to an end, since walks recurse.
+/// Largest number of moves from the root to an end; walks are recursive.
 const MAX_DEPTH: usize = 4096;
 
-/// What a walk draws.
+/// The moves that a walk samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
     /// The moves of chance and of the other players.
     External,
     /// All moves.
     Outcome {
-        /// The share of uniform draws in the player's own, above 0 and at most 1; 0.6 is the usual one.
+        /// The probability of a uniform draw at the player's own moves, above 0 and at most 1; 0.6
+        /// is the usual value.
         exploration: f64,
     },
 }
 
-/// Learning on samples.
+/// Learning by sampling.
 ///
 /// # Examples
 /// ```
@@ -55,14 +59,15 @@ pub struct Mccfr<'t> {
     sequences: Sequences,
     chances: Vec<Vec<f64>>,
     payoffs: Vec<Vec<f64>>,
-    /// Where each information set's numbers start.
+    /// Start of each information set's numbers.
     first: Vec<usize>,
     regrets: Vec<f64>,
     sums: Vec<f64>,
     iterations: u64,
 }
 
-/// Probabilities on a path: of the walking player's own moves, of all others, and of the path being drawn.
+/// Probabilities of a path: of the walking player's own moves, of all other moves, and of sampling
+/// the path.
 #[derive(Clone, Copy)]
 struct Reach {
     own: f64,
@@ -74,8 +79,9 @@ impl<'t> Mccfr<'t> {
     /// Starts with uniform strategies.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets, [`Error::TooLarge`] if the tree is more than 4096 moves deep,
-    /// [`Error::ParameterInvalid`] for an exploration that is not above 0 and at most 1.
+    /// [`Error::TreeInvalid`] if a player lacks perfect recall, [`Error::TooLarge`] if the tree is
+    /// more than 4096 moves deep, [`Error::ParameterInvalid`] for an exploration that is not above
+    /// 0 and at most 1.
     pub fn new(tree: &'t Tree, sampling: Sampling) -> Result<Self> {
         if let Sampling::Outcome { exploration } = sampling
             && !(exploration > 0.0 && exploration <= 1.0)
@@ -98,7 +104,8 @@ impl<'t> Mccfr<'t> {
             }
         }
         let floats = |numbers: &Vec<_>| numbers.iter().map(nearest).collect();
-        // A constant in a player's payoffs changes no regret, but adds to the variance of draws.
+        // A constant in a player's payoffs changes no regret, but it increases the variance of the
+        // estimates.
         let mut payoffs = vec![vec![]; tree.outcomes().len()];
         for player in 0..tree.n_players() {
             let centred = sequences.centred_payoffs(player).payoffs;
@@ -123,7 +130,7 @@ impl<'t> Mccfr<'t> {
         })
     }
 
-    /// Does iterations: one walk of each player in each.
+    /// Runs iterations, each with one walk of every player.
     pub fn advance(&mut self, iterations: u64, rng: &mut impl Rng) {
         for _ in 0..iterations {
             self.iterations += 1;
@@ -145,13 +152,13 @@ impl<'t> Mccfr<'t> {
         }
     }
 
-    /// Gives the iterations done.
+    /// Returns the number of iterations done.
     #[must_use]
     pub fn iterations(&self) -> u64 {
         self.iterations
     }
 
-    /// Gives the average profile; uniform where no walk has been.
+    /// Returns the average profile; uniform at sets that no walk has visited.
     #[must_use]
     pub fn average(&self) -> Profile {
         let strategy = |player: usize| {
@@ -165,7 +172,7 @@ impl<'t> Mccfr<'t> {
         (0..self.tree.n_players()).map(strategy).collect()
     }
 
-    /// Gives what a node is worth to a player, by draws of what others do.
+    /// Returns an estimate of the value of a node for a player; the moves of others are sampled.
     fn walk_external(&mut self, node: usize, player: usize, rng: &mut impl Rng) -> f64 {
         let tree = self.tree;
         let children = tree.children(node);
@@ -189,7 +196,8 @@ impl<'t> Mccfr<'t> {
                     return self.walk_external(children[action] as usize, player, rng);
                 }
                 if tree.n_players() == 1 {
-                    // Nobody else's walk meets a player alone.
+                    // In a one-player game no other player's walk updates the average, so the own
+                    // walk does.
                     for (sum, p) in self.sums[own.clone()].iter_mut().zip(&strategy) {
                         *sum += p;
                     }
@@ -209,7 +217,7 @@ impl<'t> Mccfr<'t> {
         }
     }
 
-    /// Gives an estimate of what a node is worth to a player, by the draw of one path.
+    /// Returns an estimate of the value of a node for a player from one sampled path.
     fn walk_outcome(
         &mut self,
         node: usize,
@@ -261,7 +269,8 @@ impl<'t> Mccfr<'t> {
             },
             drawn: reach.drawn * drawn,
         };
-        // What was not drawn is estimated by 0, what was by its worth over the probability of the draw.
+        // The estimate of an action that was not drawn is 0; that of the drawn action is its value
+        // divided by the probability of the draw.
         let worth =
             self.walk_outcome(children[action] as usize, player, next, exploration, rng) / drawn;
         let value = p * worth;
@@ -278,14 +287,14 @@ impl<'t> Mccfr<'t> {
         value
     }
 
-    /// Gives where an information set's numbers stand.
+    /// Returns the range of an information set's numbers.
     fn own(&self, set: u32) -> std::ops::Range<usize> {
         let first = self.first[set as usize];
         first..first + self.tree.information_sets()[set as usize].actions.len()
     }
 }
 
-/// Refuses trees in which a walk might run out of stack.
+/// Returns an error for trees in which a walk might overflow the stack.
 fn check_depth(tree: &Tree) -> Result<()> {
     let mut depth = vec![0; tree.nodes().len()];
     let mut deepest = 0;
@@ -313,7 +322,8 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::Xoshiro256PlusPlus;
 
-    /// Adds the regrets that CFR finds for a player under uniform strategies, node by node; gives the node's worth.
+    /// Adds the CFR regrets of a player under uniform strategies, node by node. Returns the node's
+    /// value.
     fn add_regrets(
         run: &Mccfr<'_>,
         node: usize,
@@ -385,8 +395,9 @@ mod tests {
         }
     }
 
-    /// Adds a player's strategies with the weights that its average gives them in the mean: by its own reach at every node
-    /// that a walk may meet, times chance's where nothing divides by it.
+    /// Adds a player's strategies with their expected weights in the average: the player's own
+    /// reach at every node that a walk can visit, times the reach of chance where no importance
+    /// weight divides by it.
     fn add_averages(run: &Mccfr<'_>, node: usize, player: usize, reach: f64, sums: &mut [f64]) {
         let mut shares = vec![1.0; run.tree.children(node).len()];
         match run.tree.nodes()[node] {
@@ -410,8 +421,9 @@ mod tests {
         }
     }
 
-    /// Both players may decide twice, and do not choose evenly. Averages are taken up in the first player's walk, as long
-    /// as nobody has learnt: by outcome its own, by external sampling the other's.
+    /// Both players may decide twice, with nonuniform choices. While nobody has learnt, averages
+    /// are updated in the first player's walk: its own average with outcome sampling, the other
+    /// player's with external sampling.
     #[test]
     fn sampled_averages_are_weighted_by_reach_on_average() {
         const N_WALKS: usize = 20_000;
@@ -456,7 +468,7 @@ mod tests {
     fn samples_learn_leduc() {
         let tree = Tree::of(&Leduc::new()).unwrap();
         let arena = crate::extensive::Arena::from_tree(&tree).unwrap();
-        // Uniform play has 4.75.
+        // Uniform play has a NashConv of 4.75.
         let sure = [
             (Sampling::External, 1.0),
             (Sampling::Outcome { exploration: 0.6 }, 3.2),

@@ -1,9 +1,11 @@
-//! The sequence form of a game: what a tree is to players with perfect recall.
+//! The sequence form of a game with perfect recall.
 //!
-//! Role: what solvers start from. A player's sequence is all it did on the way to a node; it is named by the last of it,
-//! an action of an information set. Sequence 0 is having done nothing yet.
-//! Method: one walk over the tree, in its order; so a set comes after the set that its parent sequence belongs to.
-//! Limits: perfect recall; games of imperfect recall are refused.
+//! Role: the input of the solvers. A player's sequence is the list of its actions on the path to a
+//! node. It is identified by its last action, which belongs to an information set. Sequence 0 is
+//! the empty sequence.
+//! Method: one traversal of the tree in its order, so a set comes after the set of its parent
+//! sequence.
+//! Limits: perfect recall; games without it are rejected.
 //! Source: von Stengel 1996, "Efficient computation of behavior strategies".
 
 #![expect(
@@ -18,21 +20,23 @@ use crate::{Error, Rational, Result};
 use num_traits::One;
 use std::ops::Range;
 
-/// An information set, seen from its player.
+/// An information set and its sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Its number among [`Tree::information_sets`].
+    /// Index of the set in [`Tree::information_sets`].
     pub set: u32,
-    /// The sequence that leads to it.
+    /// The sequence that leads to the set.
     pub parent: u32,
-    /// The sequence that ends with its first action; those of its other actions follow.
+    /// The sequence that ends with the set's first action; the sequences of its other actions
+    /// follow.
     pub first: u32,
-    /// How many actions it has.
+    /// Number of actions of the set.
     pub n_actions: u32,
 }
 
 impl Decision {
-    /// Gives where its actions stand in a strategy of its player: a sequence's number less 1.
+    /// Returns the range of the set's actions in a strategy of its player; the index of an action
+    /// is its sequence number minus 1.
     #[must_use]
     pub fn actions(&self) -> Range<usize> {
         let first = self.first as usize - 1;
@@ -40,12 +44,13 @@ impl Decision {
     }
 }
 
-/// An end that chance can lead to.
+/// An end (terminal node) that chance reaches with positive probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The moves of chance on the way, by a number for [`Sequences::reach`] and [`Sequences::exact_reach`].
+    /// Number of the chance moves on the path to the end, for [`Sequences::reach`] and
+    /// [`Sequences::exact_reach`].
     pub reach: u32,
-    /// What the players get, by its number among [`Sequences::outcomes`].
+    /// Index of the payoffs in [`Sequences::outcomes`].
     pub outcome: u32,
 }
 
@@ -62,18 +67,18 @@ pub struct Sequences {
     outcomes: Vec<Vec<Rational>>,
 }
 
-/// The moves of chance on the way to a node: those before the last, and the last.
+/// The chance moves on the path to a node: those before the last move, and the last move.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     before: u32,
     chance: u32,
     action: u32,
     probability: f64,
-    /// How many moves of chance there are on the way.
+    /// Number of chance moves on the path.
     n_moves: u32,
 }
 
-/// Where no move of chance was made.
+/// The reach of nodes without chance moves on their path.
 const SURE: Reach = Reach {
     before: 0,
     chance: 0,
@@ -82,8 +87,8 @@ const SURE: Reach = Reach {
     n_moves: 0,
 };
 
-/// Largest number of moves of chance on the way to an end: the digits of products of their
-/// probabilities grow with each move.
+/// Largest number of chance moves on the path to an end: the number of digits of the product of
+/// their probabilities grows with each move.
 const MAX_CHANCE_MOVES: u128 = 256;
 
 /// Operations on machine words at a node, besides those for each player: several allocations.
@@ -92,7 +97,7 @@ const WORDS_PER_NODE: usize = 128;
 /// A function that takes a number of operations on machine words; its error ends the computation.
 pub(crate) type Count<'a> = dyn Fn(usize) -> Result<()> + 'a;
 
-/// What a walk carries to a node.
+/// The state of the traversal at a node.
 struct Visit {
     node: u32,
     reach: u32,
@@ -100,10 +105,11 @@ struct Visit {
 }
 
 impl Sequences {
-    /// Reads a tree.
+    /// Computes the sequence form of a tree.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets: two nodes of an information set are reached by different sequences.
+    /// [`Error::TreeInvalid`] if a player lacks perfect recall: two nodes of an information set are
+    /// reached by different sequences.
     pub fn of(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
     }
@@ -175,13 +181,13 @@ impl Sequences {
         Ok(form)
     }
 
-    /// Gives the number of players.
+    /// Returns the number of players.
     #[must_use]
     pub fn n_players(&self) -> usize {
         self.decisions.len()
     }
 
-    /// Gives a player's information sets, each after the one that leads to it.
+    /// Returns a player's information sets, each after the set that leads to it.
     ///
     /// # Panics
     /// If there is no such player.
@@ -190,7 +196,7 @@ impl Sequences {
         &self.decisions[player]
     }
 
-    /// Gives the number of a player's sequences, the empty one included.
+    /// Returns the number of a player's sequences, including the empty sequence.
     ///
     /// # Panics
     /// If there is no such player.
@@ -199,13 +205,13 @@ impl Sequences {
         self.n_sequences[player]
     }
 
-    /// Gives the ends.
+    /// Returns the ends (terminal nodes).
     #[must_use]
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
-    /// Gives each player's sequence at an end.
+    /// Returns each player's sequence at an end.
     ///
     /// # Panics
     /// If there is no such end.
@@ -214,7 +220,8 @@ impl Sequences {
         &self.leaf_sequences[leaf * self.n_players()..][..self.n_players()]
     }
 
-    /// Gives the probability that chance makes the moves on the way to an end, a product of rounded factors.
+    /// Returns the probability that chance makes the moves on the path to an end, as a product of
+    /// rounded factors.
     ///
     /// # Panics
     /// If there is no such number.
@@ -223,9 +230,10 @@ impl Sequences {
         self.reaches[reach as usize].probability
     }
 
-    /// Gives the probability that chance makes the moves on the way to an end, as a fraction.
+    /// Returns the probability that chance makes the moves on the path to an end, as a fraction.
     ///
-    /// Cost: a product of as many fractions as there are such moves; its digits may be as many as theirs together.
+    /// Cost: a product of as many fractions as there are such moves; its digits may be as many as
+    /// theirs together.
     ///
     /// # Panics
     /// If there is no such number.
@@ -246,7 +254,7 @@ impl Sequences {
         product
     }
 
-    /// Returns the largest number of moves of chance on the way to a node.
+    /// Returns the largest number of chance moves on the path to a node.
     #[must_use]
     pub(crate) fn most_chance_moves(&self) -> u32 {
         let n_moves = self.reaches.iter().map(|reach| reach.n_moves);
@@ -267,7 +275,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Gives the distinct payoffs, one number for each player.
+    /// Returns the distinct payoffs, one number for each player.
     #[must_use]
     pub fn outcomes(&self) -> &[Vec<Rational>] {
         &self.outcomes
@@ -280,7 +288,7 @@ impl Sequences {
             .map_or_else(Rational::default, |outcome| outcome.iter().sum())
     }
 
-    /// Returns a player's distinct payoffs less a constant, in the order of [`Self::outcomes`].
+    /// Returns a player's distinct payoffs minus a constant, in the order of [`Self::outcomes`].
     #[must_use]
     pub(crate) fn centred_payoffs(&self, player: usize) -> Centred {
         let payoffs: Vec<Rational> = self
@@ -291,8 +299,8 @@ impl Sequences {
         Centred::of_outcomes(&payoffs)
     }
 
-    /// Returns a player's centred payoff at each end, times the probability that chance lets it
-    /// happen.
+    /// Returns a player's centred payoff at each end, times the probability of the chance moves on
+    /// the path.
     #[must_use]
     pub(crate) fn weighted_payoffs(&self, player: usize) -> Vec<f64> {
         let Centred { payoffs, .. } = self.centred_payoffs(player);
@@ -300,7 +308,7 @@ impl Sequences {
         self.leaves.iter().map(weighted).collect()
     }
 
-    /// Returns the largest number of a player's information sets on the way to an end.
+    /// Returns the largest number of a player's information sets on the path to an end.
     #[must_use]
     pub(crate) fn depth(&self, player: usize) -> u32 {
         let mut depths = vec![0; self.n_sequences[player]];
@@ -312,9 +320,9 @@ impl Sequences {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the largest number of additions that an end passes through on its way to the worth
-    /// of a player's sets: the ends of its sequence and the sets behind it, and so on for the
-    /// sequences before it.
+    /// Returns the largest number of additions between an end and the value of a player's set:
+    /// those over the ends of its sequence and the sets behind it, and so on for all preceding
+    /// sequences.
     #[must_use]
     pub(crate) fn n_additions(&self, player: usize) -> u64 {
         let mut additions = vec![0_u64; self.n_sequences[player]];

@@ -75,9 +75,10 @@ impl StrategicForm {
     /// [`Prover::strategic_form`](crate::exact::Prover::strategic_form) adds a deadline.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a player forgets; [`Error::TooLarge`] above 2^16 cells, 2^24
-    /// additions, 2^24 choices in a player's plans or 256 moves of chance in a row, or if a payoff
-    /// needs more than 2^16 bits over the common denominator, or those of all cells more than 2^26.
+    /// [`Error::TreeInvalid`] if a player lacks perfect recall; [`Error::TooLarge`] above 2^16
+    /// cells, 2^24 additions, 2^24 choices in a player's plans or 256 moves of chance in a row, or
+    /// if a payoff needs more than 2^16 bits over the common denominator, or those of all cells
+    /// more than 2^26.
     pub fn of(tree: &Tree) -> Result<Self> {
         Self::counted(tree, &|_| Ok(()))
     }

@@ -1,8 +1,9 @@
-//! A game tree, held as it is.
+//! An explicit game tree.
 //!
-//! Role: what a game's rules, a file and a solver have in common. All numbers are fractions.
-//! Method: nodes are made in the order in which a walk meets them, a node before its children and a child's whole
-//! subtree before the next child; equal payoffs and equal chance moves are held once.
+//! Role: the common representation of a game's rules, a file and a solver's input. All numbers are
+//! fractions.
+//! Method: nodes are stored in depth-first order: a node before its children, and a child's whole
+//! subtree before the next child. Equal payoffs and equal chance moves are stored once.
 //! Limits: 2^27 nodes.
 
 use super::{ExtensiveGame, Turn};
@@ -13,37 +14,37 @@ use num_traits::{Signed, Zero};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Most nodes of a tree.
+/// Largest number of nodes of a tree.
 const MAX_NODES: usize = 1 << 27;
 
-/// What a node of a tree is.
+/// The kind of a tree node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// A move of chance, by its number among [`Tree::chances`].
+    /// A chance move; index into [`Tree::chances`].
     Chance(u32),
-    /// A choice, by the number of its information set among [`Tree::information_sets`].
+    /// A player's decision; index into [`Tree::information_sets`].
     Decision(u32),
-    /// An end, by the number of its payoffs among [`Tree::outcomes`].
+    /// A terminal node; index of its payoffs in [`Tree::outcomes`].
     End(u32),
 }
 
-/// The nodes that a player can't tell from one another.
+/// A set of nodes that the player to move cannot distinguish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InformationSet {
-    /// Whose it is, from 0.
+    /// Index of the player who moves, from 0.
     pub player: usize,
-    /// Its name, maybe empty.
+    /// Name of the set; may be empty.
     pub name: String,
     /// The names of its actions.
     pub actions: Vec<String>,
 }
 
-/// A move of chance: outcomes and their probabilities, which sum to 1.
+/// A chance move: outcomes and their probabilities, which sum to 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chance {
     /// The names of the outcomes.
     pub actions: Vec<String>,
-    /// Their probabilities.
+    /// The probabilities of the outcomes.
     pub probabilities: Vec<Rational>,
 }
 
@@ -52,7 +53,7 @@ pub struct Chance {
 pub struct Tree {
     labels: Labels,
     nodes: Vec<Node>,
-    /// Where the children of each node start among `children`.
+    /// Start of each node's children in `children`.
     first_child: Vec<u32>,
     children: Vec<u32>,
     information_sets: Vec<InformationSet>,
@@ -61,12 +62,13 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Walks a game, once.
+    /// Builds the tree of a game by one traversal of its states.
     ///
     /// Cost: one call of the game's functions for each of its states, all of which are held.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if the rules contradict themselves, [`Error::TooLarge`] above 2^27 states.
+    /// [`Error::TreeInvalid`] if the rules contradict themselves, [`Error::TooLarge`] above 2^27
+    /// states.
     pub fn of<G: ExtensiveGame>(game: &G) -> Result<Self> {
         let players = (1..=game.n_players()).map(|number| number.to_string());
         let mut builder = TreeBuilder::new(game.title(), players.collect());
@@ -111,25 +113,25 @@ impl Tree {
         builder.finish()
     }
 
-    /// Gives title and names of the players.
+    /// Returns the title and the names of the players.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// Gives the number of players.
+    /// Returns the number of players.
     #[must_use]
     pub fn n_players(&self) -> usize {
         self.labels.players.len()
     }
 
-    /// Gives the nodes, each before its children; the first is the root.
+    /// Returns the nodes, each before its children; the first is the root.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Gives the children of a node, in the order of its actions.
+    /// Returns the children of a node, in the order of its actions.
     ///
     /// # Panics
     /// If there is no such node.
@@ -139,19 +141,20 @@ impl Tree {
         &self.children[first..first + self.n_children(self.nodes[node])]
     }
 
-    /// Gives the information sets, in the order in which they were made; in a tree of [`Self::of`] that in which a walk meets them.
+    /// Returns the information sets in the order of their creation; for a tree from [`Self::of`],
+    /// in depth-first order.
     #[must_use]
     pub fn information_sets(&self) -> &[InformationSet] {
         &self.information_sets
     }
 
-    /// Gives the distinct moves of chance.
+    /// Returns the distinct chance moves.
     #[must_use]
     pub fn chances(&self) -> &[Chance] {
         &self.chances
     }
 
-    /// Gives the distinct payoffs of ends, one number for each player.
+    /// Returns the distinct payoffs of terminal nodes, one number for each player.
     #[must_use]
     pub fn outcomes(&self) -> &[Vec<Rational>] {
         &self.outcomes
@@ -166,11 +169,12 @@ impl Tree {
     }
 }
 
-/// Numerator and denominator: a fraction's own hash recurses as deep as its continued fraction is long.
+/// Numerator and denominator as a hash key. The hash of a fraction itself recurses as deep as its
+/// continued fraction is long.
 type Parts = (BigInt, BigInt);
 
-/// Makes a [`Tree`] node by node: each becomes the next child that is still open, in the order of the actions and with the
-/// deepest first.
+/// A builder that creates a [`Tree`] node by node, in depth-first order: each new node fills the
+/// first open child of the deepest unfinished node.
 ///
 /// # Examples
 /// ```
@@ -187,7 +191,7 @@ type Parts = (BigInt, BigInt);
 #[derive(Debug)]
 pub struct TreeBuilder {
     tree: Tree,
-    /// Places among the tree's children that have no node yet; the next is the last.
+    /// Positions in the tree's children that have no node yet; the last position is filled next.
     open: Vec<usize>,
     known_chances: HashMap<(Vec<String>, Vec<Parts>), u32>,
     known_outcomes: HashMap<Vec<Parts>, u32>,
@@ -196,7 +200,7 @@ pub struct TreeBuilder {
 const OPERATION: &str = "extensive::TreeBuilder";
 
 impl TreeBuilder {
-    /// Starts a tree with a title and one name, maybe empty, for each player.
+    /// Starts a tree with a title and one name, possibly empty, for each player.
     #[must_use]
     pub fn new(title: String, players: Vec<String>) -> Self {
         let labels = Labels {
@@ -220,7 +224,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Makes an information set, for any number of decisions, and gives its number.
+    /// Creates an information set, for any number of decisions, and returns its index.
     ///
     /// # Errors
     /// [`Error::TreeInvalid`] if there is no such player or no action.
@@ -232,7 +236,9 @@ impl TreeBuilder {
     ) -> Result<u32> {
         if player >= self.tree.n_players() {
             let n_players = self.tree.n_players();
-            return Err(self.fault(format!("player {player} chooses, there are {n_players}")));
+            return Err(self.fault(format!(
+                "no such player ({player}; the tree has {n_players} players)"
+            )));
         }
         if actions.is_empty() {
             return Err(self.fault(format!("information set \"{name}\" has no action")));
@@ -245,10 +251,12 @@ impl TreeBuilder {
         Ok(number(self.tree.information_sets.len() - 1))
     }
 
-    /// Adds a move of chance: weights, not negative, which need not sum to 1, and names of the outcomes.
+    /// Adds a chance move with nonnegative weights, which need not sum to 1, and names of the
+    /// outcomes.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if a weight is negative or not finite, if all are 0, or if names are not as many;
+    /// [`Error::TreeInvalid`] if a weight is negative or not finite, if all are 0, or if the number
+    /// of names differs;
     /// [`Error::TooLarge`] above 2^27 nodes.
     pub fn chance<T: Number>(
         &mut self,
@@ -282,14 +290,14 @@ impl TreeBuilder {
         self.push(Node::Chance(chance), n_children)
     }
 
-    /// Adds a choice of the player whose information set it is.
+    /// Adds a decision of the player who owns the information set.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if there is no such set, or if it has another number of actions; [`Error::TooLarge`] above
-    /// 2^27 nodes.
+    /// [`Error::TreeInvalid`] if there is no such set, or if it has another number of actions;
+    /// [`Error::TooLarge`] above 2^27 nodes.
     pub fn decision(&mut self, set: u32, n_actions: usize) -> Result<()> {
         let Some(known) = self.tree.information_sets.get(set as usize) else {
-            return Err(self.fault(format!("there is no information set {set}")));
+            return Err(self.fault(format!("no such information set ({set})")));
         };
         let expected = known.actions.len();
         if expected != n_actions {
@@ -302,11 +310,12 @@ impl TreeBuilder {
         self.push(Node::Decision(set), n_actions)
     }
 
-    /// Adds an end, with what each player gets.
+    /// Adds a terminal node with one payoff for each player.
     ///
     /// # Errors
-    /// [`Error::TreeInvalid`] if there is not one payoff for each player; [`Error::PayoffInvalid`] if one is not finite or
-    /// its size above 1e150; [`Error::TooLarge`] above 2^27 nodes.
+    /// [`Error::TreeInvalid`] if there is not one payoff for each player; [`Error::PayoffInvalid`]
+    /// if one is not finite or its absolute value exceeds 1e150; [`Error::TooLarge`] above 2^27
+    /// nodes.
     pub fn end<T: Number>(&mut self, payoffs: &[T]) -> Result<()> {
         if payoffs.len() != self.tree.n_players() {
             let fault = format!(
@@ -331,10 +340,11 @@ impl TreeBuilder {
         self.push(Node::End(outcome), 0)
     }
 
-    /// Gives the finished tree.
+    /// Returns the finished tree.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without players; [`Error::TreeInvalid`] if the tree is empty, or a child is missing.
+    /// [`Error::EmptyGame`] without players; [`Error::TreeInvalid`] if the tree is empty, or a
+    /// child is missing.
     pub fn finish(self) -> Result<Tree> {
         if self.tree.n_players() == 0 {
             return Err(Error::EmptyGame {
@@ -346,12 +356,12 @@ impl TreeBuilder {
             return Err(self.fault("the tree has no node".into()));
         }
         if !self.open.is_empty() {
-            return Err(self.fault(format!("{} more nodes are missing", self.open.len())));
+            return Err(self.fault(format!("{} nodes are missing", self.open.len())));
         }
         Ok(self.tree)
     }
 
-    /// Gives how many nodes are still missing.
+    /// Returns the number of nodes still missing.
     #[must_use]
     pub fn n_missing(&self) -> usize {
         if self.tree.nodes.is_empty() {
@@ -361,12 +371,12 @@ impl TreeBuilder {
         }
     }
 
-    /// Gives the information sets made so far.
+    /// Returns the information sets created so far.
     pub(crate) fn information_sets(&self) -> &[InformationSet] {
         &self.tree.information_sets
     }
 
-    /// Refuses a node with more children than there is room for.
+    /// Returns an error if the children would exceed the limit on nodes.
     fn check_room(&self, n_children: usize) -> Result<()> {
         let children = self.tree.children.len() as u128 + n_children as u128;
         let needed = children.max(self.tree.nodes.len() as u128 + 1);
@@ -408,7 +418,7 @@ impl TreeBuilder {
     }
 }
 
-/// Gives the number of a thing, which is added if its key is new.
+/// Returns the index of an item, which is added if its key is new.
 fn intern<K: Eq + Hash, T>(known: &mut HashMap<K, u32>, all: &mut Vec<T>, key: K, thing: T) -> u32 {
     *known.entry(key).or_insert_with(|| {
         all.push(thing);
@@ -421,7 +431,7 @@ fn parts(fractions: &[Rational]) -> Vec<Parts> {
     fractions.iter().map(parts).collect()
 }
 
-/// Gives a count below [`MAX_NODES`] in 32 bits.
+/// Converts a count below [`MAX_NODES`] to 32 bits.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a tree has fewer than 2^27 nodes")
 }

@@ -1,23 +1,24 @@
-//! Numbers as files have them: `7`, `-1/3`, `.25`, `1.5e-3`.
+//! Numbers in the notations of files: `7`, `-1/3`, `.25`, `1.5e-3`.
 
 use super::MAX_DIGITS;
 use crate::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Zero, pow};
 
-/// Bits that are sure to make at most [`MAX_DIGITS`] digits: 700 times the binary logarithm of 10, rounded down.
+/// Number of bits that never exceed [`MAX_DIGITS`] digits: 700 times the binary logarithm of 10,
+/// rounded down.
 const SURE_BITS: u64 = 2325;
 
-/// A number, and how it was written.
+/// A number and its notation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decimal {
     /// The number itself.
     pub(super) value: Rational,
-    /// The power of ten that the last digit counts, with the other sign: 2 in `0.25`; 0 in a fraction or an integer.
+    /// Number of decimal places: 2 in `0.25`; 0 in a fraction or an integer.
     pub(super) places: usize,
 }
 
-/// Tells whether a number is short enough to be read from a file.
+/// Returns whether a number is short enough to be read from a file.
 pub(super) fn fits(number: &Rational) -> bool {
     let is_short = |part: &BigInt| {
         part.bits() <= SURE_BITS || part.magnitude().to_string().len() <= MAX_DIGITS
@@ -25,7 +26,8 @@ pub(super) fn fits(number: &Rational) -> bool {
     is_short(number.numer()) && is_short(number.denom())
 }
 
-/// Reads a number; `None` if it is none, or has more than [`MAX_DIGITS`] digits.
+/// Parses a number; returns `None` if the word is not a number or has more than [`MAX_DIGITS`]
+/// digits.
 pub(super) fn read(word: &str) -> Option<Decimal> {
     let exact = |value| Some(Decimal { value, places: 0 });
     if let Ok(integer) = word.parse::<i64>() {
@@ -66,7 +68,7 @@ pub(super) fn read(word: &str) -> Option<Decimal> {
 
 /// Divides an integer by a power of ten.
 ///
-/// Only twos and fives can be common to both, which spares the search for a common divisor.
+/// Only the factors 2 and 5 can be common, so no general greatest common divisor is needed.
 fn shifted(mut digits: BigInt, places: usize) -> Rational {
     let Some(n_zero_bits) = digits.trailing_zeros() else {
         return Rational::zero();
@@ -84,12 +86,12 @@ fn shifted(mut digits: BigInt, places: usize) -> Rational {
     )
 }
 
-/// Gives one unit of the last of some decimal places.
+/// Returns one unit of the last decimal place.
 pub(super) fn unit(places: usize) -> Rational {
     Rational::new_raw(BigInt::one(), pow(BigInt::from(10), places))
 }
 
-/// Reads digits and nothing else.
+/// Parses a text that consists of digits only.
 fn natural(digits: &str) -> Option<BigInt> {
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     if digits.len() > MAX_DIGITS || !are_digits {

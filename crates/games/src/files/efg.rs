@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::{self, Write};
 
-/// A node with the blank after it takes four bytes at least: `t 0 `.
+/// Smallest size of a node with the blank after it: `t 0 `.
 const MIN_NODE_BYTES: usize = 4;
 
 /// Reads a tree.
@@ -36,26 +36,26 @@ pub(super) fn read(mut scanner: Scanner<'_>) -> Result<Tree> {
     reader.builder.finish()
 }
 
-/// An inner node above the next one.
+/// An inner node on the path to the node being read.
 struct Inner {
-    /// The number of its outcome, 0 if it has none.
+    /// The number of the node's outcome; 0 if the node has none.
     outcome: u64,
-    /// How many of its children are not complete.
+    /// Number of children that are not complete.
     n_open: usize,
 }
 
-/// What is known in the middle of a file.
+/// The state of the parser.
 struct Reader<'a> {
     scanner: Scanner<'a>,
     builder: TreeBuilder,
-    /// The builder's numbers of information sets, by player and number in the file.
+    /// The builder's indices of information sets, by player and number in the file.
     sets: HashMap<(usize, u64), u32>,
     chances: HashMap<u64, Chance>,
     outcomes: HashMap<u64, Vec<Rational>>,
-    /// From the root to the next node.
+    /// The inner nodes from the root to the next node.
     path: Vec<Inner>,
-    /// What the outcomes on the path give each player; what is added on the way down is taken off on the way up, so
-    /// that memory does not grow with depth.
+    /// Each player's sum of the outcomes on the path. Outcomes are added on the way down and
+    /// subtracted on the way up, so that memory does not grow with depth.
     sums: Vec<Rational>,
 }
 
@@ -133,7 +133,8 @@ impl Reader<'_> {
         self.enter(outcome, n_children)
     }
 
-    /// Reads an information set's player, number, and name and actions if they are told; gives the builder's number.
+    /// Reads an information set: its player, number, and optional name and actions. Returns the
+    /// builder's index.
     fn information_set(&mut self) -> Result<u32> {
         let player = self.player()?;
         let at = self.scanner.position();
@@ -163,7 +164,7 @@ impl Reader<'_> {
         Ok(set)
     }
 
-    /// Reads a player's number; gives it counted from 0.
+    /// Reads a player's number, and returns it counted from 0.
     fn player(&mut self) -> Result<usize> {
         let at = self.scanner.position();
         let n_players = self.sums.len();
@@ -193,7 +194,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an outcome's number, and name and payoffs if they are told; 0 stands for none.
+    /// Reads an outcome's number and its optional name and payoffs; 0 means no outcome.
     fn outcome(&mut self) -> Result<u64> {
         let at = self.scanner.position();
         let number = self.scanner.natural("an outcome's number, 0 for none")?;
@@ -217,7 +218,7 @@ impl Reader<'_> {
         Err(self.scanner.fault(at, expected))
     }
 
-    /// Reads a payoff for each player and the brace behind them.
+    /// Reads a payoff for each player and the closing brace.
     fn payoffs(&mut self) -> Result<Vec<Rational>> {
         let n_players = self.sums.len();
         let payoffs: Result<_> = (0..n_players).map(|_| self.scanner.payoff()).collect();
@@ -241,7 +242,7 @@ impl Reader<'_> {
         for (sum, payoff) in self.sums.iter_mut().zip(payoffs) {
             *sum += payoff;
         }
-        // Sums that grow without bound would make time grow with the square of the text.
+        // Sums of unlimited length would make the time quadratic in the length of the text.
         if self.sums.iter().all(decimal::fits) {
             return Ok(());
         }
@@ -253,7 +254,7 @@ impl Reader<'_> {
             .fault_found(at, expected, "longer ones before".into()))
     }
 
-    /// Takes an outcome off the sums again.
+    /// Subtracts an outcome from the sums.
     fn take_off(&mut self, outcome: u64) {
         let payoffs = self.outcomes.get(&outcome).into_iter().flatten();
         for (sum, payoff) in self.sums.iter_mut().zip(payoffs) {
@@ -262,7 +263,7 @@ impl Reader<'_> {
     }
 }
 
-/// Refuses more children than the rest of the text has room for.
+/// Returns an error if the rest of the text is too short for this number of children.
 fn check_room(scanner: &mut Scanner<'_>, builder: &TreeBuilder, n_children: usize) -> Result<()> {
     let n_missing = builder.n_missing() - 1 + n_children;
     scanner.check_room(n_missing, MIN_NODE_BYTES, "more nodes")

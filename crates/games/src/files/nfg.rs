@@ -1,4 +1,5 @@
-//! Strategic games: `NFG 1 R "title" { players } { strategies } "comment"`, then payoffs, or outcomes and their numbers.
+//! Strategic games: `NFG 1 R "title" { players } { strategies } "comment"`, then payoffs, or
+//! outcomes and their numbers.
 
 use super::scanner::Scanner;
 use super::{MAX_PAYOFFS, quote};
@@ -7,10 +8,11 @@ use crate::{Labels, NormalForm, Number, Rational, Result, StrategicGame};
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use std::fmt::Write;
 
-/// A number with the blank after it takes two bytes at least.
+/// Smallest size of a number with the blank after it.
 const MIN_NUMBER_BYTES: usize = 2;
 
-/// A payoff in a quarter of a fraction's memory: tables are large and most payoffs are floats.
+/// A payoff in a quarter of a fraction's memory, because tables are large and most payoffs are
+/// floats.
 #[derive(Clone)]
 enum Payoff {
     Float(f64),
@@ -67,7 +69,7 @@ pub(super) fn read(mut scanner: Scanner<'_>) -> Result<NormalForm> {
         payoff_version(&mut scanner, n_players, n_cells)?
     };
     scanner.end()?;
-    // The first player's strategy changes first: that is the order in which arrays are in columns.
+    // The first player's strategy changes fastest, which is column-major order.
     let array = |payoffs| {
         ArrayD::from_shape_vec(IxDyn(&shape).f(), payoffs).expect("one payoff for each cell")
     };
@@ -82,7 +84,8 @@ pub(super) fn read(mut scanner: Scanner<'_>) -> Result<NormalForm> {
     NormalForm::new(n_players, payoffs.into_iter().map(array).collect())?.with_labels(labels)
 }
 
-/// Reads how many strategies each player has, and their names if there are any: `{ 2 3 }` or `{ { "a" "b" } … }`.
+/// Reads how many strategies each player has, and their names if there are any: `{ 2 3 }` or `{ {
+/// "a" "b" } … }`.
 fn strategies(
     scanner: &mut Scanner<'_>,
     n_players: usize,
@@ -110,7 +113,7 @@ fn strategies(
     Ok((shape, actions))
 }
 
-/// Reads a payoff of each player for each cell; gives each player's payoffs.
+/// Reads each player's payoff for each cell; returns each player's payoffs.
 fn payoff_version(
     scanner: &mut Scanner<'_>,
     n_players: usize,
@@ -126,14 +129,14 @@ fn payoff_version(
     Ok(payoffs)
 }
 
-/// Reads outcomes, and the number of one for each cell; gives each player's payoffs.
+/// Reads outcomes and the number of an outcome for each cell; returns each player's payoffs.
 fn outcome_version(
     scanner: &mut Scanner<'_>,
     n_players: usize,
     n_cells: usize,
 ) -> Result<Vec<Vec<Payoff>>> {
     scanner.open("the outcomes")?;
-    // Outcome 0 is worth nothing to everybody.
+    // Outcome 0 pays 0 to every player.
     let mut outcomes = vec![vec![Payoff::Float(0.0); n_players]];
     while !scanner.passes(b'}') {
         scanner.open("an outcome")?;
@@ -184,7 +187,8 @@ pub(super) fn write(game: &(impl StrategicGame + ?Sized)) -> String {
             let end = if player + 1 < shape.len() { ' ' } else { '\n' };
             write!(out, "{}{end}", game.payoff(player, &cell)).expect("a string takes all");
         }
-        // The first player whose action is not the last takes the next one; those before start again.
+        // The first player whose action is not the last takes the next one; those before start
+        // again.
         let Some(next) = (0..shape.len()).find(|&player| cell[player] + 1 < shape[player]) else {
             return out;
         };

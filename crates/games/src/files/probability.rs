@@ -1,20 +1,23 @@
-//! Chances that sum to exactly 1, from numbers that were rounded when they were written.
+//! Probabilities of chance that sum to exactly 1, recovered from rounded numbers.
 
 use super::decimal::{self, Decimal};
 use crate::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
 
-/// The decimal places that a number has at least if it was rounded: with fewer, a sum could hardly come so near to 1.
+/// Smallest number of decimal places of a rounded number; with fewer places a sum could hardly be
+/// this close to 1.
 const ROUNDED_PLACES: usize = 9;
 
-/// Bits of a double's precision: a number that went through one is off by a part in 2^52 or less.
+/// Bits of a double's precision: conversion to a double changes a number by a relative 2^-52 or
+/// less.
 const DOUBLE_BITS: u32 = 52;
 
-/// Gives the chances that were meant: they sum to exactly 1.
+/// Returns the intended probabilities, which sum to exactly 1.
 ///
 /// # Errors
-/// What the numbers are instead, if they miss the sum 1 by more than 1e-9, or if a fraction becomes too long.
+/// What the numbers are instead, if they miss the sum 1 by more than 1e-9, or if a fraction becomes
+/// too long.
 pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
     let total = sum(written.iter().map(|number| &number.value))?;
     let miss = (&total - Rational::one()).abs();
@@ -38,7 +41,7 @@ pub(super) fn mend(written: &[Decimal]) -> Result<Vec<Rational>, String> {
 }
 
 fn sum<'a>(mut numbers: impl Iterator<Item = &'a Rational>) -> Result<Rational, String> {
-    // Sums that grow without bound would make time grow with the square of the text.
+    // Sums of unlimited length would make the time quadratic in the length of the text.
     let add = |total: Rational, number| Some(total + number).filter(decimal::fits);
     numbers.try_fold(Rational::zero(), add).ok_or_else(too_long)
 }
@@ -47,7 +50,7 @@ fn too_long() -> String {
     format!("fractions of more than {} digits", super::MAX_DIGITS)
 }
 
-/// Gives the simplest fraction that a number can be the rounding of.
+/// Returns the simplest fraction that rounds to a number.
 fn meant(written: &Decimal) -> Rational {
     let value = &written.value;
     if written.places < ROUNDED_PLACES || !value.is_positive() {
@@ -59,11 +62,11 @@ fn meant(written: &Decimal) -> Rational {
     simplest_between(low, value + tolerance)
 }
 
-/// Gives the fraction with the least denominator strictly between two others that are not negative; of several the
-/// least.
+/// Returns the fraction with the least denominator strictly between two nonnegative fractions; if
+/// several qualify, the least of them.
 ///
-/// Both ends have the same continued fraction up to some place; there the least integer that is above one and below the
-/// other ends the answer's.
+/// Both ends have the same continued fraction up to some place; there the least integer that is
+/// above one and below the other ends the answer's.
 fn simplest_between(mut low: Rational, high: Rational) -> Rational {
     let mut high = Some(high);
     let mut shared = vec![];
@@ -75,7 +78,7 @@ fn simplest_between(mut low: Rational, high: Rational) -> Rational {
         };
         let rest = &low - &whole;
         low = (bound - &whole).recip();
-        // Nothing bounds the reciprocals of numbers that go down to 0.
+        // The reciprocal is unbounded if the interval extends to 0.
         high = Some(rest)
             .filter(|rest| !rest.is_zero())
             .map(|rest| rest.recip());
@@ -106,7 +109,8 @@ mod tests {
             if low >= high {
                 continue;
             }
-            // Between two fractions with denominators up to 12 there is one with a denominator up to 24.
+            // Between two fractions with denominators up to 12 there is one with a denominator up
+            // to 24.
             let inside = |bottom| {
                 (0..)
                     .map(move |top| fraction(top, bottom))

@@ -1,9 +1,9 @@
 //! Texts in quotation marks.
 //!
 //! Role: writing and reading of names side by side, each the other's inverse.
-//! Method: a quotation mark gets a backslash before it. A backslash gets another one only where it would be mistaken
-//! for such a mark: before a quotation mark, a backslash or the end. So a lone one means the same to programs that know
-//! of no doubled ones.
+//! Method: a quotation mark gets a backslash before it. A backslash gets another one only where it
+//! would be mistaken for such a mark: before a quotation mark, a backslash or the end. So a lone
+//! one means the same to programs that know of no doubled ones.
 
 const MARK: u8 = b'"';
 const ESCAPE: u8 = b'\\';
@@ -32,8 +32,8 @@ pub(super) fn push_list<'a>(out: &mut String, texts: impl IntoIterator<Item = &'
     out.push_str(" }");
 }
 
-/// Reads the text behind a quotation mark: gives it, and how many bytes it takes with the mark after it; `None` if there
-/// is no such mark.
+/// Reads the text after a quotation mark. Returns the text and its length in bytes including the
+/// closing mark; `None` if there is no closing mark.
 pub(super) fn read(bytes: &[u8]) -> Option<(String, usize)> {
     let mut text = vec![];
     let mut at = 0;

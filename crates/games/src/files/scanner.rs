@@ -1,7 +1,7 @@
-//! A text cut into braces, quoted texts and words.
+//! A tokenizer for braces, quoted texts and words.
 //!
-//! Role: the only place that knows what separates one thing in a file from the next, and how a fault is told.
-//! Method: one pass without a store of tokens; line and column are counted when there is a fault to report.
+//! Role: the only place that defines the separators of tokens and the form of syntax errors.
+//! Method: one pass without a list of tokens; line and column are counted only for an error.
 
 use super::decimal::{self, Decimal};
 use super::{MAX_DIGITS, MAX_PLAYERS, quote};
@@ -9,7 +9,7 @@ use crate::number::nearest;
 use crate::strategic::table::MAX_PAYOFF;
 use crate::{Error, Rational, Result};
 
-/// Most letters of a file that an error shows.
+/// Largest number of characters of a file shown in an error.
 const MAX_SHOWN: usize = 40;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -30,20 +30,20 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Gives the first byte of what comes next, nothing at the end.
+    /// Returns the first byte of the next token; `None` at the end.
     pub(super) fn peek(&mut self) -> Option<u8> {
         let rest = &self.text[self.at..];
         self.at += length_while(rest, is_blank);
         self.text.get(self.at).copied()
     }
 
-    /// Gives the place of what comes next, for [`Self::fault`].
+    /// Returns the position of the next token, for [`Self::fault`].
     pub(super) fn position(&mut self) -> usize {
         self.peek();
         self.at
     }
 
-    /// Passes a brace if it comes next, and tells whether it did.
+    /// Skips a brace if it is next, and returns whether it was.
     pub(super) fn passes(&mut self, brace: u8) -> bool {
         let found = self.peek() == Some(brace);
         self.at += usize::from(found);
@@ -68,7 +68,8 @@ impl<'a> Scanner<'a> {
         Err(self.fault(at, format!("}} after {list}")))
     }
 
-    /// Gives what comes next up to a blank, a brace or a quotation mark: nothing if one of the last two comes next.
+    /// Returns the next token up to a blank, a brace or a quotation mark; empty if a brace or a
+    /// quotation mark is next.
     pub(super) fn word(&mut self) -> &'a [u8] {
         let start = self.position();
         let rest = &self.text[start..];
@@ -77,7 +78,7 @@ impl<'a> Scanner<'a> {
         &rest[..length]
     }
 
-    /// Passes one of the words that the format asks for here.
+    /// Reads one of the keywords that the format requires here.
     pub(super) fn keyword(&mut self, choice: &[&str]) -> Result<()> {
         let at = self.position();
         let word = self.word();
@@ -87,7 +88,7 @@ impl<'a> Scanner<'a> {
         Err(self.fault(at, choice.join(" or ")))
     }
 
-    /// Reads the text that comes next, if one does.
+    /// Reads a quoted text if one is next.
     pub(super) fn optional_text(&mut self) -> Result<Option<String>> {
         let at = self.position();
         if !self.passes(b'"') {
@@ -107,7 +108,7 @@ impl<'a> Scanner<'a> {
             .ok_or_else(|| self.fault(at, format!("{what} in quotation marks")))
     }
 
-    /// Reads texts in braces, at least one.
+    /// Reads a list of at least one text in braces.
     pub(super) fn texts(&mut self, what: &str) -> Result<Vec<String>> {
         self.open(what)?;
         let mut texts = vec![];
@@ -155,7 +156,7 @@ impl<'a> Scanner<'a> {
         Err(self.fault(at, format!("a payoff whose size is at most {MAX_PAYOFF:e}")))
     }
 
-    /// Refuses what is left of the text, if anything is.
+    /// Returns an error if any text is left.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
@@ -163,7 +164,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Refuses more things than the rest of the text has room for, before memory is set aside for them.
+    /// Returns an error if the rest of the text is too short for this number of items, before
+    /// memory is allocated for the items.
     ///
     /// Each takes at least `n_bytes` with the blank before the next.
     pub(super) fn check_room(&mut self, count: usize, n_bytes: usize, what: &str) -> Result<()> {
@@ -176,7 +178,7 @@ impl<'a> Scanner<'a> {
         Err(self.fault_found(at, format!("{count} {what}"), found))
     }
 
-    /// Refuses a count above a limit.
+    /// Returns an error if a count exceeds a limit.
     pub(super) fn limit(&self, what: &'static str, needed: u128, limit: usize) -> Result<()> {
         let limit = limit as u128;
         if needed <= limit {
@@ -190,12 +192,12 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Tells that something else was expected at a place.
+    /// Returns the error of an unexpected token at a position.
     pub(super) fn fault(&self, at: usize, expected: impl Into<String>) -> Error {
         self.fault_found(at, expected, self.shown(at))
     }
 
-    /// Tells what was expected at a place, and what was found.
+    /// Returns an error with the expected and the found text at a position.
     pub(super) fn fault_found(
         &self,
         at: usize,
@@ -213,7 +215,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Shows what is at a place.
+    /// Returns the text at a position as shown in errors.
     fn shown(&self, at: usize) -> String {
         let rest = &self.text[at..];
         let length = match rest.first() {
@@ -221,7 +223,7 @@ impl<'a> Scanner<'a> {
             Some(b'"') => 1 + quote::read(&rest[1..]).map_or(rest.len() - 1, |(_, length)| length),
             Some(_) => length_while(rest, is_of_word).max(1),
         };
-        // No letter of UTF-8 takes more than four bytes: what is cut here is not shown.
+        // A UTF-8 character has at most four bytes, so the cut never removes text that is shown.
         let piece = String::from_utf8_lossy(&rest[..length.min(4 * (MAX_SHOWN + 1))]);
         let shown: String = piece.chars().take(MAX_SHOWN).collect();
         let dots = if shown.len() < piece.len() { "…" } else { "" };

@@ -13,29 +13,32 @@ use shaders::layout;
 use shaders::params::ExtensiveGamesParams;
 use std::collections::BTreeMap;
 
-/// Up to here f32 holds all integers.
+/// Largest number up to which f32 represents every integer.
 const INTEGERS: f64 = 16_777_216.0;
-/// What errors name.
+/// Name of the operation in errors.
 const OPERATION: &str = "gpu::solve_variants";
-/// Numbers in one buffer, 64 MiB: any device binds as much at once.
+/// Numbers in one buffer, 64 MiB; every device can bind a buffer of this size.
 const PART_LEN: usize = 1 << 24;
-/// Numbers that one dispatch reads: few enough that no driver ends it for taking too long.
+/// Numbers read by one dispatch, small enough that no driver times out.
 const DISPATCH_WORK: u64 = 1 << 30;
-/// Iterations of one dispatch, each of which waits at barriers some dozens of times.
+/// Iterations of one dispatch; each of them waits at several dozen barriers.
 const DISPATCH_ITERATIONS: u64 = 1 << 12;
 
-/// Learns in games that differ in payoffs alone, all at once: stakes, antes, rakes. Gives each game's average profile.
+/// Solves games that differ only in payoffs, such as stakes, antes or rakes, in parallel. Returns
+/// each game's average profile.
 ///
-/// A game is learnt by one workgroup, from the first iteration to the last: few games leave most of a device idle. The
-/// dynamics do their iterations; what else their stop says is not looked at.
+/// One workgroup solves one game, from the first iteration to the last, so a few games leave most
+/// of a device idle. Stop conditions other than the number of iterations are ignored.
 ///
-/// Accuracy: NashConv of the profile is that of f64 within 1e-5 of itself after up to 20 iterations, and within 5e-3 after
-/// 100, in Kuhn and Leduc poker by CFR and CFR+; later, ties between regrets are decided by rounding.
+/// Accuracy: in Kuhn and Leduc poker with CFR and CFR+, NashConv of the profile equals that of an
+/// f64 run within a relative 1e-5 after up to 20 iterations, and within 5e-3 after 100. Later,
+/// rounding decides ties between regrets.
 ///
 /// # Errors
-/// [`Error::ParameterInvalid`] for a number of the dynamics without a meaning, [`Error::RuleNotOnDevice`] for any rule but
-/// regret matching, [`Error::TooLarge`] beyond [`MAX_ITERATIONS`], [`Error::TreesDiffer`] if a game has another tree than
-/// the first; [`Error::Device`] if the device has no room, was lost, or refuses the kernel.
+/// [`Error::ParameterInvalid`] if a parameter of the dynamics is out of range;
+/// [`Error::RuleNotOnDevice`] for any rule but regret matching; [`Error::TooLarge`] beyond
+/// [`MAX_ITERATIONS`]; [`Error::TreesDiffer`] if the tree of a game differs from the tree of game
+/// 0; [`Error::Device`] if the device is out of memory, was lost, or cannot run the kernel.
 ///
 /// # Examples
 /// ```
@@ -95,7 +98,7 @@ pub fn solve_variants(gpu: &Gpu, games: &[Arena], dynamics: &Dynamics) -> Result
     Ok(sums.chunks_exact(n).map(profile).collect())
 }
 
-/// A game as the kernel reads it; its header says how it is laid out.
+/// A game in the layout of the kernel, which is documented in the shader's header.
 struct Flat {
     first_sequences: usize,
     sequences: Vec<[u32; 4]>,
@@ -122,7 +125,8 @@ impl Flat {
         flat
     }
 
-    /// Sorts decisions by depth, player and parent, so that those behind a sequence are neighbours.
+    /// Sorts decisions by depth, player and parent, so that the decisions after a sequence are
+    /// contiguous.
     fn place_decisions(&mut self, form: &Sequences) {
         let mut places = vec![];
         for player in 0..2 {
@@ -153,7 +157,7 @@ impl Flat {
         }
     }
 
-    /// Sums payoffs of the same two sequences, each player's in a unit of its own.
+    /// Sums payoffs of the same pair of sequences, with a separate unit for each player.
     fn place_payoffs(&mut self, form: &Sequences) {
         let mut pairs: BTreeMap<(u32, u32), f64> = BTreeMap::new();
         let starts = [0, self.first_sequences as u32];
@@ -185,12 +189,13 @@ impl Flat {
             && self.others == other.others
     }
 
-    /// Gives the numbers of a game that are kept between dispatches, averages apart.
+    /// Returns the number of state values per game that are kept between dispatches, without the
+    /// averages.
     fn n_state(&self) -> usize {
         4 * self.sequences.len() + self.decisions.len()
     }
 
-    /// Gives the sums of the weighted probabilities of sequences, game by game.
+    /// Returns the sums of weighted sequence probabilities, game by game.
     fn learn(
         &self,
         gpu: &Gpu,
@@ -241,14 +246,15 @@ impl Flat {
                 &*averages,
             ];
             gpu.dispatch(&layout::EXTENSIVE_GAMES_SOLVE, &params, &buffers)?;
-            // A driver may end a submission of several.
+            // One flush per dispatch, because a driver may time out on a submission of several.
             gpu.flush()?;
             done += stretch;
         }
         Ok(gpu.read(&averages)?)
     }
 
-    /// Makes strategies of sums; where a decision was never reached, all actions are equally likely.
+    /// Computes strategies from sums; at decisions that were never reached, all actions are equally
+    /// likely.
     fn profile(&self, sums: &[f32], form: &Sequences) -> Profile {
         let mut profile = vec![];
         for player in 0..2 {
@@ -272,8 +278,9 @@ impl Flat {
     }
 }
 
-/// Gives the smallest size of a payoff but 0, so that payoffs that are multiples of it become integers, which f32 holds and
-/// ties between regrets need; where it is too small for that, the largest.
+/// Returns the smallest nonzero absolute payoff as the unit. Payoffs that are multiples of it
+/// become integers, which f32 represents exactly; ties between regrets depend on this. If the
+/// smallest payoff is too small, returns the largest one.
 fn unit_of(payoffs: &[f64]) -> f64 {
     let sizes = payoffs.iter().map(|payoff| payoff.abs());
     let sizes = sizes.filter(|&size| size > 0.0);

@@ -6,18 +6,20 @@ use gpu_wgsl::{Buffer, Gpu};
 use shaders::layout;
 use shaders::params::{MatchingKeep, MatrixGameUpdateParams, MatrixGameValueParams};
 
-/// What errors name.
+/// Name of the operation in errors.
 const OPERATION: &str = "gpu::Learner";
-/// Payoffs that are read before work is sent off: few enough that no driver ends it for taking too long.
+/// Payoffs read per submission, small enough that no driver times out.
 const SUBMISSION_CELLS: usize = 1 << 32;
 
-/// Learning in one zero-sum game on a device: for games of hundreds of actions and more.
+/// A learner for one zero-sum game on a GPU, for games with hundreds of actions or more.
 ///
-/// All numbers stay on the device until the average is asked for. Each player's payoffs lie there row by row, eight bytes a
-/// cell for both, so that every step reads them once and in order.
+/// All numbers stay on the device until the average is requested. Each player's payoffs are stored
+/// row by row, eight bytes per cell for both players, so that every step reads them once and in
+/// order.
 ///
-/// Accuracy: that of f32, whose rounding NashConv meets long before f64's; judged by [`nash_conv`](crate::nash_conv), in f64,
-/// an average is as near to an equilibrium as that says, whatever was rounded on the way.
+/// Accuracy: f32. Rounding limits NashConv much earlier than in f64.
+/// [`nash_conv`](crate::nash_conv) evaluates an average in f64, so its result holds regardless of
+/// the rounding during learning.
 ///
 /// # Examples
 /// ```
@@ -54,7 +56,7 @@ pub struct Learner<'a> {
     weight: f64,
 }
 
-/// One player's numbers.
+/// The GPU buffers of one player.
 #[derive(Clone, Debug)]
 struct Player {
     n_actions: u32,
@@ -66,12 +68,13 @@ struct Player {
 }
 
 impl<'a> Learner<'a> {
-    /// Brings a game to a device; what the dynamics say of when to stop is not looked at.
+    /// Uploads a game to a GPU. The stop conditions of the dynamics are ignored.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) for a number of the dynamics without a meaning,
-    /// [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule but regret matching;
-    /// [`Error::Device`](crate::Error::Device) if the device has no room or cannot bind the payoffs at once.
+    /// [`Error::ParameterInvalid`](crate::Error::ParameterInvalid) if a parameter of the dynamics
+    /// is out of range; [`Error::RuleNotOnDevice`](crate::Error::RuleNotOnDevice) for any rule but
+    /// regret matching; [`Error::Device`](crate::Error::Device) if the device is out of memory or
+    /// cannot bind the payoffs in one buffer.
     pub fn new(gpu: &'a Gpu, game: &MatrixGame, dynamics: &Dynamics) -> Result<Self> {
         let (keep, predictive) = matching(OPERATION, dynamics)?;
         let (n_rows, n_cols) = (game.n_rows(), game.n_cols());
@@ -96,16 +99,16 @@ impl<'a> Learner<'a> {
         })
     }
 
-    /// Gives the iterations done.
+    /// Returns the number of iterations done.
     #[must_use]
     pub fn iteration(&self) -> u64 {
         self.iteration
     }
 
-    /// Does so many iterations; the device may still be at them when this returns.
+    /// Runs this number of iterations; the GPU may still be busy when the function returns.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
+    /// [`Error::Device`](crate::Error::Device) if the device was lost or cannot run a kernel.
     pub fn advance(&mut self, iterations: u64) -> Result<()> {
         let n_cells = self.players[0].payoffs.len();
         let together = (SUBMISSION_CELLS / n_cells).max(1) as u64;
@@ -128,23 +131,23 @@ impl<'a> Learner<'a> {
         Ok(())
     }
 
-    /// Gives the average strategies so far, the first ones before the first iteration.
+    /// Returns the average strategies; the initial strategies before the first iteration.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) if the device was lost or refuses a kernel.
+    /// [`Error::Device`](crate::Error::Device) if the device was lost or cannot run a kernel.
     pub fn average(&self) -> Result<Profile> {
         let mut profile = vec![];
         for player in &self.players {
             let average = self.gpu.read(&player.average)?;
             let average: Vec<f64> = average.into_iter().map(f64::from).collect();
-            // What rounding left of their sum is taken out.
+            // Division by the sum removes the rounding error of the weights.
             let total: f64 = average.iter().sum();
             profile.push(average.into_iter().map(|p| p / total).collect());
         }
         Ok(profile)
     }
 
-    /// Records what a player's actions bring against the other's strategy.
+    /// Records the computation of a player's action values against the other player's strategy.
     fn value(&self, player: usize) -> Result<()> {
         let (own, other) = (&self.players[player], &self.players[1 - player]);
         let params = MatrixGameValueParams {
@@ -158,7 +161,7 @@ impl<'a> Learner<'a> {
         Ok(())
     }
 
-    /// Records that a player learns from what its actions brought.
+    /// Records the update of a player from its action values.
     fn update(&self, player: usize) -> Result<()> {
         let own = &self.players[player];
         let params = MatrixGameUpdateParams {
@@ -181,7 +184,8 @@ impl Player {
         let equal = vec![narrowed(1.0 / n_actions as f64); n_actions];
         let line = |name: &str, numbers: &[f32]| gpu.upload(name, &[n_actions], numbers);
         Ok(Self {
-            // Payoffs that many would not fit a device.
+            // A number of actions above u32 would not fit on a device; saturation leads to an error
+            // there.
             n_actions: u32::try_from(n_actions).unwrap_or(u32::MAX),
             payoffs: gpu.upload("payoffs", &[n_actions, payoffs.len() / n_actions], payoffs)?,
             values: gpu.alloc("values", &[n_actions])?,

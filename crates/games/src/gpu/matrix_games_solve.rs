@@ -6,21 +6,23 @@ use gpu_wgsl::{Buffer, Gpu};
 use shaders::params::{MatchingKeep, MatrixGamesParams};
 use shaders::{Kernel, layout};
 
-/// What errors name.
+/// Name of the operation in errors.
 const OPERATION: &str = "Batch::solve_on";
-/// Most actions of a player.
+/// Largest number of actions of a player.
 pub const MAX_ACTIONS: usize = 16;
 
-/// Gains that lie in one buffer, 16 MiB: any device binds as much at once, and few parts fill it.
+/// Gains in one buffer, 16 MiB: every device can bind a buffer of this size, and a few such parts
+/// saturate the device.
 const PART_CELLS: usize = 1 << 22;
-/// Iterations of invocations in one dispatch: few enough that no driver ends it for taking too long.
+/// Invocations times iterations of one dispatch, small enough that no driver times out.
 const DISPATCH_WORK: u64 = 1 << 28;
-/// Iterations of a loop, beyond which a driver may end it.
+/// Largest number of loop iterations in a shader; a driver may end longer loops.
 const MAX_LOOP: u64 = 65_535;
 
-/// A batch of games on a device.
+/// A batch of games on a GPU.
 ///
-/// [`Batch::solve_on`] is both steps at once; this is for those who solve the same games by several dynamics.
+/// [`Batch::solve_on`] uploads and solves; this type allows solving the same uploaded games with
+/// several dynamics.
 #[derive(Clone, Debug)]
 pub struct Games<'a> {
     gpu: &'a Gpu,
@@ -30,16 +32,17 @@ pub struct Games<'a> {
     parts: Vec<Part>,
 }
 
-/// The order in which cells, actions and games stand.
+/// The memory order of cells, actions and games.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
-    /// Each item of all games, then the next item: neighbours read neighbours.
+    /// Item 0 of all games, then item 1 of all games, and so on: neighbouring invocations read
+    /// neighbouring addresses.
     ItemsFirst,
-    /// Each game's items, then the next game.
+    /// All items of game 0, then all items of game 1, and so on.
     GamesFirst,
 }
 
-/// Games whose gains lie in one buffer.
+/// A part of the games, whose gains are in one buffer.
 #[derive(Clone, Debug)]
 struct Part {
     n_games: usize,
@@ -47,10 +50,11 @@ struct Part {
 }
 
 impl<'a> Games<'a> {
-    /// Brings games to a device.
+    /// Uploads games to a GPU.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there is no room.
+    /// [`Error::TooLarge`] beyond [`MAX_ACTIONS`] actions of a player; [`Error::Device`] if there
+    /// is no room.
     pub fn upload(gpu: &'a Gpu, batch: &'a Batch) -> Result<Self> {
         let (n_games, n_rows, n_cols) = batch.gains().dim();
         let (kernel, order) = match n_rows.max(n_cols) {
@@ -84,14 +88,14 @@ impl<'a> Games<'a> {
         })
     }
 
-    /// Does the dynamics' iterations in every game, and judges what they came to.
+    /// Runs the iterations of the dynamics in every game, and evaluates the average strategies.
     ///
     /// # Errors
     /// As [`Batch::solve_on`].
     pub fn solve(&self, dynamics: &Dynamics) -> Result<BatchSolution> {
         checked(dynamics)?;
         if dynamics.stop.iterations == 0 {
-            // Nothing is learnt; the CPU's answer is the first strategies.
+            // Without iterations there is no kernel to run; the CPU returns the initial strategies.
             return self.batch.solve(dynamics);
         }
         let mut averages = vec![];
@@ -113,14 +117,16 @@ impl<'a> Games<'a> {
         }))
     }
 
-    /// Does the dynamics' iterations in every game, and leaves everything on the device, which may still be at them when
-    /// this returns.
+    /// Runs the iterations of the dynamics in every game and leaves the results on the GPU, which
+    /// may still be busy when the function returns.
     ///
-    /// Shapes: one buffer for each part of the games, of average strategies before rounding is taken out of their sums;
-    /// up to four actions a player `[rows + cols, games]`, else `[games, rows + cols]`.
+    /// Shapes: one buffer for each part of the games, of average strategies before rounding is
+    /// taken out of their sums; up to four actions a player `[rows + cols, games]`, else `[games,
+    /// rows + cols]`.
     ///
     /// # Errors
-    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no average.
+    /// As [`Batch::solve_on`]; [`Error::ParameterInvalid`] without iterations, which give no
+    /// average.
     pub fn learn(&self, dynamics: &Dynamics) -> Result<Vec<Buffer<f32>>> {
         let (keep, predictive) = checked(dynamics)?;
         let iterations = dynamics.stop.iterations;
@@ -162,7 +168,7 @@ impl<'a> Games<'a> {
                 };
                 let buffers = [&*ticks, &*part.gains, &*state, &*average];
                 self.gpu.dispatch(self.kernel, &params, &buffers)?;
-                // A driver may end a submission of several.
+                // One flush per dispatch, because a driver may time out on a submission of several.
                 self.gpu.flush()?;
                 done += stretch;
             }
@@ -181,7 +187,7 @@ impl Order {
     }
 }
 
-/// Gives what the dynamics ask of the kernel, or refuses them.
+/// Returns the kernel parameters of the dynamics, or an error if the dynamics are not supported.
 fn checked(dynamics: &Dynamics) -> Result<(MatchingKeep, f32)> {
     let asked = matching(OPERATION, dynamics)?;
     let iterations = dynamics.stop.iterations;

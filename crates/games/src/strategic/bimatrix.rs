@@ -1,4 +1,4 @@
-//! Two-player games of any payoffs.
+//! Two-player games with arbitrary payoffs.
 
 use super::matrix::check_not_empty;
 use super::table::{self, Table};
@@ -6,7 +6,7 @@ use super::{Base, Labels, MatrixGame, StrategicGame, product};
 use crate::{Error, Number, Rational, Result};
 use ndarray::Array2;
 
-/// A two-player game: a payoff for either player in each cell.
+/// A two-player game: one payoff for each player in each cell.
 ///
 /// # Examples
 /// ```
@@ -24,11 +24,11 @@ pub struct Bimatrix {
 }
 
 impl Bimatrix {
-    /// Takes the row player's and the column player's payoffs, both `[rows, cols]`.
+    /// Creates a game from the row player's and the column player's payoffs, both `[rows, cols]`.
     ///
     /// # Errors
     /// [`Error::EmptyGame`] without rows or columns; [`Error::ShapeMismatch`] if the shapes differ;
-    /// [`Error::PayoffInvalid`] if a payoff is not finite or its size above 1e150.
+    /// [`Error::PayoffInvalid`] if a payoff is not finite or its absolute value exceeds 1e150.
     pub fn new<T: Number, U: Number>(rows: Array2<T>, cols: Array2<U>) -> Result<Self> {
         const OPERATION: &str = "Bimatrix::new";
         let shape = [rows.nrows(), rows.ncols()];
@@ -50,7 +50,7 @@ impl Bimatrix {
         })
     }
 
-    /// Gives the same game with names.
+    /// Returns the game with names.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
@@ -59,7 +59,7 @@ impl Bimatrix {
         Ok(Self { labels, ..self })
     }
 
-    /// Gives a player's payoffs, `[rows, cols]`, row-major, each rounded to the nearest f64.
+    /// Returns a player's payoffs, `[rows, cols]`, row-major, each rounded to the nearest f64.
     ///
     /// # Panics
     /// If `player` is neither 0 nor 1.
@@ -68,7 +68,7 @@ impl Bimatrix {
         self.payoffs[player].floats()
     }
 
-    /// Makes a game of both players' payoffs.
+    /// Creates a game from both players' payoffs.
     pub(super) fn of_parts(shape: [usize; 2], payoffs: [Table; 2], labels: Labels) -> Self {
         Self {
             shape,
@@ -77,7 +77,7 @@ impl Bimatrix {
         }
     }
 
-    /// Gives both players' payoffs.
+    /// Returns both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
         (self.shape, self.payoffs, self.labels)
     }
@@ -93,7 +93,7 @@ impl From<MatrixGame> for Bimatrix {
 impl TryFrom<Bimatrix> for MatrixGame {
     type Error = Error;
 
-    /// Takes a game whose payoffs have the same sum, zero or another constant, exactly and in every
+    /// Converts a game whose payoffs have exactly the same sum, zero or another constant, in every
     /// cell.
     fn try_from(game: Bimatrix) -> Result<Self> {
         let sum = game.payoffs[0]

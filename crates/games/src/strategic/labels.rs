@@ -2,27 +2,27 @@
 
 use crate::{Error, Result};
 
-/// What a game, its players and their actions are called; all of it optional.
+/// Names of a game, its players and their actions; all are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Labels {
-    /// The game's title, or nothing.
+    /// The game's title; may be empty.
     pub title: String,
-    /// A name for each player, or no names at all.
+    /// A name for each player, or an empty list.
     pub players: Vec<String>,
-    /// A name for each action of each player, or no names at all.
+    /// A name for each action of each player, or an empty list.
     pub actions: Vec<Vec<String>>,
 }
 
 impl Labels {
-    /// Gives the name of a player, or its number, counted from 1.
+    /// Returns the name of a player; the default is its number, counted from 1.
     #[must_use]
     pub fn player(&self, player: usize) -> String {
         let name = self.players.get(player).filter(|name| !name.is_empty());
         name.cloned().unwrap_or_else(|| (player + 1).to_string())
     }
 
-    /// Gives the name of an action, or its number, counted from 1.
+    /// Returns the name of an action; the default is its number, counted from 1.
     #[must_use]
     pub fn action(&self, player: usize, action: usize) -> String {
         let name = self.actions.get(player).and_then(|names| names.get(action));
@@ -30,7 +30,7 @@ impl Labels {
         name.cloned().unwrap_or_else(|| (action + 1).to_string())
     }
 
-    /// Refuses names that do not fit the number of actions of each player.
+    /// Returns an error if the names do not match the number of actions of each player.
     pub(super) fn check(&self, operation: &'static str, shape: &[usize]) -> Result<()> {
         let check = |actual: &[usize], expected: &[usize]| {
             if actual == expected {

@@ -1,4 +1,4 @@
-//! Strategic games as games to learn in.
+//! Learning in strategic games.
 
 use super::{Base, StrategicGame};
 use crate::profile::{BestResponses, Game, Profile};
@@ -32,7 +32,7 @@ impl<G: StrategicGame> Game for G {
         self.all_expected(Base::Centred, profile, &mut all);
         let n_played = |strategy: &Vec<f64>| strategy.iter().filter(|&&p| p > 0.0).count();
         let n_played: Vec<usize> = profile.iter().map(n_played).collect();
-        // By how much sums of probabilities may differ from 1, in units of roundoff.
+        // Bound on the distance of a sum of probabilities from 1, in units of roundoff.
         let excess = |strategy: &Vec<f64>| {
             let sum: f64 = strategy.iter().sum();
             (sum - 1.0).abs() / UNIT + strategy.len() as f64
@@ -43,12 +43,13 @@ impl<G: StrategicGame> Game for G {
             let best = first_best(values);
             let pairs = || values.iter().zip(strategy);
             let value: f64 = pairs().map(|(value, p)| value * p).sum();
-            // A sum of what actions lose: no term is negative, so that nothing cancels.
+            // The gain is a sum of losses of actions. No term is negative, so there is no
+            // cancellation.
             let gain: f64 = pairs().map(|(value, p)| p * (values[best] - value)).sum();
             let n_others: usize = n_played.iter().sum::<usize>() - n_played[player];
             let error = GainError {
                 size: self.payoff_size(player),
-                // A product for each other player, the sums, and the payoff.
+                // One product for each other player, the sums, and the payoff.
                 n_roundings: (n_others + profile.len()) as f64,
                 depth: 1.0,
                 // The sums of probabilities, the sum of the gain, its product and difference, and
@@ -81,7 +82,7 @@ fn pure(n_actions: usize, action: usize) -> Vec<f64> {
     strategy
 }
 
-/// What actions were worth in an iteration, and each player's range of payoffs.
+/// Action values of an iteration, and each player's range of payoffs.
 #[derive(Debug)]
 pub struct Scratch {
     values: Vec<Vec<f64>>,

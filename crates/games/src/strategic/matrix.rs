@@ -6,11 +6,10 @@ use crate::{Error, Number, Profile, Rational, Result};
 use ndarray::Array2;
 use num_traits::Zero;
 
-/// A two-player zero-sum game: the row player gains what the column player loses.
+/// A two-player zero-sum game: the row player gains the amount that the column player loses.
 ///
-/// A game whose payoffs have another constant sum, such as points for a win and half for a draw, is
-/// one too: made by `MatrixGame::try_from`, it gives the column player what the row player leaves
-/// of [`Self::sum`].
+/// `MatrixGame::try_from` also accepts games with another constant sum, such as 1 for a win and 1/2
+/// for a draw. The column player's payoff is then [`Self::sum`] minus the row player's payoff.
 ///
 /// # Examples
 /// ```
@@ -33,10 +32,11 @@ pub struct MatrixGame {
 }
 
 impl MatrixGame {
-    /// Takes the row player's gains, `[rows, cols]`: floats, integers or fractions.
+    /// Creates a game from the row player's gains, `[rows, cols]`: floats, integers or fractions.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not finite or its size above 1e150.
+    /// [`Error::EmptyGame`] without rows or columns; [`Error::PayoffInvalid`] if a gain is not
+    /// finite or its size above 1e150.
     pub fn zero_sum<T: Number>(gains: Array2<T>) -> Result<Self> {
         const OPERATION: &str = "MatrixGame::zero_sum";
         let shape = [gains.nrows(), gains.ncols()];
@@ -50,7 +50,7 @@ impl MatrixGame {
         })
     }
 
-    /// Gives the same game with names.
+    /// Returns the game with names.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
@@ -59,32 +59,32 @@ impl MatrixGame {
         Ok(Self { labels, ..self })
     }
 
-    /// Gives the number of actions of the row player.
+    /// Returns the number of actions of the row player.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         self.shape[0]
     }
 
-    /// Gives the number of actions of the column player.
+    /// Returns the number of actions of the column player.
     #[must_use]
     pub fn n_cols(&self) -> usize {
         self.shape[1]
     }
 
-    /// Gives the row player's gains, `[rows, cols]`, row-major, each rounded to the nearest f64.
+    /// Returns the row player's gains, `[rows, cols]`, row-major, each rounded to the nearest f64.
     #[must_use]
     pub fn gains(&self) -> &[f64] {
         self.gains.floats()
     }
 
-    /// Returns the row player's gains less a constant, row-major, each rounded once.
+    /// Returns the row player's gains minus a constant, row-major, each rounded once.
     #[cfg(feature = "gpu")]
     pub(crate) fn centred_gains(&self) -> &[f64] {
         self.gains.centred()
     }
 
-    /// Returns what both players get together: 0, unless the game was made of another with a
-    /// constant sum.
+    /// Returns the sum of both players' payoffs: 0, unless the game was converted from a game with
+    /// another constant sum.
     #[must_use]
     pub fn sum(&self) -> &Rational {
         &self.sum
@@ -106,7 +106,7 @@ impl MatrixGame {
         }
     }
 
-    /// Gives both players' payoffs.
+    /// Returns both players' payoffs.
     pub(super) fn into_parts(self) -> ([usize; 2], [Table; 2], Labels) {
         let others = self.others.unwrap_or_else(|| self.gains.negated());
         (self.shape, [self.gains, others], self.labels)
@@ -183,7 +183,7 @@ impl MatrixGame {
     }
 }
 
-/// Refuses a game in which somebody has nothing to choose from.
+/// Returns an error if a player has no actions.
 pub(super) fn check_not_empty(operation: &'static str, shape: &[usize]) -> Result<()> {
     if shape.is_empty() || shape.contains(&0) {
         return Err(Error::EmptyGame {

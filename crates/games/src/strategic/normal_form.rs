@@ -1,4 +1,4 @@
-//! Games of any number of players.
+//! Games with any number of players.
 
 use super::matrix::check_not_empty;
 use super::table::Table;
@@ -6,7 +6,7 @@ use super::{Base, Bimatrix, Labels, MatrixGame, StrategicGame};
 use crate::{Error, Number, Rational, Result};
 use ndarray::ArrayD;
 
-/// A game of any number of players: a payoff for each of them in each cell.
+/// A game with any number of players: one payoff for each player in each cell.
 ///
 /// # Examples
 /// ```
@@ -28,12 +28,13 @@ pub struct NormalForm {
 }
 
 impl NormalForm {
-    /// Takes one array of payoffs for each player, all of one shape: the number of actions of each player.
+    /// Creates a game from one array of payoffs for each player, all of the same shape: the number
+    /// of actions of each player.
     ///
     /// # Errors
-    /// [`Error::EmptyGame`] without players or without actions of one; [`Error::ShapeMismatch`] if there is not one array
-    /// for each player with one axis for each, or if they differ; [`Error::PayoffInvalid`] if a payoff is not finite or
-    /// its size above 1e150.
+    /// [`Error::EmptyGame`] without players or without actions of one; [`Error::ShapeMismatch`] if
+    /// there is not one array for each player with one axis for each, or if they differ;
+    /// [`Error::PayoffInvalid`] if a payoff is not finite or its absolute value exceeds 1e150.
     pub fn new<T: Number>(n_players: usize, payoffs: Vec<ArrayD<T>>) -> Result<Self> {
         const OPERATION: &str = "NormalForm::new";
         let mismatch = |expected: &[usize], actual: &[usize]| Error::ShapeMismatch {
@@ -69,7 +70,7 @@ impl NormalForm {
         })
     }
 
-    /// Gives the same game with names.
+    /// Returns the game with names.
     ///
     /// # Errors
     /// [`Error::ShapeMismatch`] if there are names of players or actions, but not one for each.
@@ -78,7 +79,7 @@ impl NormalForm {
         Ok(Self { labels, ..self })
     }
 
-    /// Gives a player's payoffs, row-major, each rounded to the nearest f64.
+    /// Returns a player's payoffs, row-major, each rounded to the nearest f64.
     ///
     /// # Panics
     /// If there is no such player.
@@ -108,7 +109,7 @@ impl From<MatrixGame> for NormalForm {
 impl TryFrom<NormalForm> for Bimatrix {
     type Error = Error;
 
-    /// Takes a game of two players.
+    /// Converts a game of two players.
     fn try_from(game: NormalForm) -> Result<Self> {
         let unsupported = |n_players| Error::PlayersUnsupported {
             operation: "Bimatrix::try_from",
@@ -125,7 +126,7 @@ impl TryFrom<NormalForm> for Bimatrix {
 impl TryFrom<NormalForm> for MatrixGame {
     type Error = Error;
 
-    /// Takes a game of two players whose payoffs sum to zero or to another constant.
+    /// Converts a game of two players whose payoffs have a constant sum.
     fn try_from(game: NormalForm) -> Result<Self> {
         Bimatrix::try_from(game)?.try_into()
     }
@@ -160,7 +161,8 @@ impl StrategicGame for NormalForm {
 
     fn expected(&self, base: Base, player: usize, profile: &[Vec<f64>], values: &mut [f64]) {
         assert_eq!(values.len(), self.shape[player], "one value an action");
-        // Players behind `player` are averaged out from the last axis on, then those before it from the first.
+        // Players after `player` are averaged out from the last axis on, then players before it
+        // from the first axis on.
         let mut left = self.payoffs[player].of_base(base).to_vec();
         for other in (player + 1..self.shape.len()).rev() {
             let weights = &profile[other];

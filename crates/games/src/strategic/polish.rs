@@ -1,38 +1,45 @@
-//! From a profile near an equilibrium of a zero-sum game to the equilibrium.
+//! Computes an equilibrium of a zero-sum game from a nearby profile.
 //!
-//! Role: what learning finds slowly, its last digits, linear algebra finds at once, as soon as the supports are nearly known.
-//! Method: the linear program of the game in a condensed tableau. The columns that are played are brought into the basis in
-//! place of the rows that are, whatever that makes of feasibility; then the parametric self-dual simplex method leads from
-//! there to the optimum: all entries are relaxed by `μ`, which falls to 0. The worse the guess the more pivots.
-//! Accuracy: rounding errors of some hundred pivots; the caller judges the result by best responses.
-//! Cost: one pass over the tableau for each action that is played, and some more. Memory: one copy of the matrix.
-//! Source: Dantzig 1963, "Linear programming and extensions", chapters 11 and 13; Shapley and Snow 1950.
+//! Role: learning finds the last digits slowly; linear algebra finds them at once as soon as the
+//! supports are nearly known.
+//! Method: the game's linear program in a condensed tableau. First, the played columns enter the
+//! basis in place of the played rows, regardless of feasibility. Then the parametric self-dual
+//! simplex method leads to the optimum: all entries are relaxed by `μ`, which decreases to 0. A
+//! worse initial guess needs more pivots.
+//! Accuracy: rounding errors of some hundred pivots; the caller evaluates the result by best
+//! responses.
+//! Cost: one pass over the tableau for each played action and for each further pivot. Memory: one
+//! copy of the matrix.
+//! Source: Dantzig 1963, "Linear programming and extensions", chapters 11 and 13; Shapley and Snow
+//! 1950.
 
 use crate::Profile;
 use crate::simd::simd;
 
-/// Probabilities below this share of a uniform one do not count as played.
+/// Actions with less than this share of the uniform probability do not count as played.
 const PLAYED: f64 = 1e-3;
-/// Pivots below this share of the largest entry are not trusted.
+/// Pivots below this share of the largest entry are rejected as inaccurate.
 const SMALLEST_PIVOT: f64 = 1e-9;
-/// Most pivots after the guess, for each row and column.
+/// Largest number of pivots after the guess, for each row and column.
 const MAX_PIVOTS: usize = 2;
 
-/// Basic variables as functions of the others: `basic = constant - body * others`, and the objective
-/// `profit * others`; `shift`s are what `μ` adds to constants and takes from profits.
+/// Basic variables as functions of the nonbasic ones: `basic = constant - body * others`, with the
+/// objective `profit * others`. The relaxation adds `μ * shift` to constants and subtracts it from
+/// profits.
 struct Tableau {
     body: Vec<f64>,
     constant: Vec<f64>,
     constant_shift: Vec<f64>,
     profit: Vec<f64>,
     profit_shift: Vec<f64>,
-    /// The variable of each row: a slack of a row of the game (its number), or a column (`n_rows` and its number).
+    /// The variable of each row: the slack of a row of the game (its index), or a column (`n_rows`
+    /// plus its index).
     basic: Vec<usize>,
     /// The variable of each column.
     others: Vec<usize>,
 }
 
-/// Gives an equilibrium, if the search from a profile ends; `gains` are `[rows, cols]`.
+/// Returns an equilibrium, if the search from a profile terminates; `gains` are `[rows, cols]`.
 pub(super) fn polished(gains: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
     let (n_rows, n_cols) = (profile[0].len(), profile[1].len());
     let lowest = gains.iter().copied().fold(f64::INFINITY, f64::min);
@@ -42,7 +49,7 @@ pub(super) fn polished(gains: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
         return None;
     }
     let mut tableau = Tableau {
-        // Between 1 and 2, so the value is positive.
+        // Entries are scaled to between 1 and 2, so the value is positive.
         body: gains
             .iter()
             .map(|gain| 1.0 + (gain - lowest) * scale)
@@ -61,7 +68,7 @@ pub(super) fn polished(gains: &[f64], profile: &[Vec<f64>]) -> Option<Profile> {
     tableau.profile(n_rows, n_cols)
 }
 
-/// Gives the actions that are played, the likeliest first.
+/// Returns the played actions, most likely first.
 fn played(strategy: &[f64]) -> Vec<usize> {
     let least = PLAYED / strategy.len() as f64;
     let mut actions: Vec<usize> = (0..strategy.len())
@@ -72,7 +79,7 @@ fn played(strategy: &[f64]) -> Vec<usize> {
 }
 
 impl Tableau {
-    /// Brings columns into the basis, in place of rows.
+    /// Brings columns into the basis in place of rows.
     fn guess(&mut self, rows: &[usize], cols: &[usize]) {
         let n_cols = self.others.len();
         let mut left = rows.to_vec();
@@ -85,7 +92,7 @@ impl Tableau {
         }
     }
 
-    /// Lowers `μ` to 0; gives nothing if that does not end.
+    /// Lowers `μ` to 0; returns `None` if the limit on pivots is reached.
     fn optimise(&mut self) -> Option<()> {
         let limit = MAX_PIVOTS * (self.basic.len() + self.others.len());
         for _ in 0..limit {
@@ -106,7 +113,7 @@ impl Tableau {
         None
     }
 
-    /// Gives the column that enters where a row must leave: the one whose profit is used up first.
+    /// Returns the entering column when a row must leave: the column whose profit reaches 0 first.
     fn entering(&self, row: usize, mu: f64) -> Option<usize> {
         let n_cols = self.others.len();
         let body = &self.body[row * n_cols..][..n_cols];
@@ -117,7 +124,8 @@ impl Tableau {
         )
     }
 
-    /// Gives the row that leaves where a column must enter: the one that is used up first.
+    /// Returns the leaving row when a column must enter: the row whose basic variable reaches 0
+    /// first.
     fn leaving(&self, col: usize, mu: f64) -> Option<usize> {
         let n_cols = self.others.len();
         let body = |row: usize| self.body[row * n_cols + col];
@@ -133,7 +141,7 @@ impl Tableau {
         std::mem::swap(&mut self.basic[row], &mut self.others[col]);
     }
 
-    /// Reads both strategies, the columns' from the constants and the rows' from the profits.
+    /// Reads both strategies: the columns' from the constants, the rows' from the profits.
     fn profile(&self, n_rows: usize, n_cols: usize) -> Option<Profile> {
         let mut rows = vec![0.0; n_rows];
         let mut cols = vec![0.0; n_cols];
@@ -158,7 +166,8 @@ impl Tableau {
     }
 }
 
-/// Gives the entry that keeps `μ` highest, and that `μ`: each is good while `μ shift >= sign entry`.
+/// Returns the entry that needs the largest `μ`, and this `μ`: an entry is feasible while `μ shift
+/// >= sign entry`.
 fn needed(entries: &[f64], shifts: &[f64], sign: f64) -> (usize, f64) {
     let mut highest = (0, f64::NEG_INFINITY);
     for (at, (entry, shift)) in entries.iter().zip(shifts).enumerate() {
@@ -169,13 +178,13 @@ fn needed(entries: &[f64], shifts: &[f64], sign: f64) -> (usize, f64) {
     highest
 }
 
-/// Gives the first index of the least ratio.
+/// Returns the first index with the smallest ratio.
 fn least(indices: impl Iterator<Item = usize>, ratio: impl Fn(usize) -> f64) -> Option<usize> {
     indices.min_by(|&a, &b| ratio(a).total_cmp(&ratio(b)))
 }
 
 simd! {
-    /// Exchanges the variables of a row and a column in all entries.
+    /// Exchanges the variables of a row and a column and updates all entries.
     fn eliminate<'a, S>(_simd; tableau: &'a mut Tableau, row: usize, col: usize) {
         let n_cols = tableau.others.len();
         let inverse = 1.0 / tableau.body[row * n_cols + col];
@@ -201,7 +210,8 @@ simd! {
     }
 }
 
-/// Takes a multiple of the pivot's row from a row, whose entry in the pivot's column is new.
+/// Subtracts a multiple of the pivot row from a row; the entry in the pivot column is set
+/// separately.
 #[inline(always)]
 fn subtract(entries: &mut [f64], factor: f64, pivot_row: &[f64], col: usize) {
     if factor == 0.0 {

@@ -1,20 +1,21 @@
 //! Products of a matrix and vectors, from both sides.
 //!
-//! Method: plain loops over blocks of lanes, compiled for the SIMD of this CPU at run time. No fused multiply-add, and
-//! sums are in an order that depends on the shape alone, so every CPU gives the same bits.
+//! Method: plain loops over blocks of lanes, compiled for the SIMD of this CPU at run time. No
+//! fused multiply-add, and sums are in an order that depends on the shape alone, so every CPU gives
+//! the same bits.
 //! Shapes: `a` is `[rows, cols]`, row-major; `x` has `rows` numbers and `y` has `cols`.
 
 use crate::simd::simd;
 
-/// Numbers that are summed side by side.
+/// Number of sums computed in parallel.
 const LANES: usize = 8;
-/// Accumulators of [`LANES`] numbers each, so that sums do not wait for one another.
+/// Number of independent accumulators of [`LANES`] numbers; they hide the latency of additions.
 const SUMS: usize = 4;
-/// Rows that [`left`] adds in one pass over its result.
+/// Number of rows that [`left`] adds in one pass over its result.
 const ROWS: usize = 4;
 
 simd! {
-    /// Writes `a y`, the worth of each row.
+    /// Writes `a y`, the value of each row.
     pub(super) fn right<'a, S>(_simd; a: &'a [f64], y: &'a [f64], out: &'a mut [f64]) {
         assert_eq!(a.len(), y.len() * out.len(), "shapes of a product");
         for (row, out) in a.chunks_exact(y.len()).zip(out) {
@@ -22,7 +23,7 @@ simd! {
         }
     }
 
-    /// Writes `aᵀ x`, the worth of each column.
+    /// Writes `aᵀ x`, the value of each column.
     pub(super) fn left<'a, S>(_simd; a: &'a [f64], x: &'a [f64], out: &'a mut [f64]) {
         assert_eq!(a.len(), x.len() * out.len(), "shapes of a product");
         out.fill(0.0);
@@ -31,7 +32,8 @@ simd! {
         }
     }
 
-    /// Writes `a y` and `aᵀ x` in one pass over the matrix; the same bits as [`right`] and [`left`].
+    /// Writes `a y` and `aᵀ x` in one pass over the matrix, bit-identical to [`right`] and
+    /// [`left`].
     pub(super) fn both<'a, S>(_simd; a: &'a [f64], x: &'a [f64], y: &'a [f64], right: &'a mut [f64], left: &'a mut [f64]) {
         assert_eq!(a.len(), x.len() * y.len(), "shapes of a product");
         left.fill(0.0);
@@ -68,7 +70,7 @@ fn dot(row: &[f64], y: &[f64]) -> f64 {
     sums[0]
 }
 
-/// Adds rows times numbers, four at a time where there are four.
+/// Adds weighted rows, in groups of four where possible.
 #[inline(always)]
 fn add_rows(rows: &[f64], x: &[f64], out: &mut [f64]) {
     let n = out.len();

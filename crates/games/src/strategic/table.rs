@@ -5,22 +5,23 @@ use crate::centre::{self, Centred};
 use crate::number::{self, Number, Rational};
 use crate::{Error, Result};
 
-/// Largest size of a payoff: sums of weighted regrets over any number of iterations stay finite.
+/// Largest absolute value of a payoff, so that sums of weighted regrets stay finite over any number
+/// of iterations.
 pub(crate) const MAX_PAYOFF: f64 = 1e150;
 
 /// One player's payoff for each cell of a game, row-major.
 ///
-/// Fractions are kept only where the floats are not the numbers that were given.
+/// Fractions are stored only if the floats are not exactly the given numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     floats: Vec<f64>,
     fractions: Option<Vec<Rational>>,
-    /// The payoffs less a constant, unless the constant is 0.
+    /// The payoffs minus a constant, unless the constant is 0.
     centred: Option<Centred>,
 }
 
 impl Table {
-    /// Takes payoffs of a game of this shape.
+    /// Creates a table from the payoffs of a game of this shape.
     pub(crate) fn new<'a, T: Number + 'a>(
         operation: &'static str,
         player: usize,
@@ -55,12 +56,12 @@ impl Table {
         })
     }
 
-    /// Gives the payoffs, each rounded to the nearest f64.
+    /// Returns the payoffs, each rounded to the nearest f64.
     pub(crate) fn floats(&self) -> &[f64] {
         &self.floats
     }
 
-    /// Returns the payoffs of a base.
+    /// Returns the payoffs as given or centred, according to `base`.
     pub(crate) fn of_base(&self, base: Base) -> &[f64] {
         match base {
             Base::Given => self.floats(),
@@ -68,7 +69,7 @@ impl Table {
         }
     }
 
-    /// Returns the payoffs less [`Self::constant`], each rounded once.
+    /// Returns the payoffs minus [`Self::constant`], each rounded once.
     pub(crate) fn centred(&self) -> &[f64] {
         match &self.centred {
             Some(centred) => &centred.payoffs,
@@ -76,7 +77,7 @@ impl Table {
         }
     }
 
-    /// Returns the constant by which payoffs exceed the centred ones, rounded.
+    /// Returns the constant to add to centred payoffs, rounded.
     pub(crate) fn constant(&self) -> f64 {
         self.centred
             .as_ref()
@@ -88,7 +89,7 @@ impl Table {
         centre::largest_size(self.centred())
     }
 
-    /// Gives the payoff of a cell as it was given.
+    /// Returns the exact payoff of a cell.
     pub(crate) fn fraction(&self, at: usize) -> Rational {
         match &self.fractions {
             Some(fractions) => fractions[at].clone(),
@@ -96,7 +97,7 @@ impl Table {
         }
     }
 
-    /// Gives the same table with the other sign.
+    /// Returns the table with all signs changed.
     pub(crate) fn negated(&self) -> Self {
         let fractions = self.fractions.as_deref();
         Self {
@@ -109,8 +110,8 @@ impl Table {
         }
     }
 
-    /// Returns the sum of this payoff and another player's, which all cells have, or the first cell
-    /// with another sum than the first cell's.
+    /// Returns the sum of this player's and another player's payoff if it is the same in all cells;
+    /// otherwise the first cell whose sum differs from the sum of cell 0.
     pub(crate) fn constant_sum(&self, other: &Self) -> std::result::Result<Rational, usize> {
         let sum = |at: usize| self.fraction(at) + other.fraction(at);
         let constant = sum(0);
@@ -120,13 +121,13 @@ impl Table {
         }
     }
 
-    /// Gives the largest payoff less the smallest.
+    /// Returns the largest payoff minus the smallest.
     pub(crate) fn range(&self) -> f64 {
         number::range(self.centred().iter().copied())
     }
 }
 
-/// Gives the indices of a cell from its place in row-major order.
+/// Returns the indices of a cell from its row-major position.
 pub(crate) fn cell(shape: &[usize], at: usize) -> Vec<usize> {
     let mut rest = at;
     let mut cell: Vec<usize> = shape

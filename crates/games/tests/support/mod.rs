@@ -1,4 +1,4 @@
-//! What tests share: the reference data, and games of random gains.
+//! Shared helpers of the tests: the reference data, and games with random gains.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ pub(crate) fn reference() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Gives games `[games, rows, cols]` with gains between -1 and 1.
+/// Returns games `[games, rows, cols]` with gains between -1 and 1.
 pub(crate) fn random_gains(shape: [usize; 3], key: u64) -> Array3<f64> {
     let mut uniform = vec![0.0; shape.iter().product()];
     Philox::new(key).fill_uniform_f64(0, &mut uniform);
@@ -30,7 +30,7 @@ pub(crate) fn random_gains(shape: [usize; 3], key: u64) -> Array3<f64> {
         .mapv(|u| 2.0 * u - 1.0)
 }
 
-/// Gives the first of such games.
+/// Returns a single game of [`random_gains`].
 pub(crate) fn random_game([rows, cols]: [usize; 2], key: u64) -> MatrixGame {
     let gains = random_gains([1, rows, cols], key);
     MatrixGame::zero_sum(gains.index_axis_move(Axis(0), 0)).unwrap()

@@ -1,4 +1,4 @@
-//! Where a player's information sets stand.
+//! Positions of a player's information sets in the arena.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -10,23 +10,24 @@ use crate::simd::{LANES, Vector};
 
 /// The slot of the empty sequence.
 const ROOT: u32 = 0;
-/// The slot that lanes without a set hang on: its probability and its value are 0.
+/// The parent slot of lanes without a set: its probability and its value are 0.
 const NOWHERE: u32 = LANES as u32 - 1;
-/// The component of a sequence that ends nowhere.
+/// The component of a sequence that leads to no end.
 const NO_COMPONENT: usize = usize::MAX;
-/// Public states keep to chunks of their own where that makes at most so many times the chunks.
+/// Each public state has chunks of its own if this multiplies the number of chunks by at most this
+/// factor.
 const MAX_CHUNK_GROWTH: usize = 2;
 
-/// Sets abreast: one vector an action, from `first` on.
+/// Information sets in parallel lanes: one vector for each action, starting at vector `first`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub(super) first: u32,
     pub(super) n_actions: u32,
-    /// The slot of the sequence that leads to each lane's set.
+    /// The slot of the parent sequence of each lane's set.
     pub(super) parents: [u32; LANES],
 }
 
-/// A player's chunks, each behind those that lead to it, and the slot of each sequence.
+/// A player's chunks, each after the chunks that lead to it, and the slot of each sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) chunks: Vec<Chunk>,
@@ -34,7 +35,7 @@ pub(super) struct Layout {
     pub(super) n_vectors: usize,
 }
 
-/// What decides the place of a set.
+/// The sort key of a set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     depth: u32,
@@ -43,7 +44,7 @@ struct Place {
     decision: usize,
 }
 
-/// Lays out both players' sets.
+/// Computes the layouts of both players' sets.
 pub(super) fn of(sequences: &Sequences) -> [Layout; 2] {
     let components = components(sequences);
     [0, 1].map(|player| {
@@ -72,7 +73,7 @@ impl Layout {
         layout
     }
 
-    /// Adds sets of equally many actions, in as few chunks as they need.
+    /// Adds sets with equally many actions, in as few chunks as possible.
     fn push(&mut self, sequences: &Sequences, player: usize, places: &[Place]) {
         for places in places.chunks(LANES) {
             let mut chunk = Chunk {
@@ -93,7 +94,7 @@ impl Layout {
         }
     }
 
-    /// Gives vectors of zeros, but 1 for the empty sequence.
+    /// Returns vectors of zeros, except a 1 for the empty sequence.
     pub(super) fn plan(&self) -> Vec<Vector> {
         let mut plan = vec![Vector::default(); self.n_vectors];
         plan[0].0[ROOT as usize] = 1.0;
@@ -101,11 +102,12 @@ impl Layout {
     }
 }
 
-/// Gives for each of a player's sets where it belongs.
+/// Returns the sort key of each of a player's sets.
 fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<Place> {
     let decisions = sequences.decisions(player);
     let mut depth_after = vec![0; sequences.n_sequences(player)];
-    // Ends of its own tell the public state of a set; without them those of the sets behind it do.
+    // The ends directly after a set determine its public state; if there are none, the sets behind
+    // it do.
     let mut behind = vec![NO_COMPONENT; sequences.n_sequences(player)];
     let mut places = Vec::with_capacity(decisions.len());
     for (index, decision) in decisions.iter().enumerate() {
@@ -134,7 +136,8 @@ fn places(sequences: &Sequences, player: usize, components: &[usize]) -> Vec<Pla
     places
 }
 
-/// Gives for each sequence of each player the first end that it is connected with, through ends that sequences share.
+/// Returns, for each sequence of each player, the first end connected with it through ends that
+/// sequences share.
 fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
     let second = sequences.n_sequences(0);
     let mut links: Vec<usize> = (0..second + sequences.n_sequences(1)).collect();
@@ -142,7 +145,7 @@ fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
         let &[row, col] = sequences.leaf_sequences(leaf) else {
             continue;
         };
-        // The empty sequence meets everybody and so tells nothing.
+        // The empty sequence is connected with everything and so carries no information.
         if row != ROOT && col != ROOT {
             let (a, b) = (
                 representative(&mut links, row as usize),
@@ -177,7 +180,7 @@ fn components(sequences: &Sequences) -> [Vec<usize>; 2] {
     [rows.to_vec(), cols.to_vec()]
 }
 
-/// Finds the representative of a class, and halves the way to it.
+/// Returns the representative of a class and halves the path to it.
 fn representative(links: &mut [usize], mut member: usize) -> usize {
     while links[member] != member {
         links[member] = links[links[member]];

@@ -1,10 +1,12 @@
 //! Counterfactual regret minimisation and best responses over an arena.
 //!
-//! Method: a player's values at ends come from the other's probabilities of sequences; one pass over its chunks from the
-//! deepest up updates every set and hands its worth to the sequence that led to it; one pass down gives the player's new
-//! probabilities of sequences. The average is of those: a strategy counts by its weight and by the player's own reach.
-//! Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information"; in sequence form: von Stengel
-//! 1996.
+//! Method: a player's values at ends are computed from the opponent's sequence probabilities. One
+//! pass over the player's chunks, deepest first, updates every set and adds its value to its parent
+//! sequence. One pass in the opposite order computes the player's new sequence probabilities. The
+//! average is of these probabilities, so a strategy counts by its weight and by the player's own
+//! reach.
+//! Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information"; in
+//! sequence form: von Stengel 1996, "Efficient computation of behavior strategies".
 
 use super::layout::Chunk;
 use super::{Arena, Roundings, Side};
@@ -17,7 +19,7 @@ use crate::simd::{LANES, Numbers, Vector, flat, flat_mut, parts, simd, split, sp
 use crate::{Dynamics, Rule};
 use pulp::Simd;
 
-/// Probabilities of both players' sequences, and what sequences are worth.
+/// Probabilities of both players' sequences, and values of sequences.
 #[derive(Debug)]
 pub struct Scratch {
     plans: [Vec<Vector>; 2],
@@ -122,7 +124,7 @@ impl Play for Arena {
         matches!(rule, Rule::RegretMatching { .. } | Rule::Hedge { .. })
     }
 
-    /// Sums of counterfactual regrets bound NashConv, but are not it.
+    /// Sums of counterfactual regrets are only an upper bound of NashConv.
     fn regret_nash_conv(&self, _state: &State) -> Option<f64> {
         None
     }
@@ -144,12 +146,13 @@ simd! {
         }
     }
 
-    /// Writes what each sequence's own ends are worth.
+    /// Writes the value of the ends directly after each sequence.
     fn value_ends<'a, S>(simd; side: &'a Side, plan: &'a [Vector], values: &'a mut [Vector]) {
         side.payoffs.values(simd, plan, values);
     }
 
-    /// Writes a best response to values of ends, and hands its worth up to the empty sequence.
+    /// Writes a best response to the values of ends, and propagates values up to the empty
+    /// sequence.
     fn respond<'a, S>(simd; chunks: &'a [Chunk], values: &'a mut [Vector], best: &'a mut [Vector]) {
         for chunk in chunks.iter().rev() {
             let own = chunk.vectors();
@@ -165,14 +168,14 @@ simd! {
         }
     }
 
-    /// Writes the probabilities of sequences that a strategy gives.
+    /// Writes the sequence probabilities of a strategy.
     fn extend_plan<'a, S>(simd; chunks: &'a [Chunk], strategy: &'a [Vector], plan: &'a mut [Vector]) {
         extend(simd, chunks, strategy, plan);
     }
 }
 
 impl Arena {
-    /// Gives the probabilities of sequences that a strategy gives.
+    /// Returns the sequence probabilities of a strategy.
     fn plan(&self, player: usize, strategy: &[Vector]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
         let mut plan = layout.plan();
@@ -180,7 +183,8 @@ impl Arena {
         plan
     }
 
-    /// Takes up what a player played, and updates it by the values of its ends.
+    /// Adds the player's current strategy to its average, and updates the strategy from the values
+    /// of ends.
     #[inline(always)]
     fn update<S: Simd>(
         &self,
@@ -223,11 +227,11 @@ impl Arena {
         extend(simd, chunks, strategy, plan);
     }
 
-    /// Returns what a best response gains: the sum over sequences of their probability times what
-    /// their last action loses against the best action of its set, where a best response follows
-    /// either. No term is negative, so that nothing cancels.
+    /// Returns the gain of a best response: the sum over sequences of their probability times the
+    /// loss of their last action against the best action of its set, assuming that a best response
+    /// follows in both cases. No term is negative, so there is no cancellation.
     ///
-    /// `values` hold what each sequence is worth if a best response follows.
+    /// `values` contains the value of each sequence if a best response follows.
     fn gain(&self, player: usize, plan: &[Vector], values: &[Vector]) -> f64 {
         let (plan, values) = (flat(plan), flat(values));
         let slots = &self.sides[player].layout.slots;
@@ -244,10 +248,10 @@ impl Arena {
         self.sequences.decisions(player).iter().map(loss).sum()
     }
 
-    /// Returns the parts of the rounding error of [`Self::gain`].
+    /// Returns the terms of the rounding error of [`Self::gain`].
     fn gain_error(&self, player: usize, profile: &[Vec<f64>]) -> GainError {
         let Roundings { size, n, depth } = self.roundings[player];
-        // By how much the probabilities of a set may differ from 1 in sum, in units of roundoff.
+        // Bound on the distance of a set's sum of probabilities from 1, in units of roundoff.
         let excess = |player: usize| {
             let decisions = self.sequences.decisions(player).iter();
             let excesses = decisions.map(|decision| {
@@ -259,15 +263,15 @@ impl Arena {
         let other = 1 - player;
         GainError {
             size,
-            // Each of the other's sets on the way has a product, and probabilities that may not sum
-            // to 1.
+            // Each of the opponent's sets on the path contributes one product, and probabilities
+            // that may not sum exactly to 1.
             n_roundings: n + self.roundings[other].depth * (1.0 + excess(other)),
             depth,
             n_relative: self.sequences.n_sequences(player) as f64 + depth * (1.0 + excess(player)),
         }
     }
 
-    /// Brings a strategy's numbers into the arena's order.
+    /// Converts a strategy's numbers to the arena's order.
     fn vectors(&self, player: usize, strategy: &[f64]) -> Vec<Vector> {
         let layout = &self.sides[player].layout;
         let mut vectors = vec![Vector::default(); layout.n_vectors];
@@ -277,7 +281,7 @@ impl Arena {
         vectors
     }
 
-    /// Brings numbers in the arena's order into that of a strategy.
+    /// Converts numbers in the arena's order to the order of a strategy.
     fn numbers(&self, player: usize, slots: &[f64]) -> Vec<f64> {
         let places = self.sides[player].layout.slots[1..].iter();
         places.map(|&slot| slots[slot as usize]).collect()
@@ -291,7 +295,7 @@ impl Chunk {
     }
 }
 
-/// Writes the probabilities of sequences that a strategy gives.
+/// Writes the sequence probabilities of a strategy.
 #[inline(always)]
 fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [Vector]) {
     for chunk in chunks {
@@ -312,7 +316,7 @@ fn extend<S: Simd>(simd: S, chunks: &[Chunk], strategy: &[Vector], plan: &mut [V
     }
 }
 
-/// Adds what sets are worth to the sequences that lead to them.
+/// Adds the values of sets to their parent sequences.
 #[inline(always)]
 fn hand_up(chunk: &Chunk, worth: Vector, values: &mut [Vector]) {
     let values = flat_mut(values);

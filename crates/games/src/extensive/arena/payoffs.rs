@@ -1,4 +1,4 @@
-//! A player's payoffs, as tiles between vectors and one by one.
+//! A player's payoffs, stored as tiles between vectors and as single entries.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -11,10 +11,11 @@ use crate::simd::{LANES, Vector, flat, flat_mut, mul_then_add, parts, split, spl
 use pulp::Simd;
 use std::collections::{BTreeMap, HashMap};
 
-/// From so many payoffs on, all between two vectors are held as a tile.
+/// Two vectors with at least this many payoffs between them are stored as a tile.
 const MIN_TILE: usize = LANES;
 
-/// What a vector of the other player's probabilities is multiplied by: one row of lanes for each of its lanes.
+/// The matrix applied to a vector of the other player's probabilities: one row of lanes for each of
+/// its lanes.
 type Matrix = [Vector; LANES];
 
 /// A tile's other vector and its matrix.
@@ -24,7 +25,7 @@ struct Tile {
     matrix: u32,
 }
 
-/// A payoff outside tiles: slots of both players.
+/// A payoff outside of tiles, with the slots of both players.
 #[derive(Clone, Copy, Debug)]
 struct Single {
     own: u32,
@@ -35,7 +36,7 @@ struct Single {
 /// One player's payoffs, times the probabilities of chance.
 #[derive(Clone, Debug)]
 pub(super) struct Payoffs {
-    /// Where the tiles of each vector of the player start, and where they end.
+    /// Start and end of the tiles of each of the player's vectors.
     starts: Vec<u32>,
     tiles: Vec<Tile>,
     matrices: Vec<Matrix>,
@@ -43,7 +44,7 @@ pub(super) struct Payoffs {
 }
 
 impl Payoffs {
-    /// Collects a player's payoffs.
+    /// Collects a player's payoffs from the sequence form.
     pub(super) fn of(sequences: &Sequences, layouts: &[Layout; 2], player: usize) -> Self {
         let (own, other) = (&layouts[player], &layouts[1 - player]);
         let mut between: BTreeMap<(u32, u32), Vec<Single>> = BTreeMap::new();
@@ -89,7 +90,8 @@ impl Payoffs {
         payoffs
     }
 
-    /// Writes what each sequence's own ends are worth against the other player's probabilities of sequences.
+    /// Writes the value of the ends directly after each sequence, against the other player's
+    /// sequence probabilities.
     #[inline(always)]
     pub(super) fn values<S: Simd>(&self, simd: S, plan: &[Vector], values: &mut [Vector]) {
         let n_parts = parts::<S>();
