@@ -2,8 +2,9 @@
 //!
 //! Role: computes solutions of Gambit's `.nfg` and `.efg` files, with a proof if possible,
 //! otherwise evaluated by best responses.
-//! Method: `options` parses the command line. `prove` solves games of one or two players; `learn` solves
-//! games without a proof. Both return an `answer`, which `print` writes as text, CSV or JSON.
+//! Method: `options` parses the command line. `prove` solves games of one or two players; `learn`
+//! solves games without a proof. Both return an `answer`, which `print` writes as text, CSV or
+//! JSON.
 
 mod answer;
 mod learn;

@@ -200,7 +200,7 @@ fn members(set: u32, side: usize) -> Vec<usize> {
     (0..side).filter(|action| set >> action & 1 == 1).collect()
 }
 
-/// Sorts profiles and concatenates them.
+/// Returns the profiles, sorted, as one list of probabilities.
 fn sorted(mut profiles: Vec<Vec<f64>>) -> Vec<f64> {
     let order = |profile: &Vec<f64>, at: usize| (profile[at] * DIGITS).round();
     profiles.sort_by(|one, other| {

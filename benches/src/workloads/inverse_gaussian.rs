@@ -94,8 +94,8 @@ impl Function {
             inputs.iter_mut().for_each(|x| *x = LOW + WIDTH * *x);
         }
         if self == Self::Quantile {
-            // Uniform numbers may be 0, whose quantile is 0, the end of the support. Such inputs are
-            // replaced by a small positive probability.
+            // Uniform numbers may be 0, whose quantile is 0, the end of the support. Such inputs
+            // are replaced by a small positive probability.
             inputs.iter_mut().for_each(|p| *p = p.max(f32::EPSILON));
         }
         let law = InverseGaussian::new(MEAN, SHAPE)?;

@@ -17,8 +17,9 @@ pub(crate) const SUM_TOLERANCE: f64 = 1e-9;
 /// The payoffs of a profile, and each player's best response to it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestResponses {
-    /// Each player's expected payoff. Its rounding error is a few units of roundoff for each action,
-    /// times the expected absolute value of the payoffs: a payoff that is not played adds none.
+    /// Each player's expected payoff. Its rounding error is a few units of roundoff for each
+    /// action, times the expected absolute value of the payoffs: a payoff that is not played adds
+    /// none.
     pub values: Vec<f64>,
     /// Each player's largest expected payoff against the strategies of the others.
     pub best_values: Vec<f64>,

@@ -142,7 +142,8 @@ pub struct Solution {
     /// Player 0's expected payoff under the profile; in a zero-sum game it is within NashConv of
     /// the game's value.
     pub value: f64,
-    /// Each player's expected payoff under `strategies`; see [`BestResponses::values`](crate::BestResponses::values).
+    /// Each player's expected payoff under `strategies`; see
+    /// [`BestResponses::values`](crate::BestResponses::values).
     pub values: Vec<f64>,
     /// The sum over players of the gain from a best response.
     pub nash_conv: f64,

@@ -91,8 +91,8 @@ impl Options {
             .map_or(PROOF_TIME, |time| time.mul_f64(PROOF_SHARE))
     }
 
-    /// Returns the remaining time for learning: at least the share that is not for proofs, even after
-    /// a proof that ended late.
+    /// Returns the remaining time for learning: at least the share that is not for proofs, even
+    /// after a proof that ended late.
     pub(super) fn time_to_learn(&self) -> Duration {
         let Some(time) = self.within else {
             return LEARNING_TIME;

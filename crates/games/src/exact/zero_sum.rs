@@ -237,7 +237,7 @@ fn gains(game: &MatrixGame, work: &Work<'_>) -> std::result::Result<Vec<Vec<Rati
         .collect()
 }
 
-/// Gives the smallest gain and by how much the largest exceeds it; 1 if it does not.
+/// Returns the smallest gain and the range of gains; a range of 0 is replaced by 1.
 fn extent(
     gains: &[Vec<Rational>],
     work: &Work<'_>,

@@ -1,8 +1,10 @@
-//! Any text is an einsum specification or an error; a specification sums ones to the number of its terms.
+//! Any text is an einsum specification or an error; a specification sums ones to the number of its
+//! terms.
 //!
-//! Method: the first byte chooses the sizes, the second how many axes are under an ellipsis, the rest is
-//! the text. Every operand is a single one, broadcast to the shape that its indices ask for, so every
-//! element of the output must be the product of the sizes that are summed over. The path is only asked for.
+//! Method: the first byte chooses the sizes, the second how many axes are under an ellipsis, the
+//! rest is the text. Every operand is a single one, broadcast to the shape that its indices ask
+//! for, so every element of the output must be the product of the sizes that are summed over. The
+//! path is only asked for.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! Any bytes are an IDX file or an error, read at once or in batches of any size.
 //!
-//! Method: the first byte is the size of a batch, the rest the file. Both ways must agree, and what was
-//! read must survive being written.
+//! Method: the first byte is the size of a batch, the rest the file. Both ways must agree, and what
+//! was read must survive being written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

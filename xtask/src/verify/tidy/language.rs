@@ -10,8 +10,10 @@ use super::tree::{SourceFile, Tree, words};
 const MAX_COLUMNS: usize = 100;
 /// First words of a doc comment that hide its verb or its noun.
 const FIRST_WORDS: [&str; 6] = ["Gives", "Makes", "Says", "Tells", "What", "Who"];
-/// Last words of a first sentence whose noun is on another line.
+/// Last words that a short first sentence must not have.
 const LAST_WORDS: [&str; 5] = ["that", "it", "them", "one", "those"];
+/// Number of words from which on a sentence is taken to contain the noun of its last word.
+const LONG_SENTENCE: usize = 8;
 /// Short codes that only README, the report and ids of claims define.
 const SOURCE_CODES: [&str; 4] = ["S0", "S1", "S2", "S3"];
 
@@ -51,7 +53,9 @@ fn lines(file: &SourceFile) -> Vec<String> {
                 "{place}: the comment has {n_columns} columns (limit {MAX_COLUMNS})"
             ));
         }
-        let code = words(line.comment).find(|(word, _)| SOURCE_CODES.contains(word));
+        // In backticks, a code is the id itself.
+        let code = words(line.comment)
+            .find(|(word, rest)| SOURCE_CODES.contains(word) && !rest.starts_with('`'));
         if let Some((code, _)) = code {
             let place = &line.place;
             faults.push(format!("{place}: {code} instead of the source's title"));
@@ -84,9 +88,11 @@ fn first_sentences(file: &SourceFile) -> Vec<String> {
         }
         let sentence = sentence.split(". ").next().unwrap_or_default();
         let place = line.place;
-        let mut all = words(sentence);
-        let first = all.next().map(|(word, _)| word);
-        let last = all.last().filter(|(_, rest)| rest.len() <= 1);
+        let all: Vec<(&str, &str)> = words(sentence).collect();
+        let first = all.first().map(|(word, _)| *word);
+        // A word in backticks or brackets is a name.
+        let is_last = |(_, rest): &&(&str, &str)| all.len() < LONG_SENTENCE && rest.len() <= 1;
+        let last = all.last().filter(is_last);
         if let Some(word) = first.filter(|word| FIRST_WORDS.contains(word)) {
             faults.push(format!("{place}: a doc comment begins with {word:?}"));
         }
@@ -111,24 +117,26 @@ mod tests {
 
     #[test]
     fn first_and_last_words_of_doc_comments_are_checked() {
+        // The margin keeps these lines from being comments of this file.
         let text = "\
-//! What a module is for.
-
-/// Gives the mean.
-fn a() {}
-/// Returns the mean. It is one of
-/// those that use it.
-fn b() {}
-/// Computes the sum of squares and the root of
-/// it. More.
-fn c() {}
-/// Returns the `one`.
-/// Gives nothing away, for this is not a first sentence.
-fn d() {}
-//// Gives a plain comment.
-// Gives another.
-";
-        let faults = faults(&Tree::of(&[("a.rs", text)]));
+            |//! What a module is for.
+            |
+            |/// Gives the mean.
+            |fn a() {}
+            |/// Returns the mean of the numbers and of the squares, and reports errors
+            |/// of those that use it.
+            |fn b() {}
+            |/// Computes the root of
+            |/// it. More.
+            |fn c() {}
+            |/// Returns the `one`.
+            |/// Gives nothing away, for this is not a first sentence.
+            |fn d() {}
+            |//// Gives a plain comment.
+            |// Gives another."
+            .replace("            |", "")
+            .replace('|', "");
+        let faults = faults(&Tree::of(&[("a.rs", &text)]));
         let expected = [
             "a.rs:1: a doc comment begins with \"What\"",
             "a.rs:3: a doc comment begins with \"Gives\"",
@@ -142,7 +150,7 @@ fn d() {}
         let wide = "a".repeat(MAX_COLUMNS);
         let text = format!(
             "//! A table.\n// {wide}\n// https://{wide}\n/// | a | {wide}\nlet x = \"{wide}\";\n\
-             // As in S2; not S20.\nlet s3 = \"S3\"; // S3\n"
+             /\u{2f} As in S2; not S20, `S1`.\nlet s3 = \"S3\"; // S3\n"
         );
         let faults = faults(&Tree::of(&[("a.rs", &text)]));
         let expected = [

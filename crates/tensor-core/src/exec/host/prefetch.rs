@@ -2,9 +2,9 @@
 //!
 //! Role: a block of lanes is loaded in a burst, then computed for a while without further loads.
 //! Hardware prefetchers lose track during the pause. A prefetch of the next block lets memory
-//! transfers overlap with the computation. On one core of an AMD EPYC (Zen 5), the sum of `2 e` over
-//! 4096² f32 took 5.0 ms without prefetching and takes 2.4 ms with it; programs with many operations
-//! per element gain little (the sum of `exp(e)`: 3.9 and 3.7 ms).
+//! transfers overlap with the computation. On one core of an AMD EPYC (Zen 5), the sum of `2 e`
+//! over 4096² f32 took 5.0 ms without prefetching and takes 2.4 ms with it; programs with many
+//! operations per element gain little (the sum of `exp(e)`: 3.9 and 3.7 ms).
 //! Limits: has no effect on targets other than x86-64, for which stable Rust has no prefetch
 //! instruction.
 #![allow(
