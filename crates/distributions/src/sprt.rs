@@ -15,8 +15,6 @@ use std::f64::consts::SQRT_2;
 
 /// Name of the test in errors.
 const NAME: &str = "sequential probability ratio test";
-/// Least distance of the means in standard deviations: its square is far from underflow.
-const SMALLEST_STEP: f64 = 1e-150;
 /// Up to this product of drift and width the expected time is summed as a series.
 const SERIES_END: f64 = 1.0;
 /// Terms of that series, the next being below 1e-17 of it.
@@ -97,9 +95,9 @@ impl Sprt {
     /// and `beta` to accept a false one.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive and finite, the means
-    /// differ by less than 1e-150 or more than 1e150 standard deviations, or the probabilities are not positive with a
-    /// sum below 1.
+    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive and
+    /// finite, the difference of the means or its ratio to the standard deviation is 0, subnormal or
+    /// infinite, or the probabilities are not positive with a sum below 1.
     pub fn new(
         null: f64,
         alternative: f64,
@@ -113,13 +111,13 @@ impl Sprt {
         error::finite(NAME, "null mean", null)?;
         error::finite(NAME, "alternative mean", alternative)?;
         error::positive(NAME, "standard deviation", std_dev)?;
-        // The square is the information of one observation.
-        let step = (alternative - null).abs() / std_dev;
+        // Everything else is a quotient by the difference or by the step.
+        let difference = alternative - null;
         that(
-            (SMALLEST_STEP..=1.0 / SMALLEST_STEP).contains(&step),
+            difference.is_normal() && (difference / std_dev).is_normal(),
             "alternative mean",
             alternative,
-            "1e-150 to 1e150 standard deviations away from the null mean",
+            "different from the null mean by a normal number of standard deviations",
         )?;
         let sum = "positive, with a sum of both error probabilities below 1";
         that(alpha > 0.0 && alpha + beta < 1.0, "alpha", alpha, sum)?;

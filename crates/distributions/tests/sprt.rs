@@ -169,10 +169,11 @@ fn tests_that_make_no_sense_are_refused() {
         (f64::NAN, 1.0, 1.0, 0.1, 0.1, "null mean"),
         (0.0, f64::INFINITY, 1.0, 0.1, 0.1, "alternative mean"),
         (1.0, 1.0, 1.0, 0.1, 0.1, "alternative mean"),
-        // The squared step overflows or underflows.
+        // The difference overflows or is subnormal, or its ratio to the deviation.
         (-f64::MAX, f64::MAX, 1.0, 0.1, 0.1, "alternative mean"),
         (0.0, 5e-324, 1.0, 0.1, 0.1, "alternative mean"),
-        (0.0, 1.0, 1e-200, 0.1, 0.1, "alternative mean"),
+        (0.0, 1e200, 1e-200, 0.1, 0.1, "alternative mean"),
+        (0.0, 1e-200, 1e200, 0.1, 0.1, "alternative mean"),
         (0.0, 1.0, 0.0, 0.1, 0.1, "standard deviation"),
         (0.0, 1.0, 1.0, 0.0, 0.1, "alpha"),
         (0.0, 1.0, 1.0, 0.6, 0.4, "alpha"),
