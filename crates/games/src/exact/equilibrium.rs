@@ -156,7 +156,7 @@ impl Payoffs {
         work: &Work<'_>,
     ) -> Result<Equilibrium> {
         work.look().map_err(|halt| halt.error(operation))?;
-        let best = |player: usize| {
+        let best = |player: usize| -> Result<Rational> {
             let worths = self.worths(player, &strategies[1 - player], work);
             let worths = worths.map_err(|halt| halt.error(operation))?;
             Ok(worths.into_iter().max().unwrap_or_default())

@@ -166,8 +166,8 @@ impl Tableau {
     }
 }
 
-/// Returns the entry that needs the largest `μ`, and this `μ`: an entry is feasible while `μ shift
-/// >= sign entry`.
+/// Returns the entry that needs the largest `μ`, and this `μ`: an entry is feasible while
+/// `μ shift >= sign entry`.
 fn needed(entries: &[f64], shifts: &[f64], sign: f64) -> (usize, f64) {
     let mut highest = (0, f64::NEG_INFINITY);
     for (at, (entry, shift)) in entries.iter().zip(shifts).enumerate() {
