@@ -34,7 +34,7 @@ pub enum Turn {
         /// The player's complete information. States with equal texts belong to the same
         /// information set, and must have the same actions.
         information: String,
-        /// Number of actions, at least one.
+        /// Number of actions, at least 1.
         n_actions: usize,
     },
     /// The game is over, with one payoff for each player.
@@ -69,7 +69,8 @@ pub enum Turn {
 ///             [] => Turn::Chance(vec![1.0, 1.0]),
 ///             [coin] => player(0, format!("I see {coin}")),
 ///             [_, said] => player(1, format!("I hear {said}")),
-///             [coin, _, guess] => if coin == guess { Turn::End(vec![-1.0, 1.0]) } else { Turn::End(vec![1.0, -1.0]) },
+///             [coin, _, guess] if coin == guess => Turn::End(vec![-1.0, 1.0]),
+///             [_, _, _] => Turn::End(vec![1.0, -1.0]),
 ///             _ => unreachable!("the game is over after three moves"),
 ///         }
 ///     }

@@ -121,7 +121,8 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<File> {
 /// ```
 /// use games::{StrategicGame, files};
 ///
-/// let game = files::read_nfg(r#"NFG 1 R "stag hunt" { "Ann" "Bob" } { 2 2 }  4 4  3 0  0 3  3 3"#)?;
+/// let text = r#"NFG 1 R "stag hunt" { "Ann" "Bob" } { 2 2 }  4 4  3 0  0 3  3 3"#;
+/// let game = files::read_nfg(text)?;
 /// // The first player's action changes first.
 /// assert_eq!(game.payoff(0, &[1, 0]), game.payoff(1, &[0, 1]));
 /// assert_eq!(files::read_nfg(files::write_nfg(&game))?, game);

@@ -55,7 +55,8 @@ impl Batch {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let gpu = match Gpu::open(Select::Best) {
-    ///     Err(Error::NoAdapter { .. }) => return Ok(()), // this machine has none; `Batch::solve` still works
+    ///     // Without an adapter, `Batch::solve` still works.
+    ///     Err(Error::NoAdapter { .. }) => return Ok(()),
     ///     other => other?,
     /// };
     /// // Matching pennies, for ever higher stakes.

@@ -554,7 +554,10 @@ fn what_is_no_equilibrium_is_refused_with_the_reason() {
         } => fault,
         other => panic!("{other}"),
     };
-    assert_eq!(fault(with("1", "6/5")), "1 probabilities, not 2");
+    assert_eq!(
+        fault(with("1", "6/5")),
+        "wrong number of probabilities (1; expected 2)"
+    );
     assert_eq!(fault(with("3/2 -1/2", "6/5")), "negative at action 1");
     assert_eq!(fault(with("3/5 1/5", "6/5")), "not of sum 1");
     let action = |error| match error {

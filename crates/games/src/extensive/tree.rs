@@ -180,7 +180,8 @@ type Parts = (BigInt, BigInt);
 /// ```
 /// use games::extensive::TreeBuilder;
 ///
-/// let mut builder = TreeBuilder::new("take it or leave it".into(), vec!["Ann".into(), "Bob".into()]);
+/// let players = vec!["Ann".into(), "Bob".into()];
+/// let mut builder = TreeBuilder::new("take it or leave it".into(), players);
 /// let choice = builder.information_set(0, "start", vec!["take".into(), "leave".into()])?;
 /// builder.decision(choice, 2)?;
 /// builder.end(&[1, -1])?;

@@ -1,9 +1,10 @@
-//! Pointers and codes that cross the boundary.
+//! Pointers and return codes of the C interface.
 //!
-//! Role: the only module that reads and writes a caller's memory; the symbols themselves hold no pointer that they
-//! could follow.
-//! Method: a parameter of a symbol is one of the transparent types below. None of them can be made in Rust, so a value
-//! of them came from a C caller, who vouches for it as NVML's documentation asks.
+//! Role: the only module that reads and writes a caller's memory. The modules with the symbols
+//! cannot dereference a pointer.
+//! Method: every pointer parameter of a symbol has one of the transparent types below. Rust code
+//! cannot construct them from an address, so a value comes from a C caller, who guarantees its
+//! validity as NVML's documentation requires.
 #![allow(
     unsafe_code,
     reason = "a C caller's pointers are followed here, and nowhere else"
@@ -31,7 +32,7 @@ impl Code {
     pub(crate) const UNKNOWN: Self = Self(999);
 }
 
-/// Where a caller wants values written: null, or room for as many as the call says.
+/// A caller's output buffer: null, or a pointer to space for as many values as the call specifies.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out<T>(*mut T);
@@ -41,7 +42,7 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// Gives the place of a later value.
+    /// Returns the pointer to a later element.
     pub(crate) fn at(self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
     }
@@ -51,12 +52,13 @@ impl<T: Copy> Out<T> {
         if self.is_null() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        // SAFETY: the pointer is a C caller's and not null, so it has room for a `T`; alignment is not relied on.
+        // SAFETY: the pointer comes from a C caller and is not null, so there is room for a `T`;
+        // the write does not require alignment.
         unsafe { self.0.write_unaligned(value) }
         Ok(())
     }
 
-    /// Writes values one after the other.
+    /// Writes consecutive values.
     pub(crate) fn put_all(self, values: &[T]) -> Answer {
         let mut places = values.iter().enumerate();
         places.try_for_each(|(i, value)| self.at(i).put(*value))
@@ -64,19 +66,19 @@ impl<T: Copy> Out<T> {
 }
 
 impl<T: AnyBitPattern> Out<T> {
-    /// Reads what the caller wrote.
+    /// Reads the value that the caller wrote.
     pub(crate) fn get(self) -> Answer<T> {
         if self.is_null() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        // SAFETY: the pointer is a C caller's and not null, so a `T` is there, and any bytes are one; alignment is not
-        // relied on.
+        // SAFETY: the pointer comes from a C caller and is not null, so it points to a `T`, for
+        // which any bit pattern is valid; the read does not require alignment.
         Ok(unsafe { self.0.read_unaligned() })
     }
 }
 
 impl Out<c_char> {
-    /// Writes text and its final zero, if there is room for `length` characters.
+    /// Writes text and a terminating zero if both fit into `length` characters.
     pub(crate) fn put_text(self, length: u32, text: &str) -> Answer {
         if self.is_null() {
             return Err(Code::INVALID_ARGUMENT);
@@ -89,24 +91,25 @@ impl Out<c_char> {
     }
 }
 
-/// A caller's text: null, or ending with a zero.
+/// A caller's text: null or zero-terminated.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text(*const c_char);
 
 impl Text {
-    /// Reads it, bytes that are not UTF-8 becoming question marks.
+    /// Returns the text. Bytes that are not UTF-8 become the replacement character U+FFFD.
     pub(crate) fn read(self) -> Answer<String> {
         if self.0.is_null() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        // SAFETY: the pointer is a C caller's and not null, so it is text that ends with a zero.
+        // SAFETY: the pointer comes from a C caller and is not null, so it points to
+        // zero-terminated text.
         let text = unsafe { CStr::from_ptr(self.0) };
         Ok(text.to_string_lossy().into_owned())
     }
 }
 
-/// Text that lives as long as the program.
+/// A pointer to static text.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message(*const c_char);
@@ -117,7 +120,8 @@ impl Message {
     }
 }
 
-/// Writes a list and its length, if there is room; only its length, and that there is not, otherwise.
+/// Writes a list and its length if the list fits; otherwise writes only the length and returns
+/// `NVML_ERROR_INSUFFICIENT_SIZE`.
 pub(crate) fn put_list<T: Copy>(values: &[T], n_values: Out<u32>, places: Out<T>) -> Answer {
     let n_room = n_values.get()?;
     let n_needed = u32::try_from(values.len()).unwrap_or(u32::MAX);
@@ -128,9 +132,9 @@ pub(crate) fn put_list<T: Copy>(values: &[T], n_values: Out<u32>, places: Out<T>
     places.put_all(values)
 }
 
-/// Gives text as C has it.
+/// Converts text to zero-terminated C characters, without any zeros inside the text.
 pub(crate) fn characters(text: &str) -> Vec<c_char> {
     let bytes = text.bytes().filter(|byte| *byte != 0).chain([0]);
-    // A C character is signed on some machines and not on others; its one byte is the same.
+    // `c_char` is signed on some targets and unsigned on others; the byte is the same.
     bytes.map(|byte| c_char::from_ne_bytes([byte])).collect()
 }

@@ -1,6 +1,7 @@
-//! Symbols of what the devices of a scenario do not have: fans, displays, encoders, error correction.
+//! Symbols of features that the simulated devices lack: fans, displays, encoders, error correction.
 //!
-//! Role: programs that show a whole panel ask for these; a library without the symbols would be older than any of them.
+//! Role: programs that display all device properties call these symbols; every real library exports
+//! them.
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Code, Out};
@@ -69,7 +70,7 @@ extern "C" fn nvmlDeviceGetDriverModel(
     _current: Out<u32>,
     _pending: Out<u32>,
 ) -> Code {
-    // Windows has these.
+    // Driver models exist only on Windows.
     on_gpu("nvmlDeviceGetDriverModel", device, |_| {
         Err(Code::NOT_SUPPORTED)
     })

@@ -1,4 +1,4 @@
-//! Symbols of clocks, and of what holds them down.
+//! Symbols of clocks and of the reasons for low clocks.
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Code, Out, put_list};
@@ -6,9 +6,9 @@ use crate::power::control;
 use crate::state::{Handle, on_gpu, whole_u32};
 use telemetry::synthetic::Control;
 
-/// The reasons that are told: idle, a choice of the user's, the limit on power, heat.
+/// The supported reasons for low clocks: idle, a user setting, the power limit, temperature.
 const REASONS_TOLD: u64 = 1 | 2 | 4 | 32;
-/// How many kinds of clocks NVML knows: graphics, multiprocessors, memory, video.
+/// Number of clock types in NVML: graphics, multiprocessors, memory, video.
 const N_KINDS: u32 = 4;
 const MEMORY: u32 = 2;
 

@@ -1,7 +1,8 @@
-//! Symbols that NVML does not have, for tests.
+//! Control symbols for tests, which NVML does not have.
 //!
-//! Role: what the library plays, what time it is, what was called and done. A test looks them up in the library that it
-//! loaded. All but those that say otherwise return NVML's codes, and need no initialised library.
+//! Role: set the scenario and the time, and query calls and control operations. A test looks the
+//! symbols up in the library that it loaded. All of them return NVML's return codes, and none
+//! requires an initialised library.
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out, Text};
@@ -10,8 +11,8 @@ use std::ffi::c_char;
 use std::time::Duration;
 use telemetry::synthetic::Scenario;
 
-/// Plays a scenario, JSON that ends with a zero, from its beginning, with counts of calls at zero and time running from
-/// the next call of `nvmlInit`, or standing if it is made to.
+/// Starts a scenario, given as zero-terminated JSON, from its beginning. Resets the call counts;
+/// time starts at the next call of `nvmlInit` unless a test sets a fixed time.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_set_scenario(json: Text) -> Code {
     answer("fake_nvml_set_scenario", |state| {
@@ -21,7 +22,7 @@ extern "C" fn fake_nvml_set_scenario(json: Text) -> Code {
     })
 }
 
-/// Makes time stand at a time, in ns since the scenario began.
+/// Fixes the time, in ns since the scenario began.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_set_time_ns(time_ns: u64) -> Code {
     answer("fake_nvml_set_time_ns", |state| {
@@ -30,7 +31,7 @@ extern "C" fn fake_nvml_set_time_ns(time_ns: u64) -> Code {
     })
 }
 
-/// Lets time run on.
+/// Lets the time run in real time again.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_use_real_time() -> Code {
     answer("fake_nvml_use_real_time", |state| {
@@ -39,7 +40,7 @@ extern "C" fn fake_nvml_use_real_time() -> Code {
     })
 }
 
-/// Gives the time, in ns since the scenario began.
+/// Returns the time, in ns since the scenario began.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_time_ns(time_ns: Out<u64>) -> Code {
     answer("fake_nvml_time_ns", |state| {
@@ -47,7 +48,7 @@ extern "C" fn fake_nvml_time_ns(time_ns: Out<u64>) -> Code {
     })
 }
 
-/// Gives how often a symbol was called since the scenario began.
+/// Returns the number of calls of a symbol since the scenario began.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_calls(symbol: Text, n_calls: Out<u64>) -> Code {
     answer("fake_nvml_calls", |state| {
@@ -55,7 +56,7 @@ extern "C" fn fake_nvml_calls(symbol: Text, n_calls: Out<u64>) -> Code {
     })
 }
 
-/// Gives whether a GPU's clocks are locked: 1 or 0.
+/// Returns whether a GPU's clocks are locked: 1 or 0.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_is_locked(gpu: u32, is_locked: Out<u32>) -> Code {
     answer("fake_nvml_is_locked", |state| {
@@ -67,7 +68,7 @@ extern "C" fn fake_nvml_is_locked(gpu: u32, is_locked: Out<u32>) -> Code {
     })
 }
 
-/// Gives the work that a GPU did between two times, in units of its clock model.
+/// Returns the work of a GPU between two times, in s, in the units of its clock model.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_work(gpu: u32, from_s: f64, to_s: f64, work: Out<f64>) -> Code {
     answer("fake_nvml_work", |state| {
@@ -77,8 +78,8 @@ extern "C" fn fake_nvml_work(gpu: u32, from_s: f64, to_s: f64, work: Out<f64>) -
     })
 }
 
-/// Writes what was done to GPUs that only root may, as JSON: a list of `telemetry::synthetic::Action`. With too little
-/// room it gives the length that is needed, and NVML's code 7.
+/// Writes the control operations on GPUs as JSON: a list of `telemetry::synthetic::Action`. If the
+/// buffer is too small, writes the required length and returns NVML's code 7 (insufficient size).
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_actions(text: Out<c_char>, length: Out<u32>) -> Code {
     answer("fake_nvml_actions", |state| {
@@ -88,7 +89,8 @@ extern "C" fn fake_nvml_actions(text: Out<c_char>, length: Out<u32>) -> Code {
     })
 }
 
-/// Writes why the last thing that failed without a code of its own did, a scenario for one; lengths likewise.
+/// Writes the message of the last failure for which NVML has no code, such as an invalid scenario.
+/// Lengths are handled as in `fake_nvml_actions`.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_why(text: Out<c_char>, length: Out<u32>) -> Code {
     answer("fake_nvml_why", |state: &mut State| {
@@ -96,10 +98,12 @@ extern "C" fn fake_nvml_why(text: Out<c_char>, length: Out<u32>) -> Code {
     })
 }
 
-/// Panics, so that a test sees a panic end at the boundary: the caller gets code 999.
+/// Panics inside the library, so that a test can check that a panic becomes return code 999.
 #[unsafe(no_mangle)]
 extern "C" fn fake_nvml_panic() -> Code {
-    answer("fake_nvml_panic", |_| panic!("as it was asked to"))
+    answer("fake_nvml_panic", |_| {
+        panic!("fake_nvml_panic: panic requested by the caller")
+    })
 }
 
 fn put_text(words: &str, text: Out<c_char>, length: Out<u32>) -> Answer {

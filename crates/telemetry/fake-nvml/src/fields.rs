@@ -1,6 +1,7 @@
-//! Field values: many numbers by one call, each with a code of its own.
+//! Field values: many numbers in one call, each with its own return code.
 //!
-//! Method: numbers are those before driver 580.82; what that release moved is looked up where it is now.
+//! Method: field numbers in the code are those before driver 580.82; the numbers that this release
+//! changed are converted.
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out};
@@ -9,7 +10,7 @@ use crate::state::{AskedGpu, Handle, milli, on_gpu, whole};
 use bytemuck::AnyBitPattern;
 use telemetry::synthetic::{Call, PowerField};
 
-/// `nvmlFieldValue_t`, with its union as the bytes of a number.
+/// `nvmlFieldValue_t`, with its union as the bytes of an integer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, AnyBitPattern)]
 struct FieldValue {
@@ -22,10 +23,11 @@ struct FieldValue {
     value: u64,
 }
 
-/// Kinds of values: `unsigned int` and `unsigned long long`, which share their low bytes where bytes ascend.
+/// Value types `unsigned int` and `unsigned long long`; on little-endian machines their low bytes
+/// coincide in the union.
 const UNSIGNED_INT: u32 = 1;
 const UNSIGNED_LONG_LONG: u32 = 3;
-/// The number after the last field there is.
+/// One more than the largest field number.
 const N_FIELDS: u32 = 274;
 const SYMBOL: &str = "nvmlDeviceGetFieldValues";
 
@@ -79,7 +81,7 @@ fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
         let power_w = gpu.told_w(field, now_s).ok_or(Code::NOT_SUPPORTED)?;
         milliwatts(power_w * share(asked, scope)?)
     };
-    // The time that clocks were low for heat, for its hardware, and for the supply's: never, here.
+    // Time with low clocks because of temperature, hardware or power supply: always 0 here.
     let driver = &asked.model.scenario().driver;
     let is_slowdown = || (251..=253).any(|before| driver.field_number(before) == field);
     match field {
@@ -96,7 +98,7 @@ fn told(asked: &AskedGpu<'_>, field: u32, scope: u32) -> Answer<(u32, u64)> {
     }
 }
 
-/// Gives what a scope draws over what the GPU does.
+/// Returns the power of a scope as a fraction of the GPU's power.
 fn share(asked: &AskedGpu<'_>, scope: u32) -> Answer<f64> {
     let scopes = asked.gpu().gpu().scopes;
     let share = match scope {

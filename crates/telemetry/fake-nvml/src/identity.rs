@@ -1,11 +1,11 @@
-//! Symbols that find GPUs and say which they are.
+//! Symbols that find and identify GPUs.
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out, Text, characters};
 use crate::state::{Asked, Handle, on_gpu, on_system, refuse};
 use std::ffi::c_char;
 
-/// NVIDIA's number as a vendor of PCI devices.
+/// NVIDIA's PCI vendor id.
 const VENDOR: u32 = 0x10DE;
 
 /// `nvmlPciInfo_t`.
@@ -47,7 +47,7 @@ extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, handle: Out<Handle>) -> Code
     on_system(symbol, |asked| {
         let uuid = uuid.read()?;
         let n_gpus = asked.model.gpus().len();
-        // As NVIDIA's header has it, this call fails if any GPU has fallen off the bus.
+        // According to NVIDIA's header, this call fails if any GPU has fallen off the bus.
         for index in 0..n_gpus {
             refuse(asked.model, symbol, Some(index), asked.now_s)?;
         }
@@ -135,7 +135,8 @@ extern "C" fn nvmlDeviceGetMemoryBusWidth(device: Handle, bits: Out<u32>) -> Cod
     })
 }
 
-/// Gives the value of `nvmlBrandType_t` of a product, which old names contain and new ones no longer do.
+/// Returns the `nvmlBrandType_t` of a product. Older product names contain the brand; newer ones do
+/// not.
 fn brand_of(name: &str) -> u32 {
     const BRANDS: [(&str, u32); 2] = [("Tesla", 2), ("GeForce", 5)];
     const NVIDIA: u32 = 14;
@@ -168,13 +169,13 @@ fn handle_by_pci(symbol: &'static str, place: Text, handle: Out<Handle>) -> Code
     })
 }
 
-/// Hands a handle out, unless the GPU is one that calls fail on.
+/// Writes the handle of a GPU unless a fault rule applies to the call.
 fn found(symbol: &str, asked: &Asked<'_>, index: usize, handle: Out<Handle>) -> Answer {
     refuse(asked.model, symbol, Some(index), asked.now_s)?;
     handle.put(Handle::of(index))
 }
 
-/// Gives domain, bus and device of a place on the bus, whose numbers are hexadecimal.
+/// Parses domain, bus and device, which are hexadecimal, from a PCI bus id.
 fn place_parts(place: &str) -> Option<[u32; 3]> {
     let (place, _function) = place.split_once('.').unwrap_or((place, "0"));
     let mut numbers = place

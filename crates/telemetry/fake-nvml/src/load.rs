@@ -14,7 +14,7 @@ struct Utilization {
     memory: u32,
 }
 
-/// `nvmlMemory_t`, in bytes; what is used is with what the driver keeps.
+/// `nvmlMemory_t`, in bytes; the used memory includes the driver's reserve.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Memory {
@@ -23,7 +23,7 @@ struct Memory {
     used: u64,
 }
 
-/// `nvmlMemory_v2_t`, in bytes; what is used is without what the driver keeps.
+/// `nvmlMemory_v2_t`, in bytes; the used memory does not include the driver's reserve.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, AnyBitPattern)]
 struct MemoryV2 {
@@ -34,9 +34,9 @@ struct MemoryV2 {
     used: u64,
 }
 
-/// What a caller writes into the first word of [`MemoryV2`]: its size, and 2.
+/// The version word of [`MemoryV2`], which the caller sets: the structure's size and version 2.
 const MEMORY_V2: u32 = 40 | 2 << 24;
-/// Compute capabilities of the GPUs that can be divided.
+/// Compute capabilities of the GPUs that support multi-instance mode (MIG).
 const CAN_DIVIDE: [(u32, u32); 3] = [(8, 0), (9, 0), (10, 0)];
 
 #[unsafe(no_mangle)]

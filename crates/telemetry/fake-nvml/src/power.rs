@@ -1,4 +1,4 @@
-//! Symbols of power, energy and heat.
+//! Symbols of power, energy and temperature.
 #![allow(unsafe_code, reason = "symbols are exported by their names")]
 
 use crate::abi::{Answer, Code, Out};
@@ -15,9 +15,10 @@ struct TemperatureV1 {
     temperature_c: i32,
 }
 
-/// What a caller writes into the first word of [`TemperatureV1`]: its size, and 1.
+/// The version word of [`TemperatureV1`], which the caller sets: the structure's size and version
+/// 1.
 const TEMPERATURE_V1: u32 = 12 | 1 << 24;
-/// How many kinds of temperature thresholds NVML knows.
+/// Number of temperature threshold types in NVML.
 const N_THRESHOLDS: u32 = 8;
 
 #[unsafe(no_mangle)]
@@ -136,7 +137,7 @@ extern "C" fn nvmlDeviceGetTemperatureThreshold(
     })
 }
 
-/// Does what only root may.
+/// Executes a control operation, which requires root on a real machine.
 pub(crate) fn control(asked: AskedGpu<'_>, control: Control) -> Answer {
     let outcome = asked.model.control(asked.index, control, asked.now_s);
     outcome.map_err(|fault| Code(fault.nvml_code()))

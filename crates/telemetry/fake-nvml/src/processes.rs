@@ -14,7 +14,7 @@ struct ProcessV1 {
     memory_bytes: u64,
 }
 
-/// `nvmlProcessInfo_v2_t`, which later drivers use again for `_v3`.
+/// `nvmlProcessInfo_v2_t`; the calls `_v3` use this layout too.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct ProcessV2 {
@@ -36,7 +36,7 @@ struct ProcessBusy {
     decoder: u32,
 }
 
-/// What stands for the instance of a process on a GPU that is not divided.
+/// The instance id of a process on a GPU that is not in MIG mode.
 const NO_INSTANCE: u32 = u32::MAX;
 
 #[unsafe(no_mangle)]
@@ -147,7 +147,8 @@ fn v2(process: &Process) -> ProcessV2 {
     }
 }
 
-/// Gives what each process was busy with at the newest update, if that is later than what the caller saw.
+/// Returns the utilisation by each process at the last update; empty unless the update is later
+/// than `last_seen_us`.
 fn busy(asked: &AskedGpu<'_>, last_seen_us: u64) -> Answer<Vec<ProcessBusy>> {
     let gpu = asked.gpu().gpu();
     if gpu.mig {

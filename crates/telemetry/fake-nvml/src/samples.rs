@@ -5,7 +5,7 @@ use crate::abi::{Answer, Code, Out};
 use crate::state::{AskedGpu, Handle, milli, on_gpu, whole};
 use telemetry::synthetic::{Model, PowerField};
 
-/// `nvmlSample_t`, with its union as the bytes of a number.
+/// `nvmlSample_t`, with its union as the bytes of an integer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -13,13 +13,13 @@ struct Sample {
     value: u64,
 }
 
-/// How many samples the driver keeps.
+/// Capacity of a ring buffer, in samples.
 const N_KEPT: u64 = 120;
 /// Time between two samples of a clock, in s.
 const CLOCK_UPDATE_S: f64 = 0.1;
-/// The kind of values: `unsigned int`.
+/// The value type `unsigned int`.
 const UNSIGNED_INT: u32 = 1;
-/// How many kinds of samples NVML knows.
+/// Number of sample types in NVML.
 const N_KINDS: u32 = 10;
 
 #[unsafe(no_mangle)]
@@ -40,7 +40,8 @@ extern "C" fn nvmlDeviceGetSamples(
         }
         value_kind.put(UNSIGNED_INT)?;
         if !samples.is_null() {
-            // The oldest come first, so that a caller with little room misses none by asking again.
+            // Oldest first, so that a caller with a small buffer gets every sample by calling
+            // again.
             kept.truncate(usize::try_from(n_room).unwrap_or(usize::MAX));
             samples.put_all(&kept)?;
         }
@@ -48,13 +49,13 @@ extern "C" fn nvmlDeviceGetSamples(
     })
 }
 
-/// Gives a time in µs since 1970, as NVML stamps.
+/// Converts a time to µs since 1970, the unit of NVML's timestamps.
 pub(crate) fn stamp_us(model: &Model, time_s: f64) -> u64 {
     let began_us = model.scenario().began_unix_us;
     began_us.saturating_add(whole(time_s * 1e6))
 }
 
-/// Gives what is in a buffer, the oldest first.
+/// Returns the contents of a ring buffer, oldest first.
 fn kept(asked: &AskedGpu<'_>, kind: u32) -> Answer<Vec<Sample>> {
     let gpu = asked.gpu();
     let field = match gpu.sensor(PowerField::Instant) {
@@ -85,7 +86,8 @@ fn kept(asked: &AskedGpu<'_>, kind: u32) -> Answer<Vec<Sample>> {
         let update_at_s = newest_s - ago * update_s;
         Sample {
             stamp_us: stamp_us(asked.model, update_at_s),
-            // The middle of the update, where rounding cannot reach another.
+            // Reads at the middle of the update interval, so that rounding cannot select a
+            // neighbouring update.
             value: whole(told(update_at_s + 0.5 * update_s)),
         }
     };

@@ -1,7 +1,8 @@
-//! The library's state, and the way in for every symbol.
+//! The library's state and the common entry of all symbols.
 //!
-//! Role: counts calls, sees to it that the library is initialised, that the driver has the call, that the handle is one
-//! and that nothing is to fail; then asks the symbol. A panic ends here, as `NVML_ERROR_UNKNOWN`.
+//! Role: counts calls, and checks that the library is initialised, that the driver has the call,
+//! that the handle is valid and that no fault rule applies, before it runs the symbol's body. A
+//! panic becomes `NVML_ERROR_UNKNOWN` here.
 
 use crate::abi::{Answer, Code};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use telemetry::synthetic::{Call, GpuModel, Model, Scenario};
 
-/// The environment variable with the scenario or its path.
+/// The environment variable that contains a scenario or the path of one.
 const VARIABLE: &str = "FAKE_NVML_SCENARIO";
-/// Distance between two handles; a handle is no index, so that a caller who mixes them up is found out.
+/// Distance between two handles. A handle differs from an index, so that a caller who confuses the
+/// two gets an error.
 const HANDLE_STEP: usize = 0x100;
 
 /// A value of `nvmlDevice_t`.
@@ -19,25 +21,26 @@ const HANDLE_STEP: usize = 0x100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(usize);
 
-/// What the library remembers.
+/// The state of the library.
 #[derive(Debug)]
 pub(crate) struct State {
     model: Option<Model>,
     n_initialised: u32,
     began: Option<Instant>,
     stands_at: Option<Duration>,
-    /// How often each symbol was called. There are few, and most differ in length, so a look along them is quick.
+    /// Number of calls of each symbol. A linear search is fast enough: there are few symbols, and
+    /// most names differ in length.
     calls: Vec<(&'static str, u64)>,
     why: String,
 }
 
-/// A machine that is asked something, now.
+/// The machine of a call, at the time of the call.
 pub(crate) struct Asked<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) now_s: f64,
 }
 
-/// A GPU that is asked something, now.
+/// The GPU of a call, at the time of the call.
 pub(crate) struct AskedGpu<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) index: usize,
@@ -65,7 +68,7 @@ impl Handle {
 }
 
 impl State {
-    /// Plays a scenario from its beginning.
+    /// Starts a scenario from its beginning.
     pub(crate) fn play(&mut self, scenario: Scenario) -> Answer {
         self.model = Some(self.make(scenario)?);
         self.began = None;
@@ -74,7 +77,7 @@ impl State {
         Ok(())
     }
 
-    /// Remembers why something failed, for those who ask.
+    /// Stores the message of a failure, for `fake_nvml_why`.
     pub(crate) fn explain(&mut self, why: &str) -> Code {
         why.clone_into(&mut self.why);
         Code::UNKNOWN
@@ -88,7 +91,7 @@ impl State {
         self.model.as_ref().ok_or(Code::UNINITIALIZED)
     }
 
-    /// Makes time stand still at a time, or run on from what it is.
+    /// Fixes the time, or lets it run on from its present value if `at` is none.
     pub(crate) fn stand(&mut self, at: Option<Duration>) {
         if at.is_none() {
             self.began = Instant::now().checked_sub(self.now());
@@ -146,7 +149,7 @@ impl AskedGpu<'_> {
     }
 }
 
-/// Answers a symbol that needs no initialised library.
+/// Runs the body of a symbol that does not require an initialised library.
 pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut State) -> Answer) -> Code {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut state = lock();
@@ -160,7 +163,7 @@ pub(crate) fn answer(symbol: &'static str, body: impl FnOnce(&mut State) -> Answ
     }
 }
 
-/// Answers a symbol that asks no GPU.
+/// Runs the body of a symbol without a GPU.
 pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Asked<'_>) -> Answer) -> Code {
     answer(symbol, |state| {
         let asked = ask(state)?;
@@ -169,7 +172,7 @@ pub(crate) fn on_system(symbol: &'static str, body: impl FnOnce(Asked<'_>) -> An
     })
 }
 
-/// Answers a symbol that asks a GPU by its handle.
+/// Runs the body of a symbol that queries a GPU by its handle.
 pub(crate) fn on_gpu(
     symbol: &'static str,
     handle: Handle,
@@ -187,7 +190,7 @@ pub(crate) fn on_gpu(
     })
 }
 
-/// Refuses a call that is to fail.
+/// Returns the code of a call that a fault rule or an old driver makes fail.
 pub(crate) fn refuse(model: &Model, symbol: &str, gpu: Option<usize>, now_s: f64) -> Answer {
     let call = Call {
         symbol,
@@ -199,7 +202,7 @@ pub(crate) fn refuse(model: &Model, symbol: &str, gpu: Option<usize>, now_s: f64
         .map_or(Ok(()), |code| Err(Code(code)))
 }
 
-/// Rounds a quantity to the number that NVML tells; below zero and beyond the type it is held at the end.
+/// Rounds a quantity to an integer for NVML; values outside the range of the type are clamped.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -209,12 +212,12 @@ pub(crate) fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// The same for the 32 bits of most of NVML's numbers.
+/// Rounds a quantity to 32 bits, the type of most of NVML's numbers; larger values are clamped.
 pub(crate) fn whole_u32(value: f64) -> u32 {
     u32::try_from(whole(value)).unwrap_or(u32::MAX)
 }
 
-/// Gives thousandths: of W as mW, of J as mJ.
+/// Converts to thousandths: W to mW, J to mJ.
 pub(crate) fn milli(value: f64) -> f64 {
     value * 1e3
 }

@@ -1,41 +1,43 @@
-//! What GPUs of an architecture tell under a driver.
+//! The sensors of each architecture and the calls of each driver version.
 //!
-//! Role: turns [`Tells::AsBuilt`] into sensors, and says which calls and fields a driver's library has.
-//! Source: for sensors Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of attention";
-//! for versions of CUDA NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver versions (12.7 was no toolkit:
-//! it is what `nvidia-smi` of 565.57.01 prints); for calls NVIDIA, "NVML API Reference Guide", change log to 615, and
-//! where that is silent or late the headers: the process calls `_v3` are in `nvml.h` of nvidia-settings 510.39.01 and
-//! not of 495.46, `nvmlDeviceGetTemperatureV` is in nvidia-ml-py 12.570.86 and not in 12.560.30.
-//! Limits: the logarithmic sensors of Kepler and Maxwell are not modelled, those GPUs are given Turing's. In which
-//! driver a call came first is known to the branch, not to the release; the fields of power came with 530 by the
-//! measurements, and with 535 by the change log.
+//! Role: maps [`Tells::AsBuilt`] to sensors, and determines which calls and field values the
+//! library of a driver has.
+//! Source: sensors: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack
+//! of attention". CUDA versions: NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver
+//! versions (12.7 is not a toolkit version; `nvidia-smi` of 565.57.01 prints it). Calls: NVIDIA,
+//! "NVML API Reference Guide", change log to 615. Where the change log is silent or late, the
+//! headers: the process calls `_v3` are in `nvml.h` of nvidia-settings 510.39.01 but not of 495.46,
+//! and `nvmlDeviceGetTemperatureV` is in nvidia-ml-py 12.570.86 but not in 12.560.30.
+//! Limits: the logarithmic sensors of Kepler and Maxwell are not modelled; those GPUs get the
+//! sensor of Turing. The driver that introduced a call is known by branch, not by release. The
+//! measurements found the power fields in driver 530; the change log lists them for 535.
 
 use super::{Architecture, Counter, Gpu, Sensor, SensorClass, Tells};
 use serde::{Deserialize, Serialize};
 
-/// A driver and its library.
+/// A driver and its NVML library.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Driver {
-    /// Its version, `535.161.08`, which decides on what the library has.
+    /// Version, such as `535.161.08`; determines the calls of the library.
     pub version: String,
-    /// Calls that it does not have, besides those that came later.
+    /// Calls that the library lacks, in addition to the calls that came with later drivers.
     pub missing: Vec<String>,
 }
 
-/// A field of power.
+/// A power reading of NVML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PowerField {
-    /// Field 186.
+    /// Field value 186, `NVML_FI_DEV_POWER_INSTANT`.
     Instant,
-    /// Field 185.
+    /// Field value 185, `NVML_FI_DEV_POWER_AVERAGE`.
     Average,
     /// `nvmlDeviceGetPowerUsage`, which `nvidia-smi` prints by default.
     Draw,
 }
 
-/// Branches of the driver, the CUDA version of each, as NVML writes it, and the newest first.
+/// Driver branches and the CUDA version of each in NVML's encoding, newest first.
 const CUDA_VERSIONS: [(u32, u32); 27] = [
     (615, 13_040),
     (610, 13_030),
@@ -66,10 +68,10 @@ const CUDA_VERSIONS: [(u32, u32); 27] = [
     (410, OLDEST_CUDA),
 ];
 
-/// The version of CUDA of the oldest driver that is told apart; older ones count as that.
+/// CUDA version of the oldest branch in the table, also used for older drivers.
 const OLDEST_CUDA: u32 = 10_000;
 
-/// Calls that did not always exist, and the branch of the driver that brought them.
+/// Calls that were added later, with the driver branch that introduced each.
 const FIRST_BRANCHES: [(&str, u32); 9] = [
     ("nvmlDeviceGetMemoryInfo_v2", 510),
     ("nvmlDeviceGetMemoryBusWidth", 510),
@@ -83,7 +85,8 @@ const FIRST_BRANCHES: [(&str, u32); 9] = [
 ];
 
 impl Driver {
-    /// Gives the branch and the release within it: 535 and 161. Zeros where the version is none.
+    /// Returns the branch and the release within the branch, such as 535 and 161. A part that is
+    /// missing or not a number is 0.
     #[must_use]
     pub fn release(&self) -> (u32, u32) {
         let mut numbers = self
@@ -93,7 +96,7 @@ impl Driver {
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     }
 
-    /// Gives the newest version of CUDA that it runs, as NVML writes it: 12020 is 12.2.
+    /// Returns the newest CUDA version that the driver supports, in NVML's encoding: 12020 is 12.2.
     #[must_use]
     pub fn cuda_version(&self) -> u32 {
         let (branch, _) = self.release();
@@ -101,13 +104,13 @@ impl Driver {
         found.map_or(OLDEST_CUDA, |(_, version)| *version)
     }
 
-    /// Gives the version of the library: `12.535.161.08`.
+    /// Returns the version of the library, such as `12.535.161.08`.
     #[must_use]
     pub fn library_version(&self) -> String {
         format!("{}.{}", self.cuda_version() / 1000, self.version)
     }
 
-    /// Whether its library has a call.
+    /// Returns whether the library has a call.
     #[must_use]
     pub fn has(&self, symbol: &str) -> bool {
         let came = FIRST_BRANCHES.iter().find(|(name, _)| *name == symbol);
@@ -115,13 +118,14 @@ impl Driver {
             && !self.missing.iter().any(|name| name == symbol)
     }
 
-    /// Whether its library tells power by fields 185 and 186.
+    /// Returns whether the library supports the power fields 185 and 186.
     #[must_use]
     pub fn has_power_fields(&self) -> bool {
         self.release().0 >= 530
     }
 
-    /// Gives the number that a field of the numbers before 580.82 goes by, of which that release moved 251 to 273.
+    /// Converts a field number from the numbering before 580.82 to the numbering of this driver.
+    /// Release 580.82 renumbered the fields 251 to 273.
     #[must_use]
     pub fn field_number(&self, before: u32) -> u32 {
         match before {
@@ -141,7 +145,7 @@ impl Default for Driver {
     }
 }
 
-/// Gives the sensor behind a field.
+/// Returns the sensor behind a power field; none if the device does not report the field.
 pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Sensor> {
     let told = match field {
         PowerField::Instant => gpu.sensors.instant,
@@ -155,7 +159,8 @@ pub(super) fn sensor(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<Se
     }
 }
 
-/// Gives the counter of energy, which Volta brought.
+/// Returns the energy counter; none if the device has none. By default devices have a counter from
+/// Volta on.
 pub(super) fn counter(gpu: &Gpu) -> Option<Counter> {
     match gpu.counter {
         Tells::By(counter) => Some(counter),
@@ -171,12 +176,14 @@ pub(super) fn counter(gpu: &Gpu) -> Option<Counter> {
     }
 }
 
+/// Returns the class of the sensor behind a field for the architecture and driver; none if the
+/// field is not supported.
 fn class(gpu: &Gpu, driver: &Driver, field: PowerField) -> Option<SensorClass> {
     use Architecture::{Ada, Ampere, Pascal, Volta};
     if field != PowerField::Draw && !driver.has_power_fields() {
         return None;
     }
-    // The large die of Ampere has the sensor of none of its siblings.
+    // The large die of Ampere (GA100) has a different sensor from the other dies of Ampere.
     let is_ga100 = gpu.compute_capability == (8, 0);
     let own = match gpu.architecture {
         Pascal | Volta => SensorClass::Fast,

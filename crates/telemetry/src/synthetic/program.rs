@@ -1,34 +1,35 @@
-//! Power as a function of time, whose integral is known.
+//! Power as a function of time with a known integral.
 
 use serde::{Deserialize, Serialize};
 
-/// Power over time: straight pieces one after the other, which repeat or hold their last value.
+/// Power over time: linear pieces in sequence, which repeat or hold their last value.
 ///
-/// Before time zero it is what it is at zero.
+/// Before time zero the power is the power at time zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// The pieces; without any, the device draws nothing.
+    /// The pieces in sequence; without pieces the power is 0.
     pub pieces: Vec<Piece>,
-    /// Whether they begin anew when they are over.
+    /// Whether the pieces repeat from the start after the last one.
     #[serde(default)]
     pub repeats: bool,
 }
 
-/// A straight piece.
+/// A linear piece of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Piece {
-    /// How long it lasts, in s; above 0.
+    /// Duration, in s; above 0.
     pub lasts_s: f64,
-    /// Power at its start, in W; `from` in a file whose quantity is another ([`Quantity`](super::Quantity)).
+    /// Power at the start, in W. Files may use `from`, for quantities other than power
+    /// ([`Quantity`](super::Quantity)).
     #[serde(alias = "from")]
     pub from_w: f64,
-    /// Power at its end, in W; `to` likewise.
+    /// Power at the end, in W. Files may use `to`.
     #[serde(alias = "to")]
     pub to_w: f64,
 }
 
 impl Program {
-    /// Gives constant power.
+    /// Creates a program of constant power.
     #[must_use]
     pub fn constant(watts: f64) -> Self {
         Self {
@@ -37,8 +38,9 @@ impl Program {
         }
     }
 
-    /// Gives `high_w` for a share `duty` of each period, then `low_w`; whoever models it refuses a period that is not above
-    /// 0, and a share that is not between 0 and 1.
+    /// Creates a square wave: `high_w` for the fraction `duty` of each period, then `low_w`. The
+    /// values are not checked here; [`Model::new`](super::Model::new) rejects a period that is not
+    /// above 0 and a `duty` outside 0 to 1.
     #[must_use]
     pub fn square(low_w: f64, high_w: f64, period_s: f64, duty: f64) -> Self {
         let parts = [(duty, high_w), (1.0 - duty, low_w)];
@@ -51,7 +53,7 @@ impl Program {
         }
     }
 
-    /// Gives the power at a time, in W.
+    /// Returns the power at a time, in W.
     #[must_use]
     pub fn power_w(&self, time_s: f64) -> f64 {
         let mut left = self.within(time_s).1;
@@ -64,13 +66,14 @@ impl Program {
         self.pieces.last().map_or(0.0, |last| last.to_w)
     }
 
-    /// Gives the energy between two times, in J; negative if they stand the other way round.
+    /// Returns the energy between two times, in J; negative if `to_s` is before `from_s`.
     #[must_use]
     pub fn energy_j(&self, from_s: f64, to_s: f64) -> f64 {
         self.since_zero_j(to_s) - self.since_zero_j(from_s)
     }
 
-    /// Gives the mean power of a window that ends at a time, in W.
+    /// Returns the mean power over a window that ends at a time, in W; the power at that time if
+    /// `window_s` is not above 0.
     #[must_use]
     pub fn mean_w(&self, end_s: f64, window_s: f64) -> f64 {
         if window_s > 0.0 {
@@ -80,13 +83,13 @@ impl Program {
         }
     }
 
-    /// Gives the highest power, in W.
+    /// Returns the highest power, in W; at least 0.
     #[must_use]
     pub fn peak_w(&self) -> f64 {
         self.ends_w().fold(0.0, f64::max)
     }
 
-    /// Gives the lowest power, in W.
+    /// Returns the lowest power, in W; 0 without pieces.
     #[must_use]
     pub fn lowest_w(&self) -> f64 {
         let lowest_w = self.ends_w().fold(f64::INFINITY, f64::min);
@@ -97,6 +100,8 @@ impl Program {
         self.pieces.iter().flat_map(|p| [p.from_w, p.to_w])
     }
 
+    /// Returns the energy since time zero, in J; for times before zero, minus the energy up to
+    /// zero.
     fn since_zero_j(&self, time_s: f64) -> f64 {
         if time_s < 0.0 {
             return time_s * self.power_w(0.0);
@@ -116,7 +121,8 @@ impl Program {
         energy + left * self.pieces.last().map_or(0.0, |last| last.to_w)
     }
 
-    /// Gives how often all pieces were gone through at a time, and how long ago the last round began.
+    /// Returns the number of completed rounds at a time, and the time since the start of the
+    /// current round, in s.
     fn within(&self, time_s: f64) -> (f64, f64) {
         let time_s = time_s.max(0.0);
         let round_s: f64 = self.pieces.iter().map(|piece| piece.lasts_s).sum();
@@ -129,7 +135,7 @@ impl Program {
 }
 
 impl Piece {
-    /// Gives a piece of constant power.
+    /// Creates a piece of constant power.
     #[must_use]
     pub fn level(lasts_s: f64, watts: f64) -> Self {
         Self {
@@ -143,7 +149,7 @@ impl Piece {
         self.from_w + (self.to_w - self.from_w) * (time_s / self.lasts_s)
     }
 
-    /// Gives the energy of its first so many seconds.
+    /// Returns the energy of the first `time_s` seconds of the piece, in J.
     fn energy_j(&self, time_s: f64) -> f64 {
         0.5 * (self.from_w + self.at(time_s)) * time_s
     }

@@ -1,28 +1,29 @@
-//! Quantities over time that are no power: utilisation, memory, throughput.
+//! Quantities over time other than power: utilisation, memory, throughput.
 //!
-//! Role: one number, or the pieces of a [`Program`] read in the unit that the quantity's name holds.
+//! Role: a constant, or a [`Program`] whose values have the unit of the quantity instead of W.
 
 use super::Program;
 use serde::{Deserialize, Serialize};
 
-/// A quantity over time. In JSON a number, or a program whose pieces say `from` and `to`.
+/// A quantity over time. In JSON a number, or a program with the keys `from` and `to` in its
+/// pieces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Quantity {
-    /// Always the same.
+    /// A constant value.
     Constant(f64),
-    /// Going through a program.
+    /// A value that follows a program.
     Varying(Program),
 }
 
 impl Quantity {
-    /// Gives `high` for a share `duty` of each period, then `low`.
+    /// Creates a square wave: `high` for the fraction `duty` of each period, then `low`.
     #[must_use]
     pub fn square(low: f64, high: f64, period_s: f64, duty: f64) -> Self {
         Self::Varying(Program::square(low, high, period_s, duty))
     }
 
-    /// Gives its value at a time.
+    /// Returns the value at a time.
     #[must_use]
     pub fn at(&self, time_s: f64) -> f64 {
         match self {
@@ -31,7 +32,8 @@ impl Quantity {
         }
     }
 
-    /// Gives its mean over a window that ends at a time; its value then, if the window is empty.
+    /// Returns the mean over a window that ends at a time; the value at that time if the window is
+    /// empty.
     #[must_use]
     pub fn mean(&self, end_s: f64, window_s: f64) -> f64 {
         match self {
@@ -40,7 +42,8 @@ impl Quantity {
         }
     }
 
-    /// Whether all its values are finite and at least 0, and all its pieces last.
+    /// Returns whether all values are finite and at least 0, and all pieces have a finite duration
+    /// above 0.
     pub(super) fn is_sound(&self) -> bool {
         match self {
             Self::Constant(value) => value.is_finite() && *value >= 0.0,
@@ -49,7 +52,8 @@ impl Quantity {
     }
 }
 
-/// Whether all values of a program are finite and at least 0, and all its pieces last.
+/// Returns whether all values of a program are finite and at least 0, and all its pieces have a
+/// finite duration above 0.
 pub(super) fn is_sound(program: &Program) -> bool {
     let level = |value: f64| value.is_finite() && value >= 0.0;
     program.pieces.iter().all(|piece| {

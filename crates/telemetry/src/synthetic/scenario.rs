@@ -1,14 +1,14 @@
-//! A machine that does not exist, as a file describes it: its driver, its GPUs, and what goes wrong when.
+//! The description of a simulated machine: driver, GPUs, and faults over time.
 //!
-//! Role: what a [`Model`](super::Model) answers for and `fake-nvml` plays.
-//! Method: plain data, written and read as JSON. What a file leaves out is that of a T4 under a square load, so `{}` is
-//! a scenario; unknown names are refused.
+//! Role: the input of a [`Model`](super::Model) and of `fake-nvml`.
+//! Method: plain data, written and read as JSON. Omitted fields have the values of a T4 under a
+//! square-wave load, so `{}` is a valid scenario; unknown names are rejected.
 
 use super::{Board, Driver, Gpu};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A machine and its story.
+/// A simulated machine and its faults.
 ///
 /// # Examples
 /// ```
@@ -32,43 +32,45 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// The driver and its library.
+    /// The driver and its NVML library.
     pub driver: Driver,
     /// The GPUs, in the order of their indices.
     pub gpus: Vec<Gpu>,
-    /// What goes wrong.
+    /// Faults. If several rules apply to a call, the first one determines the code.
     pub faults: Vec<FaultRule>,
-    /// Whether clocks and limits may be set, as root may.
+    /// Whether the caller may set clocks and power limits, as root may.
     pub may_control: bool,
-    /// The wall clock at time zero, in µs since 1970: what samples and fields are stamped with.
+    /// Wall-clock time at time zero, in µs since 1970; used for the timestamps of samples and field
+    /// values.
     pub began_unix_us: u64,
 }
 
-/// A call that fails for a time.
+/// A rule for calls that fail during a period.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultRule {
-    /// The call, or the beginning of several and `*`. By default all that ask a device, which is how a GPU is lost.
+    /// The name of the call, or a prefix followed by `*`. The default matches all calls on a
+    /// device, as when a GPU is lost.
     pub symbol: String,
-    /// Number of the field value that fails, the call itself being well; none for the whole call.
+    /// Number of the field value that fails while the call succeeds; none if the whole call fails.
     pub field: Option<u32>,
-    /// Index of the GPU; none for all, and for calls that ask none.
+    /// Index of the GPU; none for all GPUs and for calls without a GPU.
     pub gpu: Option<usize>,
-    /// When it begins, in ms.
+    /// Start of the fault, in ms.
     pub from_ms: u64,
-    /// When it is over, in ms; none for never.
+    /// End of the fault, in ms; none if the fault does not end.
     pub until_ms: Option<u64>,
-    /// Whether it is over when the library is initialised anew.
+    /// Whether the fault ends when the library is initialised again.
     pub until_init: bool,
-    /// NVML's code that the caller gets.
+    /// NVML return code for the caller.
     pub code: u32,
 }
 
 impl FaultRule {
-    /// NVML's code of a GPU that is lost.
+    /// NVML's return code `NVML_ERROR_GPU_IS_LOST`.
     pub const GPU_IS_LOST: u32 = 15;
 
-    /// A GPU that is lost from a time on.
+    /// Creates a rule for a GPU that is lost from `from_ms` on.
     #[must_use]
     pub fn lost(gpu: usize, from_ms: u64) -> Self {
         Self {
@@ -78,7 +80,7 @@ impl FaultRule {
         }
     }
 
-    /// A call that always fails.
+    /// Creates a rule for a call that always fails.
     #[must_use]
     pub fn of_symbol(symbol: &str, code: u32) -> Self {
         Self {
@@ -88,7 +90,8 @@ impl FaultRule {
         }
     }
 
-    /// Whether a call is meant, at a time; `initialised_s` is when the library was initialised last.
+    /// Returns whether the rule applies to a call at a time; `initialised_s` is the time of the
+    /// last initialisation of the library.
     pub(super) fn meets(&self, call: &Call<'_>, time_s: f64, initialised_s: f64) -> bool {
         let is_symbol = match self.symbol.strip_suffix('*') {
             Some(beginning) => call.symbol.starts_with(beginning),
@@ -102,19 +105,19 @@ impl FaultRule {
     }
 }
 
-/// A call, for which a rule is looked up.
+/// A call, matched against the fault rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call<'a> {
-    /// Its symbol.
+    /// Name of the symbol.
     pub symbol: &'a str,
-    /// The GPU that it asks.
+    /// Index of the queried GPU; none for calls without a GPU.
     pub gpu: Option<usize>,
-    /// The field value that it asks for.
+    /// Number of the queried field value; none for the call as a whole.
     pub field: Option<u32>,
 }
 
 impl Scenario {
-    /// Describes a machine with boards that draw what they do by default.
+    /// Creates a machine with the given boards under their default load.
     #[must_use]
     pub fn of(boards: &[Board]) -> Self {
         Self {
@@ -123,24 +126,25 @@ impl Scenario {
         }
     }
 
-    /// Gives the same machine with another driver.
+    /// Returns the machine with another driver version.
     #[must_use]
     pub fn on_driver(mut self, version: &str) -> Self {
         self.driver.version = version.to_owned();
         self
     }
 
-    /// Gives the same machine on which more goes wrong.
+    /// Returns the machine with an additional fault rule.
     #[must_use]
     pub fn with_fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
         self
     }
 
-    /// Reads a scenario.
+    /// Parses and checks a scenario.
     ///
     /// # Errors
-    /// [`Error::Text`] if it is none; [`Error::ParameterInvalid`] if a value in it has no meaning.
+    /// [`Error::Text`] if the text is not a scenario; [`Error::ParameterInvalid`] if a value is out
+    /// of its range.
     pub fn from_json(text: &str) -> Result<Self> {
         let scenario: Self = serde_json::from_str(text).map_err(|fault| Error::Text {
             format: "scenario",
@@ -151,10 +155,10 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Writes it.
+    /// Converts the scenario to JSON.
     ///
     /// # Errors
-    /// [`Error::Text`] if it has a value that JSON cannot hold.
+    /// [`Error::Text`] if JSON cannot represent a value.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).map_err(|fault| Error::Text {
             format: "scenario",
@@ -163,10 +167,10 @@ impl Scenario {
         })
     }
 
-    /// Refuses values without a meaning.
+    /// Checks that all values are in their ranges.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`].
+    /// [`Error::ParameterInvalid`] for the first value out of its range.
     pub fn check(&self) -> Result<()> {
         self.gpus.iter().try_for_each(Gpu::check)
     }

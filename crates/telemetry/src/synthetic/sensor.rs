@@ -1,20 +1,22 @@
-//! What a power sensor tells of the power there is.
+//! A model of the relation between true and reported power.
 
 use super::Program;
 use crate::SensorClass;
 use serde::{Deserialize, Serialize};
 
-/// A sensor that is read anew every so often, and then tells the mean of the power over a window that just ended.
+/// A power sensor that updates at regular intervals. Each update reports the mean power over the
+/// window that ends at the update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sensor {
     /// Time between two updates, in s.
     pub update_s: f64,
-    /// Length of the window, in s; it may be shorter than the time between updates, and then most is not seen.
+    /// Length of the window, in s. If the window is shorter than the update interval, the power
+    /// between the windows is not measured.
     pub window_s: f64,
     /// Time of the first update, in s.
     #[serde(default)]
     pub phase_s: f64,
-    /// What it tells over what is true.
+    /// Ratio of reported power to true power.
     #[serde(default = "one")]
     pub gain: f64,
     /// Constant offset that the sensor adds, in W: below 0 for a sensor that does not see all rails
@@ -24,7 +26,7 @@ pub struct Sensor {
 }
 
 impl Sensor {
-    /// Gives the sensor of a class.
+    /// Creates the sensor of a class, without gain error, offset or phase.
     #[must_use]
     pub fn of(class: SensorClass) -> Self {
         let (update_s, window_s) = class.update_and_window_s();
@@ -37,20 +39,20 @@ impl Sensor {
         }
     }
 
-    /// Gives the time of the newest update at a time, in s.
+    /// Returns the time of the last update at or before a time, in s.
     #[must_use]
     pub fn updated_s(&self, time_s: f64) -> f64 {
         self.phase_s + ((time_s - self.phase_s) / self.update_s).floor() * self.update_s
     }
 
-    /// Gives what it tells at a time, in W.
+    /// Returns the reading at a time, in W, for the power of a program.
     #[must_use]
     pub fn told_w(&self, program: &Program, time_s: f64) -> f64 {
         self.told_of(time_s, |end_s, window_s| program.mean_w(end_s, window_s))
     }
 
-    /// Gives what it tells at a time, in W, of a power whose mean over a window that ends at a time, both in s, is
-    /// `mean_w(end_s, window_s)`.
+    /// Returns the reading at a time, in W; at least 0. `mean_w(end_s, window_s)` returns the mean
+    /// of the true power over a window that ends at `end_s`.
     pub fn told_of(&self, time_s: f64, mean_w: impl Fn(f64, f64) -> f64) -> f64 {
         (self.gain * mean_w(self.updated_s(time_s), self.window_s) + self.offset_w).max(0.0)
     }
@@ -78,7 +80,7 @@ mod tests {
             phase_s: 0.03,
             ..Sensor::of(SensorClass::PartTime)
         };
-        // The window ends at the update and its middle is 12.5 ms before.
+        // The window ends at the update, so its middle is 12.5 ms before the update.
         let expected = 100.0 * (1.03 - 0.0125);
         for time in [1.0301, 1.08, 1.1299] {
             let told = sensor.told_w(&ramp, time);

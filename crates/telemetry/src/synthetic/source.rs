@@ -1,12 +1,12 @@
-//! A model as a source.
+//! A measurement source that reads a model.
 //!
-//! Role: lets sampler, energy and analysis run on a scenario without the boundary of a library.
+//! Role: lets sampler, energy and analysis run on a scenario without loading a library.
 
 use super::{Call, GpuModel, Model, PowerField, Program, Scenario};
 use crate::{Capability, Device, Fault, Kind, Metric, PowerLimits, Reading, Source, Values};
 use std::time::Duration;
 
-/// A source that reads a model.
+/// A measurement source that reads a [`Model`].
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     model: Model,
@@ -14,7 +14,8 @@ pub struct Synthetic {
 }
 
 impl Synthetic {
-    /// Opens a model at time zero: what fails for good then is no capability.
+    /// Opens a model at time zero. A metric that is permanently unsupported at time zero is marked
+    /// with its fault in the capabilities and is not read later.
     #[must_use]
     pub fn new(model: Model) -> Self {
         let devices = (0..model.gpus().len()).map(|gpu| device(&model, gpu));
@@ -24,10 +25,11 @@ impl Synthetic {
         }
     }
 
-    /// Gives a T4 that draws power by a program.
+    /// Creates a source with one T4 whose power follows a program.
     ///
     /// # Errors
-    /// [`crate::Error::ParameterInvalid`] if the program is none: a piece of no length, a number that is not finite.
+    /// [`crate::Error::ParameterInvalid`] if the program is invalid: a piece without a positive
+    /// duration, or a value that is negative or not finite.
     pub fn of(power: Program) -> crate::Result<Self> {
         let mut scenario = Scenario::default();
         scenario.gpus.truncate(1);
@@ -38,13 +40,13 @@ impl Synthetic {
         Ok(Self::new(Model::new(scenario)?))
     }
 
-    /// Gives the model.
+    /// Returns the model.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Gives the model, to set clocks and limits.
+    /// Returns the model for setting clocks and limits.
     pub fn model_mut(&mut self) -> &mut Model {
         &mut self.model
     }
@@ -108,7 +110,7 @@ fn device(model: &Model, gpu: usize) -> Device {
     }
 }
 
-/// Gives the call of NVML that tells a metric, and the field that it asks for.
+/// Returns the NVML call that reports a metric, and the number of the queried field value.
 fn call(model: &Model, metric: Metric) -> (&'static str, Option<u32>) {
     let memory = "nvmlDeviceGetMemoryInfo_v2";
     match metric {
@@ -150,6 +152,7 @@ fn value(model: &Model, gpu: usize, metric: Metric, time_s: f64) -> Result<f64, 
     clippy::cast_precision_loss,
     reason = "no device has 2^53 bytes, and reasons are low bits"
 )]
+/// Returns the reported value of a metric, in the metric's unit.
 fn told(gpu: &GpuModel, metric: Metric, time_s: f64) -> Result<f64, Fault> {
     let power = |field| gpu.told_w(field, time_s).ok_or(Fault::NotSupported);
     let of_scope = |share: Option<f64>| {
@@ -206,7 +209,7 @@ mod tests {
         assert_eq!(values.get(Metric::PowerInstant), Some(340.0));
         assert_eq!(values.get(Metric::Energy), gpu.counted_j(time_s));
         assert_eq!(values.get(Metric::SmClock), Some(2100.0));
-        // All but the power of a module and of the memory.
+        // All metrics except the power of the module and of the memory.
         assert_eq!(values.iter().count(), Metric::COUNT - 2);
         assert_eq!(reading.faults, []);
         Ok(())
@@ -254,7 +257,8 @@ mod tests {
         let mut faults = |time_ms| source.read(0, Duration::from_millis(time_ms)).faults;
         assert!(faults(1999).is_empty() && faults(3000).is_empty());
         let gone = faults(2500);
-        // All but those, and the average power, which Turing does not tell.
+        // All metrics except the power of module and memory, and the average power, which Turing
+        // does not report.
         assert_eq!(gone.len(), Metric::COUNT - 3);
         assert!(gone.iter().all(|(_, fault)| *fault == Fault::Lost));
         Ok(())

@@ -1,26 +1,26 @@
-//! Temperature of a die that follows its power.
+//! A thermal model: the temperature of a die as a function of its power.
 //!
-//! Role: the thermal model of a scenario, with its solution in closed form.
-//! Method: one resistance and one capacity, `τ T' = ambient + R P(t) - T`. Power is straight in pieces, so each piece
-//! has an elementary solution; a round of a repeating program maps the filtered power affinely, and many rounds are a
-//! geometric series.
+//! Role: the thermal model of a scenario, solved in closed form.
+//! Method: one thermal resistance and one capacity, `τ T' = ambient + R P(t) - T`. The power is
+//! piecewise linear, so each piece has an elementary solution. A round of a repeating program is an
+//! affine map of the filtered power, and many rounds form a geometric series.
 
 use super::{Piece, Program};
 use serde::{Deserialize, Serialize};
 
-/// A thermal model of the first order.
+/// A first-order thermal model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thermal {
-    /// Temperature without any power, in °C.
+    /// Temperature at zero power, in °C.
     pub ambient_c: f64,
-    /// Rise for each watt, in °C/W; 0 for a temperature that stands still.
+    /// Temperature rise per watt, in °C/W; 0 for a constant temperature.
     pub rise_c_per_w: f64,
     /// Time constant, in s; above 0.
     pub tau_s: f64,
-    /// Temperature from which clocks are slowed down, in °C.
+    /// Temperature from which the device reports thermal slowdown, in °C.
     pub slowdown_c: f64,
-    /// Temperature at which the device turns itself off, in °C; it is told, never acted on.
+    /// Temperature at which the device would shut down, in °C; reported only, without effect.
     pub shutdown_c: f64,
 }
 
@@ -36,9 +36,10 @@ impl Default for Thermal {
     }
 }
 
-/// Gives power through a low-pass filter of the first order, in W, which has settled on the power at zero by then.
+/// Returns the power after a first-order low-pass filter, in W. At time zero the filter has settled
+/// on the power at time zero.
 ///
-/// The cost is that of one round of the program, at any time.
+/// The cost is that of one round of the program, regardless of `time_s`.
 pub(super) fn filtered_w(program: &Program, tau_s: f64, time_s: f64) -> f64 {
     let start_w = program.power_w(0.0);
     let through = |from_w: f64, time_s: f64| {
@@ -57,16 +58,17 @@ pub(super) fn filtered_w(program: &Program, tau_s: f64, time_s: f64) -> f64 {
         return through(start_w, time_s);
     }
     let n_rounds = (time_s / round_s).floor();
-    // A round maps w to `through(0) + keep w`, whose fixed point the state nears by `keep` each time.
+    // A round maps w to `through(0) + decay w` with `decay = exp(-round_s / τ)`. The distance of
+    // the state from the fixed point of this map shrinks by the factor `decay` each round.
     let fixed_w = through(0.0, round_s) / -(-round_s / tau_s).exp_m1();
     let state_w = fixed_w + (start_w - fixed_w) * (-n_rounds * round_s / tau_s).exp();
     through(state_w, (time_s - n_rounds * round_s).max(0.0))
 }
 
-/// Solves `τ s' = P - s` over the first so many seconds of a piece.
+/// Solves `τ s' = P - s` over the first `time_s` seconds of a piece, from the state `state_w`.
 fn through_piece(piece: &Piece, tau_s: f64, state_w: f64, time_s: f64) -> f64 {
     let slope = (piece.to_w - piece.from_w) / piece.lasts_s;
-    // The particular solution runs parallel to the power, behind it by the time constant.
+    // The particular solution is the power delayed by the time constant.
     let behind = |time_s: f64| piece.from_w + slope * (time_s - tau_s);
     behind(time_s) + (state_w - behind(0.0)) * (-time_s / tau_s).exp()
 }
@@ -105,7 +107,7 @@ mod tests {
     fn filtered_power_starts_settled_and_ends_at_the_mean() {
         let square = Program::square(40.0, 240.0, 0.5, 0.25);
         assert_eq!(filtered_w(&square, 5.0, 0.0), 240.0);
-        // Ripple of a filter ten times as slow as the period stays within a tenth of the swing.
+        // With a time constant of ten periods, the ripple stays within a tenth of the swing.
         assert!((filtered_w(&square, 5.0, 1e6) - 90.0).abs() < 20.0);
         assert!((filtered_w(&Program::constant(70.0), 5.0, 3.0) - 70.0).abs() < 1e-9);
     }
