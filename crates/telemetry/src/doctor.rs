@@ -77,8 +77,8 @@ impl Default for Places {
     /// Returns the usual locations.
     ///
     /// Toolkits are searched in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`. The image's
-    /// requirement is `NVIDIA_REQUIRE_CUDA`, unless `NVIDIA_DISABLE_REQUIRE` is set. There are no
-    /// frameworks.
+    /// requirement is `NVIDIA_REQUIRE_CUDA`, unless `NVIDIA_DISABLE_REQUIRE` is `1` or `true`.
+    /// There are no frameworks.
     fn default() -> Self {
         let named = ["CUDA_HOME", "CUDA_PATH"]
             .into_iter()

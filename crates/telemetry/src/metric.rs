@@ -61,7 +61,7 @@ pub enum Unit {
     None,
 }
 
-/// One value per metric, each of which may be missing (stored as NaN).
+/// A value per metric, each of which may be missing (stored as NaN).
 #[derive(Clone, Copy, Debug)]
 pub struct Values([f64; Metric::COUNT]);
 
@@ -88,8 +88,7 @@ impl Metric {
         Self::ClockReasons,
     ];
 
-    /// Metrics of the device's power draw, in order of preference: the instantaneous power has the
-    /// least averaging.
+    /// Metrics of the device's power draw, best first.
     pub const POWERS: [Self; 3] = [Self::PowerInstant, Self::PowerDraw, Self::PowerAverage];
 
     /// Returns the name that files use, such as `power_instant`.

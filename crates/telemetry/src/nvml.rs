@@ -112,7 +112,7 @@ impl Nvml {
         })
     }
 
-    /// Returns the driver's version, or `None` if the library did not report it.
+    /// Returns the driver's version, or `None` if the version is unknown.
     #[must_use]
     pub fn driver(&self) -> Option<&str> {
         self.driver.as_deref()
@@ -231,7 +231,7 @@ impl Source for Nvml {
     }
 }
 
-/// Returns for each metric whether the device supports it.
+/// Returns which metrics a device supports, indexed by metric.
 fn told(device: &Device) -> [bool; Metric::COUNT] {
     Metric::ALL.map(|metric| device.field(metric).is_some())
 }
@@ -351,7 +351,7 @@ fn is_absent(path: Option<&Path>, error: &NvmlError) -> bool {
     };
     match path {
         Some(path) => !path.exists(),
-        // Only the loader knows its search path, so its message shows whether it found a file.
+        // Only the loader has the search path, so its message shows whether it found a file.
         None => cfg!(windows) || why.to_string().contains("No such file"),
     }
 }

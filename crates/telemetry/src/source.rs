@@ -21,7 +21,7 @@ pub trait Source: Send {
     /// of that time.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// Panics if there is no such device.
     fn read(&mut self, device: usize, now: Duration) -> Reading;
 }
 

@@ -128,7 +128,7 @@ fn whole(field: &sys::nvmlFieldValue_t) -> Result<u64, NvmlError> {
     }
 }
 
-/// Returns a symbol of the library, or an error if the library lacks it.
+/// Returns a symbol of the library, or an error if the symbol is missing.
 fn symbol<F>(symbol: &Result<F, libloading::Error>) -> Result<&F, NvmlError> {
     let missing = |error: &libloading::Error| NvmlError::FailedToLoadSymbol(error.to_string());
     symbol.as_ref().map_err(missing)
