@@ -334,7 +334,7 @@ impl Sampling {
         &self.failures
     }
 
-    /// Returns the most important failure, if any.
+    /// Returns the most important failure, or `None` if nothing failed.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.failures.first().cloned()
     }
