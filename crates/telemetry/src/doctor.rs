@@ -169,6 +169,7 @@ fn remedy(fault: Fault) -> &'static str {
     }
 }
 
+/// Adds the findings of the driver and of each GPU.
 fn gpus(nvml: &mut Nvml, findings: &mut Vec<Finding>) {
     let driver = nvml.driver().unwrap_or("unknown");
     let cuda = cuda_of(nvml).map_or("unknown".to_owned(), |cuda| cuda.to_string());
@@ -216,6 +217,7 @@ fn unreachable(device: &Device, reading: &Reading) -> Option<Fault> {
     lasting.chain(passing).find(is_fatal)
 }
 
+/// Formats the known properties of a GPU as a list.
 fn described(query: &Query) -> String {
     let mut parts = vec![query.name.clone().unwrap_or_else(|| "unnamed".to_owned())];
     if let Some((major, minor)) = query.compute_capability {
@@ -244,6 +246,7 @@ fn described(query: &Query) -> String {
     parts.join(", ")
 }
 
+/// Returns the finding on supported metrics, with the reason for each missing metric.
 fn of_metrics(id: &str, device: &Device) -> Finding {
     let missing = device.capabilities.iter().filter_map(|capability| {
         let fault = capability.fault?;
@@ -274,6 +277,7 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
     Finding::new(id, state, detail)
 }
 
+/// Returns the finding on averaging window and update interval of each power sensor.
 fn of_sensor(id: &str, device: &Device) -> Finding {
     let told = Metric::POWERS
         .into_iter()
@@ -293,6 +297,7 @@ fn of_sensor(id: &str, device: &Device) -> Finding {
     Finding::new(id, State::Found, known.join("; "))
 }
 
+/// Returns the finding on RAPL, with the first fault of any domain.
 fn of_rapl(rapl: Result<Rapl>) -> Finding {
     let rapl = match rapl {
         Ok(rapl) => rapl,
@@ -320,6 +325,7 @@ fn of_rapl(rapl: Result<Rapl>) -> Finding {
     }
 }
 
+/// Adds the findings on toolkit, driver and frameworks, each pair of which must be compatible.
 fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
     let found = places
         .toolkits
@@ -366,6 +372,7 @@ fn of_driver(id: &str, driver: Driver, cuda: Version, what: &str) -> Finding {
     judged(id, driver.runs(cuda), fine)
 }
 
+/// Converts the result of a compatibility check to a finding; `fine` is the detail on success.
 fn judged(id: &str, fits: std::result::Result<(), Mismatch>, fine: String) -> Finding {
     match fits {
         Ok(()) => Finding::new(id, State::Found, fine),
@@ -420,6 +427,7 @@ fn cuda_of(nvml: &Nvml) -> Option<Version> {
     Some(Version { major, minor })
 }
 
+/// Returns the version of the toolkit in a folder, from the first version file that can be parsed.
 fn toolkit_in(folder: &Path) -> Option<Version> {
     let names = ["version.json", "version.txt"];
     let texts = names

@@ -206,6 +206,7 @@ impl Source for Nvml {
                 };
             }
         };
+        // `ask` may report a metric that was not requested, if one call returns several metrics.
         let (mut values, mut faults) = (Values::none(), vec![]);
         ask(library, handle, is_told, |metric, answer| match answer {
             _ if !is_told(metric) => {}
@@ -256,6 +257,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
             answers.push((metric, answer));
         });
     }
+    // Two metrics have a fallback call for older drivers; the field should name the call in use.
     let has_temperature_v = handle.is_some_and(|handle| handle.temperature(library).is_ok());
     let has_event_reasons = handle.is_some_and(|handle| handle.event_reasons(library).is_ok());
     let capability = |metric: Metric| {
@@ -300,6 +302,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
     }
 }
 
+/// Converts an error of the wrapper crate to a fault.
 fn fault(error: &NvmlError) -> Fault {
     match error {
         NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) => Fault::Senseless,

@@ -49,6 +49,7 @@ impl Source for Replay {
 
     fn read(&mut self, device: usize, now: Duration) -> Reading {
         let rows = &self.rows[device];
+        // Rows are sorted by time, so a binary search finds the newest row at or before `now`.
         let n_past = rows.partition_point(|&(time, _)| time <= now);
         let is_over = now > self.trace.duration().saturating_add(self.trace.interval);
         let newest = rows[..n_past].last().filter(|_| !is_over);

@@ -206,6 +206,7 @@ impl Client {
                 Err(error) => return Err(error),
             }
             has_moved = true;
+            // An empty line ends the head of a request; a body is not read.
             if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
                 self.answer = answer(&self.request, metrics);
             } else if self.request.len() > MAX_REQUEST_BYTES {

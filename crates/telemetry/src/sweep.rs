@@ -64,6 +64,7 @@ pub fn sweep(
     let sampled = position(OPERATION, control, device, running)?;
     let mut runs: Vec<Vec<(f64, f64)>> = vec![vec![]; plan.clocks_mhz.len()];
     for repeat in 0..plan.repeats {
+        // Forwards, then backwards: a linear drift cancels out over two repeats.
         let there = 0..plan.clocks_mhz.len();
         let order: Vec<usize> = if repeat % 2 == 0 {
             there.collect()

@@ -132,6 +132,7 @@ impl Trace {
     pub fn of_selected(mut self, select: &Select) -> Result<Self> {
         let selected = select.among(&self.devices)?;
         self.ledger.select(&selected);
+        // Old position to new position; rows and faults of other devices are removed.
         let place = |device: usize| selected.iter().position(|&found| found == device);
         self.rows.retain_mut(|row| {
             let found = place(row.device);

@@ -127,6 +127,7 @@ impl Tracks {
 pub(super) fn mark(text: &mut String, tracks: &mut Tracks, trace: &Trace, mark: &Mark) {
     let pid = trace.devices.len();
     let (tid, is_new) = tracks.place(mark);
+    // Names of the process and of the track are metadata before the first slice.
     if tid == 0 && is_new {
         push(
             text,
@@ -199,6 +200,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     })
 }
 
+/// Adds an event to a trace: a chart (`C`), a region of code (`X`) or a note; ignores other events.
 fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str> {
     let time = |key: &str| {
         let time = event[key].as_f64();

@@ -22,6 +22,7 @@ pub(super) fn begin(text: &mut String, header: &Header) {
 }
 
 pub(super) fn row(text: &mut String, row: &Row) {
+    // Formatted from integers, so that every nanosecond is kept.
     let (seconds, nanoseconds) = (row.time.as_secs(), row.time.subsec_nanos());
     let _ = write!(text, "{seconds}.{nanoseconds:09},{}", row.device);
     for metric in Metric::ALL {
@@ -53,6 +54,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     let mut columns: Option<Vec<Column>> = None;
     let mut skipped = vec![];
     for (number, line) in lines {
+        // The first line that is not a comment contains the names of the columns.
         let added = match (line, &columns) {
             (Err(why), _) => Err(why.to_owned()),
             (Ok(line), _) if line.starts_with('#') => read_note(&line[1..], &mut trace),
@@ -100,6 +102,7 @@ fn read_note(text: &str, trace: &mut Trace) -> std::result::Result<(), String> {
     note.add_to(trace).map_err(str::to_owned)
 }
 
+/// Parses a row; empty cells and unknown columns are ignored.
 fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::Result<(), String> {
     let (mut time, mut device, mut values) = (None, None, Values::none());
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();

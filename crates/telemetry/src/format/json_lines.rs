@@ -54,6 +54,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
 
 fn read_line(line: &str, trace: &mut Trace) -> std::result::Result<(), String> {
     let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    // Rows have a time; all other objects are notes.
     let Some(time) = value.get(TIME) else {
         let note: Note = serde_json::from_value(value).map_err(|error| error.to_string())?;
         return note.add_to(trace).map_err(str::to_owned);

@@ -59,9 +59,11 @@ pub fn write(trace: &Trace) -> String {
         let name = name(metric);
         let mut has_begun = false;
         for row in &newest {
+            // A missing value is left out, never written as zero.
             let Some(value) = row.values.get(metric) else {
                 continue;
             };
+            // The format wants HELP and TYPE once, before the first value of a metric.
             if !has_begun {
                 has_begun = true;
                 let kind = if metric == Metric::Energy {
@@ -127,6 +129,7 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
     Ok(Read { trace, skipped })
 }
 
+/// Adds the value of one line to the row of its device; `None` if the line cannot be parsed.
 fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
     let (name_of_line, rest) = line.split_once('{')?;
     let (labels, value) = rest.rsplit_once('}')?;
@@ -207,6 +210,7 @@ fn name(metric: Metric) -> String {
     format!("{PREFIX}{}{unit}", metric.name())
 }
 
+/// Returns the help text of a metric.
 fn help(metric: Metric) -> &'static str {
     match metric {
         Metric::PowerInstant => "Mean power over the sensor's own averaging window.",

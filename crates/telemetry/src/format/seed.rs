@@ -47,6 +47,7 @@ pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row
         return;
     }
     let value = |metric| row.values.get(metric);
+    // A share of an unknown or zero limit is missing.
     let share = |part: Option<f64>, whole: Option<f64>| {
         let whole = whole.filter(|&whole| whole > 0.0)?;
         Some(part? / whole * 100.0)
