@@ -5,8 +5,8 @@
 //! Method: a call that a device does not support, or that the library lacks, is tried once. When a
 //! GPU is lost or the driver is unloaded, readings contain that fault. The library is then loaded
 //! again and devices are identified by their UUID: first after one second, then with growing
-//! pauses, because reloading delays the readings of the other GPUs. A GPU that cannot
-//! be opened for lack of permission or support is not tried again.
+//! pauses, because reloading delays the readings of the other GPUs. A GPU that cannot be
+//! opened for lack of permission or support is not tried again.
 //! Source: NVIDIA, "NVML API Reference Guide".
 //! Limits: a partitioned GPU (MIG) is read as a whole, not per instance. A GPU that is lost while
 //! the library is opened has neither a name nor limits when it comes back.

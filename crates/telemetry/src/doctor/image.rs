@@ -1,4 +1,4 @@
-//! Check whether a container image starts on this machine.
+//! Compatibility of a container image with this machine.
 //!
 //! Role: evaluates `NVIDIA_REQUIRE_CUDA`, the requirement that an image states. NVIDIA's container
 //! toolkit does not start the container if the requirement is not met.
