@@ -1,69 +1,69 @@
-//! What is sampled: a GPU or a part of a CPU, and what it can tell.
+//! Description of a sampled device: a GPU or a part of a CPU, with the metrics that it reports.
 
 use crate::{Fault, Metric};
 use serde::{Deserialize, Serialize};
 
-/// A device, as it was found when its source was opened.
+/// A device, with the properties found when its source was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its index within the source.
+    /// Index of the device within its source.
     pub index: usize,
-    /// What it is.
+    /// Kind of the device.
     pub kind: Kind,
-    /// Its product name, or that of the RAPL domain.
+    /// Product name of the GPU, or name of the RAPL domain.
     pub name: String,
-    /// Its UUID, which survives reboots.
+    /// UUID of the GPU, which stays the same after a reboot.
     pub uuid: Option<String>,
-    /// Its place on the bus, `00000000:01:00.0`.
+    /// PCI address, such as `00000000:01:00.0`.
     pub pci: Option<String>,
     /// Version of the driver.
     pub driver: Option<String>,
-    /// Its architecture by NVIDIA's name: `Turing`.
+    /// NVIDIA's name of the architecture, such as `Turing`.
     pub architecture: Option<String>,
-    /// The limits on its power.
+    /// Power limits of the device.
     pub limits: PowerLimits,
-    /// Whether it is divided (MIG).
+    /// Whether the GPU is partitioned into instances (MIG).
     pub is_mig: bool,
-    /// What it tells, and from which field; one entry a metric.
+    /// Supported and unsupported metrics with the field that they come from, one entry per metric.
     pub capabilities: Vec<Capability>,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A GPU.
     Gpu,
-    /// A part of a CPU, or its memory, by RAPL.
+    /// A CPU package or its memory, measured by RAPL.
     Rapl,
 }
 
 /// Limits on a device's power, in W.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerLimits {
-    /// The one that software set.
+    /// The limit that is currently set by software.
     pub set_w: Option<f64>,
-    /// The one after a reset.
+    /// The default limit, which applies after a reset.
     pub default_w: Option<f64>,
-    /// The lowest that may be set.
+    /// The lowest limit that can be set.
     pub min_w: Option<f64>,
-    /// The highest.
+    /// The highest limit that can be set.
     pub max_w: Option<f64>,
 }
 
-/// Whether and from where a device tells a metric.
+/// The availability of a metric on a device, and the field that it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capability {
     /// The metric.
     pub metric: Metric,
-    /// The call or field that it comes from: `nvmlDeviceGetFieldValues 186`.
+    /// Function or field that the metric is read from, such as `nvmlDeviceGetFieldValues 186`.
     pub field: String,
-    /// Why it is not there, if it is not.
+    /// Reason why the metric is unavailable; `None` if it is available.
     pub fault: Option<Fault>,
 }
 
 impl Device {
-    /// Gives a device of which no more is known than what it is and its name: the first of its source, which tells nothing.
+    /// Creates a device with index 0, a kind and a name, and without further properties or metrics.
     #[must_use]
     pub fn named(kind: Kind, name: impl Into<String>) -> Self {
         Self {
@@ -80,14 +80,14 @@ impl Device {
         }
     }
 
-    /// Whether its energy can be found: it has a counter, or tells the power that it draws.
+    /// Returns whether the device's energy can be measured: by an energy counter or a power metric.
     #[must_use]
     pub fn tells_energy(&self) -> bool {
         let tells = |metric| self.field(metric).is_some();
         tells(Metric::Energy) || Metric::POWERS.into_iter().any(tells)
     }
 
-    /// Gives the field that a metric comes from, if there is one.
+    /// Returns the field that a metric is read from, or `None` if the metric is unavailable.
     #[must_use]
     pub fn field(&self, metric: Metric) -> Option<&str> {
         let found =

@@ -1,8 +1,10 @@
-//! Whether this machine's power and energy can be read, and whether its CUDA parts fit together.
+//! Checks of a machine: readable power and energy sensors, and compatible CUDA components.
 //!
-//! Role: findings with stable ids, which `cargo xtask doctor` prints among its own; scripts match the ids.
-//! Method: nothing is changed and no program is started. What is missing is no fault; what is there and does not work,
-//! or does not fit, is. What is not known to fit is a warning.
+//! Role: produces findings with stable ids, which scripts can match. `cargo xtask doctor` prints
+//! them together with findings of its own.
+//! Method: reads only; changes nothing and starts no program. A missing component is not a fault. A
+//! component that exists but does not work, or is incompatible with another one, is a fault.
+//! Unknown compatibility is a warning.
 
 pub mod image;
 pub mod toolkit;
@@ -19,48 +21,48 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toolkit::{Driver, Mismatch, Version};
 
-/// One thing looked for.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Stable id: `gpu.0.sensor`.
+    /// Stable id of the check, such as `gpu.0.sensor`.
     pub id: String,
-    /// What became of it.
+    /// Outcome of the check.
     pub state: State,
-    /// What it is, or what is wrong and what to do.
+    /// Description of the component, or of the problem with its remedy.
     pub detail: String,
 }
 
-/// What became of a thing looked for, the worst last.
+/// The outcome of a check, ordered from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It is there.
+    /// The component exists and works.
     Found,
-    /// It is not, and need not be.
+    /// The component does not exist, and is optional.
     Missing,
-    /// It is there, and numbers or speed suffer from how it is.
+    /// The component works, but its state may affect measurements or speed, or is unknown.
     Warning,
-    /// It is there and does not work.
+    /// The component exists but does not work or is incompatible.
     Failed,
 }
 
-/// Where to look.
+/// Locations and descriptions of the components to check.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// NVIDIA's library; none is where the loader finds it.
+    /// Path of the NVML library; `None` uses the dynamic loader's search path.
     pub nvml: Option<PathBuf>,
-    /// The folder of the RAPL domains; none is Linux's.
+    /// Folder of the RAPL domains; `None` is `/sys/class/powercap`.
     pub rapl: Option<PathBuf>,
-    /// Folders of CUDA toolkits.
+    /// Folders of CUDA toolkits; the first one with a readable version is checked.
     pub toolkits: Vec<PathBuf>,
-    /// What the image of this container asks of CUDA, as `NVIDIA_REQUIRE_CUDA` says it.
+    /// CUDA requirement of this container's image, in the syntax of `NVIDIA_REQUIRE_CUDA`.
     pub image: Option<String>,
-    /// Frameworks, with their versions: `torch`, `2.1.0+cu118`.
+    /// Names and versions of frameworks, such as `torch` and `2.1.0+cu118`.
     pub frameworks: Vec<(String, String)>,
 }
 
 impl Finding {
-    /// Gives a finding.
+    /// Creates a finding.
     #[must_use]
     pub fn new(id: impl Into<String>, state: State, detail: impl Into<String>) -> Self {
         Self {
@@ -72,7 +74,11 @@ impl Finding {
 }
 
 impl Default for Places {
-    /// Gives where things usually are: `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`.
+    /// Returns the usual locations.
+    ///
+    /// Toolkits are searched in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`. The image's
+    /// requirement is `NVIDIA_REQUIRE_CUDA`, unless `NVIDIA_DISABLE_REQUIRE` is `1` or `true`.
+    /// There are no frameworks.
     fn default() -> Self {
         let named = ["CUDA_HOME", "CUDA_PATH"]
             .into_iter()
@@ -92,13 +98,13 @@ impl Default for Places {
     }
 }
 
-/// Looks at this machine; what is missing is a finding.
+/// Checks this machine with the default [`Places`]. A missing component is a finding, not an error.
 #[must_use]
 pub fn doctor() -> Vec<Finding> {
     examine(&Places::default())
 }
 
-/// Looks at these places.
+/// Checks the components at the given locations.
 #[must_use]
 pub fn examine(places: &Places) -> Vec<Finding> {
     let mut findings = vec![];
@@ -123,13 +129,14 @@ pub fn examine(places: &Places) -> Vec<Finding> {
     findings
 }
 
-/// Whether somebody told the container toolkit not to look at what the image asks for.
+/// Returns whether the container toolkit's check of the image's requirement is disabled.
 fn is_disabled() -> bool {
     let said = env::var("NVIDIA_DISABLE_REQUIRE").unwrap_or_default();
     ["1", "true"].contains(&said.to_ascii_lowercase().as_str())
 }
 
-/// Tells a library that is not there from one that is and does not work.
+/// Returns the finding for an NVML library that could not be opened: missing, or present but
+/// broken.
 fn unopened(error: &Error) -> Finding {
     match error {
         Error::Library {
@@ -142,26 +149,27 @@ fn unopened(error: &Error) -> Finding {
     }
 }
 
-/// Gives what to do about a fault of the driver or of a whole GPU.
+/// Returns the remedy for a fault of the driver or of a whole GPU.
 fn remedy(fault: Fault) -> &'static str {
     match fault {
         Fault::NoPermission => {
             "let this user open /dev/nvidia*; start a container with its GPUs: --gpus all"
         }
         Fault::DriverGone => {
-            "load the driver, modprobe nvidia as root; after an update in use, restart the machine"
+            "load the driver (modprobe nvidia as root); after an update while in use, restart the machine"
         }
         Fault::Lost => {
-            "restart the machine; if it is lost again, see the kernel's log: dmesg | grep Xid"
+            "restart the machine; if the GPU is lost again, see the kernel log: dmesg | grep Xid"
         }
-        Fault::MissingCall => "update the driver, whose library is too old",
+        Fault::MissingCall => "update the driver: its library is too old",
         Fault::Unloadable => {
-            "install the driver's library for this machine: it is damaged, or for another system"
+            "reinstall the driver's library: it is damaged or built for another architecture"
         }
-        _ => "see the kernel's log: dmesg | grep NVRM",
+        _ => "see the kernel log: dmesg | grep NVRM",
     }
 }
 
+/// Adds the findings of the driver and of each GPU.
 fn gpus(nvml: &mut Nvml, findings: &mut Vec<Finding>) {
     let driver = nvml.driver().unwrap_or("unknown");
     let cuda = cuda_of(nvml).map_or("unknown".to_owned(), |cuda| cuda.to_string());
@@ -173,7 +181,7 @@ fn gpus(nvml: &mut Nvml, findings: &mut Vec<Finding>) {
         let device = &nvml.devices()[index];
         let id = |part: &str| format!("gpu.{index}.{part}");
         if let Some(fault) = unreachable(device, &reading) {
-            let detail = format!("tells nothing: {fault}; {}", remedy(fault));
+            let detail = format!("reports no metrics: {fault}; {}", remedy(fault));
             findings.push(Finding::new(id("device"), State::Failed, detail));
             continue;
         }
@@ -182,30 +190,34 @@ fn gpus(nvml: &mut Nvml, findings: &mut Vec<Finding>) {
         findings.push(of_metrics(&id("metrics"), device));
         findings.push(of_sensor(&id("sensor"), device));
         if query.is_persistent == Some(false) {
-            let why = "off: while nobody uses the GPU, each reading may start it anew; \
+            let why = "off: each reading of an unused GPU may initialize the GPU again; to turn it on: \
                 nvidia-smi -pm 1 as root";
             findings.push(Finding::new(id("persistence"), State::Warning, why));
         }
         if query.is_mig == Some(true) {
             let why =
-                "divided (MIG): utilisation is not told, power and energy are those of the whole";
+                "MIG is enabled: no utilisation is reported, power and energy are of the whole GPU";
             findings.push(Finding::new(id("mig"), State::Warning, why));
         }
     }
 }
 
-/// Gives why a device tells nothing, if that is not for want of sensors.
+/// Returns the fault because of which a device reports no metric at all.
+///
+/// Returns `None` if the device has a value, or if it has none only because it lacks sensors.
 fn unreachable(device: &Device, reading: &Reading) -> Option<Fault> {
     let is_fatal =
         |fault: &Fault| matches!(fault, Fault::NoPermission | Fault::Lost | Fault::DriverGone);
     if reading.values != Values::none() {
         return None;
     }
+    // Faults found when the source was opened come before those of this reading.
     let lasting = device.capabilities.iter().filter_map(|told| told.fault);
     let passing = reading.faults.iter().map(|(_, fault)| *fault);
     lasting.chain(passing).find(is_fatal)
 }
 
+/// Formats the known properties of a GPU as a list.
 fn described(query: &Query) -> String {
     let mut parts = vec![query.name.clone().unwrap_or_else(|| "unnamed".to_owned())];
     if let Some((major, minor)) = query.compute_capability {
@@ -234,6 +246,7 @@ fn described(query: &Query) -> String {
     parts.join(", ")
 }
 
+/// Returns the finding on supported metrics, with the reason for each missing metric.
 fn of_metrics(id: &str, device: &Device) -> Finding {
     let missing = device.capabilities.iter().filter_map(|capability| {
         let fault = capability.fault?;
@@ -245,10 +258,17 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
     let missing: Vec<String> = missing.collect();
     let n_told = device.capabilities.len() - missing.len();
     if missing.is_empty() {
-        return Finding::new(id, State::Found, format!("all {n_told} are told"));
+        return Finding::new(
+            id,
+            State::Found,
+            format!("all {n_told} metrics are reported"),
+        );
     }
-    let detail = format!("{n_told} are told; not {}", missing.join("; "));
-    // Without power there is nothing to integrate, and without the counter nothing else.
+    let detail = format!(
+        "{n_told} metrics are reported; missing: {}",
+        missing.join("; ")
+    );
+    // Energy needs either the energy counter or a power metric to integrate.
     let state = if device.tells_energy() {
         State::Found
     } else {
@@ -257,6 +277,7 @@ fn of_metrics(id: &str, device: &Device) -> Finding {
     Finding::new(id, state, detail)
 }
 
+/// Returns the finding on averaging window and update interval of each power sensor.
 fn of_sensor(id: &str, device: &Device) -> Finding {
     let told = Metric::POWERS
         .into_iter()
@@ -276,6 +297,7 @@ fn of_sensor(id: &str, device: &Device) -> Finding {
     Finding::new(id, State::Found, known.join("; "))
 }
 
+/// Returns the finding on RAPL, with the first fault of any domain.
 fn of_rapl(rapl: Result<Rapl>) -> Finding {
     let rapl = match rapl {
         Ok(rapl) => rapl,
@@ -296,13 +318,14 @@ fn of_rapl(rapl: Result<Rapl>) -> Finding {
         Some(Fault::NoPermission) => Finding::new(
             "rapl",
             State::Warning,
-            "only root may read it; as root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj \
-             (until the next start)",
+            "readable by root only; as root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj \
+             (until the next reboot)",
         ),
         Some(fault) => Finding::new("rapl", State::Warning, fault.to_string()),
     }
 }
 
+/// Adds the findings on toolkit, driver and frameworks, each pair of which must be compatible.
 fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
     let found = places
         .toolkits
@@ -321,7 +344,7 @@ fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
     findings.push(Finding::new("cuda.toolkit", state, detail));
     let toolkit = found.map(|(_, toolkit)| toolkit);
     if let (Some(driver), Some(toolkit)) = (driver, toolkit) {
-        let what = format!("what CUDA {toolkit} builds");
+        let what = format!("programs built with CUDA {toolkit}");
         findings.push(of_driver("cuda.driver", driver, toolkit, &what));
     }
     for (name, version) in &places.frameworks {
@@ -338,7 +361,7 @@ fn toolkits(places: &Places, nvml: Option<&Nvml>, findings: &mut Vec<Finding>) {
             findings.push(judged(
                 &id,
                 fits,
-                format!("{what} and toolkit {toolkit} fit"),
+                format!("{what} and toolkit {toolkit} are compatible"),
             ));
         }
     }
@@ -349,6 +372,7 @@ fn of_driver(id: &str, driver: Driver, cuda: Version, what: &str) -> Finding {
     judged(id, driver.runs(cuda), fine)
 }
 
+/// Converts the result of a compatibility check to a finding; `fine` is the detail on success.
 fn judged(id: &str, fits: std::result::Result<(), Mismatch>, fine: String) -> Finding {
     match fits {
         Ok(()) => Finding::new(id, State::Found, fine),
@@ -359,7 +383,8 @@ fn judged(id: &str, fits: std::result::Result<(), Mismatch>, fine: String) -> Fi
     }
 }
 
-/// Checks the image's condition against each GPU, as the container toolkit does.
+/// Checks the image's requirement against each GPU, as the container toolkit does, and returns the
+/// worst outcome.
 fn of_image(condition: &str, nvml: &Nvml) -> Finding {
     let id = "cuda.image";
     let of_machine = Host {
@@ -376,6 +401,7 @@ fn of_image(condition: &str, nvml: &Nvml) -> Finding {
             ..of_machine.clone()
         }
     };
+    // Compute capability and brand differ from GPU to GPU; CUDA and the driver do not.
     let mut hosts: Vec<Host> = (0..nvml.devices().len()).map(of_gpu).collect();
     if hosts.is_empty() {
         hosts.push(of_machine.clone());
@@ -390,7 +416,7 @@ fn of_image(condition: &str, nvml: &Nvml) -> Finding {
     match judged.max_by_key(|(state, _)| *state) {
         Some((state, why)) => Finding::new(id, state, why),
         None => {
-            let fine = format!("{} is what the image asks for", hosts[0]);
+            let fine = format!("the image's requirement is met: {}", hosts[0]);
             Finding::new(id, State::Found, fine)
         }
     }
@@ -401,6 +427,7 @@ fn cuda_of(nvml: &Nvml) -> Option<Version> {
     Some(Version { major, minor })
 }
 
+/// Returns the version of the toolkit in a folder, from the first version file that can be parsed.
 fn toolkit_in(folder: &Path) -> Option<Version> {
     let names = ["version.json", "version.txt"];
     let texts = names

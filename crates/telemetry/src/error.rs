@@ -1,13 +1,16 @@
-//! Faults of one metric, which a run survives, and errors, which end an operation.
+//! Error types of the crate.
+//!
+//! Role: [`Fault`] is the reason why a single metric has no value; sampling continues after a
+//! fault. [`Error`] is the reason why a whole operation failed.
 
 use crate::{Failure, Metric};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The result of the crate's fallible functions.
+/// The result type of the crate's fallible functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a metric has no value, for now or for good.
+/// The reason why a metric has no value, temporarily or permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -15,49 +18,53 @@ pub enum Fault {
     /// The device has no such sensor.
     #[error("not supported by this device")]
     NotSupported,
-    /// It has, but a GPU that is divided (MIG) tells it of the parent only.
-    #[error("not told of a GPU that is divided by MIG")]
+    /// The GPU is partitioned (MIG) and reports the metric only for the whole GPU, not for an
+    /// instance.
+    #[error("not reported for MIG instances")]
     NotOnMig,
-    /// The library is older than the call.
-    #[error("this driver's library has no such call")]
+    /// The driver's library is too old and lacks the function.
+    #[error("function missing in the driver's library")]
     MissingCall,
-    /// The call may be made by others only.
+    /// The user of this process is not allowed to read the metric.
     #[error("no permission")]
     NoPermission,
-    /// The GPU is gone: fallen off the bus, or reset.
-    #[error("the GPU is lost")]
+    /// The GPU does not respond: it has fallen off the bus or needs a reset.
+    #[error("GPU lost")]
     Lost,
     /// The driver was unloaded or replaced while in use.
-    #[error("the driver is not loaded, or not the library's")]
+    #[error("driver not loaded, or it does not match the NVML library")]
     DriverGone,
-    /// The library is there, and is none that this program can load.
-    #[error("the library can't be loaded")]
+    /// The library exists but cannot be loaded: it is damaged or built for another architecture.
+    #[error("library cannot be loaded")]
     Unloadable,
-    /// The number is none that the unit allows.
-    #[error("the reading makes no sense")]
+    /// The reading is outside the range that is possible for its metric, or cannot be parsed.
+    #[error("reading out of range")]
     Senseless,
-    /// Another code of NVML.
-    #[error("NVML's code {0}")]
+    /// An NVML return code without a variant of its own.
+    #[error("NVML return code {0}")]
     Code(u32),
 }
 
 impl Fault {
-    /// Gives the fault of a code that NVML returned; success has none, so 0 is [`Fault::Code`] too.
+    /// Returns the fault for an NVML return code.
+    ///
+    /// The caller is expected to handle success (0) itself; 0 maps to `Fault::Code(0)`.
     #[must_use]
     pub fn from_nvml(code: u32) -> Self {
         match code {
             3 => Self::NotSupported,
             4 => Self::NoPermission,
             13 => Self::MissingCall,
-            // Fallen off the bus, or to be reset.
+            // GPU_IS_LOST and RESET_REQUIRED.
             15 | 16 => Self::Lost,
-            // Not initialised, not loaded, or replaced by one that is not the library's.
+            // UNINITIALIZED, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND and LIB_RM_VERSION_MISMATCH (the
+            // driver was replaced by a version other than the library's).
             1 | 9 | 12 | 18 => Self::DriverGone,
             code => Self::Code(code),
         }
     }
 
-    /// Gives the code that NVML has for a fault, 999 (unknown) if it has none.
+    /// Returns the NVML return code for a fault, 999 (`NVML_ERROR_UNKNOWN`) by default.
     #[must_use]
     pub fn nvml_code(self) -> u32 {
         match self {
@@ -73,89 +80,89 @@ impl Fault {
     }
 }
 
-/// Why an operation failed.
+/// The error of a failed operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A library is not on this machine, or not usable.
+    /// A library is missing or cannot be used.
     #[error("{operation}: {library}: {why}")]
     Library {
-        /// What was asked for.
+        /// Name of the failed operation.
         operation: &'static str,
         /// Name or path of the library.
         library: String,
-        /// What the loader or the library said.
+        /// Message of the loader or of the library.
         why: String,
-        /// Why it is of no use; none if it is not there.
+        /// Reason why an existing library cannot be used; `None` if the library is missing.
         fault: Option<Fault>,
     },
-    /// Nothing can be sampled.
-    #[error("{operation}: {selection:?} is none of this source's {n_devices} devices")]
+    /// A device selection that matches no device, or a name that matches several.
+    #[error("{operation}: no single device matches {selection:?} ({n_devices} available)")]
     NoDevice {
-        /// What was asked for.
+        /// Name of the failed operation.
         operation: &'static str,
-        /// What was selected.
+        /// The selection that the caller specified.
         selection: String,
-        /// How many devices there are.
+        /// Number of devices of the source.
         n_devices: usize,
     },
-    /// A metric that is needed has no value.
+    /// A required metric has no value.
     #[error("{operation}: {metric} of device {device}: {fault}")]
     Unavailable {
-        /// What was asked for.
+        /// Name of the failed operation.
         operation: &'static str,
         /// The metric.
         metric: Metric,
         /// Index of the device.
         device: usize,
-        /// Why.
+        /// Reason why the metric has no value.
         fault: Fault,
     },
-    /// An argument without a meaning.
+    /// An argument outside its valid range.
     #[error("{operation}: {parameter} is {value}, it must be {must}")]
     ParameterInvalid {
-        /// What was asked for.
+        /// Name of the failed operation.
         operation: &'static str,
         /// Name of the argument.
         parameter: &'static str,
-        /// What it was.
+        /// Value of the argument.
         value: f64,
-        /// What it may be.
+        /// Condition on the argument, such as `above 0`.
         must: &'static str,
     },
-    /// Text that is none of the crate's formats.
+    /// Text that cannot be parsed as one of the crate's formats.
     #[error("{format}, line {line}: {why}")]
     Text {
         /// Name of the format.
         format: &'static str,
-        /// Number of the line, from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong with it.
+        /// Problem found in the line.
         why: String,
     },
-    /// Somebody wanted it to end.
+    /// An operation that was cancelled by the caller.
     #[error("{operation}: cancelled")]
     Cancelled {
-        /// What was asked for.
+        /// Name of the failed operation.
         operation: &'static str,
     },
-    /// A part of a sampler failed.
+    /// A failure of the source, of the sampler or of a sink during sampling.
     #[error("{0}")]
     Sampling(Failure),
-    /// An endpoint that could not be opened.
+    /// An HTTP endpoint that could not be opened.
     #[error("serve: {address}: {why}")]
     Endpoint {
-        /// The address.
+        /// The address to listen on.
         address: std::net::SocketAddr,
-        /// The system's error.
+        /// Error of the operating system.
         why: std::io::Error,
     },
     /// A file that could not be read or written.
     #[error("{path}: {why}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         why: std::io::Error,
     },
 }

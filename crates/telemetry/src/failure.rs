@@ -1,9 +1,9 @@
-//! Failures of a running sampler: a source that panicked, a sink that could not be written.
+//! Failures of a running sampler: a panic of the source or of the sampler, or an error of a sink.
 //!
-//! Role: the only record of failures. [`Running::failure`](crate::Running::failure) reports them
-//! while sampling goes on, [`Stopped`](crate::Stopped) and
-//! [`Error::Sampling`](crate::Error::Sampling) at its end, and an endpoint as `telemetry_up 0` and
-//! `telemetry_sinks_failed`.
+//! Role: the only type that records such failures. While sampling runs,
+//! [`Running::failure`](crate::Running::failure) returns the most important one; after sampling,
+//! [`Stopped`](crate::Stopped) and [`Error::Sampling`](crate::Error::Sampling) contain the
+//! failures. The HTTP endpoint reports them as `telemetry_up 0` and `telemetry_sinks_failed`.
 
 use crate::Trace;
 use std::any::Any;
@@ -12,41 +12,44 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// A failure of a part of a sampler. The trace contains the rows until then.
+/// A failure of the source, of the sampler or of a sink. The trace keeps the rows read before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The source panicked in a reading. It is not read again, so the trace ends there.
+    /// The source panicked while it was read. It is not read again, so the trace ends at `time`.
     Source {
-        /// Time of the trace.
+        /// Time of the failure, since the start of the trace.
         time: Duration,
         /// Message of the panic.
         why: String,
     },
-    /// The sampler's own thread panicked. No more rounds are sampled, so the trace ends there.
+    /// The sampler's own thread panicked. No further rounds are sampled, so the trace ends at
+    /// `time`.
     Sampler {
-        /// Time of the trace.
+        /// Time of the failure, since the start of the trace.
         time: Duration,
         /// Message of the panic.
         why: String,
     },
-    /// A sink returned an error or panicked. It gets no more rows; other sinks and memory do.
+    /// A sink returned an error or panicked. It receives no more rows; other sinks and the trace in
+    /// memory still do.
     Sink {
-        /// Time of the trace.
+        /// Time of the failure, since the start of the trace.
         time: Duration,
-        /// Kind of the error.
+        /// Kind of the I/O error.
         kind: io::ErrorKind,
         /// Message of the error.
         why: String,
     },
 }
 
-/// The newest rows of a running sampler, with its failures: the content of a scrape.
+/// The newest rows of a running sampler, with its failures: the data that the HTTP endpoint
+/// returns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// The devices, each with its newest row.
+    /// A trace that contains the newest row of each device.
     pub trace: Trace,
-    /// Failures so far, those that ended sampling first.
+    /// Failures so far; failures that ended sampling come first.
     pub failures: Vec<Failure>,
 }
 
@@ -68,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether sampling ended by this failure: one of the source or of the sampler.
+    /// Returns whether this failure ended sampling: true for the source and the sampler, not sinks.
     #[must_use]
     pub fn ends_sampling(&self) -> bool {
         matches!(self, Self::Source { .. } | Self::Sampler { .. })
@@ -86,12 +89,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Returns the message of a panic, and drops its payload.
+/// Returns the message of a panic and drops its payload; payloads that are not text get a default.
 pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("a panic without a message").to_owned();
-    // A payload may panic when it is dropped.
+    // The destructor of a payload may itself panic; leaking the second payload avoids a third
+    // panic.
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(second);
     }

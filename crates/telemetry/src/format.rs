@@ -1,15 +1,18 @@
-//! Traces as text: written while they are sampled, and read back.
+//! Text formats of traces: writers that run during sampling, and readers.
 //!
 //! | format | for | content |
 //! |---|---|---|
 //! | [`Dialect::Csv`] | people and tables | everything |
 //! | [`Dialect::JsonLines`] | programs | everything |
-//! | [`Dialect::Seed`] | scripts that read the `;` file of a script of 2023 | one device; power and memory as shares of their limits |
+//! | [`Dialect::Seed`] | programs that read the `;`-separated file of `gpu_trace.py` (2023) | one device; power and memory as shares of their limits |
 //! | [`Dialect::ChromeTrace`] | Perfetto and `chrome://tracing` | power, utilisation, clocks, energy and temperature, with regions of code |
 //! | [`prometheus`] | scrapers | the newest row of each device |
 //!
-//! Method: a line is written whole or not at all, so the file of a killed process is a shorter
-//! trace. Readers skip lines that they can't parse, and report where these were.
+//! Method: lines are written as a whole, so the file of a killed process is a shorter but valid
+//! trace. Readers skip lines that they cannot parse, and return an error with the line number for
+//! each.
+//! Source: the seed dialect is the format of the script `gpu_trace.py` in the blog note "Tracing
+//! GPU Resources" (2023).
 
 mod chrome;
 mod csv;
@@ -29,112 +32,112 @@ use std::time::Duration;
 
 pub use seed::{HEADER as SEED_HEADER, Limits};
 
-/// The version of the formats, which files contain.
+/// Version of the formats, stored in the header of files.
 const VERSION: u32 = 1;
 
-/// A consumer of a trace, row by row.
+/// A consumer of a trace that receives each row as it is sampled.
 pub trait Sink: Send {
-    /// Takes the source, the devices and the interval, before the first row.
+    /// Receives the source, the devices and the interval, before the first row.
     ///
     /// # Errors
-    /// An output that can't be written; the sink is given up then.
+    /// An I/O error if the output cannot be written. The sink then receives no more calls.
     fn begin(&mut self, trace: &Trace) -> io::Result<()>;
 
-    /// Takes a row, which is not yet among the trace's.
+    /// Receives a row, which is not yet part of `trace`.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// Same as [`Self::begin`].
     fn row(&mut self, trace: &Trace, row: &Row) -> io::Result<()>;
 
-    /// Takes a region of code that was left.
+    /// Receives a region of code that has ended.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// Same as [`Self::begin`].
     fn mark(&mut self, trace: &Trace, mark: &Mark) -> io::Result<()>;
 
-    /// Writes all text that is held back.
+    /// Writes all buffered text.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// Same as [`Self::begin`].
     fn flush(&mut self, trace: &Trace) -> io::Result<()>;
 
-    /// Takes faults and overhead, after the last row, and writes all text that is held back.
+    /// Receives faults and overhead, after the last row, and writes all buffered text.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// Same as [`Self::begin`].
     fn end(&mut self, trace: &Trace) -> io::Result<()>;
 }
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Comma-separated, a column a metric, units in the names; all else in lines that begin with
-    /// `#`.
+    /// Comma-separated values with one column per metric and units in the column names. Other data
+    /// is JSON in lines that begin with `#`.
     Csv,
-    /// An object a line.
+    /// JSON lines: one object per line.
     JsonLines,
-    /// The seven columns of the script in S0, by semicolons.
+    /// The seven columns of the script `gpu_trace.py`, separated by semicolons.
     Seed,
-    /// Trace events: counters, and regions of code as slices.
+    /// Chrome trace events: metrics as counters, and regions of code as slices.
     ChromeTrace,
 }
 
-/// A trace that was read, with the lines that were skipped.
+/// A parsed trace, with an error for each skipped line.
 #[derive(Debug)]
 pub struct Read {
-    /// The trace.
+    /// The parsed trace.
     pub trace: Trace,
     /// An error for each skipped line.
     pub skipped: Vec<Error>,
 }
 
-/// Writes a trace as text while it is sampled.
+/// A sink that writes a trace as text during sampling.
 #[derive(Debug)]
 pub struct Writer<W> {
     dialect: Dialect,
-    /// The file that was created and has no text yet. Dropped before `out`, so that the file is
-    /// removed while it is locked.
+    /// A newly created file without text, to be removed on drop. This field precedes `out`, so that
+    /// it is dropped first and the file is removed while it is still locked.
     created: Created,
     out: W,
-    /// Whole lines that are not written yet.
+    /// Complete lines that are not written yet.
     held: String,
-    /// Rows after them. They become lines together, while code and data for that are in the
-    /// processor's caches.
+    /// Rows after `held`. They are formatted in batches, which is faster because the code and data
+    /// for formatting stay in the processor's caches.
     rows: Vec<Row>,
     seed: seed::State,
     tracks: chrome::Tracks,
-    /// While this is true, nothing is written.
+    /// If set and true, nothing is written; see [`Writer::held_back`].
     holds: Option<Arc<AtomicBool>>,
-    /// The function that empties the output before the first text, if the output may have content.
+    /// Function that truncates the output before the first text; `None` if not needed (any more).
     empties: Option<fn(&mut W) -> io::Result<()>>,
 }
 
-/// A new file, which is removed when this value is dropped, unless the path was taken.
+/// The path of a new file, which is removed on drop unless the path has been taken.
 #[derive(Debug)]
 struct Created(Option<PathBuf>);
 
 impl Drop for Created {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            // An empty file that stays does no harm.
+            // An error is ignored: an empty file that remains is harmless.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Permission for a [`Writer`] that was held back to write.
+/// A handle that releases a [`Writer`] created with [`Writer::held_back`].
 #[derive(Debug)]
 #[must_use]
 pub struct Release(Arc<AtomicBool>);
 
 impl Release {
-    /// Lets the writer write, from its next flush on.
+    /// Allows the writer to write, starting with its next flush.
     pub fn release(self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-/// The content of a file before the first row.
+/// The header of a file, before the first row.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     trace: u32,
@@ -144,7 +147,7 @@ struct Header {
     devices: Vec<Device>,
 }
 
-/// A note between or after rows.
+/// A record other than a row, between or after rows.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Note {
@@ -153,11 +156,12 @@ enum Note {
     Overhead(Overhead),
 }
 
-/// Rows that are written without waiting for a flush.
+/// Number of buffered rows at which they are written without waiting for a flush.
 const MAX_ROWS: usize = 1 << 9;
 
 impl Dialect {
-    /// Returns the dialect of a file's name: `.jsonl`, `.json` (a Chrome trace), else CSV.
+    /// Returns the dialect for a file name: JSON lines for `.jsonl` and `.ndjson`, a Chrome trace
+    /// for `.json`, and CSV by default.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
@@ -167,7 +171,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the dialect of a text by its first characters.
+    /// Detects the dialect of a text by its first characters; `None` if the format is unknown.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -185,11 +189,13 @@ impl Dialect {
     }
 }
 
-/// Reads a trace in any of the dialects; of one in [`Dialect::Seed`] the shares of unknown limits
-/// are left out.
+/// Parses a trace in any of the dialects.
+///
+/// For [`Dialect::Seed`], power and memory are missing because their limits are unknown; see
+/// [`read_seed`].
 ///
 /// # Errors
-/// [`Error::Text`] if the text is in none of them, or its header can't be read.
+/// [`Error::Text`] if the format is unknown or the header cannot be parsed.
 pub fn read(bytes: &[u8]) -> Result<Read> {
     let text = String::from_utf8_lossy(bytes);
     match Dialect::of_text(&text) {
@@ -197,20 +203,20 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
         Some(Dialect::JsonLines) => json_lines::read(&text),
         Some(Dialect::Seed) => seed::read(&text, Limits::default()),
         Some(Dialect::ChromeTrace) => chrome::read(&text),
-        None => Err(refused("trace", 1, "it begins like none of the formats")),
+        None => Err(refused("trace", 1, "unknown format")),
     }
 }
 
-/// Reads a trace of the seed's dialect, whose shares become watts and bytes by limits that the file
-/// does not have.
+/// Parses a trace in [`Dialect::Seed`], and converts its shares to watts and bytes by the given
+/// limits, which the file itself does not contain.
 ///
 /// # Errors
-/// [`Error::Text`] if the header is another.
+/// [`Error::Text`] if the first line is not [`SEED_HEADER`].
 pub fn read_seed(bytes: &[u8], limits: Limits) -> Result<Read> {
     seed::read(&String::from_utf8_lossy(bytes), limits)
 }
 
-/// Returns a whole trace as text.
+/// Formats a complete trace as text.
 #[must_use]
 pub fn write(trace: &Trace, dialect: Dialect) -> String {
     let mut writer = Writer::new(dialect, io::sink());
@@ -218,7 +224,7 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
     writer.write_rows(trace, &trace.rows);
     let mut marks: Vec<&Mark> = trace.marks.iter().collect();
     if dialect == Dialect::ChromeTrace {
-        // As they are written while they are sampled.
+        // Same order as during sampling, when a region is written at its end.
         marks.sort_by_key(|mark| mark.end);
     }
     for mark in marks {
@@ -229,12 +235,14 @@ pub fn write(trace: &Trace, dialect: Dialect) -> String {
 }
 
 impl Writer<File> {
-    /// Opens a file to write to, or creates it. The file keeps its content until the first text is
-    /// written; a new file is removed if the writer is dropped before.
+    /// Opens or creates a file for writing.
+    ///
+    /// An existing file keeps its content until the first text is written. A new file is removed if
+    /// the writer is dropped before it has written any text.
     ///
     /// # Errors
-    /// [`Error::File`] if the system does not open the file, or while another program writes a
-    /// trace to it.
+    /// [`Error::File`] if the file cannot be opened, or if another program is writing a trace to
+    /// the file.
     pub fn create(dialect: Dialect, path: &Path) -> Result<Self> {
         let refused = |why| Error::File {
             path: path.to_owned(),
@@ -243,11 +251,11 @@ impl Writer<File> {
         let (file, created) = loop {
             let (file, is_new) = open(path).map_err(refused)?;
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
-                let why = "another program writes a trace to it";
+                let why = "another program is writing a trace to this file";
                 return Err(refused(io::Error::new(io::ErrorKind::ResourceBusy, why)));
             }
-            // Between `open` and the lock, a writer without text may have removed its new file:
-            // rows in a file without a name would be lost.
+            // Another writer that had no text may have removed the file between `open` and the
+            // lock. Rows written to the removed file would be lost, so open the path again.
             if is_at(&file, path) {
                 break (file, is_new.then(|| path.to_owned()));
             }
@@ -260,14 +268,14 @@ impl Writer<File> {
     }
 }
 
-/// Opens a file to write to without a change to its content, or creates it; returns whether it is
-/// new.
+/// Opens or creates a file for writing, and keeps existing content. Returns the file and whether it
+/// is new.
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = File::options();
     let options = options.write(true).truncate(false);
     match options.create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
-        // An old file, or a link without a target, which opening creates.
+        // Either an existing file, or a dangling symbolic link, whose target is created here.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let file = options.create_new(false).create(true).open(path)?;
             Ok((file, false))
@@ -276,7 +284,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// Returns whether a path leads to an open file.
+/// Returns whether a path still refers to an open file, by device and inode.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -287,14 +295,15 @@ fn is_at(file: &File, path: &Path) -> bool {
         .is_some_and(|(open, named)| open == named)
 }
 
-/// Returns `true`: systems other than Unix do not remove a file that is open.
+/// Returns `true`, because systems other than Unix do not remove an open file.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> bool {
     true
 }
 
 impl<W> Writer<W> {
-    /// Creates a writer to any output. It needs no buffer, since lines are held back already.
+    /// Creates a writer to any output. The output needs no buffering, because the writer buffers
+    /// lines.
     #[must_use]
     pub fn new(dialect: Dialect, out: W) -> Self {
         Self {
@@ -310,8 +319,10 @@ impl<W> Writer<W> {
         }
     }
 
-    /// Holds back all text until the returned [`Release`] is used, or for ever if it is dropped; a
-    /// file is unchanged for so long. Memory grows with the rows meanwhile.
+    /// Holds back all text until [`Release::release`] is called on the returned handle.
+    ///
+    /// Until then a file is not changed, and memory grows with the rows. If the handle is dropped
+    /// unused, nothing is ever written.
     pub fn held_back(mut self) -> (Self, Release) {
         let holds = Arc::new(AtomicBool::new(true));
         self.holds = Some(Arc::clone(&holds));
@@ -350,7 +361,7 @@ impl<W> Writer<W> {
         }
     }
 
-    /// Makes lines of the rows that are held.
+    /// Formats the buffered rows as lines, and keeps the allocation of the buffer.
     fn write_held(&mut self, trace: &Trace) {
         let mut rows = std::mem::take(&mut self.rows);
         self.write_rows(trace, &rows);
@@ -370,7 +381,7 @@ impl<W> Writer<W> {
             Dialect::Csv => csv::note(&mut self.held, note),
             Dialect::JsonLines => json_lines::note(&mut self.held, note),
             Dialect::ChromeTrace => chrome::note(&mut self.held, note),
-            // The script's readers take seven numbers a line and nothing else.
+            // Programs that read this dialect expect seven numbers per line and nothing else.
             Dialect::Seed => {}
         }
     }
@@ -388,6 +399,7 @@ impl<W> Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
+    /// Writes all buffered text, unless the writer is held back.
     fn send(&mut self, trace: &Trace) -> io::Result<()> {
         self.write_held(trace);
         if self.is_holding() {
@@ -434,7 +446,7 @@ impl<W: Write + Send> Sink for Writer<W> {
     }
 }
 
-/// Empties a regular file; a pipe or a terminal is left as it is.
+/// Truncates a regular file; does nothing for a pipe or a terminal.
 fn empty(file: &mut File) -> io::Result<()> {
     if file.metadata()?.is_file() {
         file.set_len(0)?;
@@ -443,10 +455,13 @@ fn empty(file: &mut File) -> io::Result<()> {
 }
 
 impl Header {
-    /// Returns the trace without its rows.
+    /// Creates a trace without rows from the header; rejects other versions of the format.
     fn into_trace(self, format: &'static str) -> Result<Trace> {
         if self.trace != VERSION {
-            let why = format!("version {}, this crate reads {VERSION}", self.trace);
+            let why = format!(
+                "unsupported version (found {}, expected {VERSION})",
+                self.trace
+            );
             return Err(refused(format, 1, &why));
         }
         Ok(Trace {
@@ -460,29 +475,29 @@ impl Header {
 }
 
 impl Note {
-    /// Adds the note to a trace, or returns an error if the trace has no such device.
+    /// Adds the note to a trace; returns an error if the trace does not have the note's device.
     fn add_to(self, trace: &mut Trace) -> std::result::Result<(), &'static str> {
         match self {
             Self::Mark(mark) => trace.marks.push(mark),
             Self::Fault(fault) if fault.device < trace.devices.len() => trace.faults.push(fault),
-            Self::Fault(_) => return Err("no such device"),
+            Self::Fault(_) => return Err("unknown device"),
             Self::Overhead(overhead) => trace.overhead = Some(overhead),
         }
         Ok(())
     }
 }
 
-/// Returns the lines of text with their numbers, from 1. A last line without an end is an error,
-/// since its last number may be the beginning of a longer one.
+/// Returns the lines of a text with their numbers, starting at 1. A last line without a line break
+/// is an error, because its last number may be cut off.
 fn lines(text: &str) -> impl Iterator<Item = (usize, std::result::Result<&str, &'static str>)> {
     let text = text.trim_start_matches('\u{feff}');
     text.split_inclusive('\n').enumerate().map(|(index, line)| {
-        let whole = line.strip_suffix('\n').ok_or("the line is cut off");
+        let whole = line.strip_suffix('\n').ok_or("line is cut off");
         (index + 1, whole.map(|line| line.trim_end_matches('\r')))
     })
 }
 
-/// Returns a time, or none if it is negative, not finite, or out of range.
+/// Converts seconds to a time; `None` if the number is negative, not finite or out of range.
 fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
@@ -495,14 +510,14 @@ fn refused(format: &'static str, line: usize, why: &str) -> Error {
     }
 }
 
-/// Puts rows in the order of their times, which a damaged file may lack.
+/// Sorts rows by time and regions by start, because a damaged file may have another order.
 fn sorted(mut trace: Trace) -> Trace {
     trace.rows.sort_by_key(|row| row.time);
     trace.marks.sort_by_key(|mark| mark.start);
     trace
 }
 
-/// Returns the name of a metric's column: `power_instant_W`.
+/// Returns the column name of a metric, such as `power_instant_W`.
 fn column(metric: Metric) -> String {
     match metric.unit().sign() {
         "" => metric.name().to_owned(),

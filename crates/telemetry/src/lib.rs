@@ -1,19 +1,20 @@
-//! Power, energy and utilisation of GPUs and CPUs: sampled, integrated and judged.
+//! Sampling and analysis of power, energy and utilisation of GPUs and CPUs.
 //!
-//! Role: for people who ask what a computation cost in joules, and whether the machine was busy while it ran. Every
-//! number says which field of which library it came from, and every energy how far it may be off.
+//! Role: measures the energy of a computation in joules, and how busy the machine was while it ran.
+//! Every metric names the library field that it came from, and every energy has an error interval.
 //!
-//! | step | what | where |
+//! | step | content | items |
 //! |---|---|---|
-//! | read | what a machine tells: NVML, RAPL, a recorded trace, a model | [`Source`], [`nvml`], [`rapl`], [`replay`], [`synthetic`] |
-//! | sample | at fixed times, on a thread of its own | [`Sampler`] |
-//! | keep | rows with their devices | [`Trace`], [`format`](mod@format) |
-//! | sum up | joules of a window or of a region of code, with an interval | [`Energy`], [`Span`], [`measure`] |
-//! | judge | idle gaps, policies, the energy curve | [`analysis`] |
+//! | read | readings from NVML, RAPL, a recorded trace or a model | [`Source`], [`nvml`], [`rapl`], [`replay`], [`synthetic`] |
+//! | sample | readings at fixed times, on a separate thread | [`Sampler`] |
+//! | store | rows with their devices | [`Trace`], [`format`](mod@format) |
+//! | integrate | energy of a window or of a region of code, with an error interval | [`Energy`], [`Span`], [`measure`] |
+//! | analyse | idle gaps, power policies, the energy curve | [`analysis`] |
 //!
 //! # Units
-//! Watt, joule, degree Celsius, percent of time, byte, megahertz, all in f64; times are [`Duration`](std::time::Duration)s
-//! since a trace began. A name holds its unit where a type does not.
+//! Watt, joule, degree Celsius, percent of time, byte and megahertz, all as f64. Times are
+//! [`Duration`](std::time::Duration)s since the start of a trace. Where a type has no unit, the
+//! name of a field or parameter contains the unit.
 
 pub mod analysis;
 mod device;

@@ -1,73 +1,74 @@
-//! The quantities that are sampled, their names and units.
+//! Sampled quantities, with their names and units.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A quantity.
+/// A sampled quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Power over the sensor's own window, the newest there is.
+    /// Mean power over the sensor's own averaging window, at its newest update.
     PowerInstant,
-    /// Power over the last second.
+    /// Mean power over the last second.
     PowerAverage,
-    /// Power as `nvidia-smi` prints it by default: one of the two above, depending on architecture and driver.
+    /// Power that `nvidia-smi` prints by default: the instantaneous or the average power, depending
+    /// on architecture and driver.
     PowerDraw,
-    /// Power of the whole module, the GPU and the CPU beside it, where they share one.
+    /// Power of the whole module, on devices where the GPU and a CPU share a module.
     PowerModule,
-    /// Power of the device's memory, a part of its own.
+    /// Power of the device's memory, which is part of the device's power.
     PowerMemory,
-    /// The limit that the device keeps to now.
+    /// The power limit in force.
     PowerLimit,
-    /// Energy since the driver was loaded, by the device's own counter.
+    /// Energy since the driver was loaded, from the device's own counter.
     Energy,
     /// Temperature of the die.
     Temperature,
-    /// Time during which a kernel ran.
+    /// Share of time during which a kernel ran.
     GpuBusy,
-    /// Time during which the device's memory was read or written.
+    /// Share of time during which the device's memory was read or written.
     MemoryBusy,
-    /// Memory in use, with what the driver keeps for itself.
+    /// Device memory in use, including the driver's reserved memory.
     MemoryUsed,
-    /// Memory there is.
+    /// Total device memory.
     MemoryTotal,
-    /// Clock of the multiprocessors.
+    /// Clock frequency of the multiprocessors.
     SmClock,
-    /// Clock of the memory.
+    /// Clock frequency of the memory.
     MemoryClock,
-    /// Performance state, 0 being the fastest.
+    /// Performance state (P-state); 0 is the fastest.
     PerformanceState,
-    /// Reasons for which clocks are lower than they could be, one bit each: [`crate::reasons`].
+    /// Reasons why clocks are below their maximum, one bit each; see [`crate::reasons`].
     ClockReasons,
 }
 
-/// A unit.
+/// A unit of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// W.
+    /// Watt (W).
     Watt,
-    /// J.
+    /// Joule (J).
     Joule,
-    /// °C.
+    /// Degree Celsius (°C).
     Celsius,
-    /// Per cent of time.
+    /// Percent of time.
     Percent,
-    /// B.
+    /// Byte (B).
     Byte,
-    /// MHz.
+    /// Megahertz (MHz).
     Megahertz,
     /// A number without a unit.
     None,
 }
 
-/// A value for each metric, or none.
+/// A value per metric, each of which may be missing (stored as NaN).
 #[derive(Clone, Copy, Debug)]
 pub struct Values([f64; Metric::COUNT]);
 
 impl Metric {
-    /// How many there are.
+    /// Number of metrics.
     pub const COUNT: usize = Self::ALL.len();
-    /// All of them, in the order of their columns.
+    /// All metrics, in the order of the enum, which is the order of columns in files.
     pub const ALL: [Self; 16] = [
         Self::PowerInstant,
         Self::PowerAverage,
@@ -87,10 +88,10 @@ impl Metric {
         Self::ClockReasons,
     ];
 
-    /// Those that tell the power that is drawn, the best first.
+    /// Metrics of the device's power draw, best first.
     pub const POWERS: [Self; 3] = [Self::PowerInstant, Self::PowerDraw, Self::PowerAverage];
 
-    /// Gives the name that files use: `power_instant`.
+    /// Returns the name that files use, such as `power_instant`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -113,13 +114,13 @@ impl Metric {
         }
     }
 
-    /// Gives the metric of a name.
+    /// Returns the metric with the given name, or `None` if there is no such metric.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Gives the unit of its values.
+    /// Returns the unit of the metric's values.
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
@@ -146,7 +147,7 @@ impl fmt::Display for Metric {
 }
 
 impl Unit {
-    /// Gives its sign, as ASCII files have it: `W`, `C`, `%`; empty for [`Unit::None`].
+    /// Returns the unit's symbol in ASCII, such as `W`, `C` or `%`; empty for [`Unit::None`].
     #[must_use]
     pub fn sign(self) -> &'static str {
         match self {
@@ -162,25 +163,25 @@ impl Unit {
 }
 
 impl Values {
-    /// No value at all.
+    /// Creates a set in which every value is missing.
     #[must_use]
     pub fn none() -> Self {
         Self([f64::NAN; Metric::COUNT])
     }
 
-    /// Gives a value.
+    /// Returns the value of a metric, or `None` if it is missing.
     #[must_use]
     pub fn get(&self, metric: Metric) -> Option<f64> {
         let value = self.0[metric as usize];
         (!value.is_nan()).then_some(value)
     }
 
-    /// Sets a value; what is not finite is none.
+    /// Sets the value of a metric; a value that is not finite makes the metric missing.
     pub fn set(&mut self, metric: Metric, value: f64) {
         self.0[metric as usize] = if value.is_finite() { value } else { f64::NAN };
     }
 
-    /// Gives those that are there, in the order of [`Metric::ALL`].
+    /// Returns the metrics that have a value, with their values, in the order of [`Metric::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
         Metric::ALL
             .into_iter()

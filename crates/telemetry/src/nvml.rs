@@ -1,12 +1,15 @@
-//! NVIDIA's management library.
+//! Source of GPU readings from NVIDIA's management library (NVML).
 //!
-//! Role: the source `nvml`. What each device tells is found out when it is opened; later only that is asked for.
-//! Method: a call that a device does not support, or that the library lacks, is asked for once. When a GPU is lost, or
-//! the driver is gone, readings say so, and the library is loaded anew and devices told by their UUID: after a second, and
-//! ever less often, since that takes time from the GPUs that are there. A GPU that may not be opened is not asked again.
+//! Role: the source `nvml`. Opening it determines which metrics each device supports; later
+//! readings query only these metrics.
+//! Method: a call that a device does not support, or that the library lacks, is tried once. When a
+//! GPU is lost or the driver is unloaded, readings contain that fault. The library is then loaded
+//! again and devices are identified by their UUID: first after one second, then with growing
+//! pauses, because reloading delays the readings of the other GPUs. A GPU that cannot be
+//! opened for lack of permission or support is not tried again.
 //! Source: NVIDIA, "NVML API Reference Guide".
-//! Limits: of a GPU that is divided (MIG), what the whole of it tells. A GPU that is lost while the library is opened has
-//! neither name nor limits when it comes back.
+//! Limits: a partitioned GPU (MIG) is read as a whole, not per instance. A GPU that is lost while
+//! the library is opened has neither a name nor limits when it comes back.
 
 mod clocks;
 mod lookout;
@@ -42,7 +45,7 @@ use std::time::Duration;
 ///         let trace = running.stop().trace;
 ///         assert!(!trace.rows.is_empty());
 ///     }
-///     // A machine without a driver says so; nothing else fails.
+///     // A machine without a driver returns an error.
 ///     Err(error) => println!("{error}"),
 /// }
 /// # Ok::<(), telemetry::Error>(())
@@ -51,30 +54,30 @@ use std::time::Duration;
 pub struct Nvml {
     path: Option<PathBuf>,
     driver: Option<String>,
-    /// None while the driver is gone.
+    /// The loaded library; `None` while the driver is unavailable.
     library: Option<Library>,
     devices: Vec<Device>,
-    /// Of each device, whether it tells a metric.
+    /// Supported metrics of each device, indexed by [`Metric`].
     told: Vec<[bool; Metric::COUNT]>,
     handles: Vec<Opened>,
-    /// Of each device, when to look for it.
+    /// Times of the next attempts to find each lost device.
     lookouts: Vec<Lookout>,
 }
 
-/// The handle of a device, or why there is none.
+/// The handle of a device, or the fault because of which there is no handle.
 type Opened = std::result::Result<Handle, Fault>;
 
 impl Nvml {
-    /// Loads the driver's library.
+    /// Loads the driver's library from the dynamic loader's search path.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is none, or no driver behind it. A GPU that can't be opened is a device all the same, whose
-    /// metrics have that fault.
+    /// [`Error::Library`] if the library or the driver is missing or does not work. A GPU that
+    /// cannot be opened is no error: it is listed as a device whose metrics all have that fault.
     pub fn open() -> Result<Self> {
         Self::load(None)
     }
 
-    /// Loads a library from a path: where a container keeps it, or one that plays a GPU.
+    /// Loads the library from a path, such as the path in a container or of a simulated library.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -109,17 +112,18 @@ impl Nvml {
         })
     }
 
-    /// Gives the driver's version.
+    /// Returns the driver's version, or `None` if the version is unknown.
     #[must_use]
     pub fn driver(&self) -> Option<&str> {
         self.driver.as_deref()
     }
 
-    /// Loads the library anew, and looks for all devices.
+    /// Loads the library again and looks for all devices.
     ///
-    /// They are looked for by index and told by their UUID: to ask for a UUID fails as soon as any GPU is lost.
+    /// Devices are opened by index and then identified by their UUID. Opening a device by UUID
+    /// would fail for every device as soon as one GPU is lost.
     fn reconnect(&mut self) {
-        // The old one must be shut down first: initialisations are counted.
+        // Shut the old library down first: NVML counts initialisations and would not start afresh.
         self.library = None;
         let library = init(self.path.as_deref());
         let count = library.as_ref().map_or(Ok(0), Library::device_count);
@@ -141,7 +145,7 @@ impl Nvml {
             let uuid = found.uuid().ok();
             let is_it = |device: &&Device| match &device.uuid {
                 Some(known) => Some(known) == uuid.as_ref(),
-                // One that was lost from the beginning told none.
+                // A device that was lost when the source was opened has no known UUID.
                 None => device.index == index as usize,
             };
             if let Some(device) = self.devices.iter().find(is_it) {
@@ -151,24 +155,24 @@ impl Nvml {
     }
 }
 
-/// Gives the handle of a device that was found, or why it was not.
+/// Returns the handle of a device, or the fault because of which it could not be opened.
 fn opened(found: std::result::Result<nvml_wrapper::Device<'_>, NvmlError>) -> Opened {
     match found {
         Ok(device) => Ok(Handle::of(&device)),
         Err(error) => Err(match fault(&error) {
             known @ (Fault::NoPermission | Fault::NotSupported | Fault::DriverGone) => known,
-            // Fallen off the bus, or its UUID is none of those that are there.
+            // Fallen off the bus, or not found.
             _ => Fault::Lost,
         }),
     }
 }
 
-/// Whether it is no use to look for a device again.
+/// Returns whether a device failed permanently, so that there is no point in trying again.
 fn is_refused(handle: &Opened) -> bool {
     matches!(handle, Err(Fault::NoPermission | Fault::NotSupported))
 }
 
-/// Whether a device is to be looked for.
+/// Returns whether a device is lost and should be looked for again.
 fn is_lost(handle: &Opened) -> bool {
     handle.is_err() && !is_refused(handle)
 }
@@ -202,6 +206,7 @@ impl Source for Nvml {
                 };
             }
         };
+        // `ask` may report a metric that was not requested, if one call returns several metrics.
         let (mut values, mut faults) = (Values::none(), vec![]);
         ask(library, handle, is_told, |metric, answer| match answer {
             _ if !is_told(metric) => {}
@@ -210,7 +215,7 @@ impl Source for Nvml {
         });
         let is_gone =
             |&&(_, fault): &&(Metric, Fault)| matches!(fault, Fault::Lost | Fault::DriverGone);
-        // A device of which nothing can be read is gone, whatever the driver calls it.
+        // A device without a single readable metric is lost, whatever code the driver returns.
         let nothing = faults.first().filter(|_| values == Values::none());
         match faults.iter().find(is_gone).or(nothing) {
             Some(&(_, fault)) => {
@@ -227,12 +232,15 @@ impl Source for Nvml {
     }
 }
 
-/// Gives whether a device tells a metric, for each of them.
+/// Returns which metrics a device supports, indexed by metric.
 fn told(device: &Device) -> [bool; Metric::COUNT] {
     Metric::ALL.map(|metric| device.field(metric).is_some())
 }
 
-/// Finds out what a device is and what it tells.
+/// Determines the properties of a device and the metrics that it supports.
+///
+/// Each metric is queried once. The fault of a failed query is stored as the reason why the metric
+/// is unsupported, unless the fault may be temporary.
 fn describe(index: usize, driver: Option<String>, library: &Library, opened: Opened) -> Device {
     let handle = opened.ok();
     let device = handle.map(|handle| handle.device(library));
@@ -249,6 +257,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
             answers.push((metric, answer));
         });
     }
+    // Two metrics have a fallback call for older drivers; the field should name the call in use.
     let has_temperature_v = handle.is_some_and(|handle| handle.temperature(library).is_ok());
     let has_event_reasons = handle.is_some_and(|handle| handle.event_reasons(library).is_ok());
     let capability = |metric: Metric| {
@@ -266,7 +275,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
             .to_owned(),
             fault: match fault {
                 Some(Fault::NotSupported) if is_mig => Some(Fault::NotOnMig),
-                // What may come back is asked for again.
+                // These faults may be temporary, so the metric counts as supported.
                 Some(Fault::Lost | Fault::DriverGone | Fault::Senseless | Fault::Code(_)) => None,
                 other => other,
             },
@@ -293,6 +302,7 @@ fn describe(index: usize, driver: Option<String>, library: &Library, opened: Ope
     }
 }
 
+/// Converts an error of the wrapper crate to a fault.
 fn fault(error: &NvmlError) -> Fault {
     match error {
         NvmlError::UnexpectedVariant(_) | NvmlError::IncorrectBits(_) => Fault::Senseless,
@@ -301,7 +311,7 @@ fn fault(error: &NvmlError) -> Fault {
     }
 }
 
-/// Gives NVML's number of an error, which the wrapper gave a name; 999 of what has none.
+/// Returns the NVML return code for an error of the wrapper crate, or 999 (unknown) by default.
 fn code(error: &NvmlError) -> u32 {
     const UNKNOWN: u32 = 999;
     match error {
@@ -329,6 +339,7 @@ fn code(error: &NvmlError) -> u32 {
     }
 }
 
+/// Loads and initialises the library at a path, or the default library.
 fn init(path: Option<&Path>) -> std::result::Result<Library, NvmlError> {
     match path {
         Some(path) => Library::builder().lib_path(path.as_os_str()).init(),
@@ -336,14 +347,14 @@ fn init(path: Option<&Path>) -> std::result::Result<Library, NvmlError> {
     }
 }
 
-/// Whether a library can't be loaded because there is none.
+/// Returns whether loading failed because the library does not exist.
 fn is_absent(path: Option<&Path>, error: &NvmlError) -> bool {
     let NvmlError::LibloadingError(why) = error else {
         return false;
     };
     match path {
         Some(path) => !path.exists(),
-        // The loader knows where it looked, and says what it found there.
+        // Only the loader has the search path, so its message shows whether it found a file.
         None => cfg!(windows) || why.to_string().contains("No such file"),
     }
 }
@@ -352,7 +363,7 @@ fn name_of(path: Option<&Path>) -> String {
     path.map_or_else(|| DEFAULT.to_owned(), |path| path.display().to_string())
 }
 
-/// Name of the library, where the loader finds it.
+/// File name of the library in the dynamic loader's search path.
 const DEFAULT: &str = if cfg!(windows) {
     "nvml.dll"
 } else {

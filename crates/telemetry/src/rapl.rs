@@ -1,16 +1,23 @@
-//! Energy of CPUs and their memory by RAPL, through Linux's powercap files.
+//! Source of CPU and memory energy from RAPL (Running Average Power Limit), read through Linux's
+//! powercap files.
 //!
-//! Method: each domain has a counter in µJ that wraps around at a known range. Its energy is what the counter tells
-//! and a range for each wrap that was seen. A counter that did not go on from what it told before has wrapped, once, if
-//! the power that a wrap implies is one that the domain can draw; else it was reset, as after a suspend, or misread.
-//! Then, and where a domain tells no range, the reading is a fault, and the energy falls to what the counter tells:
-//! [`crate::Trace::energy`] takes no such window for covered. Even at 32 bits of 15.3 µJ and 1 kW a wrap takes a
-//! minute: a domain must be read more often.
-//! Accuracy: no tolerance of these counters is known that holds for all machines: [`crate::Calibration::of_kind`].
+//! Method: each domain has a counter in µJ that wraps around at a known range. The energy is the
+//! counter's value plus one range per observed wrap. If the counter falls, or rises faster than the
+//! domain can draw power, there are two cases:
+//!
+//! - One wrap would imply a power that the domain can draw: the counter has wrapped.
+//! - Otherwise, or if the range is unknown: the counter was reset, for example by a suspend, or was
+//!   misread. The reading is a fault, and the energy restarts from the counter's value.
+//!   [`crate::Trace::energy`] does not treat a window with such a fall as covered.
+//!
+//! Even a 32-bit counter with steps of 15.3 µJ takes a minute to wrap at 1 kW. A domain must be
+//! read at least that often.
+//! Accuracy: no tolerance is known that holds for all machines; see
+//! [`crate::Calibration::of_kind`].
 //! Source: Linux kernel documentation, "Power Capping Framework".
-//! Limits: packages and memory only. Cores are parts of their package, and the platform domain holds all packages, so
-//! a sum over this source's devices counts nothing twice. A reset after which the counter would have wrapped at a
-//! likely power passes for a wrap.
+//! Limits: packages and memory only. Cores are part of their package, and the platform domain
+//! contains all packages, so a sum over the devices of this source counts no energy twice. A reset
+//! is mistaken for a wrap if a wrap would imply a plausible power.
 
 use crate::device::{Capability, Device, Kind, PowerLimits};
 use crate::energy::{EXCURSION, went_on};
@@ -21,13 +28,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where Linux keeps the domains.
+/// Linux's folder of the domains.
 const ROOT: &str = "/sys/class/powercap";
 const UJ_PER_J: f64 = 1e6;
 const UW_PER_W: f64 = 1e6;
-/// A limit from here on, in W, is none: firmware lifts a limit by setting all of the register's 15 bits of 1/8 W.
+/// Threshold, in W, from which a limit means "no limit": firmware removes a limit by setting all 15
+/// bits of the register, in units of 1/8 W.
 const LIFTED_W: f64 = 4095.0;
-/// The most that a domain without a limit draws, in W.
+/// Assumed highest power of a domain without a limit, in W.
 const WITHOUT_LIMIT_W: f64 = 1000.0;
 
 /// The RAPL domains of a machine.
@@ -37,30 +45,31 @@ pub struct Rapl {
     domains: Vec<Domain>,
 }
 
-/// The counter of a domain.
+/// The energy counter of a domain.
 #[derive(Debug)]
 struct Domain {
     path: PathBuf,
-    /// Where the counter wraps, in µJ, if that is told.
+    /// Value at which the counter wraps, in µJ, if known.
     range_uj: Option<u64>,
-    /// The most power for a moment, in W.
+    /// Highest momentary power that the domain can draw, in W.
     ceiling_w: f64,
-    /// The newest reading, and when it was.
+    /// Newest counter value, in µJ, and its time.
     last: Option<(u64, Duration)>,
-    /// What wraps since the last reset left out of the counter, in µJ.
+    /// Sum of the ranges of all wraps since the last reset, in µJ.
     wrapped_uj: u64,
 }
 
 impl Rapl {
-    /// Looks for domains.
+    /// Opens the machine's RAPL domains.
     ///
     /// # Errors
-    /// [`Error::Library`] if there are none. A domain that may not be read is a device whose energy has a fault.
+    /// [`Error::Library`] if there are no domains. A domain without read permission is no error: it
+    /// is listed as a device whose energy has a fault.
     pub fn open() -> Result<Self> {
         Self::open_at(Path::new(ROOT))
     }
 
-    /// Looks for domains in a folder laid out like Linux's.
+    /// Opens the domains in a folder that is laid out like `/sys/class/powercap`.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -94,7 +103,7 @@ impl Rapl {
             return Err(Error::Library {
                 operation: "Rapl::open",
                 library: root.display().to_string(),
-                why: "no domain of RAPL".to_owned(),
+                why: "no RAPL domain found".to_owned(),
                 fault: None,
             });
         }
@@ -122,16 +131,19 @@ impl Source for Rapl {
 }
 
 impl Domain {
-    /// Reads the counter, and gives its energy, in J.
+    /// Reads the counter and returns the domain's energy, in J, including wraps.
     fn advance(&mut self, now: Duration) -> std::result::Result<f64, Fault> {
         let now_uj = number(&self.path.join("energy_uj"))?;
         if let Some((last_uj, then)) = self.last.replace((now_uj, now)) {
             let reading = |uj: u64, time: Duration| (time.as_secs_f64(), uj as f64 / UJ_PER_J);
             let from = reading(last_uj, then);
             let goes_on = |uj: u64| went_on(from, reading(uj, now), self.ceiling_w);
+            // A wrap is plausible if the counter value plus one range continues from the last
+            // reading.
             let could_wrap = |&range_uj: &u64| goes_on(now_uj.saturating_add(range_uj));
             if !goes_on(now_uj) {
                 let Some(range_uj) = self.range_uj.filter(could_wrap) else {
+                    // A reset or a misread value: start over without wraps.
                     self.wrapped_uj = 0;
                     return Err(Fault::Senseless);
                 };
@@ -142,7 +154,9 @@ impl Domain {
     }
 }
 
-/// Gives the name of a domain that is a package or a memory: `package-0`, `package-0/dram`.
+/// Returns the name of a domain, such as `package-0` or `package-0/dram`.
+///
+/// Returns `None` for domains other than packages and memory.
 fn name_of(path: &Path) -> Option<String> {
     let folder = path.file_name()?.to_str()?;
     let place = folder.strip_prefix("intel-rapl:")?;
@@ -158,6 +172,7 @@ fn name_of(path: &Path) -> Option<String> {
     }
 }
 
+/// Parses the number in a file.
 fn number(path: &Path) -> std::result::Result<u64, Fault> {
     let text = fs::read_to_string(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => Fault::NoPermission,
@@ -166,7 +181,10 @@ fn number(path: &Path) -> std::result::Result<u64, Fault> {
     text.trim().parse().map_err(|_| Fault::Senseless)
 }
 
-/// Gives what a domain may draw: its first constraint, over the longest time, as set, and the greatest of all.
+/// Returns the power limits of a domain.
+///
+/// The set limit is constraint 0, which has the longest time window. The maximum is the largest
+/// value of all constraints.
 fn limits(path: &Path) -> PowerLimits {
     let watts = |constraint: u32, what: &str| {
         let file = path.join(format!("constraint_{constraint}_{what}_uw"));
@@ -201,7 +219,8 @@ fn device(index: usize, name: String, path: &Path, fault: Option<Fault>) -> Devi
 mod tests {
     use super::*;
 
-    /// A folder like Linux's, with a package, its cores and memory, and the platform.
+    /// Creates a folder like Linux's, with a package, its cores and memory, and the platform
+    /// domain.
     fn folder(name: &str) -> PathBuf {
         let root =
             std::env::temp_dir().join(format!("telemetry-rapl-{name}-{}", std::process::id()));
@@ -220,7 +239,7 @@ mod tests {
         root
     }
 
-    /// Reads a package's energy at a second after its counter was set.
+    /// Sets the package's counter and returns its energy, read at the given second.
     fn energy(rapl: &mut Rapl, root: &Path, uj: &str, second: u64) -> Option<f64> {
         fs::write(root.join("intel-rapl:0/energy_uj"), uj).unwrap();
         let reading = rapl.read(0, Duration::from_secs(second));
@@ -269,7 +288,7 @@ mod tests {
     #[test]
     fn a_counter_that_was_reset_adds_no_range() {
         let root = folder("reset");
-        // 262 kJ, as of a package with a unit of 61 µJ, and a limit of 100 W.
+        // A range of 262 kJ, as for a package with an energy unit of 61 µJ, and a limit of 100 W.
         fs::write(
             root.join("intel-rapl:0/max_energy_range_uj"),
             "262143328850",
@@ -283,12 +302,12 @@ mod tests {
         let mut rapl = Rapl::open_at(&root).unwrap();
         let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
         assert_eq!(energy("262143000000", 0), Some(262_143.0));
-        // 99.7 J in a second are a wrap.
+        // A wrap would mean 99.7 J in one second, which is plausible at 100 W.
         assert!((energy("99328850", 1).unwrap() - 262_242.657_7).abs() < 1e-6);
-        // From 99 J to 50 J would take 262 kJ.
+        // A wrap from 99 J to 50 J would mean 262 kJ in one second, so this fall is a reset.
         assert_eq!(energy("50000000", 2), None);
         assert_eq!(energy("60000000", 3), Some(60.0));
-        // After more than the range's worth of time nothing tells.
+        // After 5000 s the range could have been used up at 100 W, so a reset looks like a wrap.
         assert!(energy("1000000", 5000).is_some());
         fs::remove_dir_all(root).unwrap();
     }
@@ -301,7 +320,8 @@ mod tests {
         let mut rapl = Rapl::open_at(&root).unwrap();
         let mut energy = |uj, second| energy(&mut rapl, &root, uj, second);
         assert_eq!(energy("0", 0), Some(0.0));
-        // 120 W in one second and the slack of another.
+        // The ceiling of 120 W (100 W times the excursion factor) for one second plus one second of
+        // slack.
         assert_eq!(energy("240000000", 1), Some(240.0));
         assert_eq!(energy("481000000", 2), None);
         assert_eq!(energy("482000000", 3), Some(482.0));

@@ -1,38 +1,40 @@
-//! Reasons for which a GPU's clocks are lower than they could be: the bits of [`Metric::ClockReasons`].
+//! Reasons why a GPU's clocks are below their maximum: the bits of [`Metric::ClockReasons`].
 //!
-//! Source: `nvmlClocksEventReasons` in NVML's header `nvml.h`, API 13 (before: `nvmlClocksThrottleReasons`).
+//! Source: `nvmlClocksEventReasons` in NVML's header `nvml.h`, API 13 (before:
+//! `nvmlClocksThrottleReasons`).
 
 #[cfg(doc)]
 use crate::Metric;
 
-/// A reason, one bit.
+/// A reason for reduced clocks, stored as one bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Its bit.
+    /// Bit of the reason within the metric's value.
     pub bit: u64,
-    /// Its name, short: `sw-power-cap`.
+    /// Short name, such as `sw-power-cap`.
     pub name: &'static str,
-    /// Whether it holds back a GPU that has work: power, temperature or the like, and no choice of the user's.
+    /// Whether the reason is throttling of a busy GPU, by power or temperature, rather than
+    /// idleness or a user's setting.
     pub is_throttle: bool,
 }
 
-/// Nothing to do: clocks are low because nothing runs.
+/// The GPU is idle: clocks are low because nothing runs.
 pub const GPU_IDLE: u64 = 0x1;
 /// Clocks were set by the user (application clocks).
 pub const APPLICATIONS_CLOCKS_SETTING: u64 = 0x2;
-/// The software power limit.
+/// The software power limit reduces the clocks.
 pub const SW_POWER_CAP: u64 = 0x4;
-/// The hardware slows down, for power or temperature.
+/// The hardware reduces the clocks because of power or temperature.
 pub const HW_SLOWDOWN: u64 = 0x8;
-/// Clocks are kept equal among the GPUs of a group.
+/// Clocks are synchronised among the GPUs of a group.
 pub const SYNC_BOOST: u64 = 0x10;
-/// Temperature, by software.
+/// The driver reduces the clocks because of temperature.
 pub const SW_THERMAL_SLOWDOWN: u64 = 0x20;
-/// Temperature, by hardware.
+/// The hardware reduces the clocks because of temperature.
 pub const HW_THERMAL_SLOWDOWN: u64 = 0x40;
-/// The power supply asks for it.
+/// An external signal of the power supply reduces the clocks.
 pub const HW_POWER_BRAKE_SLOWDOWN: u64 = 0x80;
-/// Clocks were set for a display.
+/// Clocks were set by the display's configuration.
 pub const DISPLAY_CLOCK_SETTING: u64 = 0x100;
 
 /// All reasons, in the order of their bits.
@@ -60,13 +62,16 @@ const fn reason(bit: u64, name: &'static str, is_throttle: bool) -> Reason {
     }
 }
 
-/// Gives the reasons of a value of [`Metric::ClockReasons`]; bits without a name are left out.
+/// Returns the reasons in a value of [`Metric::ClockReasons`], in the order of their bits.
+///
+/// Bits without a known reason are ignored. NaN and negative values contain no reasons.
 pub fn of(value: f64) -> impl Iterator<Item = Reason> {
-    // Negative and NaN become 0; the bits that have names are far below 2^53.
+    // The cast turns negative values and NaN into 0. All known bits are far below 2^53, so f64
+    // represents them exactly.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "saturates, as wanted"
+        reason = "saturation is intended"
     )]
     let bits = value as u64;
     ALL.into_iter().filter(move |reason| bits & reason.bit != 0)

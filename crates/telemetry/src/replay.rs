@@ -1,4 +1,4 @@
-//! A recorded trace as a source.
+//! Source that replays a recorded trace.
 
 use crate::Values;
 use crate::device::Device;
@@ -6,18 +6,19 @@ use crate::source::{Reading, Source};
 use crate::trace::Trace;
 use std::time::Duration;
 
-/// Tells at every time what the trace's newest row until then told.
+/// A source that replays a recorded trace.
 ///
-/// Before the first row, and after the last one by more than the trace's interval, there is nothing to tell.
+/// A reading at time `t` returns the values of the newest row at or before `t`. There are no values
+/// before the first row, nor more than one interval after the trace's last row.
 #[derive(Clone, Debug)]
 pub struct Replay {
     trace: Trace,
-    /// Of each device, the rows' times and values.
+    /// Times and values of the rows, per device.
     rows: Vec<Vec<(Duration, Values)>>,
 }
 
 impl Replay {
-    /// Takes a trace.
+    /// Creates a source from a trace.
     #[must_use]
     pub fn of(trace: Trace) -> Self {
         let of_device = |device| {
@@ -30,7 +31,7 @@ impl Replay {
         }
     }
 
-    /// Gives the trace.
+    /// Returns the recorded trace.
     #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace
@@ -48,6 +49,7 @@ impl Source for Replay {
 
     fn read(&mut self, device: usize, now: Duration) -> Reading {
         let rows = &self.rows[device];
+        // Rows are sorted by time, so a binary search finds the newest row at or before `now`.
         let n_past = rows.partition_point(|&(time, _)| time <= now);
         let is_over = now > self.trace.duration().saturating_add(self.trace.interval);
         let newest = rows[..n_past].last().filter(|_| !is_over);
@@ -89,7 +91,7 @@ mod tests {
             .iter()
             .filter(|row| row.values != Values::none());
         assert!(told.clone().take(49).eq(&trace.rows));
-        // The last row is held for one interval more.
+        // The last row remains valid for one more interval.
         assert_eq!(told.count(), 50);
     }
 }

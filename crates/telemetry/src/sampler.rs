@@ -1,14 +1,15 @@
-//! Reads a source at fixed times, on a thread of its own.
+//! Sampler: reads a source at fixed times on a separate thread.
 //!
-//! Method: round `k` is due at `k` times the interval after the start, whatever earlier rounds
-//! took, so nothing drifts; rounds that fell due while another ran are left out and counted. Rows
-//! go into memory, which is bounded, and to sinks, which are flushed at least once a second.
-//! Energies of a full memory are computed without the lock ([`Ledger`](crate::Ledger)), so neither
-//! regions of code nor scrapers wait for them, unless memory reaches twice its capacity meanwhile.
-//! Limits: of a trace that outgrows its [`Sampler::capacity`], memory has the newest rows whole,
-//! and of the past one row in each interval, which is doubled again and again
-//! ([`Trace::interval`]), with the energies of the past; it has room for 4096 regions of code.
-//! Sinks get all rows and all regions.
+//! Method: round `k` is due `k` intervals after the start, regardless of the duration of earlier
+//! rounds, so the schedule does not drift. Rounds that become due while another one runs are
+//! skipped and counted. Rows are stored in bounded memory and passed to sinks, which are flushed at
+//! least once a second. When memory is full, energies are computed without holding the lock
+//! ([`Ledger`](crate::Ledger)), so regions of code and scrapers do not wait for the computation,
+//! unless memory reaches twice its capacity in the meantime.
+//! Limits: if a trace outgrows its [`Sampler::capacity`], memory keeps all of the newest rows but
+//! thins older rows to one per interval. The interval is doubled whenever necessary
+//! ([`Trace::interval`]). The energies of older rows are stored before thinning. Memory has room
+//! for 4096 regions of code. Sinks receive all rows and all regions.
 
 mod state;
 
@@ -25,19 +26,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The default interval, at which most GPUs update their sensors.
+/// The default interval: most GPUs update their sensors at this interval.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The default capacity in rows, of all devices: 2.4 MiB.
+/// The default capacity, in rows of all devices together: 2.4 MiB.
 const CAPACITY: usize = 1 << 14;
 
-/// The settings with which a source is sampled.
+/// A source with the settings for sampling.
 ///
 /// # Examples
 /// ```
 /// use std::time::Duration;
 /// use telemetry::{Metric, Sampler, synthetic::{Program, Synthetic}};
 ///
-/// // A model is sampled without waiting.
+/// // A model has its own clock, so that recording does not wait.
 /// let source = Synthetic::of(Program::square(20.0, 60.0, 1.0, 0.5))?;
 /// let trace = Sampler::new(source).record(Duration::from_secs(10))?;
 /// assert_eq!(trace.series(0, Metric::PowerInstant).len(), 101);
@@ -53,23 +54,24 @@ pub struct Sampler {
 
 /// A running sampler.
 ///
-/// A drop without [`Self::stop`] stops it too, and sinks get their ends.
+/// Dropping the value stops the sampler like [`Self::stop`], and ends the sinks.
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The result of sampling.
+/// The result of a stopped sampler.
 #[derive(Debug)]
 pub struct Stopped {
     /// The trace in memory.
     pub trace: Trace,
-    /// Failures during sampling, those that ended it first. A sink that failed was given up, and
-    /// the others went on.
+    /// Failures during sampling; failures that ended sampling come first. A sink that failed
+    /// receives no more rows, but other sinks do.
     pub failures: Vec<Failure>,
 }
 
+/// State that the sampler's thread shares with [`Running`].
 struct Shared {
     start: Instant,
     sampling: Mutex<Sampling>,
@@ -85,10 +87,11 @@ struct Request {
 }
 
 impl Sampler {
-    /// The shortest interval: NVML calls of several microseconds would fill a shorter one.
+    /// The shortest interval, 100 µs: NVML calls take several microseconds each, which would fill a
+    /// shorter interval.
     pub const MIN_INTERVAL: Duration = Duration::from_micros(100);
 
-    /// Creates a sampler of all devices of a source, every 100 ms.
+    /// Creates a sampler that reads all devices of a source every 100 ms.
     #[must_use]
     pub fn new(source: impl Source + 'static) -> Self {
         Self {
@@ -106,14 +109,16 @@ impl Sampler {
         Self { interval, ..self }
     }
 
-    /// Selects the devices to be sampled.
+    /// Selects the devices to sample (default: all).
     #[must_use]
     pub fn select(self, select: Select) -> Self {
         Self { select, ..self }
     }
 
-    /// Sets the number of rows that memory has room for, of all devices together: at least two for
-    /// each. While the energies of a full memory are computed, memory may hold up to twice as many.
+    /// Sets the number of rows that memory holds, of all devices together (default: 16,384).
+    ///
+    /// The minimum is two rows per device. While the energies of a full memory are computed, memory
+    /// may hold up to twice as many rows.
     #[must_use]
     pub fn capacity(self, rows: usize) -> Self {
         Self {
@@ -122,18 +127,19 @@ impl Sampler {
         }
     }
 
-    /// Adds a sink of all rows, such as a file.
+    /// Adds a sink, such as a file, that receives all rows.
     #[must_use]
     pub fn to(mut self, sink: impl Sink + 'static) -> Self {
         self.sinks.push(Box::new(sink));
         self
     }
 
-    /// Starts sampling on a thread of its own.
+    /// Starts sampling on a separate thread.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if the
-    /// selection is empty; [`Error::File`] if the system creates no thread.
+    /// [`Error::ParameterInvalid`] if the interval is too short; [`Error::NoDevice`] if a selected
+    /// name does not match exactly one device; [`Error::File`] if the system cannot create a
+    /// thread.
     pub fn start(self) -> Result<Running> {
         let mut sampling = self.begin()?;
         let start = Instant::now();
@@ -159,16 +165,17 @@ impl Sampler {
         })
     }
 
-    /// Samples a source of its own clock, such as a model or a recorded trace, without waiting.
+    /// Samples a source that has its own clock, such as a model or a recorded trace, without
+    /// waiting.
     ///
     /// # Errors
-    /// Those of [`Self::start`]; [`Error::Sampling`] if the source panicked or a sink failed. Sinks
-    /// get the rows until then and their ends.
+    /// The errors of [`Self::start`]; [`Error::Sampling`] if the source panicked or a sink failed.
+    /// The sinks receive the rows until the failure, and are ended.
     pub fn record(self, duration: Duration) -> Result<Trace> {
         self.record_regions(duration, &[])
     }
 
-    /// Samples like [`Self::record`], with regions of code whose times are known.
+    /// Samples like [`Self::record`], with regions of code whose times are known in advance.
     pub(crate) fn record_regions(self, duration: Duration, regions: &[Mark]) -> Result<Trace> {
         let mut sampling = self.begin()?;
         let starts = regions.iter().map(|mark| (mark.start, None));
@@ -177,6 +184,7 @@ impl Sampler {
         edges.sort_by_key(|edge| edge.0);
         let mut edges = edges.into_iter().peekable();
         let interval = sampling.trace.interval;
+        // Enter and leave each region between the rounds, at the time of its edge.
         let rounds = (0..).map(|round| due(round, interval));
         for now in rounds.take_while(|&now| now <= duration) {
             while let Some((time, left)) = edges.next_if(|edge| edge.0 <= now) {
@@ -199,6 +207,7 @@ impl Sampler {
         }
     }
 
+    /// Checks the settings and creates the state of the trace.
     fn begin(self) -> Result<Sampling> {
         if self.interval < Self::MIN_INTERVAL {
             return Err(Error::ParameterInvalid {
@@ -230,7 +239,7 @@ impl fmt::Debug for Sampler {
 }
 
 impl Shared {
-    /// Runs the loop of the thread, whose panic becomes a failure.
+    /// Runs the work of the sampler's thread, and converts a panic into a failure.
     fn guarded(&self, work: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             let (time, why) = (self.start.elapsed(), message(panic));
@@ -238,13 +247,14 @@ impl Shared {
         }
     }
 
-    /// Runs the rounds until sampling is to stop.
+    /// Runs the rounds until a stop is requested.
     fn sample(&self, interval: Duration) {
         let (mut round, mut flushed) = (0_u64, Duration::ZERO);
         loop {
             let next = self.next_round(round, interval);
             let due = due(next, interval);
-            // Regions of code end between rounds, and rounds may be seconds apart.
+            // Flush between rounds too: rounds may be seconds apart, and the marks of regions that
+            // end in between should reach the sinks.
             while flushed + FLUSH < due {
                 if self.waits_until(flushed + FLUSH) {
                     return;
@@ -263,14 +273,15 @@ impl Shared {
         }
     }
 
-    /// Returns the first round after one that is still to come. Late rounds are left out, so there
-    /// is always time between two rounds in which others get the lock.
+    /// Returns the number of the next round that is not yet due, later than `round`. Late rounds
+    /// are skipped, so that other threads can always lock the state between two rounds.
     fn next_round(&self, round: u64, interval: Duration) -> u64 {
         let passed = self.start.elapsed().as_nanos() / interval.as_nanos();
         u64::try_from(passed).unwrap_or(round).max(round) + 1
     }
 
-    /// Waits, and returns whether sampling is to stop. Makes room if it is requested meanwhile.
+    /// Waits until `due`, and returns true if a stop was requested. Requests to make room are
+    /// handled while waiting.
     fn waits_until(&self, due: Duration) -> bool {
         let mut request = self.request();
         loop {
@@ -288,7 +299,7 @@ impl Shared {
         }
     }
 
-    /// Frees a full memory. Energies are computed while the lock is free.
+    /// Frees a full memory. Energies are computed without holding the lock.
     fn make_room(&self) {
         let batch = self.lock().batch();
         if let Some((batch, ticket)) = batch {
@@ -307,41 +318,41 @@ impl Shared {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the state. A thread that panicked while it held the lock left a usable trace.
+    /// Locks the state. Poisoning is ignored, because a panic leaves a usable trace.
     fn lock(&self) -> MutexGuard<'_, Sampling> {
         self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Running {
-    /// Returns the time of the trace.
+    /// Returns the current time of the trace, since its start.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.shared.start.elapsed()
     }
 
-    /// Calls `at` with the trace in memory so far. The sampler waits meanwhile: long work is better
-    /// done on a copy.
+    /// Calls `at` with the trace in memory so far, and returns its result.
     ///
-    /// `at` must not use this `Running`, which would wait for itself for ever.
+    /// The sampler waits for `at`, so long work should be done on a copy of the trace. `at` must
+    /// not use this `Running`, because that would deadlock.
     pub fn look<R>(&self, at: impl FnOnce(&Trace) -> R) -> R {
         at(&self.shared.lock().trace)
     }
 
-    /// Returns the trace with the newest row of each device only, which is cheap at any time.
+    /// Returns a trace with the newest row of each device only. This is cheap at any time.
     #[must_use]
     pub fn newest(&self) -> Trace {
         self.shared.lock().newest()
     }
 
-    /// Returns the failure that matters most: one that ended sampling ([`Failure::ends_sampling`]),
-    /// or else the first of a sink; none as long as everything works.
+    /// Returns the most important failure: one that ended sampling ([`Failure::ends_sampling`]), or
+    /// else the first failure of a sink. Returns `None` if there was no failure.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.shared.lock().failure()
     }
 
-    /// Returns [`Self::newest`] with all failures so far, for an endpoint.
+    /// Returns [`Self::newest`] with all failures so far, for an HTTP endpoint.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let trace = self.newest();
@@ -349,14 +360,14 @@ impl Running {
         Snapshot { trace, failures }
     }
 
-    /// Returns a copy of a window of the trace, and of the time around it that its energy may
-    /// depend on.
+    /// Returns a copy of the trace's rows in a window, and of the rows around the window that its
+    /// energy may depend on.
     pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Trace {
         self.shared.lock().trace.excerpt(window)
     }
 
-    /// Reads all devices before a region of code begins, next to the rounds, and returns its start,
-    /// its depth within its thread and the number of the thread.
+    /// Reads all devices before a region of code begins, in addition to the rounds. Returns the
+    /// start of the region, its depth within its thread, and the number of the thread.
     pub(crate) fn enter(&self) -> (Duration, usize, usize) {
         let mut sampling = self.shared.lock();
         let entered = sampling.enter(|| self.now());
@@ -364,14 +375,14 @@ impl Running {
         entered
     }
 
-    /// Reads all devices after a region of code that has ended, and adds the region to the trace.
+    /// Reads all devices after a region of code has ended, and adds the region to the trace.
     pub(crate) fn leave(&self, mark: Mark) {
         let mut sampling = self.shared.lock();
         sampling.leave(mark, || self.now());
         self.release(sampling);
     }
 
-    /// Frees the lock, and has the sampler's thread make room if memory is full.
+    /// Releases the lock, and requests the sampler's thread to make room if memory is full.
     fn release(&self, sampling: MutexGuard<'_, Sampling>) {
         let is_full = sampling.is_full();
         drop(sampling);
@@ -380,7 +391,8 @@ impl Running {
         }
     }
 
-    /// Reads once more, ends the sinks, and returns the trace.
+    /// Stops sampling after a last reading, ends the sinks, and returns the trace with all
+    /// failures.
     #[must_use]
     pub fn stop(mut self) -> Stopped {
         self.halt();
@@ -391,12 +403,13 @@ impl Running {
         }
     }
 
+    /// Stops the thread, reads once more and ends the sinks; does nothing the second time.
     fn halt(&mut self) {
         self.shared.send(|request| request.stop = true);
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The thread's panic is a failure by now.
+        // A panic of the thread has already been recorded as a failure.
         let _ = thread.join();
         let mut sampling = self.shared.lock();
         sampling.read(true, || self.now());
@@ -417,7 +430,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Returns the time at which a round is due, up to 584 years from the start.
+/// Returns the time at which a round is due, at most 584 years (`u64::MAX` ns) after the start.
 fn due(round: u64, interval: Duration) -> Duration {
     let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(interval.saturating_mul(round))

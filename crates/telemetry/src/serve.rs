@@ -1,11 +1,11 @@
 //! An HTTP endpoint for scrapers (feature `http`): `GET /metrics`.
 //!
-//! Method: one thread serves all connections side by side, without blocking on any of them: it naps
-//! for some milliseconds while clients are silent, and blocks while there is none. A client that
-//! takes longer than half a second in all, or sends too much, is disconnected; so is the oldest one
-//! when there are too many. Silent clients therefore do not delay a scrape.
-//! Limits: HTTP/1.1 without keep-alive, encryption and passwords. Only this machine is answered,
-//! unless another address is requested.
+//! Method: one thread serves all connections with non-blocking I/O. It sleeps for 2 ms while all
+//! clients are silent, and blocks while there are no clients. A client is disconnected if its
+//! request is too long or if it takes longer than half a second in total; if there are too many
+//! clients, the oldest one is disconnected. Silent clients therefore do not delay a scrape.
+//! Limits: HTTP/1.1 without keep-alive, encryption or passwords. The default address accepts
+//! connections from this machine only.
 
 use crate::format::prometheus;
 use crate::{Error, Result, Snapshot};
@@ -18,25 +18,25 @@ use std::time::{Duration, Instant};
 
 /// The default port.
 pub const PORT: u16 = 9835;
-/// The longest request that is read.
+/// Maximum length of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 8192;
-/// The longest time of a client, from its connection to the end of the answer.
+/// Timeout of a client, from the connection to the end of the response.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The pause while all clients are silent.
 const NAP: Duration = Duration::from_millis(2);
-/// Most clients at once; a new one takes the place of the oldest.
+/// Maximum number of simultaneous clients; a further client replaces the oldest client.
 const MAX_CLIENTS: usize = 256;
-/// The pause after the system rejected a connection, as it does when a process has too many.
+/// The pause after a failed `accept`, for example if the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An open port whose clients are not answered yet.
+/// A bound port that does not serve clients yet.
 #[derive(Debug)]
 pub struct Listener {
     address: SocketAddr,
     listener: TcpListener,
 }
 
-/// An endpoint that answers until it is dropped.
+/// A running endpoint, which serves clients until it is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -44,10 +44,10 @@ pub struct Endpoint {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Listens at an address; none is [`PORT`] of this machine, for this machine.
+/// Binds a listener to an address (default: [`PORT`] on the loopback interface, 127.0.0.1).
 ///
 /// # Errors
-/// [`Error::Endpoint`] if the system does not listen at the address.
+/// [`Error::Endpoint`] if the address cannot be bound.
 pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
     let address = address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, PORT).into());
     let refused = |why| Error::Endpoint { address, why };
@@ -59,14 +59,13 @@ pub fn listen(address: Option<SocketAddr>) -> Result<Listener> {
 }
 
 impl Listener {
-    /// Serves a running sampler: `look` returns the content of a scrape, such as
-    /// [`crate::Running::snapshot`] or [`crate::Running::newest`].
+    /// Starts serving on a separate thread. `look` is called for each scrape and returns its
+    /// content, for example [`crate::Running::snapshot`] or [`crate::Running::newest`].
     ///
-    /// When the endpoint is dropped, it waits for the clients that are being answered, half a
-    /// second at most.
+    /// Dropping the endpoint waits for responses that have begun, for at most half a second.
     ///
     /// # Errors
-    /// [`Error::Endpoint`] if the system creates no thread.
+    /// [`Error::Endpoint`] if the system cannot create a thread.
     pub fn serve<S: Into<Snapshot>>(
         self,
         look: impl Fn() -> S + Send + 'static,
@@ -88,7 +87,7 @@ impl Listener {
 }
 
 impl Endpoint {
-    /// Returns the address of the port.
+    /// Returns the bound address, including the actual port if port 0 was requested.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -98,8 +97,8 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // The thread waits for a client, so it gets one. Who listens at all addresses listens at
-        // this machine's, too.
+        // The thread may block in `accept`, so a connection wakes it. A listener on all interfaces
+        // is reached through the loopback interface.
         let mut here = self.address;
         if here.ip().is_unspecified() {
             here.set_ip(match here {
@@ -114,7 +113,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// Serves clients until it is to stop and the answers that were begun are sent.
+/// Serves clients until a stop is requested and all begun responses are sent.
 fn serve(listener: &TcpListener, stop: &AtomicBool, metrics: &impl Fn() -> String) {
     let mut clients: Vec<Client> = vec![];
     loop {
@@ -138,17 +137,17 @@ fn serve(listener: &TcpListener, stop: &AtomicBool, metrics: &impl Fn() -> Strin
     }
 }
 
-/// Takes all connections that wait; without clients, waits for the first one.
+/// Accepts all pending connections; if there are no clients, blocks until the first connection.
 fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
     loop {
-        // Without this setting the loop would wait for a connection instead of serving.
+        // With clients to serve, `accept` must not block; without clients it should.
         let is_waiting = listener.set_nonblocking(!clients.is_empty());
         match is_waiting.and_then(|()| listener.accept()) {
             Ok((stream, _)) => {
                 if clients.len() == MAX_CLIENTS {
                     clients.remove(0);
                 }
-                // A client that went away is its own loss.
+                // A client that has already disconnected is ignored.
                 clients.extend(Client::new(stream).ok());
                 if clients.is_empty() {
                     return;
@@ -165,12 +164,13 @@ fn accept(listener: &TcpListener, clients: &mut Vec<Client>) {
     }
 }
 
-/// A connection, whose bytes come and go without anybody waiting for them.
+/// A client's connection, read and written without blocking.
 struct Client {
     stream: TcpStream,
+    /// Time of the timeout.
     until: Instant,
     request: Vec<u8>,
-    /// Empty as long as the request is not whole.
+    /// Response; empty until the request is complete.
     answer: Vec<u8>,
     n_sent: usize,
 }
@@ -187,10 +187,11 @@ impl Client {
         })
     }
 
-    /// Reads and writes as much as is possible now, and returns whether that was anything.
+    /// Reads and writes as much as possible without blocking, and returns whether any bytes moved.
     ///
     /// # Errors
-    /// The end of the connection: all is sent, the time is over, or the client went away.
+    /// Any error means that the connection should be closed: the response is sent, the request is
+    /// too long, the timeout has passed, or the client has disconnected.
     fn advance(&mut self, metrics: &impl Fn() -> String) -> io::Result<bool> {
         if Instant::now() >= self.until {
             return Err(io::ErrorKind::TimedOut.into());
@@ -205,6 +206,7 @@ impl Client {
                 Err(error) => return Err(error),
             }
             has_moved = true;
+            // An empty line ends the head of a request; a body is not read.
             if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
                 self.answer = answer(&self.request, metrics);
             } else if self.request.len() > MAX_REQUEST_BYTES {
@@ -220,11 +222,12 @@ impl Client {
             }
             has_moved = true;
         }
+        // The response is sent: end the connection.
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 }
 
-/// Returns the answer to a whole request.
+/// Returns the response to a complete request.
 fn answer(request: &[u8], metrics: &impl Fn() -> String) -> Vec<u8> {
     let request = String::from_utf8_lossy(request);
     let mut words = request.split_whitespace();
@@ -233,8 +236,14 @@ fn answer(request: &[u8], metrics: &impl Fn() -> String) -> Vec<u8> {
     let (status, body) = match (method, path) {
         ("GET" | "HEAD", "/metrics") => ("200 OK", metrics()),
         ("GET" | "HEAD", "/") => ("200 OK", "/metrics\n".to_owned()),
-        ("GET" | "HEAD", _) => ("404 Not Found", "not here; /metrics is\n".to_owned()),
-        _ => ("405 Method Not Allowed", "only GET and HEAD\n".to_owned()),
+        ("GET" | "HEAD", _) => (
+            "404 Not Found",
+            "not found; metrics are at /metrics\n".to_owned(),
+        ),
+        _ => (
+            "405 Method Not Allowed",
+            "method not allowed (expected GET or HEAD)\n".to_owned(),
+        ),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -254,7 +263,7 @@ mod tests {
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
-        // A server that closes before it has read all resets the connection.
+        // A server that closes the connection before reading everything causes a reset.
         let _ = client.read_to_string(&mut answer);
         answer
     }
@@ -295,7 +304,7 @@ mod tests {
         slow.set_nodelay(true).unwrap();
         let begun = Instant::now();
         let trickle = thread::spawn(move || {
-            // It never gets to the end of its request, and is never still for long.
+            // The client never completes its request, but is never silent for long.
             while slow.write_all(b"G").is_ok() && begun.elapsed() < 5 * PATIENCE {
                 thread::park_timeout(PATIENCE / 20);
             }
@@ -313,7 +322,7 @@ mod tests {
         let here = Some((Ipv4Addr::LOCALHOST, 0).into());
         let endpoint = listen(here).unwrap().serve(Trace::default).unwrap();
         let address = endpoint.address();
-        // More than may be served at once.
+        // More clients than can be served at once.
         let silent: Vec<_> = (0..300)
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();

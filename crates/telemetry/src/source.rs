@@ -1,50 +1,55 @@
-//! Where numbers come from.
+//! Sources of readings, and selection of devices.
 
 use crate::{Device, Error, Fault, Metric, Result, Values};
 use std::time::Duration;
 
-/// Something that tells the metrics of devices: a driver's library, a recorded trace, a model.
+/// A source of device readings: a driver's library, a recorded trace or a model.
 ///
-/// A source is opened once, finds out what it can tell, and is then read again and again. What fails later is a fault of
-/// one metric in one reading: a lost GPU ends no run, and a source that can reconnects by itself.
+/// A source is opened once, determines which metrics each device supports, and is then read
+/// repeatedly. A later failure is a fault of one metric in one reading, so a lost GPU does not end
+/// a run. Sources that can reconnect do so automatically.
 pub trait Source: Send {
-    /// Gives the name of the source: `nvml`.
+    /// Returns the name of the source, such as `nvml`.
     fn name(&self) -> &'static str;
 
-    /// Gives the devices, as they were found.
+    /// Returns the devices found when the source was opened.
     fn devices(&self) -> &[Device];
 
-    /// Reads all metrics of a device. `now` is the time of the trace, which recorded and modelled sources need.
+    /// Reads all metrics of a device.
+    ///
+    /// `now` is the time since the start of the trace. Recorded traces and models return the values
+    /// of that time.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// Panics if there is no such device.
     fn read(&mut self, device: usize, now: Duration) -> Reading;
 }
 
-/// What a device told at once.
+/// The values and faults of one reading of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// The values.
+    /// Values of the metrics.
     pub values: Values,
-    /// Why metrics that the device has are not among them.
+    /// Faults of supported metrics that have no value in this reading.
     pub faults: Vec<(Metric, Fault)>,
 }
 
-/// Which devices.
+/// A selection of devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Select {
-    /// All of them.
+    /// All devices of the source.
     #[default]
     All,
-    /// Those that one of these names: an index, the beginning of a UUID, or a place on the bus.
+    /// Devices that match one of these names. A name is an index, the beginning of a UUID (at least
+    /// five characters) or a PCI address.
     Named(Vec<String>),
 }
 
 impl Select {
-    /// Gives the indices of the selected devices, in their order and each once.
+    /// Returns the indices of the selected devices, in ascending order and without duplicates.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] if a name means no device, or several, or if there are no devices.
+    /// [`Error::NoDevice`] if a name matches no device or several, or if there are no devices.
     pub fn among(&self, devices: &[Device]) -> Result<Vec<usize>> {
         let refused = |selection: &str| Error::NoDevice {
             operation: "Select::among",
@@ -73,8 +78,8 @@ impl Select {
     }
 }
 
-/// Whether a device goes by a name: its index, the beginning of its UUID, or its place on the PCI
-/// bus, of which a domain of 0 may be left out.
+/// Returns whether a name matches a device: its index, the beginning of its UUID, or its PCI
+/// address, whose domain may be left out if it is 0.
 fn is_named(device: &Device, name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_uuid = |uuid: &String| lower.len() > 4 && uuid.to_ascii_lowercase().starts_with(&lower);
@@ -84,7 +89,7 @@ fn is_named(device: &Device, name: &str) -> bool {
         || device.pci.as_ref().is_some_and(is_place)
 }
 
-/// Returns domain, bus, and device with function of a place on the PCI bus, such as `0000:01:00.0`.
+/// Parses a PCI address, such as `0000:01:00.0`, into domain, bus, and device with function.
 fn place(text: &str) -> Option<(u32, u32, String)> {
     let hex = |part: &str| u32::from_str_radix(part, 16).ok();
     match text.split(':').collect::<Vec<_>>()[..] {

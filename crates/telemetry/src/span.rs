@@ -1,12 +1,12 @@
-//! The energy of a region of code.
+//! Spans: time and energy of a region of code.
 //!
-//! Method: all devices are read before the region begins and after it ends, next to the rounds of
-//! the sampler, and the region is marked in the trace. Work that was only queued on a GPU belongs
-//! to the region only if somebody waits for it: a span takes a function that waits, and calls it
-//! before both readings.
-//! Accuracy: that of [`Trace::energy`]. The next update of a sensor after the end bounds the energy
-//! at the end, so the same region has a narrower interval in the final trace, as a rule, than at
-//! the end of the span.
+//! Method: all devices are read before the region begins and after it ends, in addition to the
+//! rounds of the sampler, and the region is marked in the trace. Work that is only queued on a GPU
+//! is part of the region only if the region waits for the GPU. For this purpose a span accepts a
+//! function that waits; the span calls the function before both readings.
+//! Accuracy: as for [`Trace::energy`]. The first update of a sensor after the end of a region
+//! narrows the error interval. The interval computed from the final trace is therefore usually
+//! narrower than the interval returned at the end of the span.
 
 use crate::energy::{Energy, Interval};
 use crate::nvml::Nvml;
@@ -19,13 +19,13 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The time after work for which sampling should go on, as in [`measure`]: two updates of the
-/// slowest sensors.
+/// The time for which sampling should continue after the work, as in [`measure`]: two updates of
+/// the slowest sensors.
 pub const LINGER: Duration = Duration::from_millis(200);
-/// The interval at which [`measure`] samples.
+/// The sampling interval of [`measure`].
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// A region of code that is being run; it ends with [`Self::end`], or when it is dropped.
+/// A running region of code, which ends with [`Self::end`] or when the value is dropped.
 ///
 /// # Examples
 /// ```
@@ -53,11 +53,11 @@ pub struct Span<'a> {
 /// The time and energy of a region of code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spent {
-    /// Its name.
+    /// Name of the region.
     pub name: String,
-    /// Its start and end, by the trace's clock.
+    /// Start and end of the region, since the start of the trace.
     pub window: Range<Duration>,
-    /// The devices that were sampled, each with its energy, if it reports any.
+    /// Sampled devices, each with its energy; `None` if the device's energy is unknown.
     pub devices: Vec<(Device, Option<Energy>)>,
 }
 
@@ -68,7 +68,8 @@ impl Running {
         self.span_synced(name, || ())
     }
 
-    /// Begins a region of code of a GPU; `sync` waits until nothing is queued there.
+    /// Begins a region of code that uses a GPU. `sync` must wait until the GPU's queue is empty; it
+    /// is called now and at the end of the region.
     #[must_use]
     pub fn span_synced<'a>(&'a self, name: impl Into<String>, sync: impl Fn() + 'a) -> Span<'a> {
         let name = name.into();
@@ -85,8 +86,8 @@ impl Running {
         }
     }
 
-    /// Returns the energy of a window of the trace, as far as it is known now. Later updates narrow
-    /// the bounds at its end.
+    /// Returns the energy of a window of the trace, computed from the readings so far. Later
+    /// updates of the sensors may narrow the error interval.
     #[must_use]
     pub fn spent(&self, name: impl Into<String>, window: Range<Duration>) -> Spent {
         Spent::of(&self.excerpt(&window), name.into(), window)
@@ -94,17 +95,18 @@ impl Running {
 }
 
 impl Span<'_> {
-    /// Ends the region, and returns its energy as far as it is known now.
+    /// Ends the region, and returns its energy computed from the readings so far.
     #[must_use]
     pub fn end(mut self) -> Spent {
         let window = self.start..self.finish();
         self.running.spent(self.name.clone(), window)
     }
 
+    /// Waits for the GPU, marks the region in the trace, and returns its end.
     fn finish(&mut self) -> Duration {
         self.is_over = true;
         (self.sync)();
-        // The time of sampling is not the region's.
+        // The region ends before the reading, so that its time does not include the reading.
         let end = self.running.now();
         self.running.leave(Mark {
             name: self.name.clone(),
@@ -134,7 +136,7 @@ impl fmt::Debug for Span<'_> {
 }
 
 impl Spent {
-    /// Returns the energy of a region by a trace.
+    /// Computes the energy of a marked region from a trace.
     #[must_use]
     pub fn of_mark(trace: &Trace, mark: &Mark) -> Self {
         Self::of(trace, mark.name.clone(), mark.start..mark.end)
@@ -157,15 +159,16 @@ impl Spent {
         self.window.end.saturating_sub(self.window.start)
     }
 
-    /// Returns the energy of all devices, in J; none if that of any is not known.
+    /// Returns the total energy of all devices, in J; `None` if the energy of any device is
+    /// unknown.
     #[must_use]
     pub fn joules(&self) -> Option<f64> {
         let each = self.devices.iter();
         each.map(|(_, energy)| Some(energy.as_ref()?.joules)).sum()
     }
 
-    /// Returns bounds on the energy of all devices, as if their errors added up; none if that of
-    /// any is not known.
+    /// Returns the error interval of the total energy, in the worst case that the devices' errors
+    /// add up. Returns `None` if the energy of any device is unknown.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let mut sum = Interval {
@@ -181,17 +184,18 @@ impl Spent {
     }
 }
 
-/// Times before and after work in which [`measure`] samples, so that the sensors' updates at both
-/// ends are seen.
+/// Times before and after the work during which [`measure`] samples, so that the trace contains the
+/// sensors' updates around both ends of the work.
 ///
-/// The default is 200 ms each, two updates of the slowest sensors. In models of work of 0.05 to 2 s
-/// between idle times, 200 ms before the work narrowed intervals by up to 14 % and errors by up to
-/// 24 %, compared with none; 1 s or 2 s before or after made no further difference.
+/// The default is 200 ms each, two updates of the slowest sensors. In simulations of work of 0.05
+/// to 2 s between idle times, 200 ms before the work narrowed error intervals by up to 14 % and
+/// reduced errors by up to 24 %, compared with no margin. Margins of 1 s or 2 s made no further
+/// difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margins {
-    /// The time before.
+    /// Time before the work.
     pub before: Duration,
-    /// The time after.
+    /// Time after the work.
     pub after: Duration,
 }
 
@@ -204,18 +208,19 @@ impl Default for Margins {
     }
 }
 
-/// Runs some work, and returns its output and the energy it took: by the GPUs of NVIDIA's driver,
-/// or by RAPL where none of them reports energy.
+/// Runs some work, and returns its output and its energy.
 ///
-/// Work that is only queued is not waited for; see [`Running::span_synced`]. Sampling begins 200 ms
-/// before the work and ends 200 ms after it, so this takes 0.4 s more than the work;
-/// [`measure_within`] takes other [`Margins`]. Work that is shorter than a sensor's update, up to
-/// 100 ms, has an interval of about its own energy's width: [`Energy::n_updates`] and the interval
-/// show that it was too short.
+/// The energy is that of the GPUs of NVIDIA's driver, or of RAPL if no GPU reports energy.
+///
+/// Queued work is not waited for; see [`Running::span_synced`]. Sampling begins 200 ms before the
+/// work and ends 200 ms after it, so the call takes 0.4 s longer than the work; [`measure_within`]
+/// accepts other [`Margins`]. If the work is shorter than the update interval of the sensor, up to
+/// 100 ms, the error interval is about as wide as the energy itself. [`Energy::n_updates`] and the
+/// interval show whether the work was too short.
 ///
 /// # Errors
-/// [`Error::Library`] if there is neither; [`Error::Unavailable`] if neither reports energy, as
-/// RAPL where only root may read it. The work is not done then.
+/// [`Error::Library`] if there is neither NVML nor RAPL; [`Error::Unavailable`] if neither reports
+/// energy, for example if only root may read RAPL. In these cases the work is not run.
 ///
 /// # Examples
 /// ```
@@ -229,6 +234,7 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
         Ok(nvml) => Sampler::new(nvml),
         Err(no_gpu) => match Rapl::open().and_then(reporting_energy) {
             Ok(rapl) => Sampler::new(rapl),
+            // Without RAPL, the reason why no GPU can be used is the more useful error.
             Err(Error::Library { .. }) => return Err(no_gpu),
             Err(unreadable) => return Err(unreadable),
         },
@@ -236,7 +242,7 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> Result<(T, Spent)> {
     measure_by(sampler.interval(INTERVAL), work)
 }
 
-/// Returns the source, or an error if none of its devices reports energy.
+/// Returns the source, or an error if no device of the source reports energy.
 fn reporting_energy<S: Source>(source: S) -> Result<S> {
     let devices = source.devices();
     if devices.iter().any(Device::tells_energy) {
@@ -253,18 +259,19 @@ fn reporting_energy<S: Source>(source: S) -> Result<S> {
     })
 }
 
-/// Runs some work as [`measure`] does, with a sampler of the caller's.
+/// Runs some work like [`measure`], with the given sampler.
 ///
 /// # Errors
-/// Those of [`Sampler::start`]; the work is not done then.
+/// The errors of [`Sampler::start`]; in these cases the work is not run.
 pub fn measure_by<T>(sampler: Sampler, work: impl FnOnce() -> T) -> Result<(T, Spent)> {
     measure_within(sampler, Margins::default(), work)
 }
 
-/// Runs some work as [`measure_by`] does, with other times of sampling before and after it.
+/// Runs some work like [`measure_by`], with the given margins of sampling before and after the
+/// work.
 ///
 /// # Errors
-/// Those of [`Sampler::start`]; the work is not done then.
+/// The errors of [`Sampler::start`]; in these cases the work is not run.
 pub fn measure_within<T>(
     sampler: Sampler,
     margins: Margins,
@@ -274,6 +281,7 @@ pub fn measure_within<T>(
     std::thread::sleep(margins.before);
     let span = running.span("measured");
     let output = work();
+    // Updates after this end narrow the interval, so the energy is computed from the final trace.
     let soon = span.end();
     std::thread::sleep(margins.after);
     let trace = running.stop().trace;

@@ -1,10 +1,12 @@
-//! Runs a job at several clocks, for the energy curve of it.
+//! Clock sweep: measures a job's energy and time at several GPU clocks.
 //!
-//! Method: each clock is gone to twice as often as half of the repeats ask, in order and back (ABBA), so a device that warms
-//! up biases no clock; the job's energy is that of a span between two readings, asked for when sensors had time to tell of
-//! its end. The clock is reset after each run, and so also if the job panics or the sweep is cancelled.
-//! Limits: the caller's process must be allowed to set clocks. Signals that end a process at once leave the clock locked: who
-//! catches them ends the job, and lets `is_cancelled` say so.
+//! Method: even repeats visit the clocks in ascending order, odd repeats in descending order
+//! (ABBA), so that a device that warms up biases no clock. The energy of a run is that of a span
+//! around the job, read after the sensors have had time to report its end. The clock is reset after
+//! each run, also if the job panics or the sweep is cancelled.
+//! Limits: the process needs permission to set clocks. A signal that kills the process leaves the
+//! clock locked, so a program should catch signals, end the job and make `is_cancelled` return
+//! true.
 
 use crate::analysis::Point;
 use crate::nvml::Nvml;
@@ -14,26 +16,28 @@ use crate::span::LINGER;
 use crate::{Error, Metric, Result};
 use std::time::Duration;
 
-/// What a sweep does.
+/// The settings of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The clocks, in MHz and rising.
+    /// Clocks, in MHz, in ascending order.
     pub clocks_mhz: Vec<u32>,
-    /// How often the job runs at each; two or more tell the scatter.
+    /// Number of runs of the job at each clock; the scatter needs at least two.
     pub repeats: usize,
-    /// How long the device is left alone between the change of a clock and the job.
+    /// Pause between the change of a clock and the start of the job.
     pub settle: Duration,
 }
 
-/// Runs a job at the clocks of a plan, and gives the points of its energy curve.
+/// Runs a job at the clocks of a plan, and returns the points of its energy curve.
 ///
-/// The job gets the clock, and gives the number of items that it worked off; it must wait for its device. `running` samples
-/// that device among others; the two are known to be one by UUID.
+/// The job receives the clock, in MHz, and returns the number of items that it processed. It must
+/// wait until its device has finished. `running` must sample the device with index `device` of
+/// `control`; the two are matched by UUID, or by PCI address if the device has no UUID.
 ///
 /// # Errors
-/// [`Error::Unavailable`] if the clock can't be set or the device tells no energy; [`Error::NoDevice`] if it is not sampled;
-/// [`Error::Cancelled`] as soon as `is_cancelled`; [`Error::ParameterInvalid`] for a plan without clocks or repeats, with
-/// clocks that do not rise or that the device does not have, or a job of no items.
+/// [`Error::Unavailable`] if the clock cannot be set or the device reports no energy;
+/// [`Error::NoDevice`] if the device is not sampled; [`Error::Cancelled`] if `is_cancelled` returns
+/// true before a run; [`Error::ParameterInvalid`] if the plan has no clocks or no repeats, if its
+/// clocks do not ascend or are not supported by the device, or if the job returns no items.
 pub fn sweep(
     control: &Nvml,
     device: usize,
@@ -53,13 +57,14 @@ pub fn sweep(
                 operation: OPERATION,
                 parameter: "clock in MHz",
                 value: clock_mhz.into(),
-                must: "one that the device offers, and above the one before",
+                must: "a clock that the device supports, and above the previous clock",
             });
         }
     }
     let sampled = position(OPERATION, control, device, running)?;
     let mut runs: Vec<Vec<(f64, f64)>> = vec![vec![]; plan.clocks_mhz.len()];
     for repeat in 0..plan.repeats {
+        // Forwards, then backwards: a linear drift cancels out over two repeats.
         let there = 0..plan.clocks_mhz.len();
         let order: Vec<usize> = if repeat % 2 == 0 {
             there.collect()
@@ -78,6 +83,7 @@ pub fn sweep(
             let span = running.span(format!("{clock_mhz} MHz"));
             let items = job(clock_mhz);
             let soon = span.end();
+            // Unlock before the pause for the sensors, which needs no fixed clock.
             drop(lock);
             check(OPERATION, "items", items, items > 0.0 && items.is_finite())?;
             std::thread::sleep(LINGER);
@@ -100,7 +106,7 @@ pub fn sweep(
         .collect())
 }
 
-/// Gives the place of the controlled device among those that are sampled.
+/// Returns the position of the controlled device among the sampled devices.
 fn position(
     operation: &'static str,
     control: &Nvml,
@@ -117,11 +123,12 @@ fn position(
     let found = sampled.iter().position(is_it);
     found.ok_or_else(|| Error::NoDevice {
         operation,
-        selection: format!("GPU {device}, whose clock is to be set"),
+        selection: format!("GPU {device}, whose clock is controlled"),
         n_devices: sampled.len(),
     })
 }
 
+/// Returns an error unless `is_fine`.
 fn check(
     operation: &'static str,
     parameter: &'static str,
@@ -139,7 +146,9 @@ fn check(
     })
 }
 
-/// Gives the mean of a clock's runs, each of energy and time per item, and the scatter of the mean.
+/// Computes the point of one clock from its runs, each (energy, time) per item, in J and s.
+///
+/// The noise is the standard error of the mean energy, relative to the mean; 0 for a single run.
 fn point(clock_mhz: u32, runs: &[(f64, f64)]) -> Point {
     let n = runs.len() as f64;
     let joules = runs.iter().map(|run| run.0).sum::<f64>() / n;

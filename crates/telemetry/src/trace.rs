@@ -1,95 +1,95 @@
-//! A trace: readings of devices over a time, with the data that later analysis needs.
+//! Traces: readings of devices over time, with the metadata that later analysis needs.
 
 use crate::{Device, Fault, Ledger, Metric, Result, Select, Values, energy};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Sampled rows of devices, with regions of code.
+/// A recording of devices: sampled rows, and the regions of code that ran meanwhile.
 ///
-/// Rows are in the order of their times; times count from the start of the trace.
+/// Rows are in the order of their times. All times count from the start of the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// Name of the source: `nvml`.
+    /// Name of the source, such as `nvml`.
     pub source: String,
-    /// When it began, in ns since 1970, by the machine's wall clock.
+    /// Start of the trace by the machine's wall clock, in ns since 1970.
     pub began_unix_ns: u64,
-    /// The time between two rows of a device: the requested one, or more where memory had no room.
+    /// Time between two rows of a device. Larger than requested if rows had to be thinned for
+    /// memory.
     pub interval: Duration,
-    /// The devices.
+    /// The sampled devices.
     pub devices: Vec<Device>,
-    /// The readings.
+    /// Readings, in the order of their times.
     pub rows: Vec<Row>,
-    /// Regions of code that were left, in the order of their starts.
+    /// Regions of code that have ended, in the order of their starts.
     pub marks: Vec<Mark>,
-    /// How many more there were for which memory had no room.
+    /// Number of further regions of code that were dropped for lack of memory.
     pub n_marks_left_out: u64,
-    /// Faults of metrics, with their numbers.
+    /// Faults of metrics, with the number of occurrences.
     pub faults: Vec<FaultCount>,
     /// The cost of sampling itself.
     pub overhead: Option<Overhead>,
-    /// Energies of rows that are no longer in `rows`.
+    /// Energies of rows that were removed from `rows` to save memory.
     pub ledger: Ledger,
 }
 
-/// A reading of a device.
+/// A reading of a device at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Position of the device among the trace's.
+    /// Position of the device in [`Trace::devices`].
     pub device: usize,
-    /// When it was read.
+    /// Time of the reading.
     pub time: Duration,
-    /// The values.
+    /// Values of the metrics.
     pub values: Values,
 }
 
-/// A region of code.
+/// A region of code that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Its name.
+    /// Name of the region.
     pub name: String,
-    /// When it was entered.
+    /// Start of the region.
     pub start: Duration,
-    /// When it was left.
+    /// End of the region.
     pub end: Duration,
     /// Number of open regions of the same thread at its start.
     pub depth: usize,
-    /// Number of its thread, from 0 in the order of first regions; 0 in files of versions without
-    /// threads.
+    /// Number of the region's thread. Threads are numbered from 0 in the order of their first
+    /// region; 0 in older files without threads.
     #[serde(default)]
     pub thread: usize,
 }
 
-/// How often a metric of a device failed.
+/// The number of times that a metric of a device had a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCount {
-    /// Position of the device among the trace's.
+    /// Position of the device in [`Trace::devices`].
     pub device: usize,
-    /// The metric.
+    /// Metric that has no value.
     pub metric: Metric,
-    /// Why.
+    /// Kind of the fault.
     pub fault: Fault,
-    /// When it did first.
+    /// Time of the first occurrence.
     pub first: Duration,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
 /// The cost of sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Time that the sampler's thread spent on a processor; none where the system does not report
-    /// it.
+    /// CPU time of the sampler's thread; `None` if the system does not report CPU time.
     pub cpu: Option<Duration>,
-    /// Time that the trace took so far.
+    /// Length of the trace so far.
     pub wall: Duration,
-    /// Rounds, each of which reads every device.
+    /// Number of completed rounds, each of which reads every device.
     pub ticks: u64,
-    /// Rounds that were due while an earlier one ran, and were left out.
+    /// Number of rounds that were skipped because an earlier round was still running.
     pub missed: u64,
-    /// The latest start of a round after it was due.
+    /// Longest delay between the due time and the start of a round.
     pub latest: Duration,
-    /// The longest time that a round took.
+    /// Longest duration of a round.
     pub longest: Duration,
 }
 
@@ -107,7 +107,7 @@ impl Trace {
         }
     }
 
-    /// Returns the rows of a window and of the time around it that its energy depends on.
+    /// Returns the rows of a window, and the rows around the window that its energy depends on.
     pub(crate) fn around(&self, window: &Range<Duration>) -> &[Row] {
         let from = window.start.saturating_sub(energy::CONTEXT);
         let to = window.end.saturating_add(energy::CONTEXT);
@@ -116,7 +116,7 @@ impl Trace {
         &self.rows[first..last.max(first)]
     }
 
-    /// Returns a copy of the rows of a window and around it, which shares the ledger.
+    /// Returns a trace with a copy of the rows in and around a window, and with the ledger.
     pub(crate) fn excerpt(&self, window: &Range<Duration>) -> Self {
         Self {
             ledger: self.ledger.clone(),
@@ -127,10 +127,12 @@ impl Trace {
     /// Returns the trace of some devices only.
     ///
     /// # Errors
-    /// [`crate::Error::NoDevice`] if the selection is empty.
+    /// [`crate::Error::NoDevice`] if a name matches no device or several, or if there are no
+    /// devices.
     pub fn of_selected(mut self, select: &Select) -> Result<Self> {
         let selected = select.among(&self.devices)?;
         self.ledger.select(&selected);
+        // Old position to new position; rows and faults of other devices are removed.
         let place = |device: usize| selected.iter().position(|&found| found == device);
         self.rows.retain_mut(|row| {
             let found = place(row.device);
@@ -146,25 +148,25 @@ impl Trace {
         Ok(self)
     }
 
-    /// Returns a device's rows.
+    /// Returns the rows of a device.
     pub fn of_device(&self, device: usize) -> impl Iterator<Item = &Row> + Clone + '_ {
         self.rows.iter().filter(move |row| row.device == device)
     }
 
-    /// Returns times, in s, and values of a metric, of the rows that have one.
+    /// Returns (time in s, value) of a metric for each row of a device that has a value.
     #[must_use]
     pub fn series(&self, device: usize, metric: Metric) -> Vec<(f64, f64)> {
         let point = |row: &Row| Some((row.time.as_secs_f64(), row.values.get(metric)?));
         self.of_device(device).filter_map(point).collect()
     }
 
-    /// Returns the time of the last row.
+    /// Returns the time of the last row, or zero if there are no rows.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.rows.last().map_or(Duration::ZERO, |row| row.time)
     }
 
-    /// Counts a fault.
+    /// Counts an occurrence of a fault.
     pub(crate) fn count(&mut self, device: usize, metric: Metric, fault: Fault, now: Duration) {
         let is_it = |count: &&mut FaultCount| {
             (count.device, count.metric, count.fault) == (device, metric, fault)

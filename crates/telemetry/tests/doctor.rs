@@ -80,7 +80,7 @@ fn both_failures_of_the_source_are_diagnosed() {
     fs::remove_dir_all(toolkit).expect("a folder of the test's own");
     for (id, said) in [
         ("cuda.driver", "needs driver 525"),
-        ("cuda.image", "asks for cuda>=12.2"),
+        ("cuda.image", "expected cuda>=12.2"),
         ("cuda.framework.torch", "built for 11.8"),
     ] {
         let finding = find(&findings, id);

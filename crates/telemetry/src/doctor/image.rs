@@ -1,76 +1,81 @@
-//! Whether a container of an image starts on this machine.
+//! Compatibility of a container image with this machine.
 //!
-//! Role: evaluates `NVIDIA_REQUIRE_CUDA`, by which an image says where NVIDIA's container toolkit is to refuse it.
-//! Method: the condition is alternatives with spaces between them, of which one must hold; an alternative is terms with
-//! commas between them, all of which must. A term is a property (`cuda`, `driver`, `arch`, `brand`), an operator (`=`,
-//! `!=`, `<`, `<=`, `>`, `>=`) and a value. Versions are compared number by number, and one that is missing is zero;
-//! brands are equal or not, in any case of letters. Alternatives are tried in order until one holds.
-//! Source: NVIDIA, libnvidia-container, `src/cli/dsl.c` and `src/cli/configure.c`; NVIDIA Container Toolkit,
-//! `internal/requirements`.
-//! Limits: a term of another form is refused by some versions of the toolkit and skipped by others, so it leaves open
-//! what follows. So does a property that this machine does not tell, which the toolkit takes to fit.
+//! Role: evaluates `NVIDIA_REQUIRE_CUDA`, the requirement that an image states. NVIDIA's container
+//! toolkit does not start the container if the requirement is not met.
+//! Method: a condition is a list of alternatives, separated by spaces; at least one must hold. An
+//! alternative is a list of terms, separated by commas; all must hold. A term is a property
+//! (`cuda`, `driver`, `arch`, `brand`), an operator (`=`, `!=`, `<`, `<=`, `>`, `>=`) and a value.
+//! Versions are compared number by number, and a missing number is zero. Brands support `=` and
+//! `!=` only, ignoring case. Alternatives are tried in order until one holds.
+//! Source: NVIDIA, libnvidia-container, `src/cli/dsl.c` and `src/cli/configure.c`; NVIDIA Container
+//! Toolkit, `internal/requirements`.
+//! Limits: some versions of the toolkit reject a malformed term and others skip it, so the result
+//! is [`Refusal::Unclear`] if it depends on such a term. The same applies to a property that this
+//! machine does not report, for which the toolkit assumes that the term holds.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What conditions are about, as far as it is known: a machine, and one of its GPUs.
+/// The known properties of a machine and of one of its GPUs, which conditions refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The version of CUDA that the driver speaks: `11.6`.
+    /// The newest CUDA version that the driver supports, such as `11.6`.
     pub cuda: Option<String>,
-    /// The driver's version: `510.47.03`.
+    /// The driver's version, such as `510.47.03`.
     pub driver: Option<String>,
-    /// The GPU's compute capability: `7.5`.
+    /// The GPU's compute capability, such as `7.5`.
     pub arch: Option<String>,
-    /// The GPU's brand: `tesla`.
+    /// The GPU's brand, such as `tesla`.
     pub brand: Option<String>,
 }
 
-/// Why a container does not start, or may not.
+/// The reason why a container does not start, or why the outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// No alternative holds.
     #[error(
-        "the image asks for {asked}{}, and this machine has {host}: use an image for an earlier \
-         CUDA, or update the driver",
+        "image requirement not met ({host}; expected {asked}{}): use an image for an earlier \
+         CUDA version, or update the driver",
         or_others(*n_others)
     )]
     Unmet {
         /// The first alternative, which the container toolkit names.
         asked: String,
-        /// How many more there are.
+        /// Number of further alternatives.
         n_others: usize,
-        /// What there is.
+        /// Properties of this machine.
         host: Box<Host>,
     },
     /// Whether an alternative holds depends on terms that can't be evaluated.
     #[error(
-        "whether the image starts is not known: {} can't be told of {host}",
+        "cannot determine whether the image starts: {} is unknown on {host}",
         terms.join(" and ")
     )]
     Unclear {
-        /// The terms.
+        /// The terms that cannot be evaluated.
         terms: Vec<String>,
-        /// What there is.
+        /// Properties of this machine.
         host: Box<Host>,
     },
 }
 
-/// What becomes of a term.
+/// The result of evaluating a term.
 enum Answer {
     Holds,
     Fails,
-    /// The machine does not tell the property.
+    /// The value of the property on this machine is unknown.
     Untold,
-    /// It is not of the language.
+    /// The term is malformed.
     Foreign,
 }
 
-/// Checks that a container with an image's condition starts; one that asks for nothing does.
+/// Checks whether a container whose image has this condition starts. An empty condition always
+/// holds.
 ///
 /// # Errors
-/// [`Refusal::Unmet`] if it is refused; [`Refusal::Unclear`] if that can't be told.
+/// [`Refusal::Unmet`] if no alternative holds; [`Refusal::Unclear`] if the result depends on terms
+/// that cannot be evaluated.
 ///
 /// # Examples
 /// ```
@@ -111,7 +116,8 @@ pub fn starts(condition: &str, host: &Host) -> Result<(), Refusal> {
             continue;
         }
         if untold.is_empty() {
-            // Some versions of the toolkit get here, others stop at a term before.
+            // This alternative holds, but some versions of the toolkit stop at an earlier malformed
+            // term, so the outcome is clear only if there was none.
             return unless_open(foreign, host).map_or(Ok(()), Err);
         }
         for term in untold {
@@ -127,6 +133,7 @@ pub fn starts(condition: &str, host: &Host) -> Result<(), Refusal> {
     }))
 }
 
+/// Returns [`Refusal::Unclear`] with these terms, or `None` if there are no terms.
 fn unless_open(terms: Vec<String>, host: &Host) -> Option<Refusal> {
     let host = Box::new(host.clone());
     (!terms.is_empty()).then_some(Refusal::Unclear { terms, host })
@@ -144,6 +151,7 @@ fn parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
     text.split(separator).filter(|part| !part.is_empty())
 }
 
+/// Evaluates one term, such as `driver>=470`.
 fn answer(term: &str, host: &Host) -> Answer {
     const OPERATORS: [char; 4] = ['<', '>', '=', '!'];
     let (name, rest) = term.split_at(term.find(OPERATORS).unwrap_or(term.len()));
@@ -193,7 +201,9 @@ fn either(holds: bool) -> Answer {
     if holds { Answer::Holds } else { Answer::Fails }
 }
 
-/// Gives the numbers of a version, without zeros at its end.
+/// Parses a version into its numbers, without trailing zeros, so that `11.6` equals `11.6.0`.
+///
+/// Returns `None` if a part is not a number, or if there is no part.
 fn numbers(version: &str) -> Option<Vec<u64>> {
     let mut numbers: Vec<u64> = parts(version, '.')
         .map(|part| {
@@ -229,7 +239,7 @@ impl fmt::Display for Host {
 mod tests {
     use super::*;
 
-    /// What NVIDIA's image of CUDA 12.2 asks for, but for the brands between.
+    /// The requirement of NVIDIA's CUDA 12.2 image, with some of its brands left out.
     const CUDA_12_2: &str = "cuda>=12.2 brand=tesla,driver>=450,driver<451 \
         brand=tesla,driver>=470,driver<471 brand=unknown,driver>=470,driver<471 \
         brand=geforce,driver>=470,driver<471 brand=tesla,driver>=525,driver<526 \

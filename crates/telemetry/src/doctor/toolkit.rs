@@ -1,15 +1,17 @@
-//! Whether a driver, a CUDA toolkit and a framework fit together.
+//! Compatibility of a driver, a CUDA toolkit and a framework.
 //!
-//! Method: two rules that are often taken for one. A driver runs what was built by any toolkit of a major version that
-//! it is new enough for. A framework's extensions are to be built by a toolkit of the framework's own major version.
+//! Method: two separate rules, which are often confused. First, a driver runs programs of any minor
+//! version of a CUDA major version that it is new enough for. Second, a framework's extensions must
+//! be built with a toolkit of the CUDA major version that the framework was built with.
 //! Source: NVIDIA, "CUDA Toolkit Release Notes" of 13.4, tables of driver versions; PyTorch,
 //! `torch.utils.cpp_extension`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Groups of versions of CUDA that run on the same drivers, each up to where the next begins, with the oldest driver on
-/// Linux. From 11.1 on a group is the rest of a major version.
+/// First CUDA version of each group with the same driver requirement, and the oldest Linux driver
+/// that runs the group. A group extends to the first version of the next group; from 11.1 on, it
+/// extends to the end of its major version.
 const OLDEST_DRIVERS: [(Version, Version); 7] = [
     (Version::new(10, 0), Version::new(410, 48)),
     (Version::new(10, 1), Version::new(418, 39)),
@@ -20,78 +22,79 @@ const OLDEST_DRIVERS: [(Version, Version); 7] = [
     (Version::new(13, 0), Version::new(580, 65)),
 ];
 
-/// A version: major and minor.
+/// A version with a major and a minor number, such as `12.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// What stands before the first full stop.
+    /// Number before the first full stop.
     pub major: u32,
-    /// What stands after it.
+    /// Number after the first full stop.
     pub minor: u32,
 }
 
-/// A driver.
+/// An NVIDIA driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Driver {
-    /// Its version.
+    /// Version of the driver.
     pub version: Version,
-    /// The newest CUDA that it says it runs.
+    /// The newest CUDA version that the driver reports to support.
     pub cuda: Option<Version>,
 }
 
-/// What does not fit, or is not known to.
+/// An incompatibility, or an unknown compatibility.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// The driver is too old for a version of CUDA.
     #[error(
-        "CUDA {cuda} needs driver {needed} or later, and it is {driver}: update the driver, or use \
-         a CUDA before {before}"
+        "CUDA {cuda} needs driver {needed} or later (found {driver}): update the driver, or use a \
+         CUDA version before {before}"
     )]
     DriverTooOld {
-        /// The driver.
+        /// Version of the driver.
         driver: Version,
-        /// What the toolkit, or the framework, is of.
+        /// CUDA version of the toolkit or of the framework.
         cuda: Version,
-        /// The oldest driver that would do.
+        /// The oldest driver that runs this CUDA version.
         needed: Version,
-        /// The first version of CUDA that this driver is too old for.
+        /// The first CUDA version that this driver is too old for.
         before: Version,
     },
-    /// Which drivers run a version of CUDA is not known here.
+    /// The CUDA version is not in the crate's table of drivers.
     #[error(
-        "whether driver {driver} runs CUDA {cuda} is not known: the table here goes from {oldest} \
-         to {newest}.x"
+        "not known whether driver {driver} runs CUDA {cuda} (the built-in table covers {oldest} to \
+         {newest}.x)"
     )]
     NotInTable {
-        /// The driver.
+        /// Version of the driver.
         driver: Version,
-        /// What the toolkit, or the framework, is of.
+        /// CUDA version of the toolkit or of the framework.
         cuda: Version,
-        /// The oldest version of CUDA in the table.
+        /// The oldest CUDA version in the table.
         oldest: Version,
-        /// The newest major version in it.
+        /// The newest CUDA major version in the table.
         newest: u32,
     },
-    /// The toolkit and the framework have other major versions.
+    /// The toolkit and the framework have different CUDA major versions.
     #[error(
-        "the toolkit is CUDA {toolkit}, and the framework was built for {framework}: extensions \
-         will not build; install toolkit {framework}"
+        "CUDA major versions differ (toolkit {toolkit}; framework built for {framework}): its \
+         extensions will not build; install toolkit {framework}"
     )]
     OtherMajor {
-        /// The toolkit.
+        /// CUDA version of the toolkit.
         toolkit: Version,
-        /// What the framework was built for.
+        /// CUDA version that the framework was built with.
         framework: Version,
     },
 }
 
 impl Driver {
-    /// Checks that it runs what a toolkit of a version builds, or a framework that was built by one.
+    /// Checks that the driver runs programs built with a CUDA version.
     ///
     /// # Errors
-    /// [`Mismatch::DriverTooOld`]; [`Mismatch::NotInTable`] if that is not known.
+    /// [`Mismatch::DriverTooOld`] if it does not; [`Mismatch::NotInTable`] if that is unknown
+    /// because the table lacks the version and the driver does not report to support it.
     pub fn runs(self, cuda: Version) -> Result<(), Mismatch> {
-        // A driver runs all that came before it, whatever the table knows.
+        // A driver runs every CUDA version up to its own, including versions not in the table.
         if self.cuda.is_some_and(|newest| cuda <= newest) {
             return Ok(());
         }
@@ -108,6 +111,7 @@ impl Driver {
                 newest: newest.major,
             });
         };
+        // The advice for an old driver: the first group that it does not run.
         let too_new = OLDEST_DRIVERS.iter().find(|(_, oldest)| driver < *oldest);
         match too_new {
             Some(&(before, _)) if driver < needed => Err(Mismatch::DriverTooOld {
@@ -121,10 +125,11 @@ impl Driver {
     }
 }
 
-/// Checks that a toolkit builds a framework's extensions.
+/// Checks that a toolkit can build a framework's extensions: both must have the same CUDA major
+/// version.
 ///
 /// # Errors
-/// [`Mismatch::OtherMajor`].
+/// [`Mismatch::OtherMajor`] if the major versions differ.
 pub fn toolkit_builds(toolkit: Version, framework: Version) -> Result<(), Mismatch> {
     if toolkit.major == framework.major {
         Ok(())
@@ -133,14 +138,14 @@ pub fn toolkit_builds(toolkit: Version, framework: Version) -> Result<(), Mismat
     }
 }
 
-/// Gives the release that `nvcc --version` says.
+/// Parses the release from the output of `nvcc --version`.
 #[must_use]
 pub fn of_nvcc(said: &str) -> Option<Version> {
     let (_, rest) = said.split_once("release ")?;
     rest.split([',', '\n']).next()?.trim().parse().ok()
 }
 
-/// Gives the version in a toolkit's `version.json`, or in the `version.txt` of older ones.
+/// Parses a toolkit's version from its `version.json`, or from the `version.txt` of older toolkits.
 #[must_use]
 pub fn of_version_file(text: &str) -> Option<Version> {
     if let Ok(json) = serde_json::from_str::<serde_json::Value>(text) {
@@ -149,7 +154,9 @@ pub fn of_version_file(text: &str) -> Option<Version> {
     text.trim().strip_prefix("CUDA Version ")?.parse().ok()
 }
 
-/// Gives what a framework was built for, by its version: `2.1.0+cu118` was for 11.8.
+/// Parses the CUDA version from a framework's version: `2.1.0+cu118` was built with CUDA 11.8.
+///
+/// Returns `None` if the version has no suffix `+cu`.
 #[must_use]
 pub fn of_framework(version: &str) -> Option<Version> {
     let (_, digits) = version.split_once("+cu")?;
@@ -162,7 +169,7 @@ pub fn of_framework(version: &str) -> Option<Version> {
 }
 
 impl Version {
-    /// Gives a version.
+    /// Creates a version.
     #[must_use]
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
@@ -172,7 +179,7 @@ impl Version {
 impl FromStr for Version {
     type Err = std::num::ParseIntError;
 
-    /// Reads `12.1`, `12.1.105` or `12`.
+    /// Parses `12.1`, `12.1.105` or `12`; numbers after the minor version are ignored.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut numbers = text.trim().split('.');
         let major = numbers.next().unwrap_or("").parse()?;

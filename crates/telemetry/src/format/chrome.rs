@@ -1,11 +1,11 @@
-//! Trace events, as Perfetto and `chrome://tracing` read them: counters over time, and regions of
-//! code as slices.
+//! Chrome trace events, for Perfetto and `chrome://tracing`: metrics as counters over time, and
+//! regions of code as slices.
 //!
-//! Method: viewers drop slices of one track that overlap without nesting, so each thread has a
-//! track, and a further one for each slice that would overlap. All of them belong to a process of
-//! their own, after those of the devices. A file is an array of objects, one in each line. The
-//! closing bracket may be missing, as readers of the format expect. Data without an event of its
-//! own is metadata, which viewers skip.
+//! Method: each device is a process with counters. Regions of code belong to one further process,
+//! which comes after the devices. Viewers drop slices of a track that overlap without nesting, so
+//! each thread has one track, and more tracks for slices that would overlap. A file is a JSON array
+//! with one object per line. The closing bracket may be missing, which the format allows. Data for
+//! which the format has no event is stored as metadata, which viewers ignore.
 //! Source: Google, "Trace Event Format".
 
 use super::csv::json;
@@ -18,10 +18,11 @@ use std::time::Duration;
 
 const NAME: &str = "Chrome trace";
 const US_PER_S: f64 = 1e6;
-/// Names of the metadata events before the rows and after them.
+/// Name of the metadata event that contains the header.
 const HEADER: &str = "telemetry";
+/// Name of the metadata events that contain faults and overhead.
 const NOTE: &str = "telemetry note";
-/// Counters, each a chart of its own: its name, and the metrics in it.
+/// Charts, each shown as one counter: name and metrics.
 const CHARTS: [(&str, &[Metric]); 5] = [
     (
         "power (W)",
@@ -68,25 +69,35 @@ pub(super) fn row(text: &mut String, row: &Row) {
     }
 }
 
-/// Tracks of slices.
+/// The tracks of regions of code.
 #[derive(Debug, Default)]
 pub(super) struct Tracks(Vec<Track>);
 
-/// A track of a thread.
+/// A track of slices of one thread.
 #[derive(Debug)]
 struct Track {
     thread: usize,
-    /// Start and end of slices that are in no other one, in the order of time; the newest of them.
+    /// Start and end of the newest outermost slices (not nested in another slice), in order of
+    /// time.
     outer: VecDeque<(Duration, Duration)>,
 }
 
-/// Slices of a track that a new one is compared with.
+/// Maximum number of outermost slices of a track that are remembered for comparison with new
+/// slices.
 const MAX_OUTER: usize = 1 << 12;
 
 impl Tracks {
-    /// Returns the number of the track that a slice goes to, and whether the track is new. Slices
-    /// come in the order of their ends, so a slice either follows all others of a track, or
-    /// contains the last ones, or overlaps.
+    /// Chooses a track for a slice. Returns the number of the track, and whether the track is new.
+    ///
+    /// Slices arrive in the order of their ends. Compared with the slices of a track, a new slice
+    /// therefore comes after all of them, contains the last ones, or overlaps one:
+    ///
+    /// ```text
+    /// track     [---]  [--] [-]
+    /// after                     [--]   fits
+    /// contains        [-----------]    fits; replaces the slices inside it
+    /// overlaps    [---------------]    needs another track
+    /// ```
     fn place(&mut self, mark: &Mark) -> (usize, bool) {
         let is_free = |track: &Track| {
             let before = track.outer.iter().rev().find(|outer| outer.0 < mark.start);
@@ -101,6 +112,7 @@ impl Tracks {
             self.0.len() - 1
         });
         let outer = &mut self.0[number].outer;
+        // Slices inside the new one are no longer outermost.
         while outer.back().is_some_and(|inner| inner.0 >= mark.start) {
             outer.pop_back();
         }
@@ -115,6 +127,7 @@ impl Tracks {
 pub(super) fn mark(text: &mut String, tracks: &mut Tracks, trace: &Trace, mark: &Mark) {
     let pid = trace.devices.len();
     let (tid, is_new) = tracks.place(mark);
+    // Names of the process and of the track are metadata before the first slice.
     if tid == 0 && is_new {
         push(
             text,
@@ -148,7 +161,7 @@ pub(super) fn end(text: &mut String) {
     text.push_str("\n]\n");
 }
 
-/// Adds an event with the separator before it, so that all written text is whole.
+/// Appends an event. The separator precedes the event, so that the text ends in a complete event.
 fn push(text: &mut String, event: &Value) {
     text.push_str(",\n");
     text.push_str(&json(event));
@@ -157,7 +170,7 @@ fn push(text: &mut String, event: &Value) {
 pub(super) fn read(text: &str) -> Result<Read> {
     let mut events = vec![];
     let mut skipped = vec![];
-    // Line by line: of an array that was cut off, a parser would give nothing.
+    // Each line is parsed separately, because a JSON parser would reject an array that is cut off.
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line
             .trim()
@@ -172,7 +185,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
         }
     }
     let header = events.iter().find(|(_, event)| event["name"] == HEADER);
-    let header = header.ok_or_else(|| refused(NAME, 1, "no event of this crate"))?;
+    let header = header.ok_or_else(|| refused(NAME, 1, "no header event of this crate"))?;
     let read = serde_json::from_value(header.1["args"].clone());
     let read: Header = read.map_err(|error| refused(NAME, header.0, &error.to_string()))?;
     let mut trace = read.into_trace(NAME)?;
@@ -187,11 +200,12 @@ pub(super) fn read(text: &str) -> Result<Read> {
     })
 }
 
+/// Adds an event to a trace: a chart (`C`), a region of code (`X`) or a note; ignores other events.
 fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str> {
     let time = |key: &str| {
         let time = event[key].as_f64();
         time.and_then(|us| seconds(us / US_PER_S))
-            .ok_or("no such time")
+            .ok_or("missing or invalid time")
     };
     let count = |key: &str| {
         let count = event["args"][key].as_u64();
@@ -203,8 +217,8 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
                 .as_u64()
                 .and_then(|pid| usize::try_from(pid).ok());
             let device = device.filter(|&device| device < trace.devices.len());
-            let (device, time) = (device.ok_or("no such device")?, time("ts")?);
-            // Charts of one row follow each other.
+            let (device, time) = (device.ok_or("unknown device")?, time("ts")?);
+            // The charts of one row are consecutive events, which are merged into one row.
             let last = trace.rows.last();
             if last.is_none_or(|row| (row.device, row.time) != (device, time)) {
                 trace.rows.push(Row {
@@ -231,7 +245,7 @@ fn add(event: &Value, trace: &mut Trace) -> std::result::Result<(), &'static str
         }),
         _ if event["name"] == NOTE => {
             let note = serde_json::from_value::<Note>(event["args"].clone());
-            note.map_err(|_| "a note of another kind")?.add_to(trace)?;
+            note.map_err(|_| "unknown kind of note")?.add_to(trace)?;
         }
         _ => {}
     }

@@ -1,14 +1,14 @@
-//! Comma-separated values with everything that a trace has.
+//! Comma-separated values that contain the complete trace.
 //!
-//! Method: a note is JSON after `#`, which tables skip; a column is found by its name, so files
-//! with fewer or more columns are read too.
+//! Method: the header and notes are JSON in lines that begin with `#`, which table readers skip as
+//! comments. Columns are identified by name, so files with fewer or more columns can be read too.
 
 use super::{Header, Note, Read, column, lines, refused, seconds, sorted};
 use crate::trace::{Row, Trace};
 use crate::{Metric, Result, Values};
 use std::fmt::Write as _;
 
-/// The first characters of a file.
+/// First characters of a file in this format.
 pub(super) const FIRST: &str = "# telemetry ";
 const NAME: &str = "CSV";
 const TIME: &str = "time_s";
@@ -22,6 +22,7 @@ pub(super) fn begin(text: &mut String, header: &Header) {
 }
 
 pub(super) fn row(text: &mut String, row: &Row) {
+    // Formatted from integers, so that every nanosecond is kept.
     let (seconds, nanoseconds) = (row.time.as_secs(), row.time.subsec_nanos());
     let _ = write!(text, "{seconds}.{nanoseconds:09},{}", row.device);
     for metric in Metric::ALL {
@@ -37,7 +38,8 @@ pub(super) fn note(text: &mut String, note: &Note) {
     let _ = writeln!(text, "# {}", json(note));
 }
 
-/// Gives JSON. What this crate writes has string keys and numbers, of which none is refused.
+/// Formats data as JSON. Data of this crate has string keys and plain values, so formatting cannot
+/// fail.
 pub(super) fn json(data: &impl serde::Serialize) -> String {
     serde_json::to_string(data).unwrap_or_default()
 }
@@ -52,6 +54,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     let mut columns: Option<Vec<Column>> = None;
     let mut skipped = vec![];
     for (number, line) in lines {
+        // The first line that is not a comment contains the names of the columns.
         let added = match (line, &columns) {
             (Err(why), _) => Err(why.to_owned()),
             (Ok(line), _) if line.starts_with('#') => read_note(&line[1..], &mut trace),
@@ -99,12 +102,13 @@ fn read_note(text: &str, trace: &mut Trace) -> std::result::Result<(), String> {
     note.add_to(trace).map_err(str::to_owned)
 }
 
+/// Parses a row; empty cells and unknown columns are ignored.
 fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::Result<(), String> {
     let (mut time, mut device, mut values) = (None, None, Values::none());
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();
     if cells.len() != columns.len() {
         return Err(format!(
-            "{} cells in {} columns",
+            "wrong number of cells ({}; expected {})",
             cells.len(),
             columns.len()
         ));
@@ -115,7 +119,7 @@ fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::R
             Column::Device => device = cell.parse().ok(),
             Column::Of(metric) if !cell.is_empty() => match cell.parse::<f64>() {
                 Ok(value) if value.is_finite() => values.set(*metric, value),
-                _ => return Err(format!("{metric} is no number")),
+                _ => return Err(format!("{metric} is not a finite number")),
             },
             Column::Of(_) | Column::Unknown => {}
         }
@@ -129,6 +133,6 @@ fn read_row(line: &str, columns: &[Column], trace: &mut Trace) -> std::result::R
             });
             Ok(())
         }
-        _ => Err("no time, or no such device".to_owned()),
+        _ => Err("missing or invalid time, or unknown device".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! An object a line.
+//! JSON lines: one object per line, first the header, then rows and notes.
 
 use super::csv::json;
 use super::{Header, Note, Read, lines, refused, seconds, sorted};
@@ -54,11 +54,15 @@ pub(super) fn read(text: &str) -> Result<Read> {
 
 fn read_line(line: &str, trace: &mut Trace) -> std::result::Result<(), String> {
     let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    // Rows have a time; all other objects are notes.
     let Some(time) = value.get(TIME) else {
         let note: Note = serde_json::from_value(value).map_err(|error| error.to_string())?;
         return note.add_to(trace).map_err(str::to_owned);
     };
-    let time = time.as_f64().and_then(seconds).ok_or("no such time")?;
+    let time = time
+        .as_f64()
+        .and_then(seconds)
+        .ok_or("missing or invalid time")?;
     let device = value.get(DEVICE).and_then(Value::as_u64);
     let device = device.and_then(|device| usize::try_from(device).ok());
     let device = device.filter(|&device| device < trace.devices.len());
@@ -69,7 +73,7 @@ fn read_line(line: &str, trace: &mut Trace) -> std::result::Result<(), String> {
         }
     }
     trace.rows.push(Row {
-        device: device.ok_or("no such device")?,
+        device: device.ok_or("unknown device")?,
         time,
         values,
     });

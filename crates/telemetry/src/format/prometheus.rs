@@ -1,4 +1,4 @@
-//! The text exposition format of Prometheus: the newest row of each device.
+//! Text exposition format of Prometheus, for the newest row of each device.
 //!
 //! Source: Prometheus documentation, "Exposition formats", version 0.0.4.
 
@@ -9,12 +9,12 @@ use crate::{Failure, Metric, Result, Snapshot, Unit, Values};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The content type of the answer to a scrape.
+/// Content type of the response to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const NAME: &str = "Prometheus";
 const PREFIX: &str = "telemetry_";
 
-/// State of the sampler, without labels.
+/// Names and help texts of the metrics of the sampler's state, which have no labels.
 const STATES: [(&str, &str); 2] = [
     (
         "telemetry_up",
@@ -22,14 +22,14 @@ const STATES: [(&str, &str); 2] = [
     ),
     (
         "telemetry_sinks_failed",
-        "Number of sinks, such as files, that get no more rows.",
+        "Number of sinks, such as files, that failed and receive no more rows.",
     ),
 ];
-/// Time of a device's newest row with a value.
+/// Name of the metric for the time of a device's newest row with a value.
 const LAST_SAMPLE: &str = "telemetry_last_sample_timestamp_seconds";
 const NS_PER_S: f64 = 1e9;
 
-/// Returns the state of a running sampler and the newest values of all devices.
+/// Formats the state of a running sampler and the newest values of all devices.
 #[must_use]
 pub fn write_snapshot(snapshot: &Snapshot) -> String {
     let mut text = String::new();
@@ -48,7 +48,7 @@ pub fn write_snapshot(snapshot: &Snapshot) -> String {
     text + &write(&snapshot.trace)
 }
 
-/// Returns the newest values of all devices, and the times of their rows in s since 1970.
+/// Formats the newest values of all devices, and the times of their rows, in s since 1970.
 #[must_use]
 pub fn write(trace: &Trace) -> String {
     let mut text = String::new();
@@ -59,9 +59,11 @@ pub fn write(trace: &Trace) -> String {
         let name = name(metric);
         let mut has_begun = false;
         for row in &newest {
+            // A missing value is left out, never written as zero.
             let Some(value) = row.values.get(metric) else {
                 continue;
             };
+            // The format wants HELP and TYPE once, before the first value of a metric.
             if !has_begun {
                 has_begun = true;
                 let kind = if metric == Metric::Energy {
@@ -96,17 +98,17 @@ pub fn write(trace: &Trace) -> String {
     text
 }
 
-/// Escapes the value of a label.
+/// Escapes backslashes, quotes and line breaks in the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\")
         .replace('"', "\\\"")
         .replace('\n', r"\n")
 }
 
-/// Parses the text of [`write()`]: one row for each device, at time zero.
+/// Parses the output of [`write()`] into one row per device, at time zero.
 ///
 /// # Errors
-/// [`crate::Error::Text`] if there is no line of this crate.
+/// [`crate::Error::Text`] if no line contains a metric of this crate.
 pub fn read(bytes: &[u8]) -> Result<Read> {
     let text = String::from_utf8_lossy(bytes);
     let (mut trace, mut skipped) = (Trace::default(), vec![]);
@@ -117,16 +119,17 @@ pub fn read(bytes: &[u8]) -> Result<Read> {
             continue;
         }
         if read_line(line, &mut trace).is_none() {
-            skipped.push(refused(NAME, index + 1, "no metric of this crate"));
+            skipped.push(refused(NAME, index + 1, "unknown or malformed metric"));
         }
     }
     if trace.devices.is_empty() {
-        return Err(refused(NAME, 1, "no line of this crate"));
+        return Err(refused(NAME, 1, "no metrics written by this crate"));
     }
     trace.source = "prometheus".to_owned();
     Ok(Read { trace, skipped })
 }
 
+/// Adds the value of one line to the row of its device; `None` if the line cannot be parsed.
 fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
     let (name_of_line, rest) = line.split_once('{')?;
     let (labels, value) = rest.rsplit_once('}')?;
@@ -169,7 +172,7 @@ fn read_line(line: &str, trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// Returns names and texts of labels; `None` if a quote is not closed.
+/// Parses labels into names and unescaped values; `None` if a quote is not closed.
 fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
     let mut labels = vec![];
     let mut rest = text;
@@ -193,7 +196,7 @@ fn read_labels(text: &str) -> Option<Vec<(String, String)>> {
     Some(labels)
 }
 
-/// Returns the name of a metric, with its unit in full and the suffix of counters.
+/// Returns the Prometheus name of a metric, with the unit spelled out and `_total` for counters.
 fn name(metric: Metric) -> String {
     let unit = match metric.unit() {
         Unit::Watt => "_watts",
@@ -207,24 +210,25 @@ fn name(metric: Metric) -> String {
     format!("{PREFIX}{}{unit}", metric.name())
 }
 
+/// Returns the help text of a metric.
 fn help(metric: Metric) -> &'static str {
     match metric {
-        Metric::PowerInstant => "Power over the sensor's own window.",
-        Metric::PowerAverage => "Power over the last second.",
+        Metric::PowerInstant => "Mean power over the sensor's own averaging window.",
+        Metric::PowerAverage => "Mean power over the last second.",
         Metric::PowerDraw => "Power as nvidia-smi prints it by default.",
-        Metric::PowerModule => "Power of the GPU and the CPU of its module.",
-        Metric::PowerMemory => "Power of device memory, a part of the device's.",
+        Metric::PowerModule => "Power of the module that contains the GPU and a CPU.",
+        Metric::PowerMemory => "Power of device memory, included in the device's power.",
         Metric::PowerLimit => "The power limit in force.",
-        Metric::Energy => "Energy by the device's counter, since the driver was loaded.",
+        Metric::Energy => "Energy since the driver was loaded, from the device's counter.",
         Metric::Temperature => "Temperature of the die.",
         Metric::GpuBusy => "Share of time during which a kernel ran.",
         Metric::MemoryBusy => "Share of time during which device memory was read or written.",
         Metric::MemoryUsed => "Device memory in use.",
-        Metric::MemoryTotal => "Device memory there is.",
-        Metric::SmClock => "Clock of the multiprocessors.",
-        Metric::MemoryClock => "Clock of the memory.",
-        Metric::PerformanceState => "Performance state, 0 being the fastest.",
-        Metric::ClockReasons => "Reasons for lower clocks, as NVML's bits.",
+        Metric::MemoryTotal => "Total device memory.",
+        Metric::SmClock => "Clock frequency of the multiprocessors.",
+        Metric::MemoryClock => "Clock frequency of the memory.",
+        Metric::PerformanceState => "Performance state; 0 is the fastest.",
+        Metric::ClockReasons => "Reasons for reduced clocks, as a bit mask of NVML.",
     }
 }
 

@@ -1,11 +1,11 @@
-//! The file of the script in S0, column by column.
+//! File format of the script `gpu_trace.py`, with seven columns separated by semicolons.
 //!
-//! Method: what the script wrote: wall-clock time in s, temperature in °C, power over the limit
-//! that was set, the two shares of time, memory in use over all there is, energy since the first
-//! row in kJ. A missing value is an empty cell, where the script exited; after a restart of the
-//! driver, energy continues from the sum before.
-//! Limits: the first device of a trace; no regions of code, and neither faults nor what sampling
-//! cost.
+//! Method: the columns are wall-clock time in s, temperature in °C, power in % of the set limit,
+//! GPU and memory utilisation in % of time, used memory in % of total memory, and energy since the
+//! first row in kJ. There are two differences from the script. A missing value is an empty cell,
+//! where the script exited. After a restart of the driver, energy continues from the previous sum.
+//! Source: the blog note "Tracing GPU Resources" (2023).
+//! Limits: contains only the first device of a trace, and no regions of code, faults or overhead.
 
 use super::{Read, lines, refused, seconds};
 use crate::device::{Device, Kind, PowerLimits};
@@ -13,7 +13,7 @@ use crate::trace::{Row, Trace};
 use crate::{Counted, Metric, Result, Values, updates};
 use std::fmt::Write as _;
 
-/// The first line, byte for byte.
+/// First line of a file, byte for byte.
 pub const HEADER: &str = "Timestamp;Temperature [C];Power [% max];GPU Util [% time];Mem Util [% time];Mem Cons [% max];Energy [kJ]";
 const NAME: &str = "seed";
 const N_COLUMNS: usize = 7;
@@ -21,16 +21,16 @@ const NS_PER_S: f64 = 1e9;
 const US_PER_S: f64 = 1e6;
 const J_PER_KJ: f64 = 1e3;
 
-/// What a file of this dialect leaves out.
+/// Limits that a file of this dialect does not contain but its percentages refer to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// The power limit that was set, in W.
+    /// Power limit that was set, in W.
     pub power_w: Option<f64>,
-    /// The memory there is, in bytes.
+    /// Total memory, in bytes.
     pub memory_bytes: Option<f64>,
 }
 
-/// What rows depend on.
+/// State that is carried from row to row while writing.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Energy since the first row.
@@ -47,6 +47,7 @@ pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row
         return;
     }
     let value = |metric| row.values.get(metric);
+    // A share of an unknown or zero limit is missing.
     let share = |part: Option<f64>, whole: Option<f64>| {
         let whole = whole.filter(|&whole| whole > 0.0)?;
         Some(part? / whole * 100.0)
@@ -75,11 +76,15 @@ pub(super) fn row(text: &mut String, state: &mut State, trace: &Trace, row: &Row
 pub(super) fn read(text: &str, limits: Limits) -> Result<Read> {
     let mut lines = lines(text);
     if lines.next().map(|(_, first)| first) != Some(Ok(HEADER)) {
-        return Err(refused(NAME, 1, "the header is another"));
+        return Err(refused(
+            NAME,
+            1,
+            "wrong header (expected that of gpu_trace.py)",
+        ));
     }
     let (mut rows, mut skipped) = (vec![], vec![]);
     for (number, line) in lines {
-        match line.and_then(|line| cells(line).ok_or("not seven numbers, or no time")) {
+        match line.and_then(|line| cells(line).ok_or("expected seven numbers with a time")) {
             Ok(cells) => rows.push(cells),
             Err(why) => skipped.push(refused(NAME, number, why)),
         }
@@ -107,9 +112,11 @@ pub(super) fn read(text: &str, limits: Limits) -> Result<Read> {
         ] {
             values.set(metric, value.unwrap_or(f64::NAN));
         }
-        // The wall clock of the script may have been set back.
+        // The wall clock may have been set back, so that the difference is negative. Such a row
+        // gets the time of the row before.
         let time_s = time.unwrap_or(0.0) - began_s;
-        // Of the seconds since 1970, an f64 tells microseconds and no more.
+        // An f64 resolves about a microsecond in seconds since 1970; round away the remaining
+        // digits.
         let time = seconds((time_s * US_PER_S).round() / US_PER_S).unwrap_or(trace.duration());
         trace.rows.push(Row {
             device: 0,
@@ -123,7 +130,7 @@ pub(super) fn read(text: &str, limits: Limits) -> Result<Read> {
     Ok(Read { trace, skipped })
 }
 
-/// Gives the numbers of a row; a time must be among them.
+/// Parses the cells of a row; empty cells are `None`, but the time is required.
 fn cells(line: &str) -> Option<[Option<f64>; N_COLUMNS]> {
     let mut cells = [None; N_COLUMNS];
     let mut found = line.split(';');

@@ -1,14 +1,18 @@
-//! Setting the clock of a GPU: the one privileged thing that this crate does, and only for who asks for it by name.
+//! Locking of a GPU's clock.
+//!
+//! Role: the only operation of the crate that changes the machine and needs privileges. It runs
+//! only if a caller calls [`Nvml::lock_sm_clock`] or [`crate::sweep`].
 
 use super::{Nvml, fault};
 use crate::{Error, Metric, Result};
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::enums::device::GpuLockedClocksSetting;
 
-/// A GPU whose multiprocessors keep to one clock until this is dropped: after the work, or when it panics.
+/// A guard that locks a GPU's multiprocessor clock until it is dropped, also by a panic.
 ///
-/// A process that is killed leaves the clock locked until `nvidia-smi --reset-gpu-clocks`, or until the driver is loaded anew;
-/// signals that can be caught have to end the work, as [`crate::sweep`] does by its `is_cancelled`.
+/// A process that is killed leaves the clock locked until `nvidia-smi --reset-gpu-clocks` is run or
+/// the driver is reloaded. A program should therefore catch signals and end the work normally, as
+/// [`crate::sweep`] does through its `is_cancelled`.
 #[derive(Debug)]
 pub struct ClockLock<'a> {
     nvml: &'a Nvml,
@@ -16,13 +20,14 @@ pub struct ClockLock<'a> {
 }
 
 impl Nvml {
-    /// Gives the clocks that a GPU's multiprocessors can keep to, in MHz and rising.
+    /// Returns the multiprocessor clocks that a GPU supports at its highest memory clock, in MHz,
+    /// ascending.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if it does not tell, or is lost.
+    /// [`Error::Unavailable`] if the GPU does not report its clocks or is lost.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// Panics if there is no such device.
     pub fn sm_clocks(&self, device: usize) -> Result<Vec<u32>> {
         self.control("Nvml::sm_clocks", device, |gpu| {
             let memory = gpu.max_clock_info(Clock::Memory)?;
@@ -32,13 +37,14 @@ impl Nvml {
         })
     }
 
-    /// Keeps a GPU's multiprocessors to a clock, which only root may.
+    /// Locks a GPU's multiprocessors to a clock, in MHz. This needs root privileges.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if it may not, before Volta, or if the GPU is lost.
+    /// [`Error::Unavailable`] if the process has no permission, if the GPU is lost, or if the GPU
+    /// is older than Volta, which does not support locked clocks.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// Panics if there is no such device.
     pub fn lock_sm_clock(&self, device: usize, clock_mhz: u32) -> Result<ClockLock<'_>> {
         let setting = GpuLockedClocksSetting::Numeric {
             min_clock_mhz: clock_mhz,
@@ -49,6 +55,7 @@ impl Nvml {
         Ok(ClockLock { nvml: self, device })
     }
 
+    /// Calls a function of a GPU and converts its error.
     fn control<T>(
         &self,
         operation: &'static str,
@@ -73,7 +80,7 @@ impl Nvml {
 
 impl Drop for ClockLock<'_> {
     fn drop(&mut self) {
-        // A GPU that is lost has lost its lock, too.
+        // An error is ignored: a GPU that is lost has lost its lock, too.
         let reset = |mut gpu: nvml_wrapper::Device<'_>| gpu.reset_gpu_locked_clocks();
         let _ = self.nvml.control("ClockLock::drop", self.device, reset);
     }

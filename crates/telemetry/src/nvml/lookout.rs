@@ -1,16 +1,18 @@
-//! When to look for a device that is lost.
+//! Exponential backoff for finding a lost device again.
 
 use std::time::Duration;
 
-/// Time until a lost device is first looked for; the next times, twice as long as before, up to the longest.
+/// Pause before the first attempt. Each further pause is twice as long, up to [`LONGEST_PAUSE`].
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 
-/// Looks that become rarer, for as long as no reading works.
+/// Backoff state of one device. A successful reading replaces it by the default.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookout {
-    /// When the next one is; none while nothing is lost.
+    /// Time of the next attempt; `None` while the device is not lost.
     due: Option<Duration>,
+    /// Pause before the next attempt.
     pause: Duration,
 }
 
@@ -24,12 +26,12 @@ impl Default for Lookout {
 }
 
 impl Lookout {
-    /// Notes a loss, unless it is noted.
+    /// Records the loss of the device and schedules an attempt, unless one is scheduled already.
     pub(super) fn lost(&mut self, now: Duration) {
         self.due.get_or_insert(now.saturating_add(self.pause));
     }
 
-    /// Whether it is time to look; if so, the next time is after a longer pause.
+    /// Returns whether an attempt is due. If so, schedules the next attempt after a longer pause.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
         self.lost(now);
         if self.due.is_some_and(|due| now < due) {

@@ -1,6 +1,7 @@
-//! Which call of NVML tells which metric.
+//! Table of NVML calls, by metric.
 //!
-//! Role: the one list of calls; [`super::Nvml`] decides when they are made.
+//! Role: the only place that maps a metric to its call; [`super::Nvml`] decides which metrics are
+//! queried, and when.
 
 use super::fault;
 use super::raw::{Handle, Scope};
@@ -10,10 +11,10 @@ use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, TemperatureSe
 use nvml_wrapper::error::NvmlError;
 use std::borrow::Borrow;
 
-/// Fields of the newest power, and of the mean of the last second.
+/// NVML field ids of the instantaneous power and of the average over one second.
 const POWER_INSTANT: u32 = 186;
 const POWER_AVERAGE: u32 = 185;
-/// What is asked for by one call.
+/// Metrics that are queried together in one call, with field id and scope.
 const FIELDS: [(Metric, u32, Scope); 4] = [
     (Metric::PowerInstant, POWER_INSTANT, Scope::Gpu),
     (Metric::PowerAverage, POWER_AVERAGE, Scope::Gpu),
@@ -22,10 +23,13 @@ const FIELDS: [(Metric, u32, Scope); 4] = [
 ];
 pub(super) const PER_MILLI: f64 = 1e-3;
 
-/// A metric's value, or why there is none.
+/// The value of a metric, or its fault.
 pub(super) type Answer = Result<f64, Fault>;
 
-/// Asks a device for what is wanted, and tells its answers; calls that answer for several metrics are made once.
+/// Queries the metrics for which `wants` is true, and passes each result to `tell`.
+///
+/// A call that returns several metrics is made once. For utilisation and memory, `tell` then
+/// receives both metrics of the call even if only one is wanted.
 pub(super) fn ask(
     library: &Library,
     handle: Handle,
@@ -56,7 +60,7 @@ pub(super) fn ask(
     }
     if wants(Metric::Temperature) {
         let degrees = handle.temperature(library).map(f64::from);
-        // The older call, which drivers keep for as long as they can.
+        // Fallback for drivers that lack `nvmlDeviceGetTemperatureV`.
         let older = |_| device.temperature(TemperatureSensor::Gpu).map(f64::from);
         tell(
             Metric::Temperature,
@@ -85,7 +89,7 @@ pub(super) fn ask(
     }
     if wants(Metric::PerformanceState) {
         let state = match device.performance_state() {
-            // NVML has a number for what it does not know.
+            // NVML reports an unknown state as a value, not as an error.
             Ok(PerformanceState::Unknown) => Err(Fault::Senseless),
             state => answer(state, |state| f64::from(state.as_c())),
         };
@@ -102,16 +106,17 @@ pub(super) fn ask(
     }
 }
 
-/// Gives what a call told as a number, or its fault.
+/// Converts the result of a call to a number or a fault.
 fn answer<T, E: Borrow<NvmlError>>(told: Result<T, E>, number: impl FnOnce(T) -> f64) -> Answer {
     told.map(number).map_err(|error| fault(error.borrow()))
 }
 
+/// Converts thousandths, such as mW or mJ, to the unit itself.
 fn milli(thousandths: u64) -> f64 {
     thousandths as f64 * PER_MILLI
 }
 
-/// Gives the call, and the field, that a metric comes from.
+/// Returns the NVML function, and the field if there is one, that a metric is read from.
 pub(super) fn field(metric: Metric) -> &'static str {
     match metric {
         Metric::PowerInstant => "nvmlDeviceGetFieldValues 186",

@@ -1,48 +1,49 @@
-//! What a GPU is: the query that every introduction to CUDA begins with, without CUDA.
+//! Static properties of a GPU, like those of CUDA's device query, but without CUDA.
 
 use super::{Nvml, PER_MILLI};
 use nvml_wrapper::enum_wrappers::device::{Brand, Clock};
 
-/// Bits of a byte, and transfers in a tick of a memory clock: data goes over at both of its edges.
+/// Number of bits per byte.
 const BITS: f64 = 8.0;
+/// Transfers per cycle of the memory clock: data is transferred at both edges.
 const TRANSFERS: f64 = 2.0;
 const PER_GIGA: f64 = 1e-9;
 const PER_MEGA_INVERSE: f64 = 1e6;
 
-/// What a GPU is; what its driver does not tell is `None`.
+/// The static properties of a GPU; a property that the driver does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// Its name.
+    /// Product name.
     pub name: Option<String>,
-    /// Its brand, as conditions of images have it: `tesla`.
+    /// Brand, spelled as in `NVIDIA_REQUIRE_CUDA`, such as `tesla`.
     pub brand: Option<&'static str>,
-    /// Its compute capability, major and minor.
+    /// Compute capability, major and minor.
     pub compute_capability: Option<(u32, u32)>,
-    /// How many CUDA cores it has.
+    /// Number of CUDA cores.
     pub cores: Option<u32>,
-    /// How many multiprocessors: the cores over those of one, by compute capability.
+    /// Number of multiprocessors, computed as the cores divided by [`cores_per_multiprocessor`].
     pub multiprocessors: Option<u32>,
-    /// The highest clock of its memory, in MHz.
+    /// Highest memory clock, in MHz.
     pub memory_clock_mhz: Option<u32>,
-    /// The width of its memory's bus, in bits.
+    /// Width of the memory bus, in bits.
     pub bus_width_bits: Option<u32>,
-    /// The bandwidth that follows, `2 · clock · width / 8`, in GB/s.
+    /// Theoretical memory bandwidth, `2 · clock · width / 8`, in GB/s.
     pub bandwidth_gb_s: Option<f64>,
-    /// Its memory, in bytes.
+    /// Total memory, in bytes.
     pub memory_bytes: Option<u64>,
     /// The power limit in force, in W.
     pub power_limit_w: Option<f64>,
-    /// Whether the driver stays loaded while nobody uses the GPU.
+    /// Whether the driver stays loaded while the GPU is unused (persistence mode).
     pub is_persistent: Option<bool>,
-    /// Whether it is divided (MIG).
+    /// Whether the GPU is partitioned into instances (MIG).
     pub is_mig: Option<bool>,
 }
 
 impl Nvml {
-    /// Asks what a GPU is.
+    /// Queries the static properties of a GPU. All are `None` if the GPU is lost.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// Panics if there is no such device.
     #[must_use]
     pub fn query(&self, device: usize) -> Query {
         let (Some(library), Ok(handle)) = (&self.library, self.handles[device]) else {
@@ -78,9 +79,10 @@ impl Nvml {
         }
     }
 
-    /// Gives the version of CUDA that the driver speaks, major and minor.
+    /// Returns the newest CUDA version that the driver supports, major and minor.
     #[must_use]
     pub fn cuda_version(&self) -> Option<(u32, u32)> {
+        // NVML encodes the version as `1000 · major + 10 · minor`.
         const MAJOR: i32 = 1000;
         const MINOR: i32 = 10;
         let version = self.library.as_ref()?.sys_cuda_driver_version().ok()?;
@@ -89,17 +91,17 @@ impl Nvml {
     }
 }
 
-/// Gives the bandwidth of a memory in GB/s, from its clock in MHz and the width of its bus in bits.
+/// Computes the theoretical bandwidth of a memory, in GB/s, with two transfers per clock cycle.
 #[must_use]
 pub fn bandwidth(clock_mhz: u32, width_bits: u32) -> f64 {
     let clock_hz = f64::from(clock_mhz) * PER_MEGA_INVERSE;
     TRANSFERS * clock_hz * f64::from(width_bits) / BITS * PER_GIGA
 }
 
-/// Gives the word that conditions of images have for a brand.
+/// Returns the name of a brand in the conditions of container images.
 ///
 /// # Source
-/// NVIDIA's images of CUDA, `NVIDIA_REQUIRE_CUDA`.
+/// NVIDIA's CUDA container images, variable `NVIDIA_REQUIRE_CUDA`.
 fn word_for(brand: Brand) -> &'static str {
     match brand {
         Brand::Unknown => "unknown",
@@ -122,7 +124,9 @@ fn word_for(brand: Brand) -> &'static str {
     }
 }
 
-/// Gives how many cores for f32 a multiprocessor of a compute capability (major, minor) has; none if it is not known.
+/// Returns the number of f32 cores per multiprocessor for a compute capability (major, minor).
+///
+/// Returns `None` for an unknown compute capability.
 ///
 /// # Source
 /// NVIDIA, "CUDA C++ Programming Guide", table of arithmetic throughput by compute capability.

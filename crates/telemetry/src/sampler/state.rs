@@ -1,8 +1,8 @@
-//! The state of a trace while it is sampled: rounds, regions of code, sinks, failures and a bounded
-//! memory.
+//! State of a trace during sampling: rounds, regions of code, sinks, failures and bounded memory.
 //!
-//! Role: [`super::Running`] calls these methods under its lock and by its clock,
-//! [`super::Sampler::record`] without a lock and by the times of the rounds.
+//! Role: shared by both ways of sampling. [`super::Running`] calls the methods while holding its
+//! lock, with the real clock. [`super::Sampler::record`] calls them without a lock, with the due
+//! times of the rounds as the clock.
 
 use crate::failure::message;
 use crate::format::Sink;
@@ -16,16 +16,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The time after which sinks are flushed.
+/// Time between two flushes of the sinks.
 pub(super) const FLUSH: Duration = Duration::from_millis(900);
-/// Regions of code in memory.
+/// Maximum number of regions of code in memory.
 const MAX_MARKS: usize = 1 << 12;
-/// Threads with a number of their own; all later ones share the next number.
+/// Maximum number of threads with a separate number; all later threads share the next number.
 const MAX_THREADS: usize = 1 << 12;
-/// Most rows in memory while energies are computed elsewhere, as a multiple of the capacity.
+/// Maximum number of rows while energies are computed on another thread, as a multiple of the
+/// capacity.
 const MAX_EXCESS: usize = 2;
 
-/// The state of memory at the time of a [`Batch`].
+/// The state of memory when a [`Batch`] was created, used to detect an outdated batch.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     n_thinned: u64,
@@ -39,13 +40,13 @@ pub(super) struct Sampling {
     selected: Vec<usize>,
     pub(super) trace: Trace,
     sinks: Vec<Box<dyn Sink>>,
-    /// Failures so far, those that ended sampling first.
+    /// Failures so far; failures that ended sampling come first.
     failures: Vec<Failure>,
     /// Time of the newest reading or flush.
     now: Duration,
-    /// The interval that was requested.
+    /// The requested interval.
     interval: Duration,
-    /// Starts of open regions.
+    /// Start times of open regions.
     open: Vec<Duration>,
     overhead: Overhead,
     /// The newest row of each device.
@@ -53,14 +54,14 @@ pub(super) struct Sampling {
     capacity: usize,
     /// Number of times that memory was thinned.
     n_thinned: u64,
-    /// Threads that entered regions: the number of each, and of its open regions.
+    /// Threads that entered regions, each with its number and its count of open regions.
     threads: HashMap<ThreadId, (usize, usize)>,
     flushed: Duration,
     is_ended: bool,
 }
 
 impl Sampling {
-    /// Begins a trace of some devices of a source.
+    /// Creates the state of a new trace of the selected devices, and begins the sinks.
     pub(super) fn begin(
         source: Box<dyn Source>,
         selected: Vec<usize>,
@@ -99,8 +100,9 @@ impl Sampling {
         sampling
     }
 
-    /// Reads every device once, `n_rounds` after the round before, and returns the time of the last
-    /// flush.
+    /// Runs one round: reads every device once, and returns the time of the last flush.
+    ///
+    /// `n_rounds` is the number of rounds since the previous one; all but one of them were missed.
     pub(super) fn round(
         &mut self,
         n_rounds: u64,
@@ -113,11 +115,11 @@ impl Sampling {
         self.flushed
     }
 
-    /// Reads every device once.
+    /// Reads every device once and updates the statistics of overhead. `due` is the due time.
     pub(super) fn tick(&mut self, due: Duration, clock: impl Fn() -> Duration) {
         let begun = clock();
         if self.is_over() {
-            // Regions of code still end, and their marks are written.
+            // Sampling has ended, but marks of regions that end now still have to be written.
             return self.flush_when_due(begun);
         }
         self.read(false, &clock);
@@ -130,25 +132,26 @@ impl Sampling {
         self.flush_when_due(now);
     }
 
+    /// Flushes the sinks if the time for a flush has come.
     fn flush_when_due(&mut self, now: Duration) {
-        // At the round that is nearest, so that no time between rounds is needed for it.
+        // Flush at the round nearest to the due time, so that no extra wake-up is needed.
         let half = self.interval.min(FLUSH) / 2;
         if now + half >= self.flushed + FLUSH {
             self.flush(now);
         }
     }
 
-    /// Flushes the sinks.
+    /// Flushes the sinks and records the time.
     pub(super) fn flush(&mut self, now: Duration) {
         (self.flushed, self.now) = (now, now);
         self.each_sink(|sink, trace| sink.flush(trace));
     }
 
-    /// Reads every device. Sinks get each row. Memory gets it at an `edge` of a region, and else
-    /// once in an interval.
+    /// Reads every device. Sinks receive every row. Memory stores a row at the edge of a region
+    /// (`is_edge`), and otherwise at most once per interval.
     ///
-    /// A source that panicked is not read again, and its panic ends here: callers are in the midst
-    /// of other work.
+    /// A panic of the source is caught, because callers may be regions of code in the middle of
+    /// other work. The panic becomes a failure, and the source is not read again.
     pub(super) fn read(&mut self, is_edge: bool, clock: impl Fn() -> Duration) {
         let slot = self.interval;
         for device in 0..self.selected.len() {
@@ -184,8 +187,8 @@ impl Sampling {
         }
     }
 
-    /// Reads all devices before a region, and returns its start, its depth within its thread and
-    /// the number of the thread.
+    /// Reads all devices before a region. Returns the start of the region, its depth within its
+    /// thread, and the number of the thread.
     pub(super) fn enter(&mut self, clock: impl Fn() -> Duration) -> (Duration, usize, usize) {
         self.read(true, &clock);
         let n_threads = self.threads.len();
@@ -201,13 +204,13 @@ impl Sampling {
                 (*n_open - 1, *number)
             })
         };
-        // The time of reading is not the region's.
+        // The region starts after the reading, so that its time does not include the reading.
         let start = clock();
         self.open.push(start);
         (start, depth, number)
     }
 
-    /// Reads all devices after a region that has ended, and adds the region to the trace.
+    /// Reads all devices after a region has ended, and adds the region to the trace.
     pub(super) fn leave(&mut self, mark: Mark, clock: impl Fn() -> Duration) {
         self.read(true, clock);
         if let Some((_, n_open)) = self.threads.get_mut(&thread::current().id()) {
@@ -219,7 +222,7 @@ impl Sampling {
         self.each_sink(|sink, trace| sink.mark(trace, &mark));
         let marks = &mut self.trace.marks;
         if marks.len() < MAX_MARKS {
-            // Regions end in another order than they begin.
+            // Regions may end in a different order than they began; marks are sorted by start.
             let place = marks.partition_point(|earlier| earlier.start <= mark.start);
             marks.insert(place, mark);
         } else {
@@ -227,7 +230,7 @@ impl Sampling {
         }
     }
 
-    /// Ends the sinks.
+    /// Ends the sinks, once.
     pub(super) fn end(&mut self) {
         if !self.is_ended {
             self.is_ended = true;
@@ -235,13 +238,13 @@ impl Sampling {
         }
     }
 
-    /// Returns whether memory holds more rows than its capacity.
+    /// Returns whether the number of rows in memory exceeds the capacity.
     pub(super) fn is_full(&self) -> bool {
         self.trace.rows.len() > self.capacity
     }
 
-    /// Returns a copy of the rows whose energies are to be computed, and its ticket for
-    /// [`Self::thin`]; none if memory has room.
+    /// Returns a copy of the rows whose energies must be computed before thinning, with the ticket
+    /// for [`Self::thin`]. Returns `None` if memory has room.
     pub(super) fn batch(&self) -> Option<(Batch, Ticket)> {
         let ticket = Ticket {
             n_thinned: self.n_thinned,
@@ -251,8 +254,9 @@ impl Sampling {
         self.is_full().then(|| (batch(), ticket))
     }
 
-    /// Frees a full memory at once. A panic becomes a failure: regions of code and the end
-    /// of sampling come here, too.
+    /// Frees a full memory, computing the energies on the calling thread.
+    ///
+    /// A panic becomes a failure, because callers include regions of code and the end of sampling.
     pub(super) fn make_room(&mut self) {
         let Some((batch, ticket)) = self.batch() else {
             return;
@@ -266,10 +270,12 @@ impl Sampling {
         }
     }
 
-    /// Frees memory: stores the ledger of a batch, and thins the rows of the past to one of each
-    /// device in every interval; if many are left, doubles the interval. Computes no energy.
+    /// Frees memory: stores the ledger of a batch, and thins old rows to one per device and
+    /// interval. If more than half of the capacity is still in use, doubles the interval and thins
+    /// again. Computes no energy.
     ///
-    /// A batch that is older than the last thinning is dropped: the next full memory has its rows.
+    /// An outdated batch, from before the last thinning, is dropped; its rows will be part of the
+    /// next batch.
     pub(super) fn thin(&mut self, ledger: Ledger, ticket: Ticket) {
         if ticket.n_thinned != self.n_thinned {
             return;
@@ -282,7 +288,7 @@ impl Sampling {
             self.trace.interval = self.trace.interval.saturating_mul(2);
             self.thin_to(self.trace.interval, before);
         }
-        // A memory that is so small that the rows which should stay whole fill it.
+        // The capacity is so small that the rows that should be kept fill it: thin all rows.
         while self.trace.rows.len() > n_newer + self.capacity {
             self.trace.ledger.thin_before(self.now);
             self.trace.interval = self.trace.interval.saturating_mul(2);
@@ -290,8 +296,8 @@ impl Sampling {
         }
     }
 
-    /// Thins the rows before a time to the first one of each device in every slot, and returns the
-    /// number of rows left.
+    /// Thins the rows before a time to the first row of each device in every slot of time, and
+    /// returns the number of remaining rows.
     fn thin_to(&mut self, slot: Duration, before: Duration) -> usize {
         let mut last = vec![None; self.selected.len()];
         self.trace.rows.retain(|row| {
@@ -306,14 +312,14 @@ impl Sampling {
         self.trace.rows.len()
     }
 
-    /// Returns the trace with the newest row of each device only.
+    /// Returns a trace with the newest row of each device only.
     pub(super) fn newest(&self) -> Trace {
         let mut rows: Vec<Row> = self.newest.iter().copied().flatten().collect();
         rows.sort_by_key(|row| row.time);
         self.trace.with_rows(rows)
     }
 
-    /// Adds a failure.
+    /// Adds a failure; a failure that ends sampling is inserted at the front.
     pub(super) fn fail(&mut self, failure: Failure) {
         let place = if failure.ends_sampling() {
             0
@@ -323,12 +329,12 @@ impl Sampling {
         self.failures.insert(place, failure);
     }
 
-    /// Returns the failures so far, those that ended sampling first.
+    /// Returns the failures so far; failures that ended sampling come first.
     pub(super) fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// Returns the failure that matters most.
+    /// Returns the most important failure, or `None` if nothing failed.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.failures.first().cloned()
     }
@@ -338,12 +344,13 @@ impl Sampling {
         self.failures.first().is_some_and(Failure::ends_sampling)
     }
 
-    /// Calls all sinks, and removes those that return an error or panic.
+    /// Calls all sinks, and removes each sink that returns an error or panics.
     fn each_sink(&mut self, mut call: impl FnMut(&mut dyn Sink, &Trace) -> io::Result<()>) {
         let (trace, time) = (&self.trace, self.now);
         let failures = &mut self.failures;
         self.sinks.retain_mut(|sink| {
-            // An error's message is the sink's own code too.
+            // Formatting an error may run code of the sink and panic, so it is inside
+            // `catch_unwind`.
             let done = catch_unwind(AssertUnwindSafe(|| {
                 let done = call(sink.as_mut(), trace);
                 done.map_err(|error| Failure::of_sink(time, &error))
@@ -362,12 +369,12 @@ impl Sampling {
     }
 }
 
-/// Returns the number of the slot that a time is in.
+/// Returns the number of the slot of time that contains `time`; slots are `slot` long.
 fn slot_of(time: Duration, slot: Duration) -> u128 {
     time.as_nanos() / slot.as_nanos().max(1)
 }
 
-/// Returns the time that this thread has spent on a processor.
+/// Returns the CPU time of this thread; `None` if the system does not report CPU time.
 fn thread_cpu_time() -> Option<Duration> {
     #[cfg(unix)]
     {

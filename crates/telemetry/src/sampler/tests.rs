@@ -1,4 +1,4 @@
-//! Failures of the sampler's own thread, and the work that is done under its lock.
+//! Tests of failures of the sampler's thread, and of the work done while holding its lock.
 
 use super::*;
 use crate::energy::N_TOLD;
@@ -7,7 +7,7 @@ use crate::synthetic::{Board, Gpu, Model, Program, Scenario, Synthetic, Tells};
 use crate::trace::Mark;
 use crate::{Calibration, Ledger};
 
-/// Returns eight boards.
+/// Returns a model of eight A100 boards.
 fn boards() -> Synthetic {
     let scenario = Scenario {
         gpus: (0..8).map(|_| Gpu::of(Board::A100)).collect(),
@@ -16,7 +16,7 @@ fn boards() -> Synthetic {
     Synthetic::new(Model::new(scenario).unwrap())
 }
 
-/// Returns the number of times that some work computes cells of power, the expensive step of each
+/// Returns how often `work` computes cells of power, which is the expensive step of computing an
 /// energy.
 fn n_told(work: impl FnOnce()) -> usize {
     let before = N_TOLD.get();
@@ -44,8 +44,8 @@ fn no_energy_is_computed_under_the_lock_and_few_without_it() {
                 };
                 sampling.leave(mark, || end);
             }
-            // Memory may have more rows than its capacity while energies are computed, and then
-            // twice as many.
+            // While energies are computed, memory may exceed its capacity, by a factor of up to
+            // two.
             if sampling.trace.rows.len() >= 3 << 10 {
                 break;
             }
@@ -56,8 +56,8 @@ fn no_energy_is_computed_under_the_lock_and_few_without_it() {
     let without_lock = n_told(|| ledger = batch.sum_up());
     let thinning = n_told(|| sampling.thin(ledger, ticket));
     assert_eq!((under_lock, thinning), (0, 0));
-    // A computation for each device and metric, whatever the number of regions; the boards report
-    // up to four metrics.
+    // One computation per device and metric, regardless of the number of regions; each board
+    // reports at most four metrics of energy and power.
     assert!((8..=32).contains(&without_lock), "{without_lock}");
     assert!(sampling.trace.rows.len() <= 1 << 11);
     let regions = &sampling.trace.marks[..100];
@@ -135,7 +135,7 @@ fn a_device_that_is_read_late_in_a_round_has_its_first_slice() {
     for round in 0..3000 {
         let due = INTERVAL * round;
         let n_reads = std::cell::Cell::new(0);
-        // The clock is read before the round, before each device and after the round.
+        // Each call of the clock advances by 4 ms: before the round, before each device, and after.
         let clock = || due + Duration::from_millis(4) * n_reads.replace(n_reads.get() + 1);
         sampling.tick(due, clock);
         sampling.make_room();
@@ -149,7 +149,7 @@ fn a_device_that_is_read_late_in_a_round_has_its_first_slice() {
         let one = Calibration::known(1.0);
         let energy = trace.energy_calibrated(device, window, &one).unwrap();
         assert!(energy.interval.contains(truth_j), "{energy} {truth_j}");
-        // Without its first slice, a quarter of the time would depend on thinned rows.
+        // Without its first slice, a quarter of the time would be estimated from thinned rows.
         let is_narrow = energy.interval.width_j() < 0.1 * energy.joules;
         assert!(is_narrow, "{device}: {energy}");
     }
