@@ -157,7 +157,7 @@ fn what_is_no_probability_is_refused() {
     let message = law.try_inverse_sf(1.5).unwrap_err().to_string();
     assert_eq!(
         message,
-        "inverse_sf: probability is 1.5, it must be from 0 to 1"
+        "inverse_sf: probability is invalid (1.5; expected from 0 to 1)"
     );
 }
 

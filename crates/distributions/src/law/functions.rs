@@ -15,17 +15,19 @@ macro_rules! functions {
                 "Returns `ln f(x)` with the density `f`, finite where `pdf` underflows: -∞ outside the support, \
                 NaN for NaN.";
             cdf, cdf_into, par_cdf_into: Cdf,
-                concat!("Returns `P(X <= x)`, the integral of the density up to `x`: 0 below the support, ",
-                    $cdf, " at ∞, NaN for NaN.");
+                concat!("Returns `P(X <= x)`, the integral of the density up to `x`: ",
+                    "0 up to the lower end of the support, ", $cdf, " at ∞, NaN for NaN.");
             sf, sf_into, par_sf_into: Sf,
                 concat!("Returns the survival function `P(X > x) = 1 - P(X <= x)`, accurate where it is small: ",
-                    "1 below the support, ", $sf, " at ∞, NaN for NaN.");
+                    "1 up to the lower end of the support, ", $sf, " at ∞, NaN for NaN.");
             ln_cdf, ln_cdf_into, par_ln_cdf_into: LnCdf,
-                "Returns `ln P(X <= x)`, finite where `cdf` underflows: -∞ below the support, NaN for NaN.";
+                "Returns `ln P(X <= x)`, finite where `cdf` underflows: -∞ up to the lower end of the support, \
+                the logarithm of the limit of `cdf` at ∞, NaN for NaN.";
             ln_sf, ln_sf_into, par_ln_sf_into: LnSf,
-                "Returns `ln P(X > x)`, finite where `sf` underflows: 0 below the support, NaN for NaN.";
+                "Returns `ln P(X > x)`, finite where `sf` underflows: 0 up to the lower end of the support, \
+                the logarithm of the limit of `sf` at ∞, NaN for NaN.";
             hazard, hazard_into, par_hazard_into: Hazard,
-                concat!("Returns the hazard rate `f(x) / P(X > x)`: 0 below the support, ", $hazard,
+                concat!("Returns the hazard rate `f(x) / P(X > x)`: 0 up to the lower end of the support, ", $hazard,
                     " at ∞, NaN for NaN.\n\n",
                     "Where the upper tail is small, the exponential factors of density and tail cancel ",
                     "analytically. The hazard is therefore accurate even where both underflow.");

@@ -42,7 +42,7 @@ macro_rules! quantiles {
                 crate::law::expect(self.$try_one(p))
             }
 
-            #[doc = concat!("Returns the quantile of [`Self::", stringify!($one), "`], or an error for an invalid `", $input, "`.")]
+            #[doc = concat!("Returns the quantile of [`Self::", stringify!($one), "`], or an error instead of a panic.")]
             ///
             /// # Errors
             #[doc = concat!("[`crate::Error::", $error, "`]: `", $input, "` ", $fault, " or NaN.")]
