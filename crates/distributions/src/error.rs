@@ -155,7 +155,7 @@ pub enum Error {
         /// Number of observations.
         n_observations: usize,
     },
-    /// A sufficient statistic is outside f64's range, or no observations can have it.
+    /// A sufficient statistic is outside f64's range, or does not belong to any possible sample.
     #[error(
         "{operation}: statistic is impossible or outside the range of f64 (count {count}, \
          weight {weight:?}, mean {mean:?}, dispersion {dispersion:?})"

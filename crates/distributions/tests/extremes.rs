@@ -162,7 +162,7 @@ fn what_is_no_probability_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "inverse_cdf: probability is -0.5")]
+#[should_panic(expected = "inverse_cdf: probability is invalid (-0.5")]
 fn the_inverse_of_no_probability_panics_as_in_statrs() {
     let _ = InverseGaussian::new(2.0, 3.0).unwrap().inverse_cdf(-0.5);
 }
