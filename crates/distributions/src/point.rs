@@ -218,7 +218,8 @@ impl Point {
         }
     }
 
-    /// Returns the first and second derivative of `ln(x f(x))` by `ln x`, `-1/2 - w v/2` and `-(w² + v²)/4`. For a
+    /// Returns the first and second derivative of `ln(x f(x))` by `ln x`,
+    /// `-1/2 - w v/2` and `-(w² + v²)/4`. For a
     /// reciprocal the first derivative has the opposite sign.
     #[inline(always)]
     pub(crate) fn ln_rate_slopes(&self) -> (f64, f64) {
