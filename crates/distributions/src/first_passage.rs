@@ -1,12 +1,12 @@
 //! The time at which a Brownian motion with drift first reaches a level.
 //!
-//! Role: the law behind the inverse Gaussian, from the parameters of the motion, whatever the sign
-//! of the drift.
-//! Method: given that the level is reached, the time has the law of the drift `|ν|`: inverse
-//! Gaussian with mean `A/|ν|` and shape `A²/σ²`, or Lévy for no drift. Neither parameter is
+//! Role: the distribution behind the inverse Gaussian, from the parameters of the motion, whatever
+//! the sign of the drift.
+//! Method: given that the level is reached, the time has the distribution for the drift `|ν|`:
+//! inverse Gaussian with mean `A/|ν|` and shape `A²/σ²`, or Lévy for no drift. Neither parameter is
 //! rounded: the ratios that make a point come straight from level, drift and volatility, in two
-//! parts. A drift away from the level multiplies density and tails of that law by the probability
-//! to hit, `exp(2νA/σ²)`, whose exponent joins theirs before the exponential is taken.
+//! parts. A drift away from the level multiplies density and tails of that distribution by the
+//! probability to hit, `exp(2νA/σ²)`, whose exponent joins theirs before the exponential is taken.
 //! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
 //! applications", 11.
 
@@ -28,13 +28,13 @@ const NAME: &str = "first passage";
 ///
 /// The motion is `ν t + σ W(t)` and starts at 0. Density `f(t) = A / (σ sqrt(2π t³)) exp(-(A - νt)²
 /// / (2σ² t))`. Distribution function `F(t) = Φ((νt - A)/(σ√t)) + exp(2νA/σ²) Φ(-(νt + A)/(σ√t))`,
-/// computed as that of [`InverseGaussian`], times the probability to hit. For `ν < 0` the law is
-/// defective: the level is reached with probability `exp(2νA/σ²)` only, `T` is ∞ else, so `cdf`
-/// ends there and `inverse_cdf` gives ∞ from there on.
+/// computed as that of [`InverseGaussian`], times the probability to hit. For `ν < 0` the
+/// distribution is defective: the level is reached with probability `exp(2νA/σ²)` only, `T` is ∞
+/// else, so `cdf` ends there and `inverse_cdf` gives ∞ from there on.
 ///
-/// Every function is as accurate as those of [`InverseGaussian`], relative to the exact law of the
-/// parameters given, also where the probability to hit, or that not to, is small; one below f64's
-/// normal range counts as 0.
+/// Every function is as accurate as those of [`InverseGaussian`], relative to the exact
+/// distribution of the parameters given, also where the probability to hit, or that not to, is
+/// small; one below f64's normal range counts as 0.
 ///
 /// # Examples
 /// ```
@@ -234,7 +234,7 @@ impl FirstPassage {
 
     /// Draws a time: positive, and ∞ where the level is never reached.
     ///
-    /// Cost: a draw of the inverse Gaussian or Lévy law; for `ν < 0` a uniform number before it.
+    /// Cost: a draw of the inverse Gaussian or Lévy distribution, and for `ν < 0` a uniform number.
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         if self.never > 0.0 && rng.random::<f64>() < self.never {
@@ -248,7 +248,7 @@ impl FirstPassage {
         }
     }
 
-    /// Returns `A²/σ²`, the shape or scale of the law given that the level is reached.
+    /// Returns `A²/σ²`, the shape or scale of the distribution given that the level is reached.
     #[inline(always)]
     fn scale(&self) -> f64 {
         self.distance[0] * self.distance[0]
@@ -263,7 +263,7 @@ impl FirstPassage {
 }
 
 impl Law for FirstPassage {
-    /// Returns the point of the law given that the level is reached.
+    /// Returns the point of the distribution given that the level is reached.
     #[inline(always)]
     fn point(&self, t: f64) -> Point {
         let [way, way_low] = product([self.drift.abs(), 0.0], [t, 0.0]);

@@ -1,6 +1,6 @@
 //! The inverse Gaussian moved and scaled to mean 0 and variance 1.
 //!
-//! Role: the law whose distance from the normal one [`crate::normality`] gives in closed form.
+//! Role: [`crate::normality`] computes its distance from the normal distribution in closed form.
 //! Method: `Y = k (X - 1)` for `X` of mean 1 and shape `k²`, so the ratio of a point is `y/k`
 //! itself: nothing is rounded between `y` and it, and large `k` lose no digits near 0. A quantile
 //! is that of `X`, moved by Newton steps, which take back what the subtraction of 1 loses.
@@ -17,12 +17,12 @@ use rand_distr::StandardNormal;
 /// The number of Newton steps that correct a quantile, sufficient up to `k = 1e12`.
 const MENDING_STEPS: u32 = 2;
 
-/// The law of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on `y >
-/// -k`.
+/// The distribution of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on
+/// `y > -k`.
 ///
 /// Density `f(y) = (2π)^(-1/2) (1 + y/k)^(-3/2) exp(-y² / (2 (1 + y/k)))`. Distribution function
 /// `F(y) = Φ(w) + exp(2k²) Φ(-v)` with `w = y/sqrt(1 + y/k)` and `v = (2k + y)/sqrt(1 + y/k)`,
-/// computed as that of [`InverseGaussian`]. It tends to the normal law as `k` grows.
+/// computed as that of [`InverseGaussian`]. It tends to the normal distribution as `k` grows.
 ///
 /// Every function is accurate to 4e-15, relative to its size, and `ln_pdf` to the larger of that
 /// and 1. For `k` up to 1e12 a quantile leads back to the logarithm of its probability to 40
