@@ -1,135 +1,139 @@
-//! What can be wrong with what a caller gives.
+//! The error type of the crate, and the functions that validate arguments.
 
 use thiserror::Error;
 
-/// Input that has no answer.
+/// An error caused by invalid arguments, or by a computation that missed its accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A mean is zero, negative, infinite or NaN.
-    #[error("{law}: mean is {mean:?}, it must be positive and finite")]
+    #[error("{law}: mean is invalid ({mean:?}; expected positive and finite)")]
     MeanInvalid {
-        /// The law that was to be made.
+        /// The name of the distribution.
         law: &'static str,
-        /// The mean given.
+        /// The invalid mean.
         mean: f64,
     },
     /// A shape is zero, negative, infinite or NaN.
-    #[error("{law}: shape is {shape:?}, it must be positive and finite")]
+    #[error("{law}: shape is invalid ({shape:?}; expected positive and finite)")]
     ShapeInvalid {
-        /// The law that was to be made.
+        /// The name of the distribution.
         law: &'static str,
-        /// The shape given.
+        /// The invalid shape.
         shape: f64,
     },
     /// A parameter with another name is out of its range.
-    #[error("{law}: {parameter} is {value:?}, it must be {must}")]
+    #[error("{law}: {parameter} is invalid ({value:?}; expected {must})")]
     ParameterInvalid {
-        /// The law or test that was to be made.
+        /// The name of the distribution or test.
         law: &'static str,
-        /// The parameter's name.
+        /// The name of the parameter.
         parameter: &'static str,
-        /// Its value.
+        /// The invalid value of the parameter.
         value: f64,
-        /// What it must be.
+        /// The condition that the value must meet, such as "positive and finite".
         must: &'static str,
     },
     /// A probability is outside [0, 1] or NaN.
-    #[error("{operation}: probability is {p:?}, it must be from 0 to 1")]
+    #[error("{operation}: probability is invalid ({p:?}; expected from 0 to 1)")]
     ProbabilityInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// What it was given.
+        /// The invalid probability.
         p: f64,
     },
     /// The logarithm of a probability is above 0 or NaN.
-    #[error("{operation}: logarithm of a probability is {ln_p:?}, it must be at most 0")]
+    #[error("{operation}: logarithm of a probability is invalid ({ln_p:?}; expected at most 0)")]
     LnProbabilityInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// What it was given.
+        /// The invalid logarithm of a probability.
         ln_p: f64,
     },
-    /// A ratio of parameters is zero, negative, infinite or NaN, or outside what a distance is computed for.
+    /// A ratio of parameters is zero, negative, infinite or NaN, or outside the range
+    /// for which a distance is computed.
     #[error(
-        "{operation}: k is {k:?}, it must be positive and finite; for a distance from 1e-6 to 1e15"
+        "{operation}: k is invalid ({k:?}; expected positive and finite, for a distance 1e-6 to 1e15)"
     )]
     RatioInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// What it was given.
+        /// The invalid ratio.
         k: f64,
     },
-    /// A number was not found with the promised error, or a law gave NaN on the way.
+    /// A result misses its documented tolerance, or a function returned NaN during the computation.
     #[error(
-        "{operation}: found {value:?} with an estimated error of {error:?}, which is more than promised"
+        "{operation}: no convergence (result {value:?}, estimated error {error:?}; expected an error within the documented tolerance)"
     )]
     NotConverged {
         /// The function that was called.
         operation: &'static str,
-        /// The best number found.
+        /// The best result found.
         value: f64,
-        /// Its estimated error.
+        /// The estimated error of the result.
         error: f64,
     },
-    /// A law whose constants f32 cannot hold with all their digits.
-    #[error("{law}: {quantity} is {value:e}, in f32 it must be from {low:e} to {high:e}")]
+    /// A constant of a distribution is outside the range in which f32 represents it with full
+    /// precision.
+    #[error("{law}: {quantity} is out of range for f32 ({value:e}; expected {low:e} to {high:e})")]
     OutsideF32 {
-        /// The law that was to be computed in f32.
+        /// The name of the distribution.
         law: &'static str,
-        /// What of it is too large or too small.
+        /// The name of the constant that is too large or too small.
         quantity: &'static str,
-        /// Its value.
+        /// The value of the constant.
         value: f64,
-        /// The least that is taken.
+        /// The smallest supported value.
         low: f64,
-        /// The most that is taken.
+        /// The largest supported value.
         high: f64,
     },
     /// An output slice is not as long as its input.
-    #[error("{operation}: input has {input} elements, output {output}")]
+    #[error("{operation}: lengths differ (input {input}, output {output})")]
     LengthMismatch {
         /// The function that was called.
         operation: &'static str,
-        /// Elements of the input.
+        /// The number of elements of the input.
         input: usize,
-        /// Elements of the output.
+        /// The number of elements of the output.
         output: usize,
     },
     /// An observation is zero, negative, infinite or NaN.
-    #[error("{operation}: observation {index} is {value:?}, it must be positive and finite")]
+    #[error(
+        "{operation}: observation {index} is invalid ({value:?}; expected positive and finite)"
+    )]
     ObservationInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// How many observations came before it.
+        /// The zero-based index of the observation.
         index: u64,
-        /// The observation.
+        /// The invalid observation.
         value: f64,
     },
     /// The weight of an observation is zero, negative, infinite or NaN.
-    #[error("{operation}: weight {index} is {weight:?}, it must be positive and finite")]
+    #[error("{operation}: weight {index} is invalid ({weight:?}; expected positive and finite)")]
     WeightInvalid {
         /// The function that was called.
         operation: &'static str,
-        /// How many observations came before it.
+        /// The zero-based index of the observation.
         index: u64,
-        /// The weight.
+        /// The invalid weight.
         weight: f64,
     },
-    /// A sample is too small for what is asked of it.
-    #[error(
-        "{operation}: the total weight of the sample is {weight:?}, it must be above {above:?}"
-    )]
+    /// A sample is too small for the requested operation.
+    #[error("{operation}: sample is too small (total weight {weight:?}; expected above {above:?})")]
     TooFewObservations {
         /// The function that was called.
         operation: &'static str,
-        /// Total weight of the observations: their number, unless they have weights.
+        /// The total weight of the observations; without weights, the number of observations.
         weight: f64,
-        /// What it must exceed.
+        /// The limit that the total weight must exceed.
         above: f64,
     },
-    /// All observations are equal, or so near that their dispersion is below f64's range.
-    #[error("{operation}: all observations are {value:?}, so the shape has no bound")]
+    /// All observations are equal, or so close that their dispersion underflows.
+    #[error(
+        "{operation}: observations do not determine a shape (all are {value:?}; expected different values)"
+    )]
     ObservationsEqual {
         /// The function that was called.
         operation: &'static str,
@@ -151,31 +155,31 @@ pub enum Error {
         /// Number of observations.
         n_observations: usize,
     },
-    /// A sufficient statistic is one that no observations have, or outside f64's range.
+    /// A sufficient statistic is outside f64's range, or does not belong to any possible sample.
     #[error(
-        "{operation}: {count} observations of total weight {weight:?}, mean {mean:?} and dispersion \
-         {dispersion:?} are impossible or outside the range of f64"
+        "{operation}: statistic is impossible or outside the range of f64 (count {count}, \
+         weight {weight:?}, mean {mean:?}, dispersion {dispersion:?})"
     )]
     StatisticInvalid {
         /// The function that was called.
         operation: &'static str,
         /// Number of observations.
         count: u64,
-        /// Their total weight.
+        /// The total weight of the observations.
         weight: f64,
-        /// Their mean.
+        /// The mean of the observations.
         mean: f64,
-        /// Their dispersion.
+        /// The dispersion of the observations.
         dispersion: f64,
     },
 }
 
-/// Whether a number is above 0 and finite.
+/// Returns whether a number is positive and finite; `false` for NaN.
 pub(crate) fn is_positive(x: f64) -> bool {
     x > 0.0 && x <= f64::MAX
 }
 
-/// Gives a mean back if a law may have it.
+/// Returns `mean` if it is positive and finite, otherwise [`Error::MeanInvalid`].
 pub(crate) fn mean(law: &'static str, mean: f64) -> Result<f64, Error> {
     if is_positive(mean) {
         Ok(mean)
@@ -184,7 +188,7 @@ pub(crate) fn mean(law: &'static str, mean: f64) -> Result<f64, Error> {
     }
 }
 
-/// Gives a shape back if a law may have it.
+/// Returns `shape` if it is positive and finite, otherwise [`Error::ShapeInvalid`].
 pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
     if is_positive(shape) {
         Ok(shape)
@@ -193,7 +197,7 @@ pub(crate) fn shape(law: &'static str, shape: f64) -> Result<f64, Error> {
     }
 }
 
-/// Gives a ratio of parameters back if it can be one.
+/// Returns `k` if it is positive and finite, otherwise [`Error::RatioInvalid`].
 pub(crate) fn ratio(operation: &'static str, k: f64) -> Result<f64, Error> {
     if is_positive(k) {
         Ok(k)
@@ -202,7 +206,7 @@ pub(crate) fn ratio(operation: &'static str, k: f64) -> Result<f64, Error> {
     }
 }
 
-/// Gives a parameter back if it is positive and finite.
+/// Returns `value` if it is positive and finite, otherwise [`Error::ParameterInvalid`].
 pub(crate) fn positive(
     law: &'static str,
     parameter: &'static str,
@@ -216,12 +220,12 @@ pub(crate) fn positive(
     )
 }
 
-/// Gives a parameter back if it is finite.
+/// Returns `value` if it is finite, otherwise [`Error::ParameterInvalid`].
 pub(crate) fn finite(law: &'static str, parameter: &'static str, value: f64) -> Result<f64, Error> {
     parameter_that(value.is_finite(), (law, parameter), value, "finite")
 }
 
-/// Gives a parameter back if it is good.
+/// Returns `value` if `is_good`, otherwise [`Error::ParameterInvalid`] with the condition `must`.
 pub(crate) fn parameter_that(
     is_good: bool,
     (law, parameter): (&'static str, &'static str),
@@ -240,7 +244,7 @@ pub(crate) fn parameter_that(
     }
 }
 
-/// Gives a probability back if it is one.
+/// Returns `p` if it is from 0 to 1, otherwise [`Error::ProbabilityInvalid`].
 pub(crate) fn probability(operation: &'static str, p: f64) -> Result<f64, Error> {
     if (0.0..=1.0).contains(&p) {
         Ok(p)
@@ -249,7 +253,7 @@ pub(crate) fn probability(operation: &'static str, p: f64) -> Result<f64, Error>
     }
 }
 
-/// Gives the logarithm of a probability back if it is one.
+/// Returns `ln_p` if it is at most 0, otherwise [`Error::LnProbabilityInvalid`].
 pub(crate) fn ln_probability(operation: &'static str, ln_p: f64) -> Result<f64, Error> {
     if ln_p <= 0.0 {
         Ok(ln_p)
@@ -258,7 +262,7 @@ pub(crate) fn ln_probability(operation: &'static str, ln_p: f64) -> Result<f64, 
     }
 }
 
-/// Gives an observation back if a sample may have it.
+/// Returns `value` if it is positive and finite, otherwise [`Error::ObservationInvalid`].
 pub(crate) fn observation(operation: &'static str, index: u64, value: f64) -> Result<f64, Error> {
     if is_positive(value) {
         Ok(value)
@@ -271,7 +275,7 @@ pub(crate) fn observation(operation: &'static str, index: u64, value: f64) -> Re
     }
 }
 
-/// Gives the weight of an observation back if it may have it.
+/// Returns `weight` if it is positive and finite, otherwise [`Error::WeightInvalid`].
 pub(crate) fn weight(operation: &'static str, index: u64, weight: f64) -> Result<f64, Error> {
     if is_positive(weight) {
         Ok(weight)

@@ -1,11 +1,14 @@
 //! The time at which a Brownian motion with drift first reaches a level.
 //!
-//! Role: the law behind the inverse Gaussian, from the parameters of the motion, whatever the sign of the drift.
-//! Method: given that the level is reached, the time has the law of the drift `|ν|`: inverse Gaussian with mean `A/|ν|`
-//! and shape `A²/σ²`, or Lévy for no drift. Neither parameter is rounded: the ratios that make a point come straight from
-//! level, drift and volatility, in two parts. A drift away from the level multiplies density and tails of that law by the
+//! Role: the distribution behind the inverse Gaussian, from the parameters of the motion, whatever
+//! the sign of the drift.
+//! Method: given that the level is reached, the time has the distribution for the drift `|ν|`:
+//! inverse Gaussian with mean `A/|ν|` and shape `A²/σ²`, or Lévy for no drift. Neither parameter is
+//! rounded: the ratios that make a point come straight from level, drift and volatility, in two
+//! parts. A drift away from the level multiplies density and tails of that distribution by the
 //! probability to hit, `exp(2νA/σ²)`, whose exponent joins theirs before the exponential is taken.
-//! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications", 11.
+//! Source: Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
+//! applications", 11.
 
 use crate::error::{self, Error};
 use crate::law::{Law, functions, quantiles, traits};
@@ -17,19 +20,21 @@ use rand::{Rng, RngExt};
 use statrs::statistics::{Distribution, Mode};
 use std::f64::consts::LN_2;
 
-/// Name of the law in errors.
+/// The name of the distribution in errors.
 const NAME: &str = "first passage";
 
-/// The law of the time `T` at which a Brownian motion with drift `ν` and volatility `σ` first reaches a level `A > 0`.
+/// The distribution of the time `T` at which a Brownian motion with drift `ν` and volatility `σ`
+/// first reaches a level `A > 0`.
 ///
-/// The motion is `ν t + σ W(t)` and starts at 0. Density `f(t) = A / (σ sqrt(2π t³)) exp(-(A - νt)² / (2σ² t))`.
-/// Distribution function `F(t) = Φ((νt - A)/(σ√t)) + exp(2νA/σ²) Φ(-(νt + A)/(σ√t))`, computed as that of
-/// [`InverseGaussian`], times the probability to hit.
-/// For `ν < 0` the law is defective: the level is reached with probability `exp(2νA/σ²)` only, `T` is ∞ else, so `cdf`
-/// ends there and `inverse_cdf` gives ∞ from there on.
+/// The motion is `ν t + σ W(t)` and starts at 0. Density `f(t) = A / (σ sqrt(2π t³)) exp(-(A - νt)²
+/// / (2σ² t))`. Distribution function `F(t) = Φ((νt - A)/(σ√t)) + exp(2νA/σ²) Φ(-(νt + A)/(σ√t))`,
+/// computed as that of [`InverseGaussian`], times the probability to hit. For `ν < 0` the
+/// distribution is defective: the level is reached with probability `exp(2νA/σ²)` only, `T` is ∞
+/// else, so `cdf` ends there and `inverse_cdf` gives ∞ from there on.
 ///
-/// Every function is as accurate as those of [`InverseGaussian`], relative to the exact law of the parameters given, also
-/// where the probability to hit, or that not to, is small; one below f64's normal range counts as 0.
+/// Every function is as accurate as those of [`InverseGaussian`], relative to the exact
+/// distribution of the parameters given, also where the probability to hit, or that not to, is
+/// small; one below f64's normal range counts as 0.
 ///
 /// # Examples
 /// ```
@@ -47,7 +52,8 @@ const NAME: &str = "first passage";
 /// ```
 ///
 /// # Source
-/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications", 11.
+/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
+/// applications", 11.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameters", into = "Parameters"))]
@@ -65,7 +71,7 @@ pub struct FirstPassage {
     never: f64,
 }
 
-/// The parameters alone.
+/// The parameters, before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Parameters {
@@ -95,10 +101,11 @@ impl From<FirstPassage> for Parameters {
 }
 
 impl FirstPassage {
-    /// Gives the law of a level `A`, a drift `ν` and a volatility `σ`.
+    /// Creates the distribution of a level `A`, a drift `ν` and a volatility `σ`.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: level or volatility are not positive and finite, or the drift is not finite.
+    /// [`Error::ParameterInvalid`]: level or volatility are not positive and finite, or the drift
+    /// is not finite.
     pub fn new(level: f64, drift: f64, volatility: f64) -> Result<Self, Error> {
         let level = error::positive(NAME, "level", level)?;
         let drift = error::finite(NAME, "drift", drift)?;
@@ -128,37 +135,39 @@ impl FirstPassage {
         })
     }
 
-    /// Gives the level `A`.
+    /// Returns the level `A`.
     #[must_use]
     pub fn level(&self) -> f64 {
         self.level
     }
 
-    /// Gives the drift `ν`.
+    /// Returns the drift `ν`.
     #[must_use]
     pub fn drift(&self) -> f64 {
         self.drift
     }
 
-    /// Gives the volatility `σ`.
+    /// Returns the volatility `σ`.
     #[must_use]
     pub fn volatility(&self) -> f64 {
         self.volatility
     }
 
-    /// Gives the probability that the level is ever reached, `exp(2νA/σ²)` for `ν < 0` and else 1.
+    /// Returns the probability that the level is ever reached, `exp(2νA/σ²)` for `ν < 0` and else
+    /// 1.
     #[must_use]
     pub fn hitting_probability(&self) -> f64 {
         self.thinning.decay().value()
     }
 
-    /// Gives the logarithm of that, finite where the probability is below f64's range.
+    /// Returns the logarithm of the hitting probability, finite where the probability is below
+    /// f64's range.
     #[must_use]
     pub fn ln_hitting_probability(&self) -> f64 {
         0.0 - self.thinning.high
     }
 
-    /// Gives the law of the time given that the level is reached: that of the drift `|ν|`.
+    /// Returns the distribution of the time given that the level is reached, which has drift `|ν|`.
     #[must_use]
     pub fn given_hit(&self) -> Self {
         Self {
@@ -172,7 +181,7 @@ impl FirstPassage {
         }
     }
 
-    /// Gives the mean: `A/ν` for `ν > 0`, rounded once, and else ∞.
+    /// Returns the mean: `A/ν` for `ν > 0`, rounded once, and else ∞.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.drift > 0.0 {
@@ -182,7 +191,7 @@ impl FirstPassage {
         }
     }
 
-    /// Gives the variance: `Aσ²/ν³` for `ν > 0` and else ∞.
+    /// Returns the variance: `Aσ²/ν³` for `ν > 0` and else ∞.
     ///
     /// Accuracy: 4 epsilons.
     #[must_use]
@@ -195,7 +204,7 @@ impl FirstPassage {
         }
     }
 
-    /// Gives the standard deviation: `sqrt(Aσ²/ν³)` for `ν > 0` and else ∞.
+    /// Returns the standard deviation: `sqrt(Aσ²/ν³)` for `ν > 0` and else ∞.
     ///
     /// Accuracy: 4 epsilons.
     #[must_use]
@@ -207,7 +216,8 @@ impl FirstPassage {
         }
     }
 
-    /// Gives the mode of the density, `A / (q + sqrt(q² + ν²))` with `q = 3σ²/(2A)`: the same for both signs of the drift.
+    /// Returns the mode of the density, `A / (q + sqrt(q² + ν²))` with `q = 3σ²/(2A)`: the same for
+    /// both signs of the drift.
     ///
     /// Accuracy: 6 epsilons.
     #[must_use]
@@ -216,7 +226,7 @@ impl FirstPassage {
         self.level / (q + q.hypot(self.drift))
     }
 
-    /// Gives the median: ∞ if the level is reached with probability 1/2 or less.
+    /// Returns the median: ∞ if the level is reached with probability 1/2 or less.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
@@ -224,7 +234,7 @@ impl FirstPassage {
 
     /// Draws a time: positive, and ∞ where the level is never reached.
     ///
-    /// Cost: a draw of the inverse Gaussian or Lévy law; for `ν < 0` a uniform number before it.
+    /// Cost: a draw of the inverse Gaussian or Lévy distribution, and for `ν < 0` a uniform number.
     #[must_use]
     pub fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         if self.never > 0.0 && rng.random::<f64>() < self.never {
@@ -233,18 +243,18 @@ impl FirstPassage {
         let shape = self.scale().clamp(f64::MIN_POSITIVE, f64::MAX);
         match InverseGaussian::new(self.level / self.drift.abs(), shape) {
             Ok(law) => law.sample(rng),
-            // Without drift, or with so little that it is none.
+            // The drift is 0, or so small that the mean overflows.
             Err(_) => Levy::of(shape).sample(rng),
         }
     }
 
-    /// Gives `A²/σ²`, the shape or scale of the law given that the level is reached.
+    /// Returns `A²/σ²`, the shape or scale of the distribution given that the level is reached.
     #[inline(always)]
     fn scale(&self) -> f64 {
         self.distance[0] * self.distance[0]
     }
 
-    /// Gives a probability to hit as one given that the level is reached.
+    /// Converts `P(T <= t)` to the probability given that the level is reached.
     #[inline(always)]
     fn share(&self, p: f64) -> f64 {
         let Exponent { high, low } = self.thinning;
@@ -253,12 +263,12 @@ impl FirstPassage {
 }
 
 impl Law for FirstPassage {
-    /// Gives the point of the law given that the level is reached.
+    /// Returns the point of the distribution given that the level is reached.
     #[inline(always)]
     fn point(&self, t: f64) -> Point {
         let [way, way_low] = product([self.drift.abs(), 0.0], [t, 0.0]);
         let (d, d_low) = two_sum(way, -self.level);
-        // Near the mean the low part of the way is not small beside what is left.
+        // Near the mean the low part of the way is not small compared with the difference.
         let (d, d_low) = two_sum(d, d_low + way_low);
         let ratios = Ratios {
             offset: quotient([d, d_low], self.level),
@@ -405,7 +415,7 @@ functions!(FirstPassage, at infinity:
 quantiles!(FirstPassage);
 traits!(FirstPassage);
 
-/// Without skewness and entropy, which a law that may be ∞ has not.
+/// Without skewness and entropy, because `T` can be ∞.
 impl Distribution<f64> for FirstPassage {
     fn mean(&self) -> Option<f64> {
         Some(self.mean())

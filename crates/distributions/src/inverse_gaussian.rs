@@ -1,7 +1,7 @@
-//! The inverse Gaussian law.
+//! The inverse Gaussian distribution.
 //!
-//! Role: the type; its functions at an `x` and its quantiles are those of every `law`, the rest is in the parts of this
-//! module.
+//! Role: defines the type and its constructors. The macros of `law` write the functions at an `x`
+//! and the quantiles; the submodules contain moments, sampling and generating functions.
 
 mod law;
 mod moments;
@@ -13,21 +13,22 @@ use crate::law::{functions, moments, quantiles, traits};
 use crate::special::wide::Wide;
 use crate::{ReciprocalInverseGaussian, Standardized};
 
-/// Name of the law in errors.
+/// The name of the distribution in errors.
 pub(crate) const NAME: &str = "inverse Gaussian";
 
-/// The inverse Gaussian (Wald) law with mean `μ` and shape `λ`.
+/// The inverse Gaussian (Wald) distribution with mean `μ` and shape `λ`.
 ///
-/// Density `f(x) = sqrt(λ / (2π x³)) exp(-λ (x - μ)² / (2 μ² x))` for `x > 0`. Distribution function
-/// `F(x) = Φ(w) + exp(2λ/μ) Φ(-v)` with `w = sqrt(λ/x) (x - μ)/μ` and `v = sqrt(λ/x) (x + μ)/μ`, computed as
-/// `exp(-w²/2) (erfcx(-w/√2) + erfcx(v/√2))/2`, which overflows nowhere. It is the law of the time at which a Brownian
-/// motion with drift first reaches a level ([`crate::FirstPassage`]), and of every sum of such times.
+/// Density `f(x) = sqrt(λ / (2π x³)) exp(-λ (x - μ)² / (2 μ² x))` for `x > 0`. Distribution
+/// function `F(x) = Φ(w) + exp(2λ/μ) Φ(-v)` with `w = sqrt(λ/x) (x - μ)/μ` and `v = sqrt(λ/x) (x +
+/// μ)/μ`, computed as `exp(-w²/2) (erfcx(-w/√2) + erfcx(v/√2))/2`, which never overflows. The time
+/// at which a Brownian motion with drift first reaches a level has this distribution
+/// ([`crate::FirstPassage`]).
 ///
 /// Every function is accurate on the whole plane of parameters, `μ/λ` from 1e-14 to 1e8 at scales
 /// from 1e-150 to 1e150, in both tails, down to probabilities whose logarithm is -1e25; the [front
-/// page](crate) has the measured errors. Beyond that plane functions at an `x`, quantiles and draws
-/// stay inside their range and are never NaN, but no accuracy is promised. A single number and a
-/// slice give the same bits.
+/// page](crate) has the measured errors. Outside that plane, functions at an `x`, quantiles and
+/// draws stay inside their range and are never NaN, but their accuracy is not specified. The
+/// functions of a slice and of a single number return the same bits.
 ///
 /// # Parameters of other libraries
 /// | library | parameters | here |
@@ -66,9 +67,9 @@ pub(crate) const NAME: &str = "inverse Gaussian";
 /// ```
 ///
 /// # Source
-/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications". The identity
-/// `v² - w² = 4λ/μ` behind the form of `F`: Giner and Smyth 2016, "statmod: Probability calculations for the inverse Gaussian
-/// distribution".
+/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
+/// applications". The identity `v² - w² = 4λ/μ` behind the form of `F`: Giner and Smyth 2016,
+/// "statmod: Probability calculations for the inverse Gaussian distribution".
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameters"))]
@@ -77,7 +78,7 @@ pub struct InverseGaussian {
     shape: f64,
 }
 
-/// What is read before it is checked.
+/// The parameters, before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Parameters {
@@ -95,11 +96,11 @@ impl TryFrom<Parameters> for InverseGaussian {
 }
 
 impl InverseGaussian {
-    /// Gives the law of a mean and a shape.
+    /// Creates the distribution with mean `μ` and shape `λ`.
     ///
     /// # Errors
     /// - [`Error::MeanInvalid`]: the mean is zero, negative, infinite or NaN.
-    /// - [`Error::ShapeInvalid`]: the same of the shape.
+    /// - [`Error::ShapeInvalid`]: the shape is zero, negative, infinite or NaN.
     ///
     /// # Examples
     /// ```
@@ -157,21 +158,22 @@ impl InverseGaussian {
     pub fn from_mean_variance(mean: f64, variance: f64) -> Result<Self, Error> {
         let wide = Wide::new(error::mean(NAME, mean)?);
         let variance = Wide::new(error::positive(NAME, "variance", variance)?);
-        // The cube may leave f64's range where the shape does not.
+        // The cube can be outside f64's range although the shape is inside.
         Self::new(mean, wide.times(wide).times(wide).over(variance).value())
     }
 
-    /// Gives the law of parameters that were not checked, where only a start is asked.
+    /// Creates the distribution without validating its parameters; used for first guesses of
+    /// quantiles and for parameters that are valid by construction.
     #[inline(always)]
     pub(crate) fn of(mean: f64, shape: f64) -> Self {
         Self { mean, shape }
     }
 
-    /// Gives the law of `(X - E X)/sqrt(Var X)`.
+    /// Returns the distribution of `(X - E X)/sqrt(Var X)`.
     #[must_use]
     pub fn standardized(&self) -> Standardized {
         let ratio = self.shape / self.mean;
-        // Far outside the plane the quotient overflows where its root does not.
+        // Far outside the supported plane the quotient can overflow although its root does not.
         Standardized::of(if ratio.is_normal() {
             ratio.sqrt()
         } else {
@@ -179,13 +181,13 @@ impl InverseGaussian {
         })
     }
 
-    /// Gives the law of `1/X`.
+    /// Returns the distribution of `1/X`.
     #[must_use]
     pub fn reciprocal(&self) -> ReciprocalInverseGaussian {
         ReciprocalInverseGaussian::of(*self)
     }
 
-    /// Gives the shape `λ`.
+    /// Returns the shape `λ`.
     #[must_use]
     pub fn shape(&self) -> f64 {
         self.shape

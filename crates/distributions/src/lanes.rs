@@ -1,22 +1,24 @@
-//! One function, for one number or for a slice, with the SIMD that this CPU has.
+//! Evaluation of a function at one number or at each element of a slice, with the SIMD instructions
+//! of the CPU.
 //!
-//! Role: the only place that knows how code is chosen at run time. A build for plain x86-64 has no fused
-//! multiply-add, so a single number takes the same road as a slice: the same operations, the same bits.
+//! Role: the only module that selects code for the CPU at run time. A build for baseline x86-64 has
+//! no fused multiply-add. A single number is therefore dispatched in the same way as a slice: the
+//! same operations, the same bits.
 
 use crate::Error;
 use std::sync::LazyLock;
 
 static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
 
-/// Elements that a thread takes at a time: some ten microseconds of work.
+/// The number of elements of a chunk for one thread: some ten microseconds of work.
 #[cfg(feature = "rayon")]
 pub(crate) const PIECE: usize = 4096;
 
-/// A floating-point type of slices, `f32` or `f64`; all computing is in f64.
+/// An element type of slices, `f32` or `f64`. All functions compute in f64.
 pub trait Real: Copy + Send + Sync + sealed::Sealed {
-    /// Gives the number in f64.
+    /// Converts the number to f64.
     fn widened(self) -> f64;
-    /// Gives the nearest number of this type.
+    /// Rounds `x` to the nearest number of this type.
     fn narrowed(x: f64) -> Self;
 }
 
@@ -54,21 +56,21 @@ impl Real for f32 {
     }
 }
 
-/// A function of one number, in a form that compilers turn into lanes: no branches, no calls.
+/// A function of one number that the compiler can vectorize: without branches and calls.
 ///
-/// Implementors mark the method `#[inline(always)]`; a closure of that size would not always be inlined, and then would
-/// be compiled without SIMD.
+/// Implementors mark the method `#[inline(always)]`. A closure of this size is not always inlined,
+/// and would then be compiled without SIMD.
 pub(crate) trait Lane: Copy + Sync {
-    /// Gives the value at `x`.
+    /// Returns the value at `x`.
     fn at(&self, x: f64) -> f64;
 }
 
-/// Gives `f(x)`.
+/// Returns `f(x)`.
 pub(crate) fn one(f: impl Lane, x: f64) -> f64 {
     run(One { f, x })
 }
 
-/// Writes `f(x)` for each `x`.
+/// Writes `f(x)` for each `x` of `xs` into `out`.
 pub(crate) fn each<T: Real>(
     operation: &'static str,
     f: impl Lane,
@@ -80,7 +82,7 @@ pub(crate) fn each<T: Real>(
     Ok(())
 }
 
-/// Writes `f(x)` for each `x`, on all threads.
+/// Writes `f(x)` for each `x` of `xs` into `out`, on all threads.
 #[cfg(feature = "rayon")]
 pub(crate) fn par_each<T: Real>(
     operation: &'static str,
@@ -95,7 +97,7 @@ pub(crate) fn par_each<T: Real>(
     Ok(())
 }
 
-/// Checks that an output is as long as its input.
+/// Checks that input and output have the same length.
 pub(crate) fn check<T>(operation: &'static str, xs: &[T], out: &[T]) -> Result<(), Error> {
     if xs.len() == out.len() {
         Ok(())
@@ -108,7 +110,7 @@ pub(crate) fn check<T>(operation: &'static str, xs: &[T], out: &[T]) -> Result<(
     }
 }
 
-/// Runs any work whose inlined parts profit from the CPU's instructions.
+/// Runs `work`, compiled with the SIMD instructions that the CPU supports.
 pub(crate) fn run<W: pulp::NullaryFnOnce>(work: W) -> W::Output {
     ARCH.dispatch(work)
 }

@@ -1,8 +1,9 @@
-//! What a law says of itself, and what it gets for that: every public function, for numbers and for slices.
+//! The trait [`Law`] of a distribution, and the macros that write its public functions.
 //!
-//! Role: the inverse Gaussian and its relatives differ in the ratios that make a [`Point`], in their ends and in where
-//! the search of a quantile starts. [`Law`] is that difference; the macros beside it are the public functions of all,
-//! `functions` at an `x`, `quantiles` from a probability, `traits` for the users of statrs and rand.
+//! Role: the inverse Gaussian and its relatives differ in the ratios from which a [`Point`] is
+//! computed, in the ends of the support and in the first guess of a quantile. A distribution
+//! implements these parts as [`Law`]. The macros write the public functions that all distributions
+//! share: `functions` at an `x`, `quantiles` from a probability, `traits` for statrs and rand.
 
 mod functions;
 mod quantiles;
@@ -15,82 +16,84 @@ pub(crate) use functions::functions;
 pub(crate) use quantiles::{expect, quantiles, quantiles_into};
 pub(crate) use traits::{moments, traits};
 
-/// A law of numbers above an end, which is 0 for all but one.
+/// A continuous distribution on `x > low`, with `low = 0` by default.
 ///
-/// Implementors mark the methods `#[inline(always)]`, free of branches and calls: lanes are made of them.
+/// Implementors mark the methods `#[inline(always)]` and avoid branches and calls that are not
+/// inlined, because the compiler vectorizes loops over these methods.
 pub(crate) trait Law: Copy + Sync {
-    /// Gives the point of an `x` within the support.
+    /// Returns the point at an `x` within the support.
     fn point(&self, x: f64) -> Point;
 
-    /// Gives the lower end of the support.
+    /// Returns the lower end of the support.
     #[inline(always)]
     fn low(&self) -> f64 {
         0.0
     }
 
-    /// Gives a number in the midst of the law, at which lanes outside the support are computed and then replaced.
+    /// Returns a number well inside the support. A SIMD lane whose `x` is outside the support
+    /// computes the function there; its result is then replaced by the limit.
     fn inside(&self) -> f64;
 
-    /// Gives the limit of the hazard at ∞.
+    /// Returns the limit of the hazard at ∞.
     fn hazard_at_infinity(&self) -> f64;
 
-    /// Gives a first guess of a quantile.
+    /// Returns a first guess of a quantile.
     fn start(&self, target: Target) -> f64;
 
-    /// Gives the density within the support.
+    /// Returns the density at an `x` within the support.
     #[inline(always)]
     fn density(&self, x: f64) -> f64 {
         self.point(x).density()
     }
 
-    /// Gives the logarithm of that.
+    /// Returns the logarithm of the density at an `x` within the support.
     #[inline(always)]
     fn ln_density(&self, x: f64) -> f64 {
         self.point(x).ln_density()
     }
 
-    /// Gives the probability of what is above an `x` within the support, or of the rest.
+    /// Returns `P(X > x)` if `of_upper`, otherwise `P(X <= x)`, at an `x` within the support.
     #[inline(always)]
     fn probability(&self, x: f64, of_upper: bool) -> f64 {
         self.point(x).tail().probability(of_upper)
     }
 
-    /// Gives the logarithm of that.
+    /// Returns the logarithm of [`Self::probability`].
     #[inline(always)]
     fn ln_probability(&self, x: f64, of_upper: bool) -> f64 {
         self.point(x).tail().ln_probability(of_upper)
     }
 
-    /// Gives the hazard within the support.
+    /// Returns the hazard at an `x` within the support.
     #[inline(always)]
     fn hazard(&self, x: f64) -> f64 {
         self.point(x).hazard()
     }
 
-    /// Gives the probability of ∞ itself, or of the finite numbers.
+    /// Returns `P(X = ∞)` if `of_upper`, otherwise `P(X < ∞)`.
     #[inline(always)]
     fn probability_at_infinity(&self, of_upper: bool) -> f64 {
         if of_upper { 0.0 } else { 1.0 }
     }
 
-    /// Gives the logarithm of that.
+    /// Returns the logarithm of [`Self::probability_at_infinity`].
     #[inline(always)]
     fn ln_probability_at_infinity(&self, of_upper: bool) -> f64 {
         if of_upper { f64::NEG_INFINITY } else { 0.0 }
     }
 
-    /// Gives quantiles, each with the bits that it has alone.
+    /// Returns the quantiles of `ps`. Each has the same bits as if it were computed alone.
     fn quantiles<const N: usize>(&self, ps: &[f64; N], asked: Asked) -> [f64; N] {
         solve(self, ps, asked).map(|quantile| quantile.x)
     }
 
-    /// Gives what to solve for a probability of the upper tail or of the lower one.
+    /// Returns the equation to solve for a probability of the upper or the lower tail.
     #[inline(always)]
     fn target(&self, p: f64, is_upper: bool) -> Target {
         Target::of_probability(p, is_upper)
     }
 
-    /// Gives what to solve for the logarithm of such a probability.
+    /// Returns the equation to solve for the logarithm of a tail probability.
     #[inline(always)]
     fn ln_target(&self, ln_p: f64, is_upper: bool) -> Target {
         Target::of_ln_probability(ln_p, is_upper)
@@ -106,6 +109,8 @@ macro_rules! lanes {
             #[inline(always)]
             fn at(&self, x: f64) -> f64 {
                 let $law = &self.0;
+                // The function is computed in every lane and its limits are selected afterwards:
+                // branches would prevent vectorization.
                 let $x = if x > $law.low() && x <= f64::MAX { x } else { $law.inside() };
                 let inside = $inside;
                 let value = if x <= $law.low() { $zero } else { inside };
@@ -134,13 +139,14 @@ mod tests {
 
     #[test]
     fn bits_do_not_depend_on_the_instructions_that_the_cpu_has() {
-        // Called here, a lane is compiled for the least CPU of the target, whose fused multiplications are calls.
+        // A lane that is called here directly is compiled for the target's baseline CPU, where a
+        // fused multiply-add can be a library call.
         fn check(name: &str, lane: impl Lane, x: f64) {
             let (plain, dispatched) = (lane.at(x), lanes::one(lane, x));
             assert_eq!(plain.to_bits(), dispatched.to_bits(), "{name} at {x}");
         }
         for phi in [1e-12, 1e-3, 0.5, 1e3, 1e7] {
-            let law = InverseGaussian::new(1.0, 1.0 / phi).expect("a law");
+            let law = InverseGaussian::new(1.0, 1.0 / phi).expect("valid parameters");
             for x in (-40..=40).map(|i| (f64::from(i) / 10.0).exp()) {
                 check("pdf", Pdf(law), x);
                 check("ln_pdf", LnPdf(law), x);

@@ -1,7 +1,7 @@
-//! The Lévy law: an inverse Gaussian whose mean has gone to infinity.
+//! The Lévy distribution, the limit of the inverse Gaussian for an infinite mean.
 //!
-//! Method: with `μ = ∞` the signed roots are `w = -v = -sqrt(c/x)`; the tails of `point` become `erfc(sqrt(c/(2x)))` and
-//! `erf(sqrt(c/(2x)))`, the latter without the subtraction.
+//! Method: with `μ = ∞` the signed roots are `w = -v = -sqrt(c/x)`; the tails of `point` become
+//! `erfc(sqrt(c/(2x)))` and `erf(sqrt(c/(2x)))`, the latter without the subtraction.
 
 use crate::error::{self, Error};
 use crate::law::{Law, functions, quantiles, traits};
@@ -12,17 +12,19 @@ use rand_distr::StandardNormal;
 use statrs::statistics::{Distribution, Mode};
 use std::f64::consts::{EULER_GAMMA, LN_2, PI};
 
-/// Name of the law in errors.
+/// The name of the distribution in errors.
 const NAME: &str = "Lévy";
 
-/// The Lévy law with scale `c`, above 0.
+/// The Lévy distribution with scale `c`, above 0.
 ///
-/// Density `f(x) = sqrt(c / (2π x³)) exp(-c/(2x))` for `x > 0`, distribution function `F(x) = erfc(sqrt(c/(2x)))`. It is
-/// the law of the time at which a Brownian motion without drift first reaches a level, and the limit of inverse Gaussian
-/// laws of shape `c` as their mean grows; no moment of an order from 1/2 on exists.
+/// Density `f(x) = sqrt(c / (2π x³)) exp(-c/(2x))` for `x > 0`, distribution function `F(x) =
+/// erfc(sqrt(c/(2x)))`. It is the distribution of the time at which a Brownian motion without drift
+/// first reaches a level, and the limit of inverse Gaussian distributions of shape `c` as their
+/// mean grows; no moment of an order from 1/2 on exists.
 ///
-/// Why it exists beside that of statrs: every function has the accuracy of [`crate::InverseGaussian`], in both tails and
-/// in logarithms, where the `erfc` of statrs is good to 1e-10. A location is left to the caller.
+/// Compared with the type of statrs, every function has the accuracy of [`crate::InverseGaussian`],
+/// in both tails and in logarithms, where the `erfc` of statrs is good to 1e-10. There is no
+/// location parameter.
 ///
 /// # Examples
 /// ```
@@ -44,7 +46,7 @@ pub struct Levy {
     scale: f64,
 }
 
-/// What is read before it is checked.
+/// The parameters, before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Parameters {
@@ -61,7 +63,7 @@ impl TryFrom<Parameters> for Levy {
 }
 
 impl Levy {
-    /// Gives the law of a scale.
+    /// Creates the distribution of a scale.
     ///
     /// # Errors
     /// [`Error::ParameterInvalid`]: the scale is zero, negative, infinite or NaN.
@@ -71,19 +73,19 @@ impl Levy {
         })
     }
 
-    /// Gives the law of a scale that was checked, or of any where only a start is asked.
+    /// Creates the distribution without validating the scale.
     #[inline(always)]
     pub(crate) fn of(scale: f64) -> Self {
         Self { scale }
     }
 
-    /// Gives the scale `c`.
+    /// Returns the scale `c`.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// Gives the differential entropy in nats, `(1 + 3γ + ln(16π c²))/2` with Euler's `γ`.
+    /// Returns the differential entropy in nats, `(1 + 3γ + ln(16π c²))/2` with Euler's `γ`.
     ///
     /// Accuracy: 4 epsilons of `1 + |ln c|`.
     #[must_use]
@@ -91,13 +93,13 @@ impl Levy {
         0.5 * (1.0 + 3.0 * EULER_GAMMA + (16.0 * PI).ln()) + self.scale.ln()
     }
 
-    /// Gives the median.
+    /// Returns the median.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
     }
 
-    /// Gives the mode `c/3`.
+    /// Returns the mode `c/3`.
     #[must_use]
     pub fn mode(&self) -> f64 {
         self.scale / 3.0

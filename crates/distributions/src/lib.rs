@@ -1,8 +1,10 @@
-//! The inverse Gaussian law to the last digit, everywhere; its relatives, its estimation, and distances between laws.
+//! The inverse Gaussian distribution and its relatives, accurate in both tails; estimation of their
+//! parameters, sequential tests, and distances between distributions.
 //!
-//! Role: a law for people who need its tails: waiting times, reaction times, degradation, hydrology, multiple testing.
-//! Peers lose the upper tail, overflow for small variation, or hang in the quantile; here every function is accurate on
-//! the whole plane of parameters, and the table below is measured, not promised.
+//! Role: distribution functions for work that needs tail probabilities: waiting times, reaction
+//! times, degradation, hydrology, multiple testing. Other libraries lose digits in the upper tail,
+//! overflow for a small variance, or do not terminate in the quantile function. Here every function
+//! is accurate on the whole plane of parameters; the tables below contain measured errors.
 //!
 //! ```
 //! use distributions::InverseGaussian;

@@ -1,17 +1,21 @@
-//! What every function of a law shares at one `x`, and the tails.
+//! The quantities at one `x` from which density, tails and hazard are computed.
 //!
-//! Role: the mathematics of `pdf`, `cdf`, `sf`, their logarithms and the hazard, once, for single numbers and for lanes,
-//! for the inverse Gaussian and its relatives: a law says what `(x - μ)/μ` and `λ/x` are, the rest is here. A law of
-//! reciprocals has the same points with the tails exchanged, since `x f(x)` is the same for both.
-//! Method: with `s = sqrt(λ/x)`, the signed root `w = s (x - μ)/μ`, `v = s (x + μ)/μ` and `E = w²/2`, the identity
-//! `v² - w² = 4 λ/μ` turns both tails into `exp(-E)` times something tame:
-//! `cdf = exp(-E) (erfcx(-w/√2) + erfcx(v/√2)) / 2` and `sf = exp(-E) (erfcx(w/√2) - erfcx(v/√2)) / 2`, so nothing of the
-//! size of `exp(2 λ/μ)` is ever formed. Two things would still lose digits. An error of `E` is a relative error of the
-//! tail, so `E` is computed in two parts from `x - μ`, which is exact near the mean. And the difference of `erfcx`
-//! cancels where `v` is near `w`, far right of a small mean; `special::erfcx::slope` computes it without.
-//! The form of the smaller tail is taken, as far as the roots tell, and the other is 1 minus it.
-//! Source: the identity: Giner and Smyth 2016, "statmod: Probability calculations for the inverse Gaussian distribution",
-//! where it serves logarithms; scaled by `erfcx` and the rest: our derivation.
+//! Role: contains the formulas of `pdf`, `cdf`, `sf`, their logarithms and the hazard for the
+//! inverse Gaussian and its relatives, for single numbers and SIMD lanes. Each distribution
+//! computes `(x - μ)/μ` and `λ/x`; the formulas here do the rest. The distribution of a reciprocal
+//! has the same points with exchanged tails, because `x f(x)` is equal for both.
+//! Method: with `s = sqrt(λ/x)`, the signed root `w = s (x - μ)/μ`, `v = s (x + μ)/μ` and `E =
+//! w²/2`, the identity `v² - w² = 4 λ/μ` turns both tails into `exp(-E)` times a bounded factor:
+//! `cdf = exp(-E) (erfcx(-w/√2) + erfcx(v/√2)) / 2` and `sf = exp(-E) (erfcx(w/√2) - erfcx(v/√2)) /
+//! 2`, so no number of the size of `exp(2 λ/μ)` occurs. Two steps need extra precision. An absolute
+//! error of `E` is a relative error of the tail, so `E` is computed in two parts from `x - μ`,
+//! which is exact near the mean. The difference of `erfcx` cancels where `v` is close to `w`, far
+//! to the right of a small mean; `special::erfcx::slope` computes the difference without
+//! cancellation. Only the smaller tail is computed, selected by the roots; the larger tail is 1
+//! minus the smaller.
+//! Source: the identity: Giner and Smyth 2016, "statmod: Probability calculations for the inverse
+//! Gaussian distribution", where it is used for logarithms. The scaling by `erfcx` and the other
+//! steps: our derivation.
 
 use crate::special::elementary::{Scaled, binade, exp, ln_1p, ln_parts, two_sum};
 use crate::special::erfcx::{erfcx, slope};
@@ -21,12 +25,15 @@ use std::f64::consts::FRAC_1_SQRT_2;
 pub(crate) const INV_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
 /// `1 / sqrt(π)`.
 const INV_SQRT_PI: f64 = 0.564_189_583_547_756_3;
-/// The root of the largest f64.
+/// The square root of the largest f64.
 const LARGEST_ROOT: f64 = 1.340_780_792_994_259_6e154;
-/// Right of `a (b + MEDIAN_SHIFT) = MEDIAN_AREA` the upper tail is computed. That is near the median for all laws, from `a = 0`
-/// for small `μ/λ` to `a = -b = -0.477` for large: so the computed tail is at most about 1/2, and 1 minus it and its
-/// logarithm do not magnify its error.
+/// The shift in the test `a (b + MEDIAN_SHIFT) > MEDIAN_AREA`, which selects the right tail.
+///
+/// The boundary of the test is close to the median of every distribution, from `a = 0` for small
+/// `μ/λ` to `a = -b = -0.477` for large `μ/λ`. The computed tail is thus at most about 1/2, and
+/// neither 1 minus the tail nor its logarithm magnifies the error.
 const MEDIAN_SHIFT: f64 = 0.571;
+/// The limit in the same test as [`MEDIAN_SHIFT`].
 const MEDIAN_AREA: f64 = -0.5;
 
 /// The exponent and the scaled roots at one `x`.
@@ -40,11 +47,11 @@ pub(crate) struct Point {
     /// `v/√2`.
     b: f64,
     exponent: Exponent,
-    /// Whether the law is that of a reciprocal, so that the roots fall where `x` grows.
+    /// Whether the distribution is of a reciprocal, so that the roots decrease with `x`.
     is_reciprocal: bool,
 }
 
-/// What the roots of a point are made of, each ratio in two parts.
+/// The ratios from which the roots of a point are computed; `offset` and `decay` in two parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratios {
     /// `(x - μ)/μ`, at least -1.
@@ -62,18 +69,18 @@ pub(crate) struct Exponent {
     pub(crate) low: f64,
 }
 
-/// A tail of the law: its probability is `exp(-E) * factor`.
+/// A tail of a distribution, with the probability `exp(-E) * factor`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     pub(crate) is_upper: bool,
     factor: f64,
-    /// What of the factor is left without `s`, where it is the right tail.
+    /// For the right tail, the factor divided by `s/√2`.
     slope: f64,
     exponent: Exponent,
 }
 
 impl Point {
-    /// Gives the point of an inverse Gaussian at `0 < x < ∞`.
+    /// Creates the point of an inverse Gaussian distribution at `0 < x < ∞`.
     #[inline(always)]
     pub(crate) fn of(x: f64, ratios: Ratios) -> Self {
         let Ratios {
@@ -81,12 +88,12 @@ impl Point {
             decay: [g, g_low],
             gap,
         } = ratios;
-        // An infinite quotient would be infinity times 0 at the mean.
+        // At the mean an infinite quotient times 0 would be NaN.
         let g = g.min(f64::MAX);
-        // 2 E = (q g) q: in this order nothing leaves f64's range unless E does.
+        // 2 E = (q g) q: in this order the first product is inside f64's range if E is.
         let [e, e_low] = product(product(offset, [g, g_low]), offset);
-        // Far outside the plane of parameters that is promised, factors may be 0 and infinite: there E is infinite, or its
-        // second part none.
+        // Far outside the supported plane of parameters, factors can be 0 or infinite. E is then
+        // set to infinity, or its second part to 0, to avoid NaN.
         let is_tame = e <= f64::MAX;
         let exponent = Exponent {
             high: if is_tame { 0.5 * e } else { f64::INFINITY },
@@ -106,7 +113,7 @@ impl Point {
         }
     }
 
-    /// Gives the point at `x` of the law of `1/X`, from the ratios of `X` at `1/x`.
+    /// Creates the point at `x` of the distribution of `1/X`, from the ratios of `X` at `1/x`.
     #[inline(always)]
     pub(crate) fn of_reciprocal(x: f64, ratios: Ratios) -> Self {
         Self {
@@ -115,7 +122,7 @@ impl Point {
         }
     }
 
-    /// Gives the point of a law whose densities and tails are smaller by a factor.
+    /// Returns the point with density and tails multiplied by `exp(-by)`.
     #[inline(always)]
     pub(crate) fn thinned(self, by: Exponent) -> Self {
         Self {
@@ -124,27 +131,29 @@ impl Point {
         }
     }
 
-    /// Gives the point with another `sqrt(λ/x)`, for laws at which the quotient may underflow where its root does not.
+    /// Returns the point with another `sqrt(λ/x)`, for distributions where `λ/x` can underflow
+    /// although its root does not.
     #[inline(always)]
     pub(crate) fn rooted(self, s: f64) -> Self {
-        // As the root of a quotient that is capped.
+        // The same cap as for `λ/x` in `of`.
         Self {
             s: s.min(LARGEST_ROOT),
             ..self
         }
     }
 
-    /// Gives `v/√2`.
+    /// Returns `v/√2`.
     #[inline(always)]
     pub(crate) fn b(&self) -> f64 {
         self.b
     }
 
-    /// Gives the tail that is small here, or about 1/2 at most.
+    /// Returns the smaller tail, whose probability is at most about 1/2.
     #[inline(always)]
     pub(crate) fn tail(&self) -> Tail {
         let is_right = self.a * (self.b + MEDIAN_SHIFT) > MEDIAN_AREA;
-        // Both forms are computed, the one that does not hold at a root where it is defined.
+        // Both forms are computed, because a branch would prevent vectorization. The unused form is
+        // evaluated at 0, where it is defined.
         let mirrored = if is_right { 0.0 } else { -self.a };
         let root = if is_right { self.a } else { 0.0 };
         let lower = 0.5 * (erfcx(mirrored) + erfcx(self.b));
@@ -159,16 +168,17 @@ impl Point {
         }
     }
 
-    /// Gives the density.
+    /// Returns the density.
     #[inline(always)]
     pub(crate) fn density(&self) -> f64 {
         let decay = self.exponent.decay();
-        // Each factor takes its half of the scale, since s/x alone may overflow where the density does not.
+        // Each factor is multiplied by one of the two scales, because s/x alone can overflow
+        // although the density does not.
         let [first, second] = decay.scales;
         (INV_SQRT_2PI * decay.significand) * (self.s * first) * (second / self.x).min(f64::MAX)
     }
 
-    /// Gives the logarithm of the density.
+    /// Returns the logarithm of the density.
     #[inline(always)]
     pub(crate) fn ln_density(&self) -> f64 {
         let (significand, exponent) = binade(self.x);
@@ -177,7 +187,7 @@ impl Point {
             .plus(-self.exponent.high, -self.exponent.low)
     }
 
-    /// Gives the density divided by the probability of the upper tail.
+    /// Returns the density divided by the probability of the upper tail.
     #[inline(always)]
     pub(crate) fn hazard(&self) -> f64 {
         let tail = self.tail();
@@ -185,7 +195,8 @@ impl Point {
             let rate = if self.is_reciprocal {
                 self.rate(&tail, true)
             } else {
-                // Where s is 0 nothing but the slope is left of both.
+                // Density and tail are both proportional to s, which can be 0; the quotient uses
+                // the slope alone.
                 INV_SQRT_PI / tail.slope
             };
             rate / self.x
@@ -194,9 +205,9 @@ impl Point {
         }
     }
 
-    /// Gives the density times `x`, divided by the probability of a side.
+    /// Returns `x f(x) / P(X > x)` if `of_upper`, otherwise `x f(x) / P(X <= x)`.
     ///
-    /// No exponential is left where that side is the computed tail.
+    /// If the denominator is the computed tail, the exponentials cancel analytically.
     #[inline(always)]
     pub(crate) fn rate(&self, tail: &Tail, of_upper: bool) -> f64 {
         let flow = INV_SQRT_2PI * self.s;
@@ -207,8 +218,9 @@ impl Point {
         }
     }
 
-    /// Gives the first and second derivative of `ln(x f(x))` by `ln x`, `-1/2 - w v/2` and `-(w² + v²)/4`; the first of
-    /// a reciprocal is its negative.
+    /// Returns the first and second derivative of `ln(x f(x))` by `ln x`,
+    /// `-1/2 - w v/2` and `-(w² + v²)/4`. For a
+    /// reciprocal the first derivative has the opposite sign.
     #[inline(always)]
     pub(crate) fn ln_rate_slopes(&self) -> (f64, f64) {
         let Self { a, b, .. } = *self;
@@ -223,7 +235,7 @@ impl Point {
 }
 
 impl Exponent {
-    /// Gives `exp(-E)`.
+    /// Returns `exp(-E)`.
     #[inline(always)]
     pub(crate) fn decay(self) -> Scaled {
         exp(-self.high, -self.low)
@@ -232,7 +244,7 @@ impl Exponent {
     #[inline(always)]
     fn plus(self, other: Self) -> Self {
         let (high, error) = two_sum(self.high, other.high);
-        // An infinite sum has no error to speak of, and its formula gives NaN.
+        // For an infinite sum the formula of the rounding error yields NaN.
         let low = if high <= f64::MAX {
             error + (self.low + other.low)
         } else {
@@ -243,13 +255,13 @@ impl Exponent {
 }
 
 impl Tail {
-    /// Gives the probability of this tail.
+    /// Returns the probability of this tail.
     #[inline(always)]
     pub(crate) fn value(&self) -> f64 {
         self.exponent.decay().times(self.factor)
     }
 
-    /// Gives the probability of the upper tail, or of the lower one.
+    /// Returns `P(X > x)` if `of_upper`, otherwise `P(X <= x)`.
     #[inline(always)]
     pub(crate) fn probability(&self, of_upper: bool) -> f64 {
         if self.is_upper == of_upper {
@@ -259,7 +271,7 @@ impl Tail {
         }
     }
 
-    /// Gives the logarithm of that.
+    /// Returns the logarithm of [`Self::probability`].
     #[inline(always)]
     pub(crate) fn ln_probability(&self, of_upper: bool) -> f64 {
         if self.is_upper == of_upper {
@@ -270,14 +282,14 @@ impl Tail {
     }
 }
 
-/// Gives the product of two numbers in two parts each, to about twice f64's digits.
+/// Returns the product of two numbers in two parts each, to about twice f64's digits.
 #[inline(always)]
 pub(crate) fn product([a, a_low]: [f64; 2], [b, b_low]: [f64; 2]) -> [f64; 2] {
     let high = a * b;
     [high, a.mul_add(b, -high) + (a * b_low + a_low * b)]
 }
 
-/// Gives the quotient of a number in two parts by a number, to about twice f64's digits.
+/// Returns the quotient of a number in two parts by a number, to about twice f64's digits.
 #[inline(always)]
 pub(crate) fn quotient([a, a_low]: [f64; 2], b: f64) -> [f64; 2] {
     let high = a / b;

@@ -1,13 +1,15 @@
 //! Integrals with error estimates, by adaptive Gauss–Kronrod quadrature.
 //!
-//! Role: distances between laws are sums of integrals between points that their owner knows: crossings, quantiles, ends of
-//! supports. So an integral here is over consecutive pieces, of which the worst is halved until the sum is good enough.
-//! Source: the rule: Kronrod 1965; nodes and weights as in Piessens et al. 1983, "QUADPACK"; a test checks that they
-//! integrate polynomials of degree 31.
+//! Role: a distance between distributions is a sum of integrals between known points: crossings,
+//! quantiles, ends of supports. An integral is therefore split into consecutive pieces; the piece
+//! with the largest error is halved until the sum meets the tolerance.
+//! Source: the rule: Kronrod 1965; nodes and weights as in Piessens et al. 1983, "QUADPACK"; a test
+//! checks that they integrate polynomials of degree 31.
 
 use std::collections::BinaryHeap;
 
-/// Nodes of the 21-point rule in (0, 1], outermost first; odd places belong to the 10-point Gauss rule.
+/// The positive nodes of the 21-point rule on [-1, 1], outermost first. The nodes at odd indices
+/// are the positive nodes of the 10-point Gauss rule.
 const NODES: [f64; 10] = [
     0.995_657_163_025_808_1,
     0.973_906_528_517_171_7,
@@ -20,7 +22,7 @@ const NODES: [f64; 10] = [
     0.294_392_862_701_460_2,
     0.148_874_338_981_631_22,
 ];
-/// Weights of those nodes in the 21-point rule, and of the middle.
+/// The weights of [`NODES`] in the 21-point rule.
 const WEIGHTS: [f64; 10] = [
     0.011_694_638_867_371_874,
     0.032_558_162_307_964_725,
@@ -33,8 +35,9 @@ const WEIGHTS: [f64; 10] = [
     0.142_775_938_577_060_09,
     0.147_739_104_901_338_49,
 ];
+/// The weight of the node 0 in the 21-point rule.
 const MIDDLE_WEIGHT: f64 = 0.149_445_554_002_916_9;
-/// Weights of the odd places in the 10-point rule.
+/// The weights of the nodes at odd indices in the 10-point Gauss rule.
 const GAUSS_WEIGHTS: [f64; 5] = [
     0.066_671_344_308_688_14,
     0.149_451_349_150_580_6,
@@ -43,12 +46,12 @@ const GAUSS_WEIGHTS: [f64; 5] = [
     0.295_524_224_714_752_87,
 ];
 
-/// Halvings after which an integral is given up.
+/// The maximum number of halvings of pieces for one integral.
 const MAX_HALVINGS: usize = 2000;
-/// Rounding errors of a piece's sum, in units of its integral of absolute values.
+/// The rounding error of the sum of a piece, relative to the integral of the absolute values.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-/// A number and a bound on its error, as far as the method can tell.
+/// A number and an estimate of its absolute error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Estimate {
@@ -79,8 +82,10 @@ struct Piece<C> {
 
 /// Computes the integral of `f` over the pieces between ascending `points`.
 ///
-/// The error is at most `relative` times the integral, or the estimate says how much larger it is: an integral that
-/// diverges comes back with a large one. A value of `f` that is NaN or infinite makes the integral NaN or infinite.
+/// The search ends when the estimated error is at most `relative` times the integral, or after a
+/// fixed number of halvings. The returned error is then larger than the tolerance, for example for
+/// an integral that diverges. A value of `f` that is NaN or infinite makes the integral NaN or
+/// infinite.
 pub(crate) fn integrate(f: impl Fn(f64) -> f64, points: &[f64], relative: f64) -> Estimate {
     let exact = |_: (), x: f64| Term {
         value: f(x),

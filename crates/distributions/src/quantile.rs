@@ -1,28 +1,32 @@
-//! Quantiles of the laws, from either tail, from probabilities or their logarithms.
+//! Quantiles for either tail, from probabilities or their logarithms.
 //!
 //! Method: the root of `L(x) = ln P` in `y = ln x`, on the tail that is smaller, by Householder's
 //! method of fourth order within a bracket. With `g = L'` and `c = -1/2 - w v/2`, the slope of
 //! `ln(x f)`, the derivatives are `g (c - g)` and `g (c' + (c - g)(c - 2g))`, so a step costs no
-//! more than Newton's. What is kept is `x` itself, multiplied by `exp(step)`: no digits are lost
-//! between `y` and `x`. Each law has its start. Near the root the miss is `ln(P/p)` of the quotient
-//! and not a difference of logarithms, whose rounding error grows with `|ln p|`.
-//! Cost: two evaluations as a rule; a test bounds them by 8. Bisection takes over where a step leaves the bracket.
+//! more than Newton's. The search stores `x` itself and multiplies it by `exp(step)`, so no digits
+//! are lost between `y` and `x`. Each distribution has its own first guess. Near the root the miss
+//! is `ln(P/p)` of the quotient and not a difference of logarithms, whose rounding error grows with
+//! `|ln p|`.
+//! Cost: usually two evaluations of the tail; a test limits the number to 8. A step that leaves the
+//! bracket is replaced by bisection.
 
 use crate::lanes;
 use crate::law::Law;
 use crate::special::elementary::{exp, ln};
 use std::f64::consts::LN_2;
 
-/// More steps than any input needs; what has not converged by then is as near as f64 tells.
+/// The maximum number of steps, more than any input needs.
 const MAX_STEPS: u32 = 60;
-/// Below this error of `L`, in units of `max(1, |L|)`, the next step is the last: its error is of fourth order.
+/// The error of `L`, in units of `max(1, |L|)`, up to which the next step is the last: the error
+/// after it is of fourth order.
 const LAST_STEP: f64 = 5e-5;
-/// Logarithms nearer to each other than this are compared by the quotient of the probabilities.
+/// The difference of logarithms below which the miss is computed from the quotient of
+/// probabilities.
 const NEAR: f64 = 0.05;
-/// Both factors of the step are trusted within this range, else the step is Newton's.
+/// The range in which both factors of the step must be; otherwise the step is a Newton step.
 const TRUSTED: std::ops::Range<f64> = 0.3..3.0;
 
-/// The logarithm of a tail probability, at most `-ln 2`.
+/// A tail probability, at most 1/2, whose quantile is to be found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) is_upper: bool,
@@ -31,17 +35,17 @@ pub(crate) struct Target {
     pub(crate) p: f64,
 }
 
-/// Of what a quantile is asked.
+/// The meaning of the argument of a quantile function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// The probability is that of the upper tail.
     pub(crate) is_upper: bool,
-    /// It is given by its logarithm.
+    /// The argument is the logarithm of the probability.
     pub(crate) is_log: bool,
 }
 
 impl Asked {
-    /// Gives what to solve.
+    /// Returns the target for the argument `p`.
     #[inline(always)]
     pub(crate) fn target(self, law: &impl Law, p: f64) -> Target {
         if self.is_log {
@@ -53,7 +57,7 @@ impl Asked {
 }
 
 impl Target {
-    /// Gives the target of a probability in `[0, 1]`, of the upper tail or of the lower one.
+    /// Creates the target of a probability in `[0, 1]`, of the upper or the lower tail.
     #[inline(always)]
     pub(crate) fn of_probability(p: f64, is_upper: bool) -> Self {
         // 1 - p is exact for p >= 1/2.
@@ -66,7 +70,7 @@ impl Target {
         }
     }
 
-    /// Gives the target of the logarithm of a probability, at most 0.
+    /// Creates the target of the logarithm of a probability, at most 0.
     #[inline(always)]
     pub(crate) fn of_ln_probability(ln_p: f64, is_upper: bool) -> Self {
         if ln_p <= -LN_2 {
@@ -81,7 +85,7 @@ impl Target {
     }
 }
 
-/// A quantile and what it took.
+/// A quantile and the number of evaluations that the search used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantile {
     pub(crate) x: f64,
@@ -90,7 +94,8 @@ pub(crate) struct Quantile {
     pub(crate) n_steps: u32,
 }
 
-/// Gives the quantiles of probabilities, or of logarithms of such, a vector of them at a time; 0 and infinity at the ends.
+/// Returns the quantiles of `N` probabilities or logarithms of probabilities, computed side by side
+/// in SIMD lanes; 0 and ∞ at the ends.
 pub(crate) fn solve<const N: usize>(law: &impl Law, ps: &[f64; N], asked: Asked) -> [Quantile; N] {
     lanes::run(Solve { law, ps, asked })
 }
@@ -101,17 +106,18 @@ struct Solve<'a, L, const N: usize> {
     asked: Asked,
 }
 
-/// Searches side by side, in a form that compilers turn into lanes. All walk on until the last has found its root; those
-/// that have found theirs stand still.
+/// The state of `N` searches that run side by side in SIMD lanes. The loop ends when every search
+/// has found its root; a search that has ended keeps its `x`.
 struct Searches<const N: usize> {
-    /// What is searched: the logarithm, and 1 for the lower tail, -1 for the upper one.
+    /// The logarithms of the probabilities.
     ln_p: [f64; N],
     p: [f64; N],
+    /// 1 for the lower tail, -1 for the upper tail.
     side: [f64; N],
     x: [f64; N],
     low: [f64; N],
     high: [f64; N],
-    /// 1, and 0 once the root is found.
+    /// 1 until the root is found, then 0.
     is_open: [f64; N],
     n_steps: [f64; N],
 }
@@ -151,7 +157,7 @@ impl<L: Law, const N: usize> pulp::NullaryFnOnce for Solve<'_, L, N> {
             searches.step(law);
         }
         let at = |i: usize| {
-            // At -∞ no tail is left; NaN does not get here.
+            // A logarithm of -∞ is an empty tail. The callers have rejected NaN.
             let end = if searches.side[i] < 0.0 {
                 f64::INFINITY
             } else {
@@ -198,7 +204,7 @@ impl<const N: usize> Searches<N> {
                 between(low, high)
             };
             let walked = if is_last { next } else { within };
-            // Beyond what f64 holds no step leads on.
+            // The root is outside f64's range: return the end of the range.
             let walked = if low == f64::MAX {
                 f64::INFINITY
             } else {
@@ -220,7 +226,7 @@ impl<const N: usize> Searches<N> {
     }
 }
 
-/// Gives a point inside a bracket of which at most one end is 0 or infinite.
+/// Returns a point inside a bracket of which at most one end is 0 or infinite.
 #[inline(always)]
 fn between(low: f64, high: f64) -> f64 {
     const FAR: f64 = 16.0;
@@ -231,7 +237,7 @@ fn between(low: f64, high: f64) -> f64 {
     if low == 0.0 { down } else { inside }
 }
 
-/// Gives by how much `L(x)` misses its target, and the step in `ln x` that mends it.
+/// Returns the miss of `L(x)` from its target, and the step in `ln x` that corrects the miss.
 #[inline(always)]
 fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
     let point = law.point(x);
@@ -272,7 +278,8 @@ fn step(law: &impl Law, target: Target, x: f64) -> (f64, f64) {
     )
 }
 
-/// Gives the normal quantile of a logarithm of a probability below 1/2, with an absolute error below 4.5e-4.
+/// Returns the standard normal quantile of `exp(ln_p)`, a probability below 1/2, with an absolute
+/// error below 4.5e-4.
 ///
 /// Source: Hastings 1955, "Approximations for digital computers", sheet 68.
 #[inline(always)]
@@ -293,7 +300,8 @@ mod tests {
         (0..400).map(|level| -10_f64.powf(f64::from(level) / 10.0 - 15.0))
     }
 
-    /// Solves for each level on both sides, and gives how many evaluations that took, and how many quantiles it were.
+    /// Computes the quantile of each level in both tails. Returns the numbers of evaluations and of
+    /// quantiles.
     fn evaluations(law: &(impl Law + std::fmt::Debug)) -> [u32; 2] {
         let (mut total, mut count) = (0, 0);
         for (ln_p, is_upper) in levels().flat_map(|ln_p| [(ln_p, false), (ln_p, true)]) {

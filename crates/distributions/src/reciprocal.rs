@@ -1,7 +1,8 @@
-//! The law of the reciprocal of an inverse Gaussian number.
+//! The distribution of the reciprocal of an inverse Gaussian random variable.
 //!
-//! Method: at `y` it has the point of the inverse Gaussian at `1/y`, tails exchanged. `1/y` is never rounded: the ratios
-//! that make a point are `λ y` and `(1 - μ y)/(μ y)`, whose numerator a fused multiplication gives exactly.
+//! Method: at `y` it has the point of the inverse Gaussian at `1/y`, tails exchanged. `1/y` is
+//! never rounded: the ratios that make a point are `λ y` and `(1 - μ y)/(μ y)`, whose numerator a
+//! fused multiplication gives exactly.
 
 use crate::InverseGaussian;
 use crate::error::Error;
@@ -13,11 +14,12 @@ use crate::special::exponential_integral::scaled_e1;
 use rand::Rng;
 use std::f64::consts::{E, LN_2, PI};
 
-/// The reciprocal inverse Gaussian law: that of `1/X` for an inverse Gaussian `X` of mean `μ` and shape `λ`.
+/// The reciprocal inverse Gaussian distribution, the distribution of `1/X` for an inverse Gaussian
+/// `X` of mean `μ` and shape `λ`.
 ///
-/// Density `f(y) = sqrt(λ / (2π y)) exp(-λ (1 - μ y)² / (2 μ² y))` for `y > 0`. Distribution function
-/// `P(Y <= y) = P(X >= 1/y)`. It is also the law of the sum of an inverse Gaussian number of mean `1/μ` and shape `λ/μ²` and
-/// of a squared normal number divided by `λ`.
+/// Density `f(y) = sqrt(λ / (2π y)) exp(-λ (1 - μ y)² / (2 μ² y))` for `y > 0`. Distribution
+/// function `P(Y <= y) = P(X >= 1/y)`. It is also the distribution of the sum of an inverse
+/// Gaussian number of mean `1/μ` and shape `λ/μ²` and of a squared normal number divided by `λ`.
 ///
 /// Every function is as accurate as those of [`InverseGaussian`], on the same plane of parameters.
 ///
@@ -42,7 +44,7 @@ pub struct ReciprocalInverseGaussian {
 }
 
 impl ReciprocalInverseGaussian {
-    /// Gives the law of `1/X` from mean and shape of `X`.
+    /// Creates the distribution of `1/X` from mean and shape of `X`.
     ///
     /// # Errors
     /// Those of [`InverseGaussian::new`].
@@ -54,13 +56,13 @@ impl ReciprocalInverseGaussian {
         Self { reciprocal }
     }
 
-    /// Gives the inverse Gaussian law of `1/Y`.
+    /// Returns the inverse Gaussian distribution of `1/Y`.
     #[must_use]
     pub fn reciprocal(&self) -> InverseGaussian {
         self.reciprocal
     }
 
-    /// Gives the mean `1/μ + 1/λ`.
+    /// Returns the mean `1/μ + 1/λ`.
     ///
     /// Accuracy: 8 epsilons.
     #[must_use]
@@ -68,7 +70,7 @@ impl ReciprocalInverseGaussian {
         1.0 / self.reciprocal.mean() + 1.0 / self.reciprocal.shape()
     }
 
-    /// Gives the variance `1/(λ μ) + 2/λ²`.
+    /// Returns the variance `1/(λ μ) + 2/λ²`.
     ///
     /// Accuracy: 8 epsilons.
     #[must_use]
@@ -76,7 +78,7 @@ impl ReciprocalInverseGaussian {
         self.std_dev() * self.std_dev()
     }
 
-    /// Gives the standard deviation `sqrt(1/(λ μ) + 2/λ²)`.
+    /// Returns the standard deviation `sqrt(1/(λ μ) + 2/λ²)`.
     ///
     /// Accuracy: 8 epsilons.
     #[must_use]
@@ -84,7 +86,7 @@ impl ReciprocalInverseGaussian {
         (self.theta() + 2.0).sqrt() / self.reciprocal.shape()
     }
 
-    /// Gives the skewness `(3 θ + 8) / (θ + 2)^(3/2)` with `θ = λ/μ`.
+    /// Returns the skewness `(3 θ + 8) / (θ + 2)^(3/2)` with `θ = λ/μ`.
     ///
     /// Accuracy: 8 epsilons.
     #[must_use]
@@ -93,7 +95,7 @@ impl ReciprocalInverseGaussian {
         (3.0 * theta + 8.0) / (theta + 2.0) / (theta + 2.0).sqrt()
     }
 
-    /// Gives the excess kurtosis `(15 θ + 48) / (θ + 2)²` with `θ = λ/μ`.
+    /// Returns the excess kurtosis `(15 θ + 48) / (θ + 2)²` with `θ = λ/μ`.
     ///
     /// Accuracy: 8 epsilons.
     #[must_use]
@@ -102,19 +104,19 @@ impl ReciprocalInverseGaussian {
         (15.0 * theta + 48.0) / (theta + 2.0) / (theta + 2.0)
     }
 
-    /// Gives `E Y^n`, of a negative order as well: the moment of order `-n` of `1/Y`, and as accurate as
-    /// [`InverseGaussian::raw_moment`].
+    /// Returns `E Y^n`, of a negative order as well: the moment of order `-n` of `1/Y`, and as
+    /// accurate as [`InverseGaussian::raw_moment`].
     #[must_use]
     pub fn raw_moment(&self, n: i32) -> f64 {
         self.reciprocal.raw_moment_of(n.unsigned_abs(), n < 0)
     }
 
-    /// Gives the differential entropy in nats, `ln(2πe/(μλ))/2 + exp(2λ/μ) E1(2λ/μ)/2`.
+    /// Returns the differential entropy in nats, `ln(2πe/(μλ))/2 + exp(2λ/μ) E1(2λ/μ)/2`.
     ///
     /// Accuracy: 4 epsilons of `1 + |ln μ| + |ln λ|`.
     ///
     /// # Source
-    /// From that of `X`, less `2 E ln X`.
+    /// The entropy of `X` minus `2 E ln X`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
         let (mean, shape) = (self.reciprocal.mean(), self.reciprocal.shape());
@@ -123,13 +125,13 @@ impl ReciprocalInverseGaussian {
         0.5 * ((2.0 * PI * E).ln() - mean.ln() - shape.ln() + e1)
     }
 
-    /// Gives the median, the reciprocal of that of `X`.
+    /// Returns the median, the reciprocal of the median of `X`.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
     }
 
-    /// Gives the mode `2 / (μ (φ + sqrt(φ² + 4)))` with `φ = μ/λ`.
+    /// Returns the mode `2 / (μ (φ + sqrt(φ² + 4)))` with `φ = μ/λ`.
     #[must_use]
     pub fn mode(&self) -> f64 {
         let phi = self.reciprocal.phi();
@@ -144,7 +146,7 @@ impl ReciprocalInverseGaussian {
         (1.0 / self.reciprocal.sample(rng)).max(f64::MIN_POSITIVE)
     }
 
-    /// Gives `λ/μ`.
+    /// Returns `λ/μ`.
     fn theta(&self) -> f64 {
         self.reciprocal.shape() / self.reciprocal.mean()
     }
@@ -159,7 +161,7 @@ impl Law for ReciprocalInverseGaussian {
         let is_tame = p < f64::MAX;
         let (p, p_low) = if is_tame { (p, p_low) } else { (f64::MAX, 0.0) };
         let (d, d_low) = two_sum(1.0, -p);
-        // Near the mean the low part of the product is not small beside what is left.
+        // Near the mean the low part of the product is not small compared with the difference.
         let (d, d_low) = two_sum(d, d_low - p_low);
         let [q, q_low] = quotient([d, d_low], p);
         let ratios = Ratios {

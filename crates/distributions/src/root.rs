@@ -1,10 +1,13 @@
-//! Roots of functions that change their sign within a bracket.
+//! Root finding for functions that change sign within a bracket.
 
-/// Gives the point of the bracket `[low, high]` at which `f` changes its sign, to the last bits.
+/// Returns the point of the bracket `[low, high]` at which `f` changes sign, to the last bits.
 ///
-/// Method: the Illinois form of false position, replaced by bisection where it gains less; at a jump it finds the jump.
-/// Cost: about ten evaluations for a smooth function, never more than 200.
-/// Source: Dowell and Jarratt 1971, "A modified regula falsi method for computing the root of an equation".
+/// Method: the Illinois form of false position. Every third step, and every step whose secant point
+/// is outside the bracket, bisects instead. At a jump of `f` the result is the position of the
+/// jump.
+/// Cost: about ten evaluations for a smooth function, at most 202.
+/// Source: Dowell and Jarratt 1971, "A modified regula falsi method for computing the root of an
+/// equation".
 pub(crate) fn bracketed(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
     const MAX_STEPS: u32 = 200;
     let (mut a, mut b) = (low, high);
@@ -23,6 +26,8 @@ pub(crate) fn bracketed(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
             middle
         };
         let f_c = f(c);
+        // Illinois: if the same end moves again, halve the value at the other end, so that the next
+        // secant point is nearer to that end.
         if (f_c > 0.0) == (f_b > 0.0) {
             f_a *= 0.5;
         } else {

@@ -1,9 +1,10 @@
-//! Special functions of f64, in a form that compilers turn into vector code.
+//! Special functions of f64 that the compiler can vectorize.
 //!
-//! Role: what the laws are made of. Each function but `scaled_e1`, which no lane needs, is `#[inline(always)]` and free of
-//! branches and calls, so a loop over it under `pulp`'s dispatch becomes SIMD code; a single call and a loop do the same
-//! operations in the same order, so both give the same bits on every CPU.
-//! Why not a library: those of stable Rust compute one number at a time, and none has `erfcx` in lanes.
+//! Role: the functions from which the distributions are computed. Each function except `scaled_e1`,
+//! which is not used in lanes, is `#[inline(always)]` and free of branches and calls, so a loop
+//! over it under `pulp`'s dispatch becomes SIMD code; a single call and a loop do the same
+//! operations in the same order, so both give the same bits on every CPU. Why not a library: the
+//! libraries for stable Rust compute one number at a time, and none has `erfcx` in lanes.
 
 mod coefficients;
 pub(crate) mod elementary;
@@ -11,9 +12,11 @@ pub(crate) mod erfcx;
 pub(crate) mod exponential_integral;
 pub(crate) mod wide;
 
-/// Gives the value at `x` of a polynomial with an even number of coefficients in ascending powers.
+/// Returns the value at `x` of a polynomial with an even number of coefficients in ascending
+/// powers.
 ///
-/// By Horner's scheme on its even and its odd part side by side: half the time from input to result, for one product more.
+/// Horner's scheme on the even and the odd part in parallel: half the latency, for one more
+/// product.
 #[inline(always)]
 fn short_polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     let square = x * x;
@@ -25,7 +28,7 @@ fn short_polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     odd.mul_add(x, even)
 }
 
-/// Gives the value at `x` of a polynomial with coefficients in ascending powers.
+/// Returns the value at `x` of a polynomial with coefficients in ascending powers.
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     let mut value = coefficients[N - 1];

@@ -1,9 +1,9 @@
 //! The inverse Gaussian moved and scaled to mean 0 and variance 1.
 //!
-//! Role: the law whose distance from the normal one [`crate::normality`] gives in closed form.
-//! Method: `Y = k (X - 1)` for `X` of mean 1 and shape `k²`, so the ratio of a point is `y/k` itself: nothing is rounded
-//! between `y` and it, and large `k` lose no digits near 0. A quantile is that of `X`, moved by Newton steps, which take
-//! back what the subtraction of 1 loses.
+//! Role: [`crate::normality`] computes its distance from the normal distribution in closed form.
+//! Method: `Y = k (X - 1)` for `X` of mean 1 and shape `k²`, so the ratio of a point is `y/k`
+//! itself: nothing is rounded between `y` and it, and large `k` lose no digits near 0. A quantile
+//! is that of `X`, moved by Newton steps, which take back what the subtraction of 1 loses.
 
 use crate::InverseGaussian;
 use crate::error::{self, Error};
@@ -14,18 +14,20 @@ use crate::special::elementary::two_sum;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-/// Newton steps after which no rounding is left to mend, up to `k` of 1e12.
+/// The number of Newton steps that correct a quantile, sufficient up to `k = 1e12`.
 const MENDING_STEPS: u32 = 2;
 
-/// The law of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on `y > -k`.
+/// The distribution of `(X - E X)/sqrt(Var X)` for an inverse Gaussian `X` with `k = sqrt(λ/μ)`, on
+/// `y > -k`.
 ///
 /// Density `f(y) = (2π)^(-1/2) (1 + y/k)^(-3/2) exp(-y² / (2 (1 + y/k)))`. Distribution function
-/// `F(y) = Φ(w) + exp(2k²) Φ(-v)` with `w = y/sqrt(1 + y/k)` and `v = (2k + y)/sqrt(1 + y/k)`, computed as that of
-/// [`InverseGaussian`]. It tends to the normal law as `k` grows.
+/// `F(y) = Φ(w) + exp(2k²) Φ(-v)` with `w = y/sqrt(1 + y/k)` and `v = (2k + y)/sqrt(1 + y/k)`,
+/// computed as that of [`InverseGaussian`]. It tends to the normal distribution as `k` grows.
 ///
-/// Every function is accurate to 4e-15, relative to its size, and `ln_pdf` to the larger of that and 1. For `k` up to 1e12 a
-/// quantile leads back to the logarithm of its probability to 40 epsilons, of the size of that and of what an epsilon of the
-/// quantile changes. The tests measure both.
+/// Every function is accurate to 4e-15, relative to its size, and `ln_pdf` to the larger of that
+/// and 1. For `k` up to 1e12 a quantile leads back to the logarithm of its probability to 40
+/// epsilons, of the size of that and of what an epsilon of the quantile changes. The tests measure
+/// both.
 ///
 /// # Examples
 /// ```
@@ -40,7 +42,8 @@ const MENDING_STEPS: u32 = 2;
 /// ```
 ///
 /// # Source
-/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications", moved and scaled.
+/// Chhikara and Folks 1989, "The inverse Gaussian distribution: theory, methodology and
+/// applications", moved and scaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Parameter"))]
@@ -48,7 +51,7 @@ pub struct Standardized {
     k: f64,
 }
 
-/// What is read before it is checked.
+/// The parameters, before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Parameter {
@@ -65,7 +68,7 @@ impl TryFrom<Parameter> for Standardized {
 }
 
 impl Standardized {
-    /// Gives the law of `k = sqrt(λ/μ)`.
+    /// Creates the distribution of `k = sqrt(λ/μ)`.
     ///
     /// # Errors
     /// [`Error::RatioInvalid`]: `k` is zero, negative, infinite or NaN.
@@ -77,55 +80,55 @@ impl Standardized {
         Self { k }
     }
 
-    /// Gives `k`.
+    /// Returns `k`.
     #[must_use]
     pub fn k(&self) -> f64 {
         self.k
     }
 
-    /// Gives the mean, 0.
+    /// Returns the mean, 0.
     #[must_use]
     pub fn mean(&self) -> f64 {
         0.0
     }
 
-    /// Gives the variance, 1.
+    /// Returns the variance, 1.
     #[must_use]
     pub fn variance(&self) -> f64 {
         1.0
     }
 
-    /// Gives the standard deviation, 1.
+    /// Returns the standard deviation, 1.
     #[must_use]
     pub fn std_dev(&self) -> f64 {
         1.0
     }
 
-    /// Gives the skewness `3/k`, rounded once.
+    /// Returns the skewness `3/k`, rounded once.
     #[must_use]
     pub fn skewness(&self) -> f64 {
         3.0 / self.k
     }
 
-    /// Gives the excess kurtosis `15/k²`, rounded twice.
+    /// Returns the excess kurtosis `15/k²`, rounded twice.
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
         15.0 / self.k / self.k
     }
 
-    /// Gives the differential entropy in nats: `ln(2πe)/2 - (3/2) exp(2k²) E1(2k²)`.
+    /// Returns the differential entropy in nats: `ln(2πe)/2 - (3/2) exp(2k²) E1(2k²)`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
         self.unmoved().entropy() + self.k.ln()
     }
 
-    /// Gives the median, between -0.344 and 0.
+    /// Returns the median, between -0.344 and 0.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
     }
 
-    /// Gives the mode, `-2kκ/(1 + κ + sqrt(1 + κ²))` with `κ = 3/(2k²)`.
+    /// Returns the mode, `-2kκ/(1 + κ + sqrt(1 + κ²))` with `κ = 3/(2k²)`.
     #[must_use]
     pub fn mode(&self) -> f64 {
         // The mode of X is sqrt(1 + κ²) - κ, less 1.
@@ -154,7 +157,7 @@ impl Standardized {
         }
     }
 
-    /// Gives the law of `1 + Y/k`.
+    /// Returns the distribution of `1 + Y/k`.
     fn unmoved(&self) -> InverseGaussian {
         InverseGaussian::of(1.0, (self.k * self.k).clamp(f64::MIN_POSITIVE, f64::MAX))
     }
@@ -195,7 +198,7 @@ impl Law for Standardized {
         0.5 * self.k
     }
 
-    /// Gives the start of that quantile of `1 + Y/k`, moved.
+    /// Returns the first guess of the quantile of `1 + Y/k`, transformed to `Y`.
     #[inline(always)]
     fn start(&self, target: Target) -> f64 {
         self.k * (self.unmoved().start(target) - 1.0)
@@ -209,7 +212,7 @@ impl Law for Standardized {
 }
 
 impl Standardized {
-    /// Gives a quantile from one that has lost digits.
+    /// Returns a quantile corrected by Newton steps for the digits that the subtraction of 1 lost.
     fn mended(&self, mut y: f64, target: Target) -> f64 {
         for _ in 0..MENDING_STEPS {
             if !(y > -self.k && y <= f64::MAX) {
@@ -220,7 +223,7 @@ impl Standardized {
             let miss = tail.ln_probability(target.is_upper) - target.ln_p;
             let rate = point.rate(&tail, target.is_upper) / (self.k + y);
             let step = if target.is_upper { miss } else { -miss } / rate;
-            // A step mends a rounding, and is no longer than that.
+            // A step corrects a rounding error and is limited to its size.
             let most = 4.0 * f64::EPSILON * self.k;
             y += step.clamp(-most, most);
         }

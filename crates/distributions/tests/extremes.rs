@@ -157,12 +157,12 @@ fn what_is_no_probability_is_refused() {
     let message = law.try_inverse_sf(1.5).unwrap_err().to_string();
     assert_eq!(
         message,
-        "inverse_sf: probability is 1.5, it must be from 0 to 1"
+        "inverse_sf: probability is invalid (1.5; expected from 0 to 1)"
     );
 }
 
 #[test]
-#[should_panic(expected = "inverse_cdf: probability is -0.5")]
+#[should_panic(expected = "inverse_cdf: probability is invalid (-0.5")]
 fn the_inverse_of_no_probability_panics_as_in_statrs() {
     let _ = InverseGaussian::new(2.0, 3.0).unwrap().inverse_cdf(-0.5);
 }

@@ -171,7 +171,7 @@ fn slices_of_different_lengths_are_refused_and_left_alone() {
     let error = law.cdf_into(&[1.0; 3], &mut out).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cdf_into: input has 3 elements, output 2"
+        "cdf_into: lengths differ (input 3, output 2)"
     );
     law.inverse_cdf_into(&[0.5, 1.5], &mut out).unwrap_err();
     assert_eq!(out, [7.0; 2]);

@@ -468,7 +468,7 @@ fn bad_parameters_are_refused_by_name() {
         let refused = FirstPassage::new(1.0, bad, 1.0).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            format!("first passage: drift is {bad}, it must be finite")
+            format!("first passage: drift is invalid ({bad}; expected finite)")
         );
     }
 }

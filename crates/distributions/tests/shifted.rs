@@ -128,7 +128,7 @@ fn invalid_parameters_are_rejected() {
         let error = ShiftedInverseGaussian::new(bad, 1.0, 1.0).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("shifted inverse Gaussian: shift is {bad}, it must be finite")
+            format!("shifted inverse Gaussian: shift is invalid ({bad}; expected finite)")
         );
         let error = ShiftedFit::of(&[1.0, 2.0, 3.0, bad], 0.0).unwrap_err();
         assert!(matches!(error, Error::ObservationInvalid { index: 3, .. }));

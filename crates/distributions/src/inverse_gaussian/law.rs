@@ -1,8 +1,10 @@
-//! What the shared functions of laws ask of the inverse Gaussian.
+//! The implementation of [`Law`] for the inverse Gaussian distribution.
 //!
-//! Method: quantiles start from a normal quantile moved by the saddle-point correction `ln((1 + r)/2)/w`, or for large
-//! `μ/λ` from that of the Lévy law, the limit.
-//! Source: the correction is the r* of Barndorff-Nielsen 1986, "Inference on full or partial parameters".
+//! Method: the search of a quantile starts from a normal quantile, corrected by the saddle-point
+//! term `ln((1 + r)/2)/w`. For `μ/λ >= 1` the search of a lower quantile starts from the quantile
+//! of the Lévy distribution, which is the limit for large `μ/λ`.
+//! Source: the correction is the statistic r* of Barndorff-Nielsen 1986, "Inference on full or
+//! partial parameters".
 
 use super::InverseGaussian;
 use crate::law::Law;
@@ -11,10 +13,11 @@ use crate::quantile::{Target, normal_quantile};
 use crate::special::elementary::{ln, two_sum};
 use std::f64::consts::LN_2;
 
-/// Normal scores nearer to 0 than this start from the limit of the correction, whose formula is 0/0 there.
+/// The size of a normal score up to which the first guess uses the limit of the correction, because
+/// the formula of the correction is 0/0 at a score of 0.
 const NEAR_MEDIAN: f64 = 1e-3;
-/// Upper quantiles for large `μ/λ` start at this signed root or beyond. Found by trial: the test of `quantile` that counts
-/// evaluations holds with it.
+/// The smallest signed root at which the search of an upper quantile starts for `μ/λ >= 1`. Chosen
+/// by experiment; the test in `quantile` that counts evaluations passes with it.
 const LEAST_ROOT: f64 = 0.5;
 
 impl Law for InverseGaussian {
@@ -47,7 +50,7 @@ impl Law for InverseGaussian {
         if root_phi < 1.0 {
             let z = if target.is_upper { -normal } else { normal };
             let half = 0.5 * root_phi;
-            // r* : the law's signed root w and its normal score z differ by ln((1 + r)/2)/w.
+            // r*: the signed root w and the normal score z differ by ln((1 + r)/2)/w.
             let w = if z.abs() > NEAR_MEDIAN {
                 z - ln(0.5 * (1.0 + ratio(z * half))) / z
             } else {
@@ -58,14 +61,14 @@ impl Law for InverseGaussian {
         if target.is_upper {
             self.mean * ratio(0.5 * root_phi * (-normal).max(LEAST_ROOT))
         } else {
-            // The Lévy law: P = 2 Φ(-sqrt(λ/x)).
+            // The Lévy distribution: P = 2 Φ(-sqrt(λ/x)), solved for x.
             let z = normal_quantile(target.ln_p - LN_2);
             self.shape / (z * z)
         }
     }
 }
 
-/// Gives `x/μ` at a signed root `w`, of `t = w sqrt(φ)/2`.
+/// Returns `x/μ` at the signed root `w`, from `t = w sqrt(φ)/2` with `φ = μ/λ`.
 #[inline(always)]
 fn ratio(t: f64) -> f64 {
     let root = t.abs() + (1.0 + t * t).sqrt();

@@ -1,7 +1,8 @@
 //! Moments, entropy, median and mode.
 //!
-//! Method: with `φ = μ/λ` all cumulants are positive, `κ_n = (2n - 3)!! μ^n φ^(n-1)`, and every formula here is a sum
-//! of positive terms or says where it is not.
+//! Method: with `φ = μ/λ` all cumulants are positive, `κ_n = (2n - 3)!! μ^n φ^(n-1)`. The moments
+//! are computed as sums and products of positive terms, so no digits cancel. The entropy is the
+//! exception.
 
 use super::InverseGaussian;
 use crate::special::elementary::{Scaled, binade};
@@ -10,13 +11,13 @@ use crate::special::wide::{RANGE, Wide};
 use std::f64::consts::{E, LN_2, PI};
 
 impl InverseGaussian {
-    /// Gives the mean `μ`.
+    /// Returns the mean `μ`.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// Gives the variance `μ³/λ`.
+    /// Returns the variance `μ³/λ`.
     ///
     /// Accuracy: 6 epsilons.
     #[must_use]
@@ -24,7 +25,7 @@ impl InverseGaussian {
         self.cumulant(2)
     }
 
-    /// Gives the standard deviation `μ sqrt(μ/λ)`.
+    /// Returns the standard deviation `μ sqrt(μ/λ)`.
     ///
     /// Accuracy: 4 epsilons.
     #[must_use]
@@ -32,7 +33,7 @@ impl InverseGaussian {
         self.mean * self.phi().sqrt()
     }
 
-    /// Gives the skewness `3 sqrt(μ/λ)`.
+    /// Returns the skewness `3 sqrt(μ/λ)`.
     ///
     /// Accuracy: 4 epsilons.
     #[must_use]
@@ -40,13 +41,13 @@ impl InverseGaussian {
         3.0 * self.phi().sqrt()
     }
 
-    /// Gives the excess kurtosis `15 μ/λ`, rounded twice.
+    /// Returns the excess kurtosis `15 μ/λ`, rounded twice.
     #[must_use]
     pub fn excess_kurtosis(&self) -> f64 {
         15.0 * self.phi()
     }
 
-    /// Gives the differential entropy in nats, `ln(2πe μ³/λ)/2 - (3/2) exp(2λ/μ) E1(2λ/μ)`.
+    /// Returns the differential entropy in nats, `ln(2πe μ³/λ)/2 - (3/2) exp(2λ/μ) E1(2λ/μ)`.
     ///
     /// Accuracy: 4 epsilons of `1 + |ln μ| + |ln λ|`.
     ///
@@ -54,19 +55,20 @@ impl InverseGaussian {
     /// From `E ln X = ln μ - exp(2λ/μ) E1(2λ/μ)` and `E λ(X - μ)²/(μ² X) = 1`.
     #[must_use]
     pub fn entropy(&self) -> f64 {
-        // The ratio of the parameters may overflow or underflow, its logarithm may not.
+        // The ratio of the parameters can overflow or underflow; the difference of their logarithms
+        // cannot.
         let ln_phi = self.mean.ln() - self.shape.ln();
         let normal = 0.5 * ((2.0 * PI * E).ln() + ln_phi) + self.mean.ln();
         normal - 1.5 * scaled_e1(2.0 / self.phi(), LN_2 - ln_phi)
     }
 
-    /// Gives the median.
+    /// Returns the median.
     #[must_use]
     pub fn median(&self) -> f64 {
         self.inverse_cdf(0.5)
     }
 
-    /// Gives the mode `μ / (sqrt(1 + κ²) + κ)` with `κ = 3μ/(2λ)`.
+    /// Returns the mode `μ / (sqrt(1 + κ²) + κ)` with `κ = 3μ/(2λ)`.
     ///
     /// Accuracy: 6 epsilons.
     #[must_use]
@@ -86,11 +88,11 @@ impl InverseGaussian {
             return 0.0;
         }
         let (mut cumulant, growth) = (Wide::new(self.mean), self.growth());
-        // The largest ratio of neighbours.
+        // An upper bound of the ratios of consecutive cumulants.
         let last = Wide::new(2.0 * f64::from(n)).times(growth);
         for order in 1..n {
             let ratio = Wide::new(2.0 * f64::from(order) - 1.0).times(growth);
-            // Ratios grow: from here the product does not return.
+            // The ratios grow with the order: from here on the product stays outside f64's range.
             if (cumulant.exponent > RANGE && ratio.exponent >= 0.0)
                 || (cumulant.exponent < -RANGE && last.exponent < 0.0)
             {
@@ -101,23 +103,25 @@ impl InverseGaussian {
         cumulant.value()
     }
 
-    /// Returns `μ²/λ`, by which cumulants grow.
+    /// Returns `μ²/λ`: the ratio of the cumulants of orders `n + 1` and `n` is `(2n - 1) μ²/λ`.
     fn growth(&self) -> Wide {
         let mean = Wide::new(self.mean);
         mean.times(mean).over(Wide::new(self.shape))
     }
 
-    /// Gives `E X^n`, of a negative order as well.
+    /// Returns the raw moment `E X^n`; the order can be negative.
     ///
-    /// `E X^n = μ^n Σ_j (n-1+j)! / (j! (n-1-j)!) (μ/(2λ))^j` for `n >= 1`, and `E X^-n = E X^(n+1) / μ^(2n+1)`. It is
-    /// the product of the ratios `ρ_j` of neighbouring moments, `ρ_j = (2j - 1) μ²/λ + μ²/ρ_(j-1)` with `ρ_0 = μ`; 0 or ∞
-    /// only where the moment is below or beyond f64's range.
+    /// `E X^n = μ^n Σ_j (n-1+j)! / (j! (n-1-j)!) (μ/(2λ))^j` for `n >= 1`, and `E X^-n = E X^(n+1)
+    /// / μ^(2n+1)`. It is the product of the ratios `ρ_j` of neighbouring moments, `ρ_j = (2j - 1)
+    /// μ²/λ + μ²/ρ_(j-1)` with `ρ_0 = μ`; 0 or ∞ only where the moment is below or beyond f64's
+    /// range.
     ///
-    /// Accuracy: `4 |n|` epsilons. Cost: `|n|` steps of a division, fewer where the result is 0 or ∞.
+    /// Accuracy: `4 |n|` epsilons. Cost: `|n|` steps of a division, fewer where the result is 0 or
+    /// ∞.
     ///
     /// # Source
-    /// Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the ratios: from the recursion of the
-    /// Bessel functions `K`, of which the moments are multiples.
+    /// Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the ratios: from
+    /// the recursion of the Bessel functions `K`, of which the moments are multiples.
     ///
     /// # Examples
     /// ```
@@ -134,7 +138,7 @@ impl InverseGaussian {
         self.raw_moment_of(n.unsigned_abs(), n > 0)
     }
 
-    /// Gives the moment of a positive order, or of the negative of an order.
+    /// Returns `E X^order` if `is_positive`, otherwise `E X^-order`.
     pub(crate) fn raw_moment_of(&self, order: u32, is_positive: bool) -> f64 {
         // Moments of a negative order have the same ratios, of 1/μ and 1/λ, and no first one.
         let (base, growth, first, n_ratios) = if is_positive {
@@ -149,7 +153,8 @@ impl InverseGaussian {
             ratio = (2.0 * j - 1.0) * growth + base * (base / ratio);
             let (scaled, shift) = binade(significand * ratio);
             (significand, exponent) = (scaled, exponent + shift);
-            // Ratios grow, by at most `2 growth` a step: from here the product does not return.
+            // The ratios grow, by at most `2 growth` per step: from here on the product stays
+            // outside f64's range.
             let last_ratio = ratio + 2.0 * (n_ratios - j) * growth;
             if (exponent > RANGE && ratio >= 1.0) || (exponent < -RANGE && last_ratio <= 1.0) {
                 break;
@@ -234,7 +239,7 @@ impl InverseGaussian {
         (n > 3.0 && ln_lower > RANGE * LN_2).then_some(f64::INFINITY)
     }
 
-    /// Gives `φ = μ/λ`, the squared coefficient of variation.
+    /// Returns `φ = μ/λ`, the squared coefficient of variation.
     pub(crate) fn phi(&self) -> f64 {
         self.mean / self.shape
     }

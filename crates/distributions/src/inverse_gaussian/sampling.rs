@@ -1,10 +1,14 @@
-//! Random numbers of the law, and their derivatives by its parameters.
+//! Random numbers of the inverse Gaussian distribution, and their derivatives with respect to its
+//! parameters.
 //!
-//! Method: the signed root `w` of the law has density `2 n(w) / (1 + r)`, `r = x/μ` at it and `n` the normal density.
-//! So a normal number gives `|w|`, of which the two signs belong to `μ q` and `μ / q` with
-//! `q = (t + sqrt(1 + t²))²`, `t = |w| sqrt(μ/λ)/2`, and the smaller one is right with probability `q/(1 + q)`. That is
-//! the law of Michael, Schucany and Haas without their subtraction, which gives negative numbers and zeros for large `μ/λ`.
-//! Source: Michael, Schucany and Haas 1976, "Generating random variates using transformations with multiple roots".
+//! Method: the signed root `w` has density `2 n(w) / (1 + r)`, where `r = x/μ` at that root and `n`
+//! is the normal density. The size of a standard normal number is therefore a draw of `|w|`. The
+//! two signs of `w` belong to the candidates `x = μ q` and `x = μ/q` with `q = (t + sqrt(1 + t²))²`
+//! and `t = |w| sqrt(μ/λ)/2`; the smaller candidate is chosen with probability `q/(1 + q)`. This is
+//! the method of Michael, Schucany and Haas without its subtraction, which returns zero or negative
+//! numbers for large `μ/λ`.
+//! Source: Michael, Schucany and Haas 1976, "Generating random variates using transformations with
+//! multiple roots".
 
 use super::InverseGaussian;
 use crate::error::is_positive;
@@ -16,13 +20,14 @@ use rand_distr::StandardNormal;
 use std::f64::consts::PI;
 use std::hint::select_unpredictable;
 
-/// Beyond this `t²` may overflow, and 1 beside it has long been lost.
+/// The `t` from which on `sqrt(1 + t²)` is replaced by `t`: 1 is negligible compared with `t²`, and
+/// `t²` could overflow.
 const FAR: f64 = 1e100;
 
 impl InverseGaussian {
     /// Draws a number: positive and finite, whatever the parameters.
     ///
-    /// Cost: a normal number, a uniform one and three square roots.
+    /// Cost: a normal number, a uniform number and three square roots.
     ///
     /// # Examples
     /// ```
@@ -39,14 +44,15 @@ impl InverseGaussian {
         self.roots().sample(rng)
     }
 
-    /// Fills a slice with independent draws, the same as so many calls of [`Self::sample`].
+    /// Fills a slice with independent draws: the same numbers as `out.len()` calls of
+    /// [`Self::sample`].
     pub fn sample_into<R: Rng + ?Sized>(&self, rng: &mut R, out: &mut [f64]) {
         let roots = self.roots();
         out.fill_with(|| roots.sample(rng));
     }
 
     fn roots(&self) -> Roots {
-        // Roots before quotients: μ/λ may overflow where a draw does not.
+        // The quotient of the roots, because μ/λ can overflow although a draw does not.
         let of_mean = self.mean.sqrt();
         Roots {
             of_mean,
@@ -54,11 +60,12 @@ impl InverseGaussian {
         }
     }
 
-    /// Gives `[∂x/∂μ, ∂x/∂λ]` of the quantile `x` at a fixed probability, hence of a draw `x`.
+    /// Returns the derivatives `[∂x/∂μ, ∂x/∂λ]` of the quantile `x` at a fixed probability, and
+    /// hence of a draw `x`.
     ///
-    /// By implicit differentiation, `∂x/∂θ = -(∂F/∂θ)/f`: with `v` as in the crate's identity,
-    /// `∂x/∂μ = (λ/μ²) x sqrt(2π x/λ) erfcx(v/√2)` and `λ ∂x/∂λ = x - μ ∂x/∂μ`, computed without that subtraction.
-    /// NaN outside the support.
+    /// By implicit differentiation, `∂x/∂θ = -(∂F/∂θ)/f`: with `v` as in the documentation of
+    /// [`InverseGaussian`], `∂x/∂μ = (λ/μ²) x sqrt(2π x/λ) erfcx(v/√2)` and `λ ∂x/∂λ = x - μ
+    /// ∂x/∂μ`, computed without this subtraction. NaN outside the support.
     ///
     /// Accuracy: 6 epsilons for the mean. The derivative by the shape is a sum of two terms of
     /// different sign for `x > μ`; its error is at most 13 epsilons of the sum of their sizes.
@@ -73,7 +80,7 @@ impl InverseGaussian {
     /// let law = InverseGaussian::new(1.0, 2.0)?;
     /// let x = law.inverse_cdf(0.3);
     /// let [by_mean, by_shape] = law.sample_gradient(x);
-    /// // The law scales: μ ∂x/∂μ + λ ∂x/∂λ = x.
+    /// // The distribution has a scale parameter: μ ∂x/∂μ + λ ∂x/∂λ = x.
     /// assert!((1.0 * by_mean + 2.0 * by_shape - x).abs() < 1e-15);
     /// # Ok::<(), distributions::Error>(())
     /// ```
@@ -87,7 +94,7 @@ impl InverseGaussian {
     }
 }
 
-/// What all draws of a law share: the roots of `μ` and of `μ/λ`.
+/// The square roots of `μ` and of `μ/λ`, which all draws of a distribution share.
 #[derive(Clone, Copy)]
 struct Roots {
     of_mean: f64,
@@ -101,7 +108,8 @@ impl Roots {
         let u: f64 = rng.random();
         let t = 0.5 * z.abs() * self.of_phi;
         let root_q = t + if t < FAR { (1.0 + t * t).sqrt() } else { t };
-        // P(smaller) = q/(1 + q): no branch could be predicted.
+        // P(smaller) = q/(1 + q), so P(larger) = 1/(1 + q). A branch on this random choice would
+        // often be mispredicted; the select avoids it.
         let is_larger = u * (1.0 + root_q * root_q) < 1.0;
         let (larger, smaller) = (self.of_mean * root_q, self.of_mean / root_q);
         let root = select_unpredictable(is_larger, larger, smaller);
@@ -121,9 +129,10 @@ impl pulp::NullaryFnOnce for Gradient {
     fn call(self) -> [f64; 2] {
         let Self { law, x } = self;
         let InverseGaussian { mean, shape } = law;
+        // b = v/√2.
         let b = law.point(x).b();
-        // λ/(μ s) = v x/(x + μ) brings the factor to 2x/(x + μ) · √π b erfcx(b) = 2x/(x + μ) · (1 - √π e), and e,
-        // half the slope of erfcx, has no cancellation.
+        // With λ/(μ s) = v x/(x + μ), the common factor is 2x/(x + μ) · √π b erfcx(b), which equals
+        // 2x/(x + μ) · (1 - √π e). Here e is half of `slope(b, b)`, which has no cancellation.
         let share = 2.0 * (x / (x + mean));
         let complement = 0.5 * PI.sqrt() * slope(b, b);
         [

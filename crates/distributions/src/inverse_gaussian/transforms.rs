@@ -1,8 +1,9 @@
-//! Characteristic and moment generating functions, and their logarithms.
+//! The characteristic function and the moment generating function, and their logarithms.
 //!
-//! Method: `μ z / (1 + sqrt(1 - 2μ²z/λ)) * 2`, the cumulant generating function at a complex `z`; the textbook form
-//! `(λ/μ)(1 - sqrt(1 - 2μ²z/λ))` subtracts nearly equal numbers where `μ/λ` is small. Far out, where the factors of the
-//! former leave f64's range first, of the latter only the root is left, `-sqrt(-2λ z)`.
+//! Method: the cumulant generating function at a complex `z` is computed as `2 μ z / (1 + sqrt(1 -
+//! 2μ²z/λ))`. The textbook form `(λ/μ)(1 - sqrt(1 - 2μ²z/λ))` subtracts nearly equal numbers where
+//! `μ/λ` is small. For very large `|z|` the factors of the first form would leave f64's range;
+//! there the result is `-sqrt(-2λ z)`, the dominant term of the textbook form.
 
 use super::InverseGaussian;
 use crate::point::{product, quotient};
@@ -11,20 +12,22 @@ use crate::special::wide::{RANGE, Wide};
 use num_complex::Complex64;
 use std::f64::consts::SQRT_2;
 
-/// From this `2μ²|t|/λ` on, 1 is below half an epsilon of its root.
+/// The value of `2μ²|t|/λ` from which on 1 is less than half an epsilon of its square root.
 const FAR: f64 = 1e34;
 
 impl InverseGaussian {
-    /// Gives `E exp(i t X)`, `exp((λ/μ)(1 - sqrt(1 - 2i μ²t/λ)))`: 0 at ±∞, NaN for NaN.
+    /// Returns the characteristic function `E exp(i t X)`, `exp((λ/μ)(1 - sqrt(1 - 2i μ²t/λ)))`: 0
+    /// at ±∞, NaN for NaN.
     ///
-    /// Accuracy: relative to its size 14 epsilons of `1 + |ln φ(t)|`, as the exponential of its logarithm.
+    /// Accuracy: relative to its size `φ(t)`, 14 epsilons times `1 + |ln φ(t)|`, because it is
+    /// computed as the exponential of its logarithm.
     #[must_use]
     pub fn characteristic_function(&self, t: f64) -> Complex64 {
         self.ln_characteristic_function(t).exp()
     }
 
-    /// Gives the logarithm of the characteristic function that is 0 at 0 and continuous, `(λ/μ)(1 - sqrt(1 - 2i μ²t/λ))`:
-    /// `-∞ ± ∞i` at ±∞, NaN for NaN.
+    /// Returns the continuous logarithm of the characteristic function that is 0 at `t = 0`,
+    /// `(λ/μ)(1 - sqrt(1 - 2i μ²t/λ))`: `-∞ ± ∞i` at ±∞, NaN for NaN.
     ///
     /// Accuracy: 10 epsilons of each part.
     #[must_use]
@@ -93,7 +96,7 @@ impl InverseGaussian {
         difference + (error - low)
     }
 
-    /// Gives `λ/(2μ²)`, the largest `t` at which `E exp(t X)` is finite.
+    /// Returns `λ/(2μ²)`, the largest `t` at which `E exp(t X)` is finite.
     #[must_use]
     pub fn mgf_end(&self) -> f64 {
         0.5 * (self.shape / self.mean) / self.mean

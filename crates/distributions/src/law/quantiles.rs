@@ -1,25 +1,26 @@
-//! The public quantile functions of a law: from either tail, of probabilities or their logarithms, and of slices.
+//! The public quantile functions of a distribution: for either tail, for probabilities or their
+//! logarithms, and for slices.
 
 use crate::law::Law;
 use crate::quantile::Asked;
 use crate::{Error, Real};
 
-/// Writes a law's quantile functions.
+/// Writes the quantile functions of a distribution.
 macro_rules! quantiles {
     ($law:ident) => {
         crate::law::quantiles! {$law,
             inverse_cdf, try_inverse_cdf, inverse_cdf_into, par_inverse_cdf_into:
                 false, false, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
-                "Gives the `x` with `P(X <= x) = p`.";
+                "Returns the `x` with `P(X <= x) = p`.";
             inverse_sf, try_inverse_sf, inverse_sf_into, par_inverse_sf_into:
                 false, true, probability, "ProbabilityInvalid", "p", "is outside [0, 1]",
-                "Gives the `x` with `P(X > x) = p`, accurate where `p` is small.";
+                "Returns the `x` with `P(X > x) = p`, accurate where `p` is small.";
             inverse_ln_cdf, try_inverse_ln_cdf, inverse_ln_cdf_into, par_inverse_ln_cdf_into:
                 true, false, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
-                "Gives the `x` with `ln P(X <= x) = ln_p`.";
+                "Returns the `x` with `ln P(X <= x) = ln_p`.";
             inverse_ln_sf, try_inverse_ln_sf, inverse_ln_sf_into, par_inverse_ln_sf_into:
                 true, true, ln_probability, "LnProbabilityInvalid", "ln_p", "is above 0",
-                "Gives the `x` with `ln P(X > x) = ln_p`.";
+                "Returns the `x` with `ln P(X > x) = ln_p`.";
         }
     };
     ($law:ident, $($one:ident, $try_one:ident, $into:ident, $par_into:ident:
@@ -27,20 +28,21 @@ macro_rules! quantiles {
         impl $law {$(
             #[doc = $doc]
             ///
-            /// The root of the distribution function: the lower end of the support at probability 0, the upper one at 1.
+            /// The lower end of the support where `P(X <= x)` is 0, the upper end where it is 1.
             ///
-            /// Accuracy: the law's description and the [front page](crate) say it. Cost: two evaluations of the tail as a rule,
-            /// never more than 8 on the plane that is promised; for [`crate::Standardized`] up to two more.
+            /// Accuracy: see the documentation of the type and the [front page](crate). Cost:
+            /// usually two evaluations of the tail, at most 8 on the supported plane of parameters;
+            /// for [`crate::Standardized`] up to two more.
             ///
             /// # Panics
-            #[doc = concat!("If `", $input, "` ", $fault, " or NaN, as statrs does; [`Self::", stringify!($try_one), "`] does not.")]
+            #[doc = concat!("If `", $input, "` ", $fault, " or NaN, as in statrs. [`Self::", stringify!($try_one), "`] returns an error instead.")]
             #[must_use]
             #[track_caller]
             pub fn $one(&self, p: f64) -> f64 {
                 crate::law::expect(self.$try_one(p))
             }
 
-            #[doc = concat!("Gives what [`Self::", stringify!($one), "`] gives.")]
+            #[doc = concat!("Returns the quantile of [`Self::", stringify!($one), "`], or an error instead of a panic.")]
             ///
             /// # Errors
             #[doc = concat!("[`crate::Error::", $error, "`]: `", $input, "` ", $fault, " or NaN.")]
@@ -51,7 +53,7 @@ macro_rules! quantiles {
                 Ok(x)
             }
 
-            #[doc = concat!("Writes [`Self::", stringify!($one), "`] of each element into `out`; in f32 it is computed in f64 and rounded.")]
+            #[doc = concat!("Writes [`Self::", stringify!($one), "`] of each element of `ps` into `out`. For f32, computes in f64 and rounds.")]
             ///
             /// # Errors
             /// - [`crate::Error::LengthMismatch`]: the slices differ in length.
@@ -67,7 +69,7 @@ macro_rules! quantiles {
             }
 
             #[cfg(feature = "rayon")]
-            #[doc = concat!("Does what [`Self::", stringify!($into), "`] does, on all threads.")]
+            #[doc = concat!("Writes the results of [`Self::", stringify!($into), "`], computed on all threads.")]
             ///
             /// # Errors
             #[doc = concat!("As [`Self::", stringify!($into), "`].")]
@@ -88,10 +90,10 @@ macro_rules! quantiles {
 
 pub(crate) use quantiles;
 
-/// Quantiles that are searched side by side.
+/// The number of quantiles that one call searches side by side in SIMD lanes.
 const ABREAST: usize = 32;
 
-/// Writes the quantile of each probability.
+/// Writes the quantile of each probability of `ps` into `out`, which has the same length.
 pub(crate) fn quantiles_into<T: Real>(law: &impl Law, ps: &[T], out: &mut [T], asked: Asked) {
     let (chunks, rest) = ps.as_chunks::<ABREAST>();
     let (outs, out_rest) = out.as_chunks_mut::<ABREAST>();
@@ -103,7 +105,10 @@ pub(crate) fn quantiles_into<T: Real>(law: &impl Law, ps: &[T], out: &mut [T], a
     }
 }
 
-/// Gives the quantile, or panics as statrs' functions do.
+/// Returns the quantile.
+///
+/// # Panics
+/// If `quantile` is an error, as the functions of statrs do.
 #[track_caller]
 #[expect(
     clippy::panic,

@@ -1,6 +1,7 @@
-//! The laws as statrs' and rand's users know laws.
+//! Implementations of the traits of statrs and rand.
 
-/// Writes the traits that are the same for every law; `moments` those of laws with all moments.
+/// Writes the trait implementations that every distribution has: density, distribution function,
+/// support, median and sampling.
 macro_rules! traits {
     ($law:ident) => {
         impl statrs::distribution::Continuous<f64, f64> for $law {
@@ -61,7 +62,8 @@ macro_rules! traits {
     };
 }
 
-/// Writes statrs' `Distribution` and `Mode` of a law that has a mean, a variance, an entropy, a skewness and a mode.
+/// Writes `Distribution` and `Mode` of statrs for a distribution with finite mean, variance,
+/// entropy and skewness, and with a mode.
 macro_rules! moments {
     ($law:ident) => {
         impl statrs::statistics::Distribution<f64> for $law {

@@ -1,9 +1,11 @@
 //! Exponential and logarithms whose argument or result may come in two parts.
 //!
-//! Role: a tail probability is `exp(-E)` times a factor, with `E` known beyond f64; its logarithm is `-E` plus that of
-//! the factor. So `exp` takes a sum, and [`ln_parts`] hands the multiple of `ln 2` out before it is rounded into the rest.
+//! Role: a tail probability is `exp(-E)` times a factor, with `E` known in two parts. Its logarithm
+//! is `-E` plus the logarithm of the factor. `exp` therefore takes a sum, and [`ln_parts`] returns
+//! the multiple of `ln 2` separately, before the sum is rounded.
 //! Method: reduction by multiples of `ln 2` in two parts and polynomials (`coefficients.py`).
-//! Accuracy: within 2 epsilons of the standard library's where the result is normal; the tests measure it.
+//! Accuracy: within 2 epsilons of the standard library's where the result is normal; the tests
+//! measure it.
 //! Source: the form of the logarithm's series, `ln(1 + f) = f - f²/2 + s (f²/2 + R)` with `s = f/(2 + f)`: Sun
 //! Microsystems 1993, fdlibm, `e_log.c`.
 
@@ -11,18 +13,19 @@ use super::coefficients::{EXP, LN};
 use super::short_polynomial;
 use std::f64::consts::{LOG2_E, SQRT_2};
 
-/// The upper 32 bits of `ln 2`, so that a multiple by an exponent is exact; and what they leave.
+/// The upper 32 bits of `ln 2`, so that a multiple by an exponent is exact; and the rest of `ln 2`.
 const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// Added to a number below 2^51 in size, it leaves the nearest integer in the low bits of the sum.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
-/// Bits below the exponent of an f64, and the exponent of 1.
+/// The number of bits below the exponent of an f64, and the biased exponent of 1.
 const FRACTION_BITS: u32 = 52;
 const ONE_EXPONENT: u64 = 1023;
-/// Beyond this in size `exp` is taken to be 0 or at its largest: up to here both halves of its scale are normal numbers.
+/// The size of the argument up to which both scales of the result of `exp` are normal numbers.
+/// Larger arguments are clamped.
 const EXP_RANGE: f64 = 1410.0;
 
-/// A positive number as `significand * scale * scale_2`, whose product may lie beyond f64's range.
+/// A positive number as `significand * scale * scale_2`, whose product can be outside f64's range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scaled {
     /// Between 0.7 and 2, or 0.
@@ -32,7 +35,7 @@ pub(crate) struct Scaled {
 }
 
 impl Scaled {
-    /// Gives a significand times `2^exponent`, an integer up to 2034 in size.
+    /// Returns a significand times `2^exponent`, an integer up to 2034 in size.
     #[inline(always)]
     pub(crate) fn of(significand: f64, exponent: f64) -> Self {
         let half = (exponent * 0.5 + ROUNDER) - ROUNDER;
@@ -42,20 +45,20 @@ impl Scaled {
         }
     }
 
-    /// Gives the number, rounded once more only where it is subnormal.
+    /// Returns the number, rounded once more only where it is subnormal.
     #[inline(always)]
     pub(crate) fn value(self) -> f64 {
         self.significand * self.scales[0] * self.scales[1]
     }
 
-    /// Gives its product with a factor.
+    /// Returns the product with a factor.
     #[inline(always)]
     pub(crate) fn times(self, factor: f64) -> f64 {
         (self.significand * factor) * self.scales[0] * self.scales[1]
     }
 }
 
-/// Gives `exp(high + low)`, `low` being small beside 1. NaN gives NaN.
+/// Returns `exp(high + low)`, for `low` small compared with 1; NaN for NaN.
 #[inline(always)]
 pub(crate) fn exp(high: f64, low: f64) -> Scaled {
     let inside = if high < -EXP_RANGE { -EXP_RANGE } else { high };
@@ -72,7 +75,7 @@ pub(crate) fn exp(high: f64, low: f64) -> Scaled {
     Scaled::of(if high < -EXP_RANGE { 0.0 } else { significand }, n)
 }
 
-/// Gives `2^n` of an integer below 1023 in size.
+/// Returns `2^n` of an integer below 1023 in size.
 #[inline(always)]
 fn power_of_two(n: f64) -> f64 {
     let biased = (n + ROUNDER).to_bits().wrapping_add(ONE_EXPONENT);
@@ -87,7 +90,7 @@ pub(crate) struct Logarithm {
 }
 
 impl Logarithm {
-    /// Gives the logarithm of `2^n` times the number.
+    /// Returns the logarithm of `2^n` times the number.
     #[inline(always)]
     pub(crate) fn shifted(self, n: f64) -> Self {
         Self {
@@ -96,28 +99,30 @@ impl Logarithm {
         }
     }
 
-    /// Gives the logarithm plus `high + low`, rounded once where `high` dominates.
+    /// Returns the logarithm plus `high + low`, rounded once where `high` dominates.
     #[inline(always)]
     pub(crate) fn plus(self, high: f64, low: f64) -> f64 {
         let (sum, error) = two_sum(self.exponent * LN2_HIGH, high);
-        // An infinite sum has no error to speak of, and its formula gives NaN.
+        // For an infinite sum the formula of the rounding error yields NaN.
         let error = if sum.abs() <= f64::MAX { error } else { 0.0 };
         sum + (error + (self.exponent.mul_add(LN2_LOW, low) + self.rest))
     }
 }
 
-/// Splits a positive normal number into a significand in `[1, 2)` and the exponent of a power of two.
+/// Splits a positive normal number into a significand in `[1, 2)` and the exponent of a power of
+/// two.
 #[inline(always)]
 pub(crate) fn binade(x: f64) -> (f64, f64) {
     let bits = x.to_bits();
-    // The exponent becomes the fraction of a number near 2^52, which is subtracted: no conversion of 64-bit integers.
+    // The exponent becomes the fraction of a number near 2^52, which is subtracted: no conversion
+    // of 64-bit integers.
     let shifted = (bits >> FRACTION_BITS) | 0x4330_0000_0000_0000;
     let exponent = f64::from_bits(shifted) - (4_503_599_627_370_496.0 + 1023.0);
     let significand = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | 0x3ff0_0000_0000_0000);
     (significand, exponent)
 }
 
-/// Gives the logarithm of `x >= 0`: -∞ of 0.
+/// Returns the logarithm of `x >= 0`: -∞ of 0.
 #[inline(always)]
 pub(crate) fn ln(x: f64) -> f64 {
     // 2^54, which makes every subnormal number normal.
@@ -129,13 +134,14 @@ pub(crate) fn ln(x: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { value }
 }
 
-/// Gives the logarithm of a positive normal number.
+/// Returns the logarithm of a positive normal number.
 #[inline(always)]
 pub(crate) fn ln_parts(x: f64) -> Logarithm {
     ln_parts_of(x, 0.0)
 }
 
-/// Gives the logarithm of `x (1 + correction)` for a positive normal `x`, the correction being below an ulp of 1.
+/// Returns the logarithm of `x (1 + correction)` for a positive normal `x`, the correction being
+/// below an ulp of 1.
 #[inline(always)]
 fn ln_parts_of(x: f64, correction: f64) -> Logarithm {
     let (significand, exponent) = binade(x);
@@ -158,7 +164,7 @@ fn ln_parts_of(x: f64, correction: f64) -> Logarithm {
     }
 }
 
-/// Gives `ln(1 + z)` for `z > -1`, accurate where `z` is small.
+/// Returns `ln(1 + z)` for `z > -1`, accurate where `z` is small.
 #[inline(always)]
 pub(crate) fn ln_1p(z: f64) -> f64 {
     let u = 1.0 + z;
@@ -166,7 +172,7 @@ pub(crate) fn ln_1p(z: f64) -> f64 {
     ln_parts_of(u, lost / u).plus(0.0, 0.0)
 }
 
-/// Gives the sum of two numbers and its rounding error, whichever is larger.
+/// Returns the sum of two numbers and its rounding error, whichever is larger.
 #[inline(always)]
 pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
@@ -249,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_sum_keeps_the_digits_of_both_of_its_parts() {
-        // ln(1e300) = 690.77… and nearly the same number subtracted: the digits of the logarithm beyond f64 are left.
+        // ln(1e300) = 690.77… and nearly the same number subtracted: the digits of the logarithm
+        // beyond f64 are left.
         let found = ln_parts(1e300).plus(-690.775_527_898_213_7, 0.0);
         assert_close(
             [found],
