@@ -36,7 +36,7 @@ const MOST_TERMS: usize = 1 << 12;
 /// let xs = [0.3, 0.8, 1.4];
 /// let d = GoodnessOfFit::Kolmogorov.statistic(&law, &xs)?;
 /// assert!(kolmogorov_p_value(xs.len(), d) > 0.5);
-/// // A law that all observations lie far right of.
+/// // A distribution far to the left of all observations.
 /// let small = InverseGaussian::new(1e-3, 1.0)?;
 /// assert!(GoodnessOfFit::AndersonDarling.statistic(&small, &xs)? > 1e5);
 /// # Ok::<(), distributions::Error>(())

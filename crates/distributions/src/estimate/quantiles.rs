@@ -16,7 +16,7 @@ use statrs::function::beta::{beta_reg, ln_beta};
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 use std::f64::consts::SQRT_2;
 
-/// Degrees of freedom from which on the expansions are used.
+/// Degrees of freedom above which the expansions are the result.
 const MANY: f64 = 10_000.0;
 /// Degrees of freedom above which the expansions are good starting points for Newton's method.
 const SOME: f64 = 500.0;
