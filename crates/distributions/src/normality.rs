@@ -19,7 +19,7 @@
 //! ```
 //! use distributions::normality;
 //!
-//! // The distance halves where k doubles.
+//! // The distance halves when k doubles.
 //! let ratio = normality::total_variation(1e3)? / normality::total_variation(2e3)?;
 //! assert!((ratio - 2.0).abs() < 1e-6);
 //! # Ok::<(), distributions::Error>(())

@@ -40,7 +40,7 @@ const SERIES_TERMS: u32 = 18;
 /// let test = Sprt::new(0.0, 0.5, 1.0, 0.05, 0.1)?;
 /// assert!((test.power(0.0) - 0.05).abs() < 1e-15);
 /// assert!((test.power(0.5) - 0.9).abs() < 1e-15);
-/// // A test of the same errors with a fixed size takes 35 observations.
+/// // A test with fixed sample size and the same error probabilities takes 35 observations.
 /// assert!(test.expected_sample_size(0.5) < 20.0);
 ///
 /// let observations = [0.9, 1.2, -0.3, 1.1, 1.6, 0.8, 1.4, 0.2, 1.3, 1.0];
@@ -89,7 +89,7 @@ impl TryFrom<Parameters> for Sprt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Decision {
-    /// One more observation is needed.
+    /// Further observations are needed for a decision.
     Continue,
     /// The null hypothesis is accepted.
     AcceptNull,
@@ -103,9 +103,9 @@ impl Sprt {
     /// hypothesis.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive and
-    /// finite, the difference of the means or its ratio to the standard deviation is 0, subnormal or
-    /// infinite, or the probabilities are not positive with a sum below 1.
+    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive
+    /// and finite, the difference of the means or its ratio to the standard deviation is 0,
+    /// subnormal or infinite, or the probabilities are not positive with a sum below 1.
     pub fn new(
         null: f64,
         alternative: f64,
@@ -242,7 +242,7 @@ impl Sprt {
     /// use distributions::Sprt;
     ///
     /// let test = Sprt::new(0.0, 0.5, 1.0, 0.05, 0.1)?;
-    /// // Under the null hypothesis it may never stop: Wald's bound on the error is exact here.
+    /// // Under the null hypothesis the test may never stop: Wald's bound on the error is exact here.
     /// let stop = test.passage_to_upper(0.0)?;
     /// assert!((stop.hitting_probability() - 0.05 / 0.9).abs() < 1e-15);
     /// # Ok::<(), distributions::Error>(())

@@ -22,7 +22,8 @@ const N_PARAMETERS: f64 = 2.0;
 /// The maximum-likelihood inverse Gaussian of a sample, with standard errors and confidence
 /// intervals.
 ///
-/// `n` in the formulas is the total weight of the sample, which is the number of observations unless they have weights.
+/// `n` in the formulas is the total weight of the sample, which is the number of observations
+/// unless they have weights.
 ///
 /// # Examples
 /// ```

@@ -184,8 +184,9 @@ fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
 /// exponentials, at most 4,096.
 ///
 /// # Source
-/// Birnbaum and Tingey 1951, "One-sided confidence contours for probability distribution functions"; the corrected
-/// argument: Vrbik 2018, "Small-sample corrections to Kolmogorov–Smirnov test statistic".
+/// Birnbaum and Tingey 1951, "One-sided confidence contours for probability distribution
+/// functions"; the corrected argument: Vrbik 2018, "Small-sample corrections to Kolmogorov–Smirnov
+/// test statistic".
 #[must_use]
 pub fn kolmogorov_p_value(n: usize, d: f64) -> f64 {
     if n == 0 || d.is_nan() {

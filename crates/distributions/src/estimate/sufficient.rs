@@ -16,7 +16,8 @@ use super::fit::Fit;
 use super::sum::Sum;
 use crate::error::{self, Error};
 
-/// The sufficient statistic of an inverse Gaussian sample: weight `W`, mean `m` and dispersion `S = Σ w (1/x - 1/m)`.
+/// The sufficient statistic of an inverse Gaussian sample: weight `W`, mean `m` and dispersion `S =
+/// Σ w (1/x - 1/m)`.
 ///
 /// Observations are added one at a time, optionally with weights, and statistics of parts of a
 /// sample are merged. Any split and any order yield the same numbers up to rounding. Weights are
@@ -121,7 +122,8 @@ impl SufficientStatistic {
     /// unchanged.
     ///
     /// # Errors
-    /// - [`Error::ObservationInvalid`]: `x` is zero, negative, infinite or NaN; its index is [`Self::count`].
+    /// - [`Error::ObservationInvalid`]: `x` is zero, negative, infinite or NaN; its index is
+    ///   [`Self::count`].
     /// - [`Error::WeightInvalid`]: `weight` is zero, negative, infinite or NaN.
     /// - [`Error::StatisticInvalid`]: a sum leaves f64's range.
     pub fn push_weighted(&mut self, x: f64, weight: f64) -> Result<(), Error> {
