@@ -22,7 +22,7 @@ const SMALLEST: f64 = 1e-300;
 /// this factor over the piece.
 const RATIO: f64 = 2.0;
 
-/// One side of a finite end of a support.
+/// A finite end of a support together with one of its sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) end: f64,
@@ -83,7 +83,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) edges: Vec<Edge>,
-    /// Ascending finite points, ends of supports among them.
+    /// Finite points in ascending order, including the finite ends of the supports.
     pub(super) landmarks: Vec<f64>,
     /// The pieces between landmarks.
     pub(super) pieces: Vec<Piece>,

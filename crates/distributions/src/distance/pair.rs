@@ -1,4 +1,4 @@
-//! Two distributions on one line, and the integrals over it.
+//! Two distributions on a common real line, and integrals over that line.
 
 use super::ContinuousLaw;
 use super::line::{Chart, Line, Piece, Place};
@@ -14,7 +14,7 @@ const PROMISED: f64 = 1e-10;
 const TOLERANCE: f64 = 1e-12;
 /// Rounding errors of distribution functions and of sums, in a distance of size 1.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
-/// Maximum absolute error in a distance of size 1; distances below it cannot be told from 0.
+/// Maximum absolute error in a distance of size 1.
 const FLOOR: f64 = 1e-13;
 /// Number of parts of a piece in the coarsest and in the finest search for sign changes.
 const COARSEST: usize = 8;
@@ -27,7 +27,7 @@ const UNSEEN: f64 = 1e-8;
 /// Absolute error at which the integral of a density over a piece is accurate enough.
 const SEEN: f64 = 1e-15;
 
-/// Two distributions on one line.
+/// Two distributions on a common real line.
 pub(super) struct Pair<'a, P, Q> {
     operation: &'static str,
     laws: (&'a P, &'a Q),
@@ -41,7 +41,7 @@ pub(super) struct Pair<'a, P, Q> {
     noise: Noise,
 }
 
-/// A piece, and the disagreement of densities and distribution functions on it.
+/// A piece, with the disagreement of densities and distribution functions on that piece.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     piece: Piece,

@@ -51,7 +51,7 @@ struct Horizon {
     side: f64,
     /// Whether the origin is an end of the support, so that distances decrease outwards.
     is_end: bool,
-    /// The last resolved distance and `-ln_pdf` there.
+    /// The last resolved distance, and `-ln_pdf` at that distance.
     distance: f64,
     size: f64,
     /// `-ln_pdf = size + gain ((d/distance)^exponent - 1)`.
