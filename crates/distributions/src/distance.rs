@@ -48,7 +48,7 @@ use line::Place;
 use pair::Pair;
 use statrs::distribution::{Continuous, ContinuousCDF};
 
-/// Densities below this count as none in the divergence.
+/// Threshold below which a density counts as 0 in the divergence.
 const NEGLIGIBLE: f64 = 1e-300;
 
 /// A distribution with a density and a distribution function, as statrs describes it.
@@ -72,7 +72,7 @@ pub fn kolmogorov(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Esti
         .iter()
         .map(|&(chart, t)| pair.cdf_difference(&pair.place(chart, t)));
     let at_landmarks = pair.landmarks().iter().map(|&x| pair.cdf_difference_at(x));
-    // Unlike the maximum of two, this keeps NaN.
+    // Unlike `f64::max`, this comparison propagates NaN.
     let largest = |most: f64, found: f64| if found <= most { most } else { found };
     let value = extremes
         .chain(at_landmarks)
@@ -119,7 +119,8 @@ pub fn hellinger(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Estim
         }
     });
     let root = value.sqrt();
-    // Half the relative error, or the root of the error where there is nothing else.
+    // The root has half the relative error; for value 0 the error of the root is the root of the
+    // error.
     let error = if root > 0.0 {
         0.5 * error / root
     } else {
@@ -172,7 +173,7 @@ fn divergence<P: ContinuousLaw, Q: ContinuousLaw>(pair: &Pair<'_, P, Q>, place: 
     } else {
         f.weight * excess(h)
     };
-    // Of the integrand by the logarithms: f - g.
+    // Absolute derivative of the integrand with respect to either logarithm: |f - g|.
     let slope = (f.weight - g.weight).abs();
     Term {
         value,
@@ -200,7 +201,7 @@ pub fn wasserstein1(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> Result<Es
 
 /// Returns `exp(-h) - 1 + h`, which is never negative.
 fn excess(h: f64) -> f64 {
-    /// Below this the terms left out of the series are below rounding.
+    /// Threshold below which the neglected terms of the series are below rounding.
     const SMALL: f64 = 1e-2;
     if h.abs() < SMALL {
         let series = 1.0 / 120.0 - h * (1.0 / 720.0 - h / 5040.0);
@@ -214,7 +215,7 @@ impl Estimate {
     /// Adds a rounding error, and limits the value to the largest possible one.
     fn rounded(self, rounding: f64, most: f64) -> Self {
         Self {
-            // NaN stays.
+            // NaN is kept, because the comparison is false.
             value: if self.value > most { most } else { self.value },
             error: self.error + rounding,
         }

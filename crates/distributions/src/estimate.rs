@@ -1,14 +1,15 @@
 //! Estimation of an inverse Gaussian from data, and tests of whether it fits.
 //!
-//! Role: [`SufficientStatistic`] takes observations in, one at a time or from parts that are
-//! merged; [`Fit`] is what follows from it: estimates, standard errors and exact confidence
-//! intervals. [`GoodnessOfFit`] asks of a whole sample whether it can come from a law, or from any
-//! inverse Gaussian. [`ShiftedFit`] estimates a shift as well.
-//! Method: the weight `W`, the mean `m` and the dispersion `S = Σ w (1/x - 1/m)` carry all that a sample says about the
-//! parameters: the maximum of the likelihood is at `μ = m`, `λ = W/S`. The textbook sum cancels where `μ/λ` is small;
-//! here it is built from squares of differences (see [`SufficientStatistic`]).
-//! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; Chhikara and Folks 1989, "The
-//! inverse Gaussian distribution: theory, methodology and applications".
+//! Role: [`SufficientStatistic`] accumulates observations, one at a time or by merging parts of a
+//! sample. [`Fit`] computes estimates, standard errors and exact confidence intervals from the
+//! statistic. [`GoodnessOfFit`] tests whether a sample can come from a given distribution, or from
+//! any inverse Gaussian. [`ShiftedFit`] also estimates a shift.
+//! Method: the weight `W`, the mean `m` and the dispersion `S = Σ w (1/x - 1/m)` are sufficient for
+//! the parameters: the maximum of the likelihood is at `μ = m`, `λ = W/S`. The textbook sum for `S`
+//! cancels where `μ/λ` is small, so here `S` is built from squares of differences (see
+//! [`SufficientStatistic`]).
+//! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; Chhikara and
+//! Folks 1989, "The inverse Gaussian distribution: theory, methodology and applications".
 //!
 //! ```
 //! use distributions::estimate::{Fit, GoodnessOfFit};

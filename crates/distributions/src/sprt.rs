@@ -1,30 +1,37 @@
 //! Wald's sequential probability ratio test of a normal mean.
 //!
-//! Role: how the test decides, how long it takes and how often it errs, at any true mean.
-//! Method: the logarithm of the likelihood ratio is a random walk, taken for the Brownian motion of the same drift and
-//! volatility. For that motion every formula is exact; for the walk they leave out by how much the last step overshoots a
-//! boundary, which makes the real test err less often and take a little longer.
-//! Accuracy: 4e-15 relative to the formulas, times 1 plus the size of the result's logarithm; a test measures it.
-//! Limits: of the time of the two-sided test there are the mean and the Laplace transform only, its law being a series
-//! without end; the one-sided tests have the whole law of theirs, a first passage.
+//! Role: decisions of the test, and its expected duration and error probabilities at any true mean.
+//! Method: the logarithm of the likelihood ratio is a random walk, approximated by the Brownian
+//! motion with the same drift and volatility. All formulas are exact for the Brownian motion. For
+//! the random walk they neglect the overshoot of the last step over a boundary; the real test
+//! therefore errs less often and takes slightly longer.
+//! Accuracy: 4e-15 relative to the formulas, times 1 plus the absolute logarithm of the result; a
+//! test measures it.
+//! Limits: for the duration of the two-sided test only the mean and the Laplace transform are
+//! available, because its distribution is an infinite series. For the one-sided tests the full
+//! distribution of the duration is available, as a first passage.
 //! Source: Wald 1947, "Sequential analysis".
 
 use crate::FirstPassage;
 use crate::error::{self, Error};
 use std::f64::consts::SQRT_2;
 
-/// Name of the test in errors.
+/// Name of the test in error messages.
 const NAME: &str = "sequential probability ratio test";
-/// Up to this product of drift and width the expected time is summed as a series.
+/// Product of drift and width up to which the expected time is summed as a series.
 const SERIES_END: f64 = 1.0;
-/// Terms of that series, the next being below 1e-17 of it.
+/// Number of terms of the series; the next term is below 1e-17 of the sum.
 const SERIES_TERMS: u32 = 18;
 
-/// The sequential test of the mean `θ0` against `θ1`, of independent normal observations with known deviation.
+/// The sequential test of the mean `θ0` against `θ1`, for independent normal observations with
+/// known standard deviation.
 ///
-/// It adds [`Self::increment`] of each observation, and stops when the sum leaves the range from [`Self::lower`] to
-/// [`Self::upper`]. Below, sample sizes are real numbers and `mean` is the true mean, whatever the hypotheses are. An
-/// infinite `mean` gives the limit: the test stops at once, at the boundary on that side. NaN gives NaN.
+/// The test sums [`Self::increment`] of each observation, and stops when the sum leaves the range
+/// from [`Self::lower`] to [`Self::upper`].
+///
+/// In all methods, sample sizes are real numbers and `mean` is the true mean, independent of the
+/// hypotheses. An infinite `mean` yields the limit, in which the test stops at once at the boundary
+/// on that side. NaN yields NaN.
 ///
 /// # Examples
 /// ```
@@ -33,7 +40,7 @@ const SERIES_TERMS: u32 = 18;
 /// let test = Sprt::new(0.0, 0.5, 1.0, 0.05, 0.1)?;
 /// assert!((test.power(0.0) - 0.05).abs() < 1e-15);
 /// assert!((test.power(0.5) - 0.9).abs() < 1e-15);
-/// // A test of the same errors with a fixed size takes 35 observations.
+/// // A test with fixed sample size and the same error probabilities takes 35 observations.
 /// assert!(test.expected_sample_size(0.5) < 20.0);
 ///
 /// let observations = [0.9, 1.2, -0.3, 1.1, 1.6, 0.8, 1.4, 0.2, 1.3, 1.0];
@@ -52,7 +59,7 @@ pub struct Sprt {
     beta: f64,
 }
 
-/// What is read before it is checked.
+/// The deserialized fields before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Parameters {
@@ -78,26 +85,27 @@ impl TryFrom<Parameters> for Sprt {
     }
 }
 
-/// What a test says.
+/// The decision of a sequential test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Decision {
-    /// One more observation is needed.
+    /// Further observations are needed for a decision.
     Continue,
-    /// The mean is taken to be that of the null hypothesis.
+    /// The null hypothesis is accepted.
     AcceptNull,
-    /// The mean is taken to be that of the alternative.
+    /// The alternative hypothesis is accepted.
     AcceptAlternative,
 }
 
 impl Sprt {
-    /// Gives the test of the mean `null` against `alternative`, with probabilities `alpha` to reject a true null hypothesis
-    /// and `beta` to accept a false one.
+    /// Creates the test of the mean `null` against `alternative`, with probability `alpha` of
+    /// rejecting a true null hypothesis and probability `beta` of accepting a false null
+    /// hypothesis.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive and
-    /// finite, the difference of the means or its ratio to the standard deviation is 0, subnormal or
-    /// infinite, or the probabilities are not positive with a sum below 1.
+    /// [`Error::ParameterInvalid`]: a mean is not finite, the standard deviation is not positive
+    /// and finite, the difference of the means or its ratio to the standard deviation is 0,
+    /// subnormal or infinite, or the probabilities are not positive with a sum below 1.
     pub fn new(
         null: f64,
         alternative: f64,
@@ -111,7 +119,8 @@ impl Sprt {
         error::finite(NAME, "null mean", null)?;
         error::finite(NAME, "alternative mean", alternative)?;
         error::positive(NAME, "standard deviation", std_dev)?;
-        // Everything else is a quotient by the difference or by the step.
+        // All results are quotients by the difference of the means or by its ratio to `std_dev`, so
+        // neither may be 0, subnormal or infinite.
         let difference = alternative - null;
         that(
             difference.is_normal() && (difference / std_dev).is_normal(),
@@ -131,25 +140,26 @@ impl Sprt {
         })
     }
 
-    /// Gives the boundary at which the null hypothesis is accepted, `ln(β/(1 - α))`, below 0.
+    /// Returns the boundary at which the null hypothesis is accepted, `ln(β/(1 - α))`, below 0.
     #[must_use]
     pub fn lower(&self) -> f64 {
         self.beta.ln() - (-self.alpha).ln_1p()
     }
 
-    /// Gives the boundary at which the alternative is accepted, `ln((1 - β)/α)`, above 0.
+    /// Returns the boundary at which the alternative is accepted, `ln((1 - β)/α)`, above 0.
     #[must_use]
     pub fn upper(&self) -> f64 {
         (-self.beta).ln_1p() - self.alpha.ln()
     }
 
-    /// Gives the logarithm of the likelihood ratio of one observation, `(θ1 - θ0)(x - (θ0 + θ1)/2)/σ²`.
+    /// Returns the logarithm of the likelihood ratio of one observation, `(θ1 - θ0)(x - (θ0 +
+    /// θ1)/2)/σ²`.
     #[must_use]
     pub fn increment(&self, x: f64) -> f64 {
         self.step() * (self.tilt(x) * (0.5 * self.step()))
     }
 
-    /// Gives what the test says at a sum of increments; NaN continues.
+    /// Returns the decision at a sum of increments; NaN yields [`Decision::Continue`].
     #[must_use]
     pub fn decision(&self, ratio: f64) -> Decision {
         if ratio >= self.upper() {
@@ -161,53 +171,57 @@ impl Sprt {
         }
     }
 
-    /// Gives the drift of the sum per observation, the mean of an increment.
+    /// Returns the drift of the sum per observation, which is the mean of an increment.
     #[must_use]
     pub fn drift(&self, mean: f64) -> f64 {
         self.increment(mean)
     }
 
-    /// Gives the volatility of the sum, the standard deviation of an increment: `|θ1 - θ0|/σ`.
+    /// Returns the volatility of the sum, which is the standard deviation of an increment: `|θ1 -
+    /// θ0|/σ`.
     #[must_use]
     pub fn volatility(&self) -> f64 {
         self.step().abs()
     }
 
-    /// Gives the operating characteristic: the probability that the null hypothesis is accepted.
+    /// Returns the operating characteristic, the probability of accepting the null hypothesis.
     ///
-    /// `(A^h - 1)/(A^h - B^h)` with the boundaries `ln A` and `ln B` and `h = (θ0 + θ1 - 2θ)/(θ1 - θ0)`: `1 - α` at `θ0` and
-    /// `β` at `θ1`.
+    /// The formula is `(A^h - 1)/(A^h - B^h)` with the boundaries `ln A` and `ln B` and `h = (θ0 +
+    /// θ1 - 2θ)/(θ1 - θ0)`. The result is `1 - α` at `θ0` and `β` at `θ1`.
     #[must_use]
     pub fn acceptance_probability(&self, mean: f64) -> f64 {
         self.corridor(mean).mirrored().exit()
     }
 
-    /// Gives the probability that the alternative is accepted, accurate where it is small: `α` at `θ0` and `1 - β` at `θ1`.
+    /// Returns the probability of accepting the alternative, without cancellation where it is
+    /// small. The result is `α` at `θ0` and `1 - β` at `θ1`.
     #[must_use]
     pub fn power(&self, mean: f64) -> f64 {
         self.corridor(mean).exit()
     }
 
-    /// Gives the expected number of observations, by Wald's equation.
+    /// Returns the expected number of observations, by Wald's equation.
     ///
-    /// `(P(lower) ln B + P(upper) ln A)` divided by the drift; without drift `-ln A ln B` divided by the squared volatility.
+    /// The result is `(P(lower) ln B + P(upper) ln A)` divided by the drift; for zero drift it is
+    /// `-ln A ln B` divided by the squared volatility.
     #[must_use]
     pub fn expected_sample_size(&self, mean: f64) -> f64 {
         self.corridor(mean).time() / self.step() / self.step()
     }
 
-    /// Gives the Laplace transform `E exp(-u N)` of the number of observations for `u >= 0`, 0 at ∞ for a finite mean; NaN
-    /// for `u < 0` and NaN.
+    /// Returns the Laplace transform `E exp(-u N)` of the number of observations `N`, for `u >= 0`.
+    /// For `u = ∞` and a finite mean the result is 0; for negative `u` or NaN it is NaN.
     ///
-    /// With the upper boundary `a`, the lower one `-b` and, both divided by the squared volatility, the drift `θ` and `u`, it
-    /// is `(exp(θ a) sinh(κ b) + exp(-θ b) sinh(κ a)) / sinh(κ (a + b))`, `κ² = θ² + 2u`.
+    /// Let the boundaries be `a` and `-b`, and let `θ` be the drift divided by the squared
+    /// volatility, and `v` be `u` divided by the squared volatility. The transform is `(exp(θ a)
+    /// sinh(κ b) + exp(-θ b) sinh(κ a)) / sinh(κ (a + b))` with `κ² = θ² + 2v`.
     ///
     /// # Source
     /// Darling and Siegert 1953, "The first passage problem for a continuous Markov process".
     #[must_use]
     pub fn laplace_transform(&self, mean: f64, u: f64) -> f64 {
         if u >= 0.0 {
-            // Beyond f64's range the transform has long been 0.
+            // If the scaled `u` overflows, the transform is 0 anyway.
             let scaled = (u / self.step() / self.step()).min(f64::MAX);
             self.corridor(mean).transform(scaled)
         } else {
@@ -215,18 +229,20 @@ impl Sprt {
         }
     }
 
-    /// Gives the law of the number of observations up to the upper boundary where there is no lower one, a test that
-    /// never accepts the null hypothesis: an inverse Gaussian law if the drift is positive.
+    /// Returns the distribution of the number of observations until the sum reaches the upper
+    /// boundary, for a test without lower boundary, which never accepts the null hypothesis. It is
+    /// an inverse Gaussian distribution if the drift is positive.
     ///
     /// # Errors
-    /// [`Error::ParameterInvalid`]: the mean is not finite, or so large that the drift is not.
+    /// [`Error::ParameterInvalid`]: the mean is not finite, or so large that the drift is not
+    /// finite.
     ///
     /// # Examples
     /// ```
     /// use distributions::Sprt;
     ///
     /// let test = Sprt::new(0.0, 0.5, 1.0, 0.05, 0.1)?;
-    /// // Under the null hypothesis it may never stop: Wald's bound on the error is exact here.
+    /// // Under the null hypothesis the test may never stop: Wald's bound on the error is exact here.
     /// let stop = test.passage_to_upper(0.0)?;
     /// assert!((stop.hitting_probability() - 0.05 / 0.9).abs() < 1e-15);
     /// # Ok::<(), distributions::Error>(())
@@ -235,7 +251,8 @@ impl Sprt {
         FirstPassage::new(self.upper(), self.drift(mean), self.volatility())
     }
 
-    /// Gives the same of the lower boundary where there is no upper one.
+    /// Returns the distribution of the number of observations until the sum reaches the lower
+    /// boundary, for a test without upper boundary, which never accepts the alternative.
     ///
     /// # Errors
     /// As [`Self::passage_to_upper`].
@@ -243,12 +260,12 @@ impl Sprt {
         FirstPassage::new(-self.lower(), -self.drift(mean), self.volatility())
     }
 
-    /// Gives `(θ1 - θ0)/σ`.
+    /// Returns the difference of the means in standard deviations, `(θ1 - θ0)/σ`.
     fn step(&self) -> f64 {
         (self.alternative - self.null) / self.std_dev
     }
 
-    /// Gives `-h`, twice the drift divided by the squared volatility: -1 at `θ0`, 1 at `θ1`.
+    /// Returns `-h`, twice the drift divided by the squared volatility: -1 at `θ0`, 1 at `θ1`.
     fn tilt(&self, mean: f64) -> f64 {
         ((mean - self.null) + (mean - self.alternative)) / (self.alternative - self.null)
     }
@@ -262,7 +279,8 @@ impl Sprt {
     }
 }
 
-/// A Brownian motion of volatility 1 and drift `tilt/2` from 0, until it is `up` above or `down` below.
+/// A Brownian motion of volatility 1 and drift `tilt/2` that starts at 0 and stops at `up` or
+/// `-down`.
 #[derive(Clone, Copy, Debug)]
 struct Corridor {
     up: f64,
@@ -271,7 +289,7 @@ struct Corridor {
 }
 
 impl Corridor {
-    /// Gives the same upside down.
+    /// Returns the corridor with its boundaries and the sign of the drift exchanged.
     fn mirrored(self) -> Self {
         Self {
             up: self.down,
@@ -284,10 +302,10 @@ impl Corridor {
         self.up + self.down
     }
 
-    /// Gives the probability to leave above.
+    /// Returns the probability of leaving at the upper boundary.
     fn exit(self) -> f64 {
         let Self { up, down, tilt } = self;
-        // Decay is free of overflow on either side.
+        // Exponents are at most 0, so that `exp` cannot overflow for either sign of the drift.
         let decay = -tilt.abs();
         let towards = (decay * down).exp_m1() / (decay * self.width()).exp_m1();
         if decay == 0.0 {
@@ -299,9 +317,9 @@ impl Corridor {
         }
     }
 
-    /// Gives the expected time.
+    /// Returns the expected time until the motion leaves.
     fn time(self) -> f64 {
-        // Upwards, with no loss.
+        // By symmetry it suffices to treat drifts of at least 0.
         let Self { up, down, tilt } = if self.tilt < 0.0 {
             self.mirrored()
         } else {
@@ -312,7 +330,8 @@ impl Corridor {
             return 2.0 * up * down * mean_decay_slope(tilt * down, tilt * width)
                 / mean_decay(tilt * width);
         }
-        // Drift times time is up P(up) - down P(down); written with the smaller distance less is subtracted.
+        // Drift times expected time is up P(up) - down P(down). Starting from the smaller of the
+        // two distances leaves less to cancel.
         let upwards = Self { up, down, tilt };
         let net = if up < down {
             up - width * upwards.mirrored().exit()
@@ -322,18 +341,19 @@ impl Corridor {
         2.0 * (net / tilt)
     }
 
-    /// Gives the expectation of `exp(-u time)`.
+    /// Returns the expectation of `exp(-u time)`.
     fn transform(self, u: f64) -> f64 {
         self.transform_above(u) + self.mirrored().transform_above(u)
     }
 
-    /// Gives the part of it that leaves above: `exp(tilt up/2) sinh(κ down)/sinh(κ width)`, `κ² = tilt²/4 + 2u`.
+    /// Returns the contribution of paths that leave above: `exp(tilt up/2) sinh(κ down)/sinh(κ
+    /// width)`, with `κ² = tilt²/4 + 2u`.
     fn transform_above(self, u: f64) -> f64 {
         let half = 0.5 * self.tilt;
-        // 2u itself may overflow.
+        // Take the root first, because 2u may overflow.
         let root_2u = SQRT_2 * u.sqrt();
         let root = half.hypot(root_2u);
-        // κ - tilt/2, without cancellation.
+        // Compute κ - tilt/2 without cancellation.
         let loss = if half > 0.0 {
             root_2u * (root_2u / (root + half))
         } else {
@@ -347,12 +367,13 @@ impl Corridor {
     }
 }
 
-/// Gives `(1 - exp(-z))/z`, the mean of `exp(-t)` over `t` from 0 to `z`.
+/// Returns `(1 - exp(-z))/z`, the mean of `exp(-t)` over `t` from 0 to `z`; 1 for `z = 0`.
 fn mean_decay(z: f64) -> f64 {
     if z == 0.0 { 1.0 } else { -(-z).exp_m1() / z }
 }
 
-/// Gives minus its divided difference at `0 <= y <= z <= 1`, by the powers of both.
+/// Returns the negated divided difference of [`mean_decay`] between `y` and `z`, for `0 <= y <= z
+/// <= 1`, by a power series in both.
 fn mean_decay_slope(y: f64, z: f64) -> f64 {
     // Term n is ±(y^n + y^(n-1) z + … + z^n)/(n + 2)!.
     let (mut sum, mut factor, mut y_power, mut powers) = (0.5, 0.5, 1.0, 1.0);

@@ -1,11 +1,11 @@
-//! Distances between laws of statrs and of this crate, against closed forms.
+//! Distances between distributions of statrs and of this crate, against closed forms.
 
 use distributions::{Error, Estimate, InverseGaussian, Levy, Standardized, distance, normality};
 use statrs::distribution::{Cauchy, Continuous, ContinuousCDF, Exp, Laplace, Normal, Uniform};
 use statrs::statistics::{Max, Min};
 use tensor_core::compare::{Bound, assert_close};
 
-/// Checks that a distance lies within its own error estimate of the truth.
+/// Checks that a distance is within its own error estimate of the exact value.
 #[track_caller]
 fn check(found: Result<Estimate, Error>, truth: f64) {
     let Estimate { value, error } = found.expect("a distance");
@@ -127,7 +127,8 @@ fn laws_far_apart_and_heavy_tails_keep_their_promise() {
             1.0,
         );
     }
-    // So far from 0 that numbers have too few digits left, and the error says so.
+    // These distributions are so far from 0 that x has too few digits, which must be reported as an
+    // error.
     let remote = distance::total_variation(&normal(0.0, 1.0), &normal(1e9, 1.0));
     assert!(
         matches!(remote, Err(Error::NotConverged { .. })),
@@ -143,7 +144,7 @@ fn laws_far_apart_and_heavy_tails_keep_their_promise() {
     check(distance::kolmogorov(&levy[0], &levy[1]), truth);
 }
 
-/// A normal law with a narrow part.
+/// A mixture of a normal distribution and a much narrower one.
 struct Bumpy {
     wide: Normal,
     narrow: Normal,
@@ -198,17 +199,18 @@ fn narrow_parts_of_a_law_are_seen() {
             narrow,
             share,
         };
-        // The narrow part as a whole, less what the wide one has within its few widths.
+        // The probability of the narrow part, minus that of the wide part within the few widths of
+        // the narrow part.
         let found = distance::total_variation(&bumpy, &wide).unwrap().value;
         let apart = distance::total_variation(&narrow, &wide).unwrap().value;
         assert_close([found], [share * apart], Bound::exact().or_absolute(1e-9));
         let kl = distance::kl(&bumpy, &wide).unwrap().value;
-        // About share ln(share/std), and more than half of it.
+        // The divergence is about share ln(share/std), and more than half of that value.
         assert!(kl > 0.5 * share * (share / std).ln(), "{kl}");
     }
 }
 
-/// A law whose distribution function is NaN.
+/// A distribution whose distribution function is NaN.
 struct Broken(Normal);
 
 impl Min<f64> for Broken {

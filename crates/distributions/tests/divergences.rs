@@ -103,7 +103,7 @@ impl Normals {
         }
     }
 
-    /// Returns a function of both distributions at a point, the first less the second.
+    /// Returns the value of a function for the first distribution minus its value for the second.
     fn difference(&self, x: f64, of: impl Fn(f64, f64) -> f64) -> f64 {
         let [first, second] = [0, 1].map(|i| {
             let deviation = self.deviations[i];
@@ -165,8 +165,7 @@ fn distances_of_normal_distributions_are_within_their_errors_of_closed_forms() {
     }
 }
 
-/// A distribution whose `ln_pdf` is the logarithm of its density, and which has no density in a
-/// gap.
+/// A distribution whose `ln_pdf` is the logarithm of its density, and whose density is 0 in a gap.
 struct Gapped;
 
 impl statrs::statistics::Min<f64> for Gapped {
@@ -212,13 +211,13 @@ fn only_supports_prove_an_infinite_divergence() {
     for found in infinite {
         assert_eq!(found.unwrap().value, f64::INFINITY);
     }
-    // No density strictly inside the support: an error rather than a claim.
+    // A density of 0 strictly inside the support must be an error, because it may be an underflow.
     let found = distance::kl(&uniform(0.5, 2.5), &Gapped);
     assert!(
         matches!(found, Err(Error::NotConverged { .. })),
         "{found:?}"
     );
-    // An underflow that matters, continued: the exact divergence is far above 745.
+    // A continued underflow that dominates the result: the exact divergence is far above 745.
     let (wide, narrow) = (
         Laplace::new(0.0, 1e4).unwrap(),
         Laplace::new(0.0, 1.0).unwrap(),

@@ -1,4 +1,4 @@
-//! Estimation against golden values and its own laws: merging, weights, coverage.
+//! Estimates against golden values; merging, weights, and coverage of confidence intervals.
 
 #[path = "support/samples.rs"]
 mod samples;
@@ -13,11 +13,13 @@ use rand::{RngExt, SeedableRng};
 use samples::{DEVIATIONS, N_SAMPLES, Sample, check, draws, is_binomial};
 use tensor_core::compare::{Bound, assert_close};
 
-/// Epsilons of an estimate. A term of the dispersion takes 12 roundings, 6 epsilons. A step of the mean takes 3; the steps
-/// of n observations add up to 1 + ln n times their mean distance from it, below 8 here, and an error of the mean counts
-/// twice in a squared distance: 24 more. The shape takes one quotient. This is below 1e-14.
+/// Tolerance of an estimate, in epsilons. A term of the dispersion takes 12 roundings, 6 epsilons.
+/// A step of the mean takes 3. The steps of n observations add up to 1 + ln n times their mean
+/// distance from the mean, below 8 here, and an error of the mean counts twice in a squared
+/// distance: 24 more. The shape takes one quotient. The total is below 1e-14.
 const ESTIMATE: usize = 40;
-/// Epsilons of an end of an interval: 2e-11, as the quantiles of χ² and of Student's law have.
+/// Tolerance of an end of an interval, in epsilons: 2e-11, the error of the quantiles of χ² and of
+/// Student's distribution.
 const END: usize = 90_072;
 
 #[test]
@@ -37,7 +39,8 @@ fn ends_of_intervals_meet_their_golden_values() {
     let shape = |fit: &Fit| fit.shape_interval(LEVEL).unwrap();
     check("shape_lower", bound(), |_, fit| shape(fit).lower);
     check("shape_upper", bound(), |_, fit| shape(fit).upper);
-    // 1/(1 - c) has the error of c times c/(1 - c), which is upper/m - 1. Infinite ends meet no allowance but themselves.
+    // 1/(1 - c) has the error of c times c/(1 - c), which is upper/m - 1. Infinite ends must be
+    // equal.
     let upper = |column: &str| {
         let scale = |sample: &Sample| {
             let upper = sample.number(column);
@@ -63,7 +66,8 @@ fn ends_of_intervals_meet_their_golden_values() {
     });
 }
 
-/// Gives the statistic of a sample split at random into parts that are merged in a random tree.
+/// Computes the statistic of a sample that is split at random into parts, which are merged in a
+/// random tree.
 fn merged_anyhow(xs: &[f64], rng: &mut Xoshiro256PlusPlus) -> SufficientStatistic {
     if xs.len() < 3 {
         return SufficientStatistic::of(xs).expect("a sample");
@@ -86,7 +90,7 @@ fn any_split_and_any_order_give_one_fit() {
             let merged = merged_anyhow(&xs, &mut rng);
             assert_eq!((merged.count(), merged.weight()), (1000, 1000.0));
             let found = [merged.mean(), merged.dispersion()];
-            // Both sides are off by as much.
+            // Both sides have an error of this size.
             assert_close(
                 found,
                 [whole.mean(), whole.dispersion()],
@@ -126,7 +130,8 @@ fn a_weight_counts_as_so_many_equal_observations() {
 
 #[test]
 fn no_sum_is_lost_to_a_heavier_or_larger_one() {
-    // An observation of 1 beside one of 1e-20 that weighs 1e30: a mean that started from 1 would cancel to 0.
+    // An observation of 1 together with an observation of 1e-20 of weight 1e30: a mean that started
+    // from 1 would cancel to 0.
     let mut found = Vec::new();
     for pairs in [[(1.0, 1.0), (1e-20, 1e30)], [(1e-20, 1e30), (1.0, 1.0)]] {
         let statistic = SufficientStatistic::of_weighted(&pairs).unwrap();
@@ -139,7 +144,7 @@ fn no_sum_is_lost_to_a_heavier_or_larger_one() {
         [mean, dispersion, mean, dispersion],
         Bound::relative(ESTIMATE),
     );
-    // The ends of the range that laws have.
+    // The ends of the range of parameters.
     let wide = SufficientStatistic::of(&[1e-140, 1e140]).unwrap();
     assert_close(
         [wide.mean(), wide.dispersion()],
@@ -166,13 +171,13 @@ fn a_bad_observation_is_named_and_changes_nothing() {
         );
         assert_eq!(statistic, before);
     }
-    // Sums beyond f64: of weights, and of 1/x.
+    // Sums that overflow f64: of weights, and of 1/x.
     for (x, weight) in [(3.0, f64::MAX), (1e-300, 1e300)] {
         let mut heavy = SufficientStatistic::of_weighted(&[(1.0, f64::MAX)]).unwrap();
         let before = heavy;
         let error = heavy.push_weighted(x, weight).unwrap_err();
         assert!(matches!(error, Error::StatisticInvalid { .. }), "{error}");
-        // The shortest text of each number: 5e-324 is not written with 324 digits.
+        // Use the shortest text of each number: 5e-324 is not written with 324 digits.
         assert!(error.to_string().len() < 200, "{error}");
         assert_eq!(heavy, before);
     }
@@ -195,7 +200,7 @@ fn a_sample_too_small_or_without_spread_has_no_fit() {
             value: 0.1
         }
     );
-    // One observation of weight 3 is three equal ones.
+    // An observation of weight 3 counts as three equal observations.
     let error = SufficientStatistic::of_weighted(&[(0.1, 3.0)])
         .unwrap()
         .fit()
@@ -254,7 +259,7 @@ fn an_interval_refuses_what_is_no_level_and_ends_at_the_ends() {
 fn exact_intervals_cover_as_often_as_they_say() {
     const LEVEL: f64 = 0.9;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
-    // Small samples of small, middling and large variation, where intervals for large samples fail.
+    // Small samples of small, medium and large variation, for which large-sample intervals fail.
     for (phi, n) in [(1e-6, 3), (0.5, 4), (3.0, 8), (1e3, 5)] {
         let shape = 1.0 / phi;
         let mut covered = [0; 3];
@@ -299,14 +304,14 @@ fn unbiased_estimates_are_right_on_average() {
         [1.0 / SHAPE],
         Bound::exact().or_absolute(allowed),
     );
-    // The biased one would fail here: n/(n - 3) = 1.5.
+    // The biased estimate would fail here: n/(n - 3) = 1.5.
 }
 
 proptest! {
     #[test]
     fn fits_scale_with_their_data(xs in prop::collection::vec(0.01..100.0_f64, 3..40), exponent in -400..400_i32) {
         prop_assume!(xs.iter().any(|&x| x != xs[0]));
-        // A power of two changes no digit.
+        // Scaling by a power of two changes no digit.
         let scale = 2.0_f64.powi(exponent);
         let scaled: Vec<f64> = xs.iter().map(|x| x * scale).collect();
         let (fit, other) = (Fit::of(&xs).unwrap().law(), Fit::of(&scaled).unwrap().law());
@@ -323,7 +328,8 @@ proptest! {
         ab.merge(&b).unwrap();
         ba.merge(&a).unwrap();
         let [found, expected] = [ab, ba].map(|of| [of.weight(), of.mean(), of.dispersion()]);
-        // The same terms, from whichever part is heavier; parts of one weight may round apart.
+        // The terms are the same whichever part is heavier; two parts of equal weight may be
+        // rounded differently.
         assert_close(found, expected, Bound::relative(4).or_absolute(f64::MIN_POSITIVE));
     }
 }

@@ -1,4 +1,5 @@
-//! The ends of every function: outside the support, beyond f64, parameters far outside the plane that is promised.
+//! The ends of every function: outside the support, beyond f64, parameters far outside the plane
+//! that is promised.
 
 use distributions::{Error, InverseGaussian};
 use tensor_core::compare::{Bound, assert_close};
@@ -185,7 +186,8 @@ fn the_mean_the_mode_and_their_neighbours_are_no_seams() {
             let near = [centre.next_down(), centre, centre.next_up()];
             for function in [InverseGaussian::cdf as Function, InverseGaussian::ln_pdf] {
                 let [below, at, above] = near.map(|x| function(&law, x));
-                // One step of x moves a value by its slope, at most f x eps / F, and the values are rounded.
+                // One step of x moves a value by its slope, at most f x eps / F, and the values are
+                // rounded.
                 let step = 1.0 + centre * law.pdf(centre);
                 let bound = Bound::relative(10).scaled_by([step + at.abs(); 2]);
                 assert_close([below, above], [at; 2], bound);

@@ -1,4 +1,4 @@
-//! Statistics of fit against golden values, and whether tests reject as often as they should.
+//! Goodness-of-fit statistics against golden values, and rejection rates of the tests.
 
 #[path = "support/samples.rs"]
 mod samples;
@@ -39,7 +39,8 @@ fn statistics_of_fit_meet_their_golden_values() {
 fn kolmogorovs_p_value_is_near_everywhere_and_exact_in_the_tail() {
     for row in table("estimate-kolmogorov.csv") {
         let [n, d, truth] = ["n", "d", "p"].map(|column| row[column].parse::<f64>().unwrap());
-        // What the documentation says; the chance of both sides is left out of the tail, exp(-6 n d²) of it.
+        // The tolerances of the documentation; the tail neglects the probability of deviations on
+        // both sides, a relative exp(-6 n d²).
         let relative = match (n, truth) {
             (_, ..0.011) => 2e-7,
             (_, ..0.051) => 2e-5,
@@ -91,7 +92,7 @@ fn an_observation_beyond_f64s_distribution_function_leaves_the_statistic_finite(
     let statistic = GoodnessOfFit::AndersonDarling
         .statistic(&law, &[0.5, 1.0, 1e6])
         .unwrap();
-    // Its term alone, -ln P(X > x)/n, is about λ x/(2 μ² n).
+    // The term of the outlier alone, -ln P(X > x)/n, is about λ x/(2 μ² n).
     let term = 1e6 / 2.0 / 3.0;
     assert_close([statistic], [term], Bound::exact().or_absolute(1e-3 * term));
 }
@@ -124,7 +125,8 @@ fn bootstrap_finds_other_laws_out() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut sample =
         |of: &dyn Fn(f64) -> f64| -> Vec<f64> { (0..400).map(|_| of(rng.random())).collect() };
-    // Weibull's law of shape 3 and the exponential one, both fuller near 0 than any inverse Gaussian of their spread.
+    // A Weibull distribution of shape 3 and an exponential distribution: both have more probability
+    // near 0 than any inverse Gaussian of the same spread.
     let weibull = sample(&|u| (-u.ln()).cbrt());
     let exponential = sample(&|u| -u.ln());
     let gamma = sample(&|u| -u.ln())

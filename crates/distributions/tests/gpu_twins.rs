@@ -1,4 +1,5 @@
-//! The twins of the GPU's kernels against the f64 functions of this crate, over the plane of parameters; no GPU is needed.
+//! The CPU twins of the GPU kernels against the f64 functions of this crate, over the plane of
+//! parameters; no GPU is needed.
 
 mod f32_plane;
 
@@ -12,11 +13,11 @@ use shaders::{layout, twin};
 use tensor_core::compare::{Bound, assert_close, compare};
 use tensor_core::rng::Philox;
 
-/// Laws that are drawn.
+/// Number of random distributions.
 const N_LAWS: u64 = 6000;
-/// Draws of a law.
+/// Number of draws from each distribution.
 const N_DRAWS: u32 = 100_000;
-/// Means and shapes at the edges of the plane, and in its middle.
+/// Means and shapes at the edges and in the middle of the parameter plane.
 const LAWS: [[f64; 2]; 7] = [
     [1.0, 2.0],
     [1.0, 1e12],
@@ -112,7 +113,7 @@ fn erfcx_and_its_slope_keep_their_bounds() {
     let summary = compare(&actual, &truth, &Bound::relative(AT_EPSILONS)).unwrap();
     assert!(summary.max_share > 0.5, "{summary:?}");
 
-    // Wide steps, for which the difference of the oracle keeps ten digits.
+    // Wide steps, for which the difference of the f64 oracle has ten correct digits.
     let step = |(i, t): (u64, &f32)| {
         (t + 0.5) * 10_f32.powf(4.0 * random.stream(1).uniform_f32(i) - 1.0) + 0.01
     };
@@ -133,7 +134,7 @@ fn draws_have_the_law_and_none_is_bad_at_the_edges_of_the_plane() {
         let law = InverseGaussian::new(mean, shape).unwrap();
         let draws = sample([mean, shape], key);
         assert!(draws.iter().all(|x| x.is_normal() && *x > 0.0), "{law:?}");
-        // A law narrower than the distance of two f32 has steps in place of a continuous distribution.
+        // A distribution narrower than a few f32 spacings is discrete in f32 and not continuous.
         if shape / mean < 1e9 {
             let statistic = kolmogorov(&law, draws);
             assert!(statistic < 2.3, "{law:?}: {statistic}");
@@ -154,7 +155,7 @@ fn moments_of_draws_are_those_of_the_law() {
                 .sum();
             sum / n
         };
-        // Of X/μ and μ/X: expectations 1 and 1 + φ, variances φ and φ + 2 φ².
+        // The expectations of X/μ and μ/X are 1 and 1 + φ, the variances φ and φ + 2 φ².
         let five_errors = |variance: f64| Bound::exact().or_absolute(5.0 * (variance / n).sqrt());
         assert_close([average(1)], [1.0], five_errors(ratio));
         assert_close(
@@ -167,7 +168,8 @@ fn moments_of_draws_are_those_of_the_law() {
 
 #[test]
 fn large_draws_are_as_rare_as_they_must_be() {
-    // E min(X, c) where the mean is made by draws of which there are few: F(x) there is nearly that of a Lévy law.
+    // Compare E min(X, c) where a few rare draws determine the mean: there F(x) is nearly that of a
+    // Lévy distribution.
     let [mean, shape] = [1.0, 1e-6];
     let draws = sample([mean, shape], 21);
     let law = InverseGaussian::new(mean, shape).unwrap();

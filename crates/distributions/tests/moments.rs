@@ -20,7 +20,8 @@ fn law(row: &HashMap<String, String>) -> InverseGaussian {
 
 #[test]
 fn moments_meet_their_golden_values() {
-    // Each is a product of powers of a few rounded numbers and sums of such without cancellation: a rounding a factor.
+    // Each is a product of powers of a few rounded numbers and sums of such without cancellation: a
+    // rounding a factor.
     let cases: [(&str, Function, usize); 14] = [
         ("raw-3", |law| law.raw_moment(-3), 12),
         ("raw-1", |law| law.raw_moment(-1), 4),
@@ -120,7 +121,8 @@ fn moments_of_high_orders_leave_f64_only_where_they_are_outside() {
         assert_close([law.reciprocal().raw_moment(-n)], [truth], bound);
     }
     let law = InverseGaussian::new(1e-4, 1e-4).unwrap();
-    // Up to order 5000 moments fall, to about exp(-5000); then they rise, back from below f64's range.
+    // Up to order 5000 moments fall, to about exp(-5000); then they rise, back from below f64's
+    // range.
     assert_eq!(law.raw_moment(5000), 0.0);
     assert_eq!(law.raw_moment(20_000), f64::INFINITY);
     for law in [law, InverseGaussian::new(1.0, 1.0).unwrap()] {

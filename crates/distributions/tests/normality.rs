@@ -1,4 +1,4 @@
-//! Distances from the normal law against golden values, identities and limits.
+//! Distances from the normal distribution against golden values, identities and limits.
 
 #![expect(
     clippy::print_stdout,
@@ -21,7 +21,7 @@ const DISTANCES: [(&str, Distance); 5] = [
     ("kl_ig_n", normality::kl),
     ("wasserstein1", normality::wasserstein1),
 ];
-/// 1e-12 in epsilons.
+/// Tolerance in epsilons: 1e-12.
 const GATE: usize = 4500;
 
 #[test]
@@ -73,7 +73,7 @@ fn the_constants_are_the_limits() {
             let power = if name == "kl_ig_n" { k * k } else { k };
             distance(k).unwrap() * power
         };
-        // The next term is of order 1/k²: Richardson's extrapolation removes it.
+        // The next term is of order 1/k²; Richardson extrapolation removes it.
         let extrapolated = (4.0 * scaled(2e4) - scaled(1e4)) / 3.0;
         assert_close([extrapolated], [limit], Bound::relative(GATE));
     }
@@ -116,7 +116,8 @@ fn distances_fall_with_k_and_stay_in_their_order() {
     for step in -19..40 {
         let k = 2_f64.powi(step);
         let now = DISTANCES.map(|(_, distance)| distance(k).unwrap());
-        // Wasserstein's rises at first, from the E |Z| of a law that is gathered at -k.
+        // The Wasserstein distance rises at first, from E |Z|, because for small k nearly all of Y
+        // is at -k.
         let n_falling = if k < 0.1 { 4 } else { 5 };
         let pairs = now.iter().zip(before).take(n_falling);
         assert!(

@@ -369,8 +369,8 @@ fn modes_are_peaks_and_medians_are_halves() {
 
 #[test]
 fn entropies_meet_their_golden_values() {
-    // mpmath 1.3.0, 60 digits: log(2 pi e/(mean shape))/2 + exp(x) e1(x)/2 at x = 2 shape/mean, the first checked by
-    // quadrature; (1 + 3 euler + log(16 pi scale^2))/2.
+    // mpmath 1.3.0, 60 digits: log(2 pi e/(mean shape))/2 + exp(x) e1(x)/2 at x = 2 shape/mean, the
+    // first checked by quadrature; (1 + 3 euler + log(16 pi scale^2))/2.
     let reciprocal = [
         (2.0, 3.0, 0.6541006687183045),
         (1e-3, 1e5, -0.883646557289373),

@@ -1,4 +1,4 @@
-//! The inverse Gaussian with a shift: its relation to the one without, and its fit.
+//! The shifted inverse Gaussian: its relation to the unshifted distribution, and its fit.
 //!
 //! Golden values of its functions and quantiles are in `wide.csv`, which `relatives.rs` reads.
 
@@ -226,7 +226,7 @@ proptest! {
         let smallest = xs.iter().copied().fold(f64::INFINITY, f64::min);
         let moved: Vec<f64> = xs.iter().map(|x| x - share * smallest).collect();
         let other = Fit::of(&moved).unwrap().ln_likelihood();
-        // Within what the rounding of two sums hides.
+        // Tolerance: the rounding errors of two sums.
         prop_assert!(other <= fit.unwrap().ln_likelihood() + 1e-9);
     }
 
@@ -234,7 +234,7 @@ proptest! {
     fn quantiles_lead_back(shift in -100.0..100.0_f64, ln_phi in -5.0..5.0_f64, p in 1e-9..0.999_f64) {
         let law = law(shift, 1.0, (-ln_phi).exp());
         let x = law.inverse_cdf(p);
-        // By how much the probability changes within the rounding of x.
+        // Change of the probability within the rounding error of x.
         let steepness = (x.abs() + shift.abs()) * law.pdf(x);
         let bound = Bound::relative(8).scaled_by([p + steepness]);
         prop_assert!(compare([law.cdf(x)], [p], &bound).is_ok());

@@ -1,4 +1,4 @@
-//! Wald's sequential test against its golden values, its limits, and a simulation.
+//! Wald's sequential test against golden values, limits and a simulation.
 
 #![expect(
     clippy::print_stdout,
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use support::table;
 use tensor_core::compare::{Bound, assert_close, compare};
 
-/// Allowed error in epsilons: 4e-15.
+/// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
@@ -46,7 +46,8 @@ fn every_figure_meets_its_gate() {
             .map(|row| figure(&test(row), number(row, "mean"), number(row, "u")))
             .collect();
         let truth: Vec<f64> = rows.iter().map(|row| number(row, name)).collect();
-        // A probability is the exponential of a product that is rounded; its error is relative to that.
+        // A probability is the exponential of a rounded product, so its error is relative to the
+        // size of that product.
         let scale = truth
             .iter()
             .map(|value| value.abs() * (1.0 + value.abs().ln().abs()));
@@ -84,7 +85,7 @@ fn the_transform_is_defined_for_every_size_of_its_argument() {
             }
         }
     }
-    // Where one observation is worth 1e160 deviations, the squared step is beyond f64's range.
+    // If the means differ by 1e160 standard deviations, the squared step is outside f64's range.
     let steep = Sprt::new(0.0, 1e160, 1.0, 0.05, 0.1).unwrap();
     let plain = Sprt::new(0.0, 1.0, 1.0, 0.05, 0.1).unwrap();
     assert_close(
@@ -124,7 +125,7 @@ fn without_drift_nothing_jumps() {
             Sprt::expected_sample_size,
         ] {
             let (found, limit) = (figure(&test, tiny), figure(&test, 0.0));
-            // The figures change by less than 20 times the mean.
+            // The results change by less than 20 times the mean.
             let allowed = limit * (20.0 * tiny + 4.0 * f64::EPSILON);
             assert_close([found], [limit], Bound::exact().or_absolute(allowed));
         }
@@ -169,7 +170,8 @@ fn tests_that_make_no_sense_are_refused() {
         (f64::NAN, 1.0, 1.0, 0.1, 0.1, "null mean"),
         (0.0, f64::INFINITY, 1.0, 0.1, 0.1, "alternative mean"),
         (1.0, 1.0, 1.0, 0.1, 0.1, "alternative mean"),
-        // The difference overflows or is subnormal, or its ratio to the deviation.
+        // The difference overflows or is subnormal, or its ratio to the standard deviation does or
+        // is.
         (-f64::MAX, f64::MAX, 1.0, 0.1, 0.1, "alternative mean"),
         (0.0, 5e-324, 1.0, 0.1, 0.1, "alternative mean"),
         (0.0, 1e200, 1e-200, 0.1, 0.1, "alternative mean"),

@@ -1,4 +1,5 @@
-//! The standardized inverse Gaussian against golden values, the law it is made from, and the normal law.
+//! The standardized inverse Gaussian against golden values, the law it is made from, and the normal
+//! law.
 
 mod support;
 
@@ -51,7 +52,8 @@ fn quantiles_lead_back_however_large_k_is() {
                 (law.inverse_cdf(p), law.ln_cdf(law.inverse_cdf(p))),
                 (law.inverse_sf(p), law.ln_sf(law.inverse_sf(p))),
             ] {
-                // A rounding of y changes ln P by its slope; near -k the point itself has no more digits.
+                // A rounding of y changes ln P by its slope; near -k the point itself has no more
+                // digits.
                 let slope = law.pdf(y) / p * y.abs();
                 let size = p.ln().abs() + slope;
                 // The gate of ln P twice, in the search and here, and a rounding or two of y.

@@ -1,7 +1,7 @@
-//! The line on which two distributions live, cut into pieces on which an integrand is smooth.
+//! The real line of two distributions, cut into pieces on which an integrand is smooth.
 //!
-//! Role: the choice of the variable of integration on each piece ([`Chart`]), and what a node of
-//! the quadrature is in terms of `x` ([`Place`]). Knows nothing of densities.
+//! Role: the choice of the variable of integration on each piece ([`Chart`]), and the conversion of
+//! a quadrature node to `x` ([`Place`]). Independent of densities.
 //! Method: landmarks of both distributions and the finite ends of their supports cut the line. Next
 //! to an end, and wherever a piece is far longer than its distance from an end, the variable is the
 //! logarithm of that distance: densities like `u^a` become exponentials, whatever `a > -1` is. `x`
@@ -13,22 +13,22 @@ use super::span::Span;
 /// The least distance from an end at which `x` is used, relative to the size of the end and to the
 /// nearest landmark.
 const RESOLUTION: f64 = 1.0 / (1_u64 << 46) as f64;
-/// Landmarks nearer to an end than this multiple of that distance are left out: a fit needs three
-/// points below them.
+/// Landmarks closer to an end than this multiple of the least distance are left out, because
+/// fitting the density next to the end needs three points below them.
 const FITTED: f64 = 8192.0;
-/// Smaller distances have too few digits.
+/// Smallest distance in use; smaller distances are close to subnormal and have too few digits.
 const SMALLEST: f64 = 1e-300;
-/// A piece is measured by the logarithm of its distance from an end if that changes by more than
-/// this factor.
+/// A piece uses the logarithm of its distance from an end if that distance changes by more than
+/// this factor over the piece.
 const RATIO: f64 = 2.0;
 
-/// One side of a finite end of a support.
+/// A finite end of a support together with one of its sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     pub(super) end: f64,
     /// 1 for the side above the end, -1 for the side below.
     pub(super) side: f64,
-    /// The least distance from the end that has an `x`.
+    /// The least distance from the end at which `x` represents the distance.
     pub(super) delta: f64,
 }
 
@@ -56,16 +56,16 @@ pub(super) struct Piece {
 /// A node of an integral.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// A number.
+    /// A point that `x` represents.
     At {
         x: f64,
-        /// The change of `x` with the variable.
+        /// The derivative of `x` with respect to the variable.
         stretch: f64,
-        /// Next to an edge, that edge and the logarithm of the ratio of the intended distance from
-        /// it to that of `x`.
+        /// Next to an edge: the index of the edge, and the logarithm of the ratio of the intended
+        /// distance from the edge to the distance of the rounded `x`.
         near: Option<(usize, f64)>,
     },
-    /// A point too near to an end for a number.
+    /// A point too close to an end to be represented by an `x` of its own.
     Below {
         edge: usize,
         end: f64,
@@ -74,7 +74,7 @@ pub(super) enum Place {
         ln_delta: f64,
         /// The distance from the end is `delta exp(-depth)`.
         depth: f64,
-        /// The change of `depth` with the variable.
+        /// The derivative of `depth` with respect to the variable.
         stretch: f64,
     },
 }
@@ -83,11 +83,11 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) edges: Vec<Edge>,
-    /// Ascending finite points, ends of supports among them.
+    /// Finite points in ascending order, including the finite ends of the supports.
     pub(super) landmarks: Vec<f64>,
     /// The pieces between landmarks.
     pub(super) pieces: Vec<Piece>,
-    /// The pieces beyond them, up to infinite ends.
+    /// The pieces beyond the landmarks, up to infinite ends.
     pub(super) tails: Vec<Piece>,
 }
 
@@ -106,7 +106,7 @@ impl Line {
             ends.windows(2)
                 .map(|pair| pair[0] + 0.5 * (pair[1] - pair[0])),
         );
-        // An end is the landmark for all points that its fit needs.
+        // The end itself replaces all landmarks that are within the range of the fit next to it.
         landmarks.retain(|x| {
             let least = |end: &f64| FITTED * (RESOLUTION * end.abs()).max(SMALLEST);
             ends.iter().all(|end| (x - end).abs() > least(end))
@@ -148,8 +148,9 @@ impl Line {
         distances.sort_by(f64::total_cmp);
         let is_known = |edge: &Edge| edge.end == end && edge.side == side;
         let edge = self.edges.iter().position(is_known).unwrap_or_else(|| {
-            // Pieces above an end come nearest first, those below it last: its own landmark
-            // decides.
+            // The distance of the nearest landmark sets `delta`. The order of pieces cannot be
+            // used: those above an end begin with the nearest piece, those below an end finish with
+            // the nearest piece.
             let nearest = self.nearest(end, side);
             self.edges.push(Edge {
                 end,
@@ -180,7 +181,7 @@ impl Line {
         distances.filter(|d| *d > 0.0).fold(f64::MAX, f64::min)
     }
 
-    /// Returns the numbers at the ends of a piece, ascending.
+    /// Returns the values of `x` at the ends of a piece, ascending.
     pub(super) fn range(&self, piece: Piece) -> [f64; 2] {
         let mut ends = if let Chart::Below { edge } = piece.chart {
             let Edge { end, side, delta } = self.edges[edge];
@@ -195,7 +196,7 @@ impl Line {
         ends
     }
 
-    /// Returns the place at a variable.
+    /// Returns the place at the value `t` of a chart's variable.
     pub(super) fn place(&self, chart: Chart, t: f64) -> Place {
         match chart {
             Chart::Direct => Place::At {
@@ -238,7 +239,7 @@ impl Line {
 }
 
 impl Piece {
-    /// Returns the parts of the piece between ascending points inside.
+    /// Returns the parts of the piece between ascending points inside the piece.
     pub(super) fn split(self, points: impl Iterator<Item = f64>) -> impl Iterator<Item = Self> {
         let mut low = self.low;
         points.chain([self.high]).map(move |high| {
@@ -256,7 +257,8 @@ fn tails(spans: &[Span; 2], landmarks: &[f64], width: f64) -> Vec<Piece> {
     };
     let ends = [(0, first, -1.0), (1, last, 1.0)].into_iter();
     let open = ends.filter(|&(end, ..)| spans.iter().any(|span| span.ends[end].is_infinite()));
-    // Of a heavy tail the bulk is no measure any more.
+    // The scale is at least `|from|`, because the bulk's width is too small a scale for a heavy
+    // tail.
     let tail = |(_, from, side): (usize, f64, f64)| Piece {
         chart: Chart::Far {
             from,

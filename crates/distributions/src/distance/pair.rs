@@ -1,4 +1,4 @@
-//! Two distributions on one line, and the integrals over it.
+//! Two distributions on a common real line, and integrals over that line.
 
 use super::ContinuousLaw;
 use super::line::{Chart, Line, Piece, Place};
@@ -8,43 +8,44 @@ use crate::Error;
 use crate::quadrature::{Estimate, Term, integrate_charts};
 use crate::root::bracketed;
 
-/// Relative error that every distance promises.
+/// Maximum relative error of every distance.
 const PROMISED: f64 = 1e-10;
 /// Relative error requested of the quadrature.
 const TOLERANCE: f64 = 1e-12;
 /// Rounding errors of distribution functions and of sums, in a distance of size 1.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
-/// Below this error, in a distance of size 1, distributions count as equal.
+/// Maximum absolute error in a distance of size 1.
 const FLOOR: f64 = 1e-13;
-/// Parts of a piece in the coarsest and in the finest search for sign changes.
+/// Number of parts of a piece in the coarsest and in the finest search for sign changes.
 const COARSEST: usize = 8;
 const FINEST: usize = 512;
 /// Limit of the number of halvings of a piece whose density and distribution function disagree.
 const MOST_HALVINGS: u32 = 60;
-/// Probability by which these may differ: distribution functions are not exact either.
+/// Tolerance of the probability of a piece by density and by distribution function, because
+/// distribution functions are not exact either.
 const UNSEEN: f64 = 1e-8;
-/// Error of the probability of a piece by the density.
+/// Absolute error at which the integral of a density over a piece is accurate enough.
 const SEEN: f64 = 1e-15;
 
-/// Two distributions on one line.
+/// Two distributions on a common real line.
 pub(super) struct Pair<'a, P, Q> {
     operation: &'static str,
     laws: (&'a P, &'a Q),
     spans: [Span; 2],
     line: Line,
     views: (View<'a, P>, View<'a, Q>),
-    /// Width of the bulk of both.
+    /// Width of the range that covers the bulk of both distributions.
     width: f64,
     /// Rounding errors in a distance of size 1.
     rounding: f64,
     noise: Noise,
 }
 
-/// A piece, and the disagreement of densities and distribution functions on it.
+/// A piece, with the disagreement of densities and distribution functions on that piece.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     piece: Piece,
-    /// The numbers at its ends, ascending.
+    /// The values of `x` at the ends of the piece, ascending.
     ends: [f64; 2],
     /// For each distribution, the probability by the density, less that by the distribution
     /// function.
@@ -54,11 +55,11 @@ struct Part {
 /// The disagreement of densities and distribution functions, of both distributions together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Noise {
-    /// Of the probability of the whole line.
+    /// Disagreement on the probability of the whole line.
     pub(super) of_whole: f64,
-    /// Of a distribution function, the largest.
+    /// Largest disagreement on the value of a distribution function.
     pub(super) of_cdf: f64,
-    /// The integral of that.
+    /// Integral of the disagreement on the distribution functions over `x`.
     pub(super) of_area: f64,
 }
 
@@ -71,7 +72,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         let spans = [of_p, of_q];
         let [one, other] = [spans[0].bulk, spans[1].bulk];
         let width = one[1].max(other[1]) - one[0].min(other[0]);
-        // Numbers far from 0 are rounded by a share of a narrow distribution's width.
+        // Values far from 0 compared with the width of a narrow distribution have rounding errors
+        // that are a visible fraction of that width.
         let remote = |span: &Span| span.median.abs() / (span.bulk[1] - span.bulk[0]);
         let remoteness = spans.iter().map(remote).fold(0.0, f64::max);
         let line = Line::cut(&spans, width);
@@ -92,7 +94,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         let mut parts = pair.resolved()?;
         parts.sort_by(|one, other| one.ends[0].total_cmp(&other.ends[0]));
         pair.noise = Noise::measure(&parts, &pair.spans);
-        // Distribution functions are made of the same functions as `ln_pdf`.
+        // Distribution functions often use the same building blocks as `ln_pdf`, so include the
+        // disagreement of `pdf` and `ln_pdf`.
         pair.noise.of_cdf += pair.views.0.noise() + pair.views.1.noise();
         pair.line.pieces = parts.into_iter().map(|part| part.piece).collect();
         Ok(pair)
@@ -183,7 +186,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         }
     }
 
-    /// Returns `F - G` from the side on which both are small.
+    /// Returns `F - G`, computed from the tails on the side on which they are small, to avoid
+    /// cancellation.
     pub(super) fn cdf_difference_at(&self, x: f64) -> f64 {
         let (p, q) = self.laws;
         let (f, g) = (p.cdf(x), q.cdf(x));
@@ -194,7 +198,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         }
     }
 
-    /// Returns the change of `x` with the variable of integration.
+    /// Returns the derivative of `x` with respect to the variable of integration.
     pub(super) fn stretch(&self, place: &Place) -> f64 {
         match *place {
             Place::At { stretch, .. } => stretch,
@@ -207,8 +211,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         }
     }
 
-    /// Halves pieces until both densities have the probabilities that the distribution functions
-    /// have.
+    /// Halves pieces until the densities and the distribution functions agree on the probability of
+    /// each piece.
     fn resolved(&self) -> Result<Vec<Part>, Error> {
         let (p, q) = self.laws;
         let mut finer = Vec::new();
@@ -266,7 +270,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         let mut changes = Vec::new();
         for &piece in &self.line.pieces {
             let width = (piece.high - piece.low) / n_parts as f64;
-            // The end itself has no place.
+            // The last node of this chart is the end itself, which has no place.
             let n_points = match piece.chart {
                 Chart::Below { .. } => n_parts,
                 _ => n_parts + 1,
@@ -279,7 +283,8 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
                     piece.low + width * part as f64
                 };
                 let value = difference(&self.place(piece.chart, t));
-                // Zeros are no sign: a difference that is 0 on a whole range does not change there.
+                // Skip zeros: a difference that is 0 on a whole range does not change its sign
+                // there.
                 if value == 0.0 || value.is_nan() {
                     continue;
                 }
@@ -295,7 +300,7 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         changes
     }
 
-    /// Computes the integral over the line, in pieces that sign changes end as well.
+    /// Computes the integral over the line, in pieces that also end at the given sign changes.
     pub(super) fn integral(
         &self,
         changes: &[(Chart, f64)],
@@ -317,10 +322,10 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
         )
     }
 
-    /// Returns a distance if its error is as promised, and adds to the error that of the
-    /// distributions' own functions.
+    /// Returns the distance with the error of the distributions' own functions added, or an error
+    /// if the estimated error is too large.
     ///
-    /// `unit` is the size that counts as 1.
+    /// `unit` is the scale of absolute errors, in the unit of the distance.
     pub(super) fn promised(
         &self,
         found: Estimate,
@@ -346,23 +351,24 @@ impl<'a, P: ContinuousLaw, Q: ContinuousLaw> Pair<'a, P, Q> {
     }
 }
 
-/// Whether `p` has probability or a density outside the support of `q`.
+/// Returns whether `p` has probability or a density outside the support of `q`.
 pub(super) fn exceeds(p: &impl ContinuousLaw, q: &impl ContinuousLaw) -> bool {
-    // The probability itself may underflow.
+    // Check the density too, because the probability may underflow.
     let below = q.min().next_down();
     let above = q.max().next_up();
     p.min() < q.min() && (p.cdf(q.min()) > 0.0 || p.ln_pdf(below).is_finite())
         || p.max() > q.max() && (p.sf(q.max()) > 0.0 || p.ln_pdf(above).is_finite())
 }
 
-/// Returns the probability of a piece by the density, less that by the distribution function.
+/// Returns the probability of a piece by the density minus its probability by the distribution
+/// function.
 fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece: Piece) -> f64 {
     let seen = if let Chart::Below { edge } = piece.chart {
         view.mass_below(edge, line.edges[edge].delta.ln(), 0.0)
     } else {
         let weight = |chart, t| Term {
             value: view.seen(&line.place(chart, t)).weight,
-            // A constant, at which the search ends.
+            // A constant rounding error per node, which ends the refinement at `SEEN`.
             rounding: SEEN / (piece.high - piece.low),
         };
         let range = [(piece.chart, piece.low, piece.high)];
@@ -379,7 +385,7 @@ fn excess_mass<L: ContinuousLaw>(law: &L, view: &View<'_, L>, line: &Line, piece
 }
 
 impl Noise {
-    /// Adds up the disagreement from the nearer end of each distribution.
+    /// Accumulates the disagreement, starting at the nearer end of each distribution.
     fn measure(parts: &[Part], spans: &[Span; 2]) -> Self {
         let mut noise = Self::default();
         for (which, span) in spans.iter().enumerate() {
@@ -398,7 +404,8 @@ impl Noise {
             }
             noise.of_whole += whole.abs();
         }
-        // A density and both tails may be wrong by the same factor: only the whole shows that.
+        // A density and both tails may be wrong by the same factor, which only the whole reveals.
+        // The factor 2 accounts for both distributions.
         // Twice: both distributions.
         noise.of_cdf = 2.0 * noise.of_cdf + noise.of_whole;
         noise

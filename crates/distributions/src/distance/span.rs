@@ -1,20 +1,20 @@
-//! The part of the line that holds a distribution: its quantiles, to a few digits.
+//! Approximate quantiles that locate a distribution on the real line.
 //!
-//! Role: the landmarks of the integrals. A landmark need not be exact, so a search of our own on
-//! `cdf` and `sf` replaces `inverse_cdf`, whose implementations may fail or not return where a tail
-//! has few digits.
+//! Role: the landmarks of the integrals. A landmark need not be exact, so a search on `cdf` and
+//! `sf` replaces `inverse_cdf`, whose implementations may fail or not return where a tail has few
+//! digits.
 
 use super::ContinuousLaw;
 
-/// Probabilities of the lower tail, and of the upper one, at which pieces end.
+/// Probabilities of the lower and of the upper tail at which pieces end.
 const LANDMARKS: [f64; 7] = [1e-12, 1e-9, 1e-6, 1e-4, BULK, 0.1, 0.25];
-/// Between this quantile and its mirror lies the bulk of a distribution, whose width is the
-/// distribution's.
+/// Tail probability on each side of the bulk. The distance between these two quantiles is the width
+/// of a distribution.
 const BULK: f64 = 0.01;
-/// Pieces also end at these multiples of the distance of the outermost quantiles from the median:
-/// wide pieces would lose the parts beyond.
+/// Pieces also end at these multiples of the distance of the outermost quantiles from the median,
+/// because quadrature on wider pieces could miss the probability beyond.
 const FARTHER: [f64; 3] = [1.25, 2.0, 5.0];
-/// A landmark is found if its probability is right to this factor.
+/// Tolerated ratio of the probability at a landmark to the requested probability.
 const FACTOR: f64 = 1.3;
 /// The first step of a search, in units of the last place: a sixteenth of a binade.
 const FIRST_STEP: i64 = 1 << 48;
@@ -22,13 +22,13 @@ const FIRST_STEP: i64 = 1 << 48;
 /// The landmarks of a distribution.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// Ends of the support, maybe infinite.
+    /// Ends of the support, possibly infinite.
     pub(super) ends: [f64; 2],
     /// Finite points inside the support, not sorted.
     pub(super) points: Vec<f64>,
     /// The ends of the bulk.
     pub(super) bulk: [f64; 2],
-    /// The quantiles of the least probabilities.
+    /// The quantiles of the smallest tail probability.
     pub(super) outermost: [f64; 2],
     pub(super) median: f64,
 }
@@ -44,7 +44,7 @@ impl Span {
             [false, true] => ends[1] - 1.0,
             [false, false] => 0.0,
         };
-        // To the last bit: symmetric densities may have a kink there.
+        // Search to the last bit, because symmetric densities may have a kink at the median.
         let median = search(|x| law.cdf(x) / 0.5, |_| false, anchor, limits)?;
         let mut span = Self {
             ends,
@@ -56,7 +56,8 @@ impl Span {
         for &p in LANDMARKS.iter().rev() {
             let [lower, upper] = span.outermost;
             let lower = search(|x| law.cdf(x) / p, is_near, lower, limits)?;
-            // Reversed, since the upper tail falls.
+            // Search in `-x`, because the upper tail decreases and `search` needs an increasing
+            // function.
             let upper = -search(
                 |x| law.sf(-x) / p,
                 is_near,
@@ -79,12 +80,12 @@ impl Span {
     }
 }
 
-/// Searches for a number at which an increasing function is 1, or is found to be near enough, from
-/// a start outwards.
+/// Searches, from `start` outwards, for an `x` at which an increasing function is 1 or `is_found`
+/// accepts its value.
 ///
-/// Cost: about ten evaluations, never more than 130. The search is on the ordinals of f64, so that
-/// it takes as long for 1e-300 as for 1. Returns an end of the limits if the function is on one
-/// side of 1 everywhere, `None` for NaN.
+/// Cost: about ten evaluations, at most 130. The search is on the ordinals of f64, so its cost is
+/// the same for 1e-300 as for 1. Returns an end of the limits if the function is on one side of 1
+/// everywhere, and `None` for NaN.
 fn search(
     f: impl Fn(f64) -> f64,
     is_found: impl Fn(f64) -> bool,
@@ -99,6 +100,7 @@ fn search(
     }
     let [first, last] = limits.map(ordinal);
     let (mut low, mut high) = (ordinal(start), ordinal(start));
+    // Bracket the root with steps that double, then bisect on the ordinals.
     let mut step = FIRST_STEP;
     let is_up = at_start < 1.0;
     loop {
@@ -136,18 +138,18 @@ fn search(
     Some(number(high))
 }
 
-/// Whether a value is 1 to the factor of landmarks.
+/// Returns whether a value is 1 up to [`FACTOR`].
 fn is_near(value: f64) -> bool {
     (1.0 / FACTOR..FACTOR).contains(&value)
 }
 
-/// Returns the position of a number among all f64, 0 of 0.
+/// Returns the position of a number among all f64; the position of 0 is 0.
 fn ordinal(x: f64) -> i64 {
     let size = x.abs().to_bits().cast_signed();
     if x < 0.0 { -size } else { size }
 }
 
-/// Returns the number at a position.
+/// Returns the f64 at a position.
 fn number(ordinal: i64) -> f64 {
     let size = f64::from_bits(ordinal.unsigned_abs());
     if ordinal < 0 { -size } else { size }

@@ -1,4 +1,4 @@
-//! One distribution as the integrals of a distance see it.
+//! Access to one distribution at the nodes of a distance's integrals.
 //!
 //! Role: densities, their logarithms and probabilities at a [`Place`], with a bound on their
 //! rounding error. The only caller of a user's `pdf`, `ln_pdf`, `cdf` and `sf` inside an integrand.
@@ -14,21 +14,23 @@
 use super::ContinuousLaw;
 use super::line::{Edge, Place};
 
-/// Relative error of a density beside that of its logarithm, in epsilons.
+/// Relative error of a density in addition to that of its logarithm.
 const DENSITY_ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// Error of the logarithm of a density, relative to its size: a sum of terms that are rounded
 /// twice.
 const LN_ROUNDING: f64 = 2.0 * f64::EPSILON;
 /// Ratio of the distances from an end at which the exponent of a density is measured.
 const POWER_STEP: f64 = 64.0;
-/// Exponents less certain than this are none: an essential zero such as `exp(-1/u)` has a huge one.
+/// Largest uncertainty of a usable exponent. An essential zero such as `exp(-1/u)` exceeds it by
+/// far.
 const TRUSTED: f64 = 1e-3;
-/// Logarithms of densities above this come from normal numbers, also where `ln_pdf` is `pdf.ln()`.
+/// Logarithms of densities above this value are accurate even where `ln_pdf` is `pdf.ln()`, because
+/// the density is a normal number.
 const RESOLVED: f64 = -690.0;
-/// The logarithm of the least density is above this; a finite `ln_pdf` below it does not come from
-/// a density.
+/// Lower limit of the logarithm of a positive f64 density; a finite `ln_pdf` below it was not
+/// computed from a density.
 const LEAST: f64 = -746.0;
-/// Densities of this size show how much `pdf` and `ln_pdf` disagree.
+/// Range of densities in which `pdf` and `ln_pdf` are compared.
 const COMPARED: std::ops::Range<f64> = 1e-30..1e30;
 
 /// A density next to an end: `exp(ln) (u/delta)^exponent` at the distance `u` from the end.
@@ -47,9 +49,9 @@ struct Horizon {
     /// The point that distances are measured from, and the direction of growing `x`.
     origin: f64,
     side: f64,
-    /// Whether the origin is an end, so that small distances are far out.
+    /// Whether the origin is an end of the support, so that distances decrease outwards.
     is_end: bool,
-    /// The last resolved distance and `-ln_pdf` there.
+    /// The last resolved distance, and `-ln_pdf` at that distance.
     distance: f64,
     size: f64,
     /// `-ln_pdf = size + gain ((d/distance)^exponent - 1)`.
@@ -110,7 +112,7 @@ impl<'a, L: ContinuousLaw> View<'a, L> {
                 let density = density(self.law, x);
                 let (shift, doubt) = self.correction(near);
                 Seen {
-                    // Far out the stretch may be infinite.
+                    // Far out the stretch may be infinite, and 0 times infinity is NaN.
                     weight: if density == 0.0 {
                         0.0
                     } else {
@@ -210,7 +212,7 @@ impl Power {
         };
         let points = [1.0, POWER_STEP, POWER_STEP * POWER_STEP].map(|times| {
             let x = edge.end + edge.side * edge.delta * times;
-            // The distance of the rounded point.
+            // Use the distance of the rounded point.
             ((x - edge.end).abs().ln(), ln_density(law, x))
         });
         let [(u0, l0), (u1, l1), (u2, l2)] = points;
@@ -223,7 +225,7 @@ impl Power {
         // to the distance.
         let next_term = (far - near) / (POWER_STEP - 1.0);
         let exponent = near - next_term;
-        // A power that has no integral, or NaN: the model does not hold.
+        // An exponent of at most -1 has no integral; for it and for NaN the model does not apply.
         let is_sound = exponent > -1.0 && exponent.is_finite();
         Self {
             ln: l0 + exponent * (edge.delta.ln() - u0),
@@ -267,7 +269,7 @@ impl Horizon {
             return None;
         }
         near = if is_resolved(near) { near } else { from };
-        // To a few digits: any resolved distance will do.
+        // A few bisection steps suffice, because any resolved distance will do.
         const N_HALVINGS: u32 = 12;
         for _ in 0..N_HALVINGS {
             let middle = 0.5 * (near + far);
@@ -316,13 +318,13 @@ impl Horizon {
     }
 }
 
-/// Returns the density strictly inside the support: 0 where NaN stands for a tail of 0.
+/// Returns the density strictly inside the support; NaN is replaced by 0 where a tail is 0.
 pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
     let density = law.pdf(x);
     if density.is_finite() {
         return density;
     }
-    // A power that overflows beside an exponential that does not.
+    // A power in `pdf` may overflow although the exponential keeps the density finite.
     let by_logarithm = law.ln_pdf(x).exp();
     if by_logarithm.is_finite() {
         by_logarithm
@@ -333,7 +335,7 @@ pub(super) fn density(law: &impl ContinuousLaw, x: f64) -> f64 {
     }
 }
 
-/// Returns the logarithm of that.
+/// Returns the logarithm of [`density`], from `ln_pdf` where that is finite.
 fn ln_density(law: &impl ContinuousLaw, x: f64) -> f64 {
     let ln = law.ln_pdf(x);
     if ln.is_finite() {

@@ -1,12 +1,13 @@
-//! Estimates of the parameters, how sure they are, and intervals that hold exactly.
+//! Maximum-likelihood estimates of the parameters, standard errors and exact confidence intervals.
 //!
-//! Method: the mean `m` and the dispersion `S` are independent, `m` is inverse Gaussian with parameters `μ` and `nλ`,
-//! and `λS` is `χ²(n - 1)`; every formula here follows.
-//! Accuracy: estimates to 1e-14. Ends of intervals to 2e-11, which the quantiles of χ² and of Student's law have, times
-//! the condition `c/(1 - c)` of the upper end of a mean's. The tests measure both.
-//! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the intervals of the mean:
-//! Chhikara and Folks 1976, "Optimum test procedures for the mean of first passage time distribution in Brownian motion
-//! with positive drift".
+//! Method: the mean `m` and the dispersion `S` are independent, `m` is inverse Gaussian with
+//! parameters `μ` and `nλ`, and `λS` is `χ²(n - 1)`; every formula here follows from these facts.
+//! Accuracy: 1e-14 relative for estimates. Ends of intervals: 2e-11 relative, the error of the
+//! quantiles of χ² and of Student's distribution; for the upper end of an interval of the mean,
+//! times the condition number `c/(1 - c)`. The tests measure both.
+//! Source: Tweedie 1957, "Statistical properties of inverse Gaussian distributions I"; the
+//! intervals of the mean: Chhikara and Folks 1976, "Optimum test procedures for the mean of first
+//! passage time distribution in Brownian motion with positive drift".
 
 use super::quantiles::{chi_squared, student};
 use super::sufficient::SufficientStatistic;
@@ -15,12 +16,14 @@ use crate::error::{self, Error};
 use crate::inverse_gaussian::NAME;
 use std::f64::consts::PI;
 
-/// Parameters of the distribution, for Akaike's criterion.
+/// Number of parameters of the distribution, used in Akaike's criterion.
 const N_PARAMETERS: f64 = 2.0;
 
-/// The inverse Gaussian that fits a sample best, and what else the sample says about its parameters.
+/// The maximum-likelihood inverse Gaussian of a sample, with standard errors and confidence
+/// intervals.
 ///
-/// `n` in the formulas is the total weight of the sample, which is the number of observations unless they have weights.
+/// `n` in the formulas is the total weight of the sample, which is the number of observations
+/// unless they have weights.
 ///
 /// # Examples
 /// ```
@@ -34,7 +37,7 @@ const N_PARAMETERS: f64 = 2.0;
 /// # Ok::<(), distributions::Error>(())
 /// ```
 ///
-/// With the feature `serde` it is stored as its [`SufficientStatistic`].
+/// With the feature `serde` a fit is serialized as its [`SufficientStatistic`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
@@ -76,12 +79,13 @@ pub struct Interval {
 }
 
 impl Fit {
-    /// Gives the fit to a sample.
+    /// Computes the fit to a sample.
     ///
     /// # Errors
     /// - [`Error::ObservationInvalid`]: an observation is zero, negative, infinite or NaN.
-    /// - [`Error::TooFewObservations`]: there are fewer than 2.
-    /// - [`Error::ObservationsEqual`]: all are equal, so no shape is large enough.
+    /// - [`Error::TooFewObservations`]: the sample has fewer than 2 observations.
+    /// - [`Error::ObservationsEqual`]: all observations are equal, so the likelihood grows with the
+    ///   shape without limit.
     /// - [`Error::ShapeInvalid`], [`Error::StatisticInvalid`]: a result leaves f64's range.
     pub fn of(xs: &[f64]) -> Result<Self, Error> {
         SufficientStatistic::of(xs)?.fit()
@@ -102,13 +106,13 @@ impl Fit {
         })
     }
 
-    /// Gives the law of the greatest likelihood: `μ^ = m`, `λ^ = n/S`.
+    /// Returns the distribution with the largest likelihood: `μ^ = m`, `λ^ = n/S`.
     #[must_use]
     pub fn law(&self) -> InverseGaussian {
         self.law
     }
 
-    /// Gives the statistic that the fit is made from.
+    /// Returns the sufficient statistic from which the fit was computed.
     #[must_use]
     pub fn statistic(&self) -> SufficientStatistic {
         self.statistic
@@ -135,43 +139,44 @@ impl Fit {
         self.statistic.weight() * (by_shape - 1.5 * self.statistic.ln_geometric_mean())
     }
 
-    /// Returns Akaike's information criterion, `4 - 2 ln L` for two parameters; of two models the
-    /// one with the smaller criterion describes the sample better.
+    /// Returns Akaike's information criterion, `4 - 2 ln L` for two parameters; of two models, the
+    /// model with the smaller criterion describes the sample better.
     #[must_use]
     pub fn aic(&self) -> f64 {
         2.0 * (N_PARAMETERS - self.ln_likelihood())
     }
 
-    /// Gives the unbiased estimate of the shape, `(n - 3)/n λ^`.
+    /// Returns the unbiased estimate of the shape, `(n - 3)/n λ^`.
     ///
     /// # Errors
-    /// [`Error::TooFewObservations`]: `n` is not above 3, where `λ^` has no mean.
+    /// [`Error::TooFewObservations`]: `n` is at most 3, where the expectation of `λ^` is infinite.
     pub fn unbiased_shape(&self) -> Result<f64, Error> {
         let n = heavier("unbiased_shape", self.statistic.weight(), 3.0)?;
         Ok((n - 3.0) / n * self.law.shape())
     }
 
-    /// Gives the unbiased estimate of `1/λ` that has the least variance, `S/(n - 1)`.
+    /// Returns the minimum-variance unbiased estimate of `1/λ`, `S/(n - 1)`.
     #[must_use]
     pub fn unbiased_inverse_shape(&self) -> f64 {
         self.statistic.dispersion() / self.freedom()
     }
 
-    /// Gives the estimated standard error of the mean, `sqrt(μ^³/(n λ^))`.
+    /// Returns the estimated standard error of the mean, `sqrt(μ^³/(n λ^))`.
     #[must_use]
     pub fn mean_standard_error(&self) -> f64 {
         self.law.std_dev() / self.statistic.weight().sqrt()
     }
 
-    /// Gives the estimated standard error of the shape in large samples, `λ^ sqrt(2/n)`.
+    /// Returns the estimated standard error of the shape for large samples, `λ^ sqrt(2/n)`.
     #[must_use]
     pub fn shape_standard_error(&self) -> f64 {
         self.law.shape() * (2.0 / self.statistic.weight()).sqrt()
     }
 
-    /// Gives an interval that holds the shape with probability `level`, equal parts of the rest on either side.
+    /// Returns the equal-tailed confidence interval of the shape at confidence `level`.
     ///
-    /// Exact, since `λS` is `χ²(n - 1)`. At level 1 it is `[0, ∞]`; at level 0 both ends are one estimate.
+    /// The interval is exact, because `λS` is `χ²(n - 1)`. At level 1 the interval is `[0, ∞]`; at
+    /// level 0 both ends are the same number, which estimates the shape.
     ///
     /// # Errors
     /// [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
@@ -186,10 +191,11 @@ impl Fit {
         })
     }
 
-    /// Gives an interval that holds the mean with probability `level`, the shape being unknown.
+    /// Returns the confidence interval of the mean at confidence `level`, for an unknown shape.
     ///
-    /// `[m/(1 + c), m/(1 - c)]` with `c = t sqrt(m S/(n (n - 1)))`, `t` being Student's two-sided quantile of `n - 1`
-    /// degrees of freedom. Exact. Where `c >= 1` the sample rules no large mean out: the upper end is `f64::INFINITY`.
+    /// `[m/(1 + c), m/(1 - c)]` with `c = t sqrt(m S/(n (n - 1)))`, where `t` is the two-sided
+    /// quantile of Student's distribution with `n - 1` degrees of freedom. The interval is exact.
+    /// If `c >= 1` the sample excludes no large mean, and the upper end is `f64::INFINITY`.
     ///
     /// # Errors
     /// [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
@@ -209,10 +215,10 @@ impl Fit {
         Ok(self.around_mean(student(freedom, outside) / freedom.sqrt(), self.law.shape()))
     }
 
-    /// Gives an interval that holds the mean with probability `level`, the shape being known.
+    /// Returns the confidence interval of the mean at confidence `level`, for a known shape.
     ///
-    /// As [`Self::mean_interval`] with `c = z sqrt(m/(n λ))`, `z` being the normal law's two-sided quantile: exact, since
-    /// `n λ (m - μ)²/(μ² m)` is `χ²(1)`.
+    /// As [`Self::mean_interval`] with `c = z sqrt(m/(n λ))`, where `z` is the two-sided quantile
+    /// of the normal distribution. The interval is exact, because `n λ (m - μ)²/(μ² m)` is `χ²(1)`.
     ///
     /// # Errors
     /// - [`Error::ProbabilityInvalid`]: `level` is outside [0, 1] or NaN.
@@ -224,10 +230,11 @@ impl Fit {
         Ok(self.around_mean(z / self.statistic.weight().sqrt(), shape))
     }
 
-    /// Gives the means `μ` with `|m/μ - 1| <= scale sqrt(m/λ)`.
+    /// Returns the range of means `μ` with `|m/μ - 1| <= scale sqrt(m/λ)`.
     fn around_mean(&self, scale: f64, shape: f64) -> Interval {
         let mean = self.law.mean();
-        // Roots before the quotient, which may underflow beside an infinite scale.
+        // Take the roots before the quotient: `mean / shape` may underflow to 0, and 0 times an
+        // infinite `scale` is NaN.
         let c = scale * (mean.sqrt() / shape.sqrt());
         Interval {
             lower: mean / (1.0 + c),
@@ -239,13 +246,13 @@ impl Fit {
         }
     }
 
-    /// Gives the degrees of freedom that are left to the dispersion.
+    /// Returns the degrees of freedom of the dispersion, `n - 1`.
     fn freedom(&self) -> f64 {
         self.statistic.weight() - 1.0
     }
 }
 
-/// Gives a total weight back if it is above a limit.
+/// Returns the total weight if it exceeds `above`, and an error otherwise.
 fn heavier(operation: &'static str, weight: f64, above: f64) -> Result<f64, Error> {
     if weight > above {
         Ok(weight)

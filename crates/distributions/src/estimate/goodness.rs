@@ -1,12 +1,14 @@
-//! Does a sample come from this law, or from any inverse Gaussian?
+//! Goodness-of-fit tests for a given distribution, or for the family of inverse Gaussians.
 //!
-//! Role: the statistics of Anderson and Darling and of Kolmogorov against a given law; the p-value of the latter; and,
-//! where the parameters come from the same sample, p-values by parametric bootstrap, since no table holds then.
-//! Accuracy: `A²` to 8 epsilons of `n + A²`, `D` to 8 of 1; the tests measure it. Anderson and Darling's takes the
-//! logarithms of both tails, so an observation whose distribution function is 1 in f64 gives a large number and not ∞.
-//! Source: Anderson and Darling 1954, "A test of goodness of fit"; the bootstrap: Stute, Manteiga and Quindimil 1993,
-//! "Bootstrap based goodness-of-fit-tests"; its p-value: Davison and Hinkley 1997, "Bootstrap methods and their
-//! application", section 4.2.
+//! Role: the Anderson–Darling and Kolmogorov statistics against a given distribution; the p-value
+//! of the Kolmogorov statistic; and p-values by parametric bootstrap for parameters that are
+//! estimated from the same sample, where the tables do not apply.
+//! Accuracy: `A²` to 8 epsilons of `n + A²`, `D` to 8 epsilons absolute; the tests measure both.
+//! The Anderson–Darling statistic uses the logarithms of both tails, so an observation whose
+//! distribution function rounds to 1 in f64 yields a large number instead of ∞.
+//! Source: Anderson and Darling 1954, "A test of goodness of fit"; the bootstrap: Stute, Manteiga
+//! and Quindimil 1993, "Bootstrap based goodness-of-fit-tests"; the p-value of the bootstrap:
+//! Davison and Hinkley 1997, "Bootstrap methods and their application", section 4.2.
 
 use super::fit::Fit;
 use super::sum::Sum;
@@ -16,13 +18,14 @@ use rand::Rng;
 use statrs::function::factorial::ln_binomial;
 use std::f64::consts::PI;
 
-/// From this `sqrt(n) D` on, both one-sided deviations are hardly ever that large at once.
+/// Threshold of `sqrt(n) D` above which both one-sided deviations are rarely that large in the same
+/// sample.
 const ONE_SIDED_FROM: f64 = 1.1;
-/// Number of terms up to which the one-sided probability is summed exactly; beyond, the logarithms
-/// of binomial coefficients lose digits and an integral with as many nodes is more accurate.
+/// Largest `n` for which the one-sided probability is summed exactly. Above it the logarithms of
+/// binomial coefficients lose digits, and an integral with as many nodes is more accurate.
 const MOST_TERMS: usize = 1 << 12;
 
-/// A measure of how far a sample lies from a law; 0 is nearest.
+/// A measure of the distance of a sample from a distribution; smaller is closer, 0 is the minimum.
 ///
 /// # Examples
 /// ```
@@ -33,7 +36,7 @@ const MOST_TERMS: usize = 1 << 12;
 /// let xs = [0.3, 0.8, 1.4];
 /// let d = GoodnessOfFit::Kolmogorov.statistic(&law, &xs)?;
 /// assert!(kolmogorov_p_value(xs.len(), d) > 0.5);
-/// // A law that all observations lie far right of.
+/// // A distribution far to the left of all observations.
 /// let small = InverseGaussian::new(1e-3, 1.0)?;
 /// assert!(GoodnessOfFit::AndersonDarling.statistic(&small, &xs)? > 1e5);
 /// # Ok::<(), distributions::Error>(())
@@ -41,30 +44,36 @@ const MOST_TERMS: usize = 1 << 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GoodnessOfFit {
-    /// `A² = -n - Σ (2i - 1)/n (ln F(x_i) + ln(1 - F(x_(n+1-i))))` over the sorted sample: all of it counts, tails most.
+    /// The statistic `A² = -n - Σ (2i - 1)/n (ln F(x_i) + ln(1 - F(x_(n+1-i))))` over the sorted
+    /// sample, which weights the tails most.
     AndersonDarling,
-    /// `D`, the largest distance of the empirical distribution function from `F`: the middle counts most.
+    /// The statistic `D`, the largest distance of the empirical distribution function from `F`,
+    /// which is most sensitive in the middle.
     Kolmogorov,
 }
 
-/// What a test by parametric bootstrap found.
+/// The result of a test by parametric bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bootstrap {
-    /// The statistic of the sample against the law fitted to it.
+    /// Statistic of the sample against the distribution fitted to the sample.
     pub statistic: f64,
-    /// `(1 + b)/(1 + B)`, `b` being the number of replicates whose statistic is at least that of the sample.
+    /// The p-value `(1 + b)/(1 + B)`, where `b` is the number of replicates whose statistic is at
+    /// least that of the sample.
     pub p_value: f64,
-    /// The number of replicates `B`.
+    /// Number of replicates `B`.
     pub n_replicates: usize,
 }
 
 impl GoodnessOfFit {
-    /// Gives the statistic of a sample against a given law. Cost: sorting and two functions of the law for each element.
+    /// Computes the statistic of a sample against a given distribution.
+    ///
+    /// Cost: one sort, and for each observation one evaluation of the distribution function
+    /// (Kolmogorov) or of the logarithms of both tails (Anderson–Darling).
     ///
     /// # Errors
     /// - [`Error::ObservationInvalid`]: an observation is zero, negative, infinite or NaN.
-    /// - [`Error::TooFewObservations`]: there are none.
+    /// - [`Error::TooFewObservations`]: the sample is empty.
     pub fn statistic(self, law: &InverseGaussian, xs: &[f64]) -> Result<f64, Error> {
         const OPERATION: &str = "statistic";
         for (index, &x) in (0..).zip(xs) {
@@ -85,15 +94,18 @@ impl GoodnessOfFit {
         }
     }
 
-    /// Tests whether a sample comes from any inverse Gaussian, the parameters being estimated from it.
+    /// Tests whether a sample comes from an inverse Gaussian whose parameters are estimated from
+    /// the sample.
     ///
-    /// Draws `n_replicates` samples of the same size from the fitted law, fits each again and compares its statistic with
-    /// that of the sample. The same generator in the same state gives the same result. The smallest p-value is
-    /// `1/(1 + n_replicates)`. Cost: as many fits and statistics as replicates. Weights have no place here.
+    /// Draws `n_replicates` samples of the same size from the fitted distribution, fits each
+    /// replicate again and compares its statistic with that of the sample. The result is
+    /// reproducible: it depends only on the sample and the state of the generator. The smallest
+    /// p-value is `1/(1 + n_replicates)`. Weighted samples are not supported. Cost: one fit and one
+    /// statistic per replicate.
     ///
     /// # Errors
-    /// As [`Fit::of`], for the sample and for each replicate: where `μ/λ` is so small that f64 has no numbers to draw but
-    /// the mean, a replicate is [`Error::ObservationsEqual`].
+    /// As [`Fit::of`], for the sample and for each replicate. If `μ/λ` is so small that f64
+    /// resolves no number but the mean, a replicate causes [`Error::ObservationsEqual`].
     ///
     /// # Examples
     /// ```
@@ -137,7 +149,7 @@ fn anderson_darling(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error>
     law.ln_sf_into(sorted, &mut above)?;
     let n = sorted.len() as f64;
     let pairs = below.iter().zip(above.iter().rev()).enumerate();
-    // The sum is about -n, so a plain one would lose as many units of rounding.
+    // The sum is about -n, so plain summation would lose digits in proportion to n.
     let sum = pairs.fold(Sum::from(n), |sum, (i, (below, above))| {
         let share = (2 * i + 1) as f64 / n;
         sum.plus(share * below).plus(share * above)
@@ -151,24 +163,30 @@ fn kolmogorov(law: &InverseGaussian, sorted: &[f64]) -> Result<f64, Error> {
     let n = sorted.len() as f64;
     let steps = below.iter().enumerate();
     Ok(steps.fold(0.0, |largest: f64, (i, &f)| {
+        // The empirical distribution function jumps from `before` to `after` at this observation.
         let (before, after) = (i as f64 / n, (i + 1) as f64 / n);
         largest.max(f - before).max(after - f)
     }))
 }
 
-/// Gives the probability that Kolmogorov's statistic of `n` observations exceeds `d`, the law being known beforehand.
+/// Returns the probability that the Kolmogorov statistic of `n` observations exceeds `d`, for a
+/// distribution that is fixed in advance.
 ///
-/// Twice the exact probability of a one-sided deviation where `sqrt(n) d > 1.1` or `d >= 1/2`: exact for `d >= 1/2`, else
-/// too large by the chance of both sides, which falls off as `exp(-6 n d²)`. Below, the limit law with a corrected
-/// argument. 1 for `d <= 0`, 0 for `d >= 1`, NaN for NaN or `n = 0`. Where parameters were estimated from the same
-/// sample it is far too large: use [`GoodnessOfFit::bootstrap`].
+/// If `sqrt(n) d > 1.1` or `d >= 1/2`, the result is twice the exact probability of a one-sided
+/// deviation: exact for `d >= 1/2`, otherwise too large by the probability of deviations on both
+/// sides, which decreases as `exp(-6 n d²)`. For smaller `d` it is the limit distribution with a
+/// corrected argument. Returns 1 for `d <= 0`, 0 for `d >= 1`, NaN for NaN or `n = 0`. If
+/// parameters were estimated from the same sample the p-value is far too large: use
+/// [`GoodnessOfFit::bootstrap`] instead.
 ///
-/// Accuracy: relative to the exact p-value, 2e-7 where that is at most 0.01, 2e-5 to 0.05; above, 4e-3 from 10
-/// observations on and 0.08 with fewer. Cost: `n` logarithms and exponentials, for at most 4,096 terms.
+/// Accuracy, relative to the exact p-value: 2e-7 for p-values up to 0.01; 2e-5 up to 0.05; above
+/// 0.05, 4e-3 for 10 or more observations and 0.08 for fewer. Cost: `n` logarithms and
+/// exponentials, at most 4,096.
 ///
 /// # Source
-/// Birnbaum and Tingey 1951, "One-sided confidence contours for probability distribution functions"; the corrected
-/// argument: Vrbik 2018, "Small-sample corrections to Kolmogorov–Smirnov test statistic".
+/// Birnbaum and Tingey 1951, "One-sided confidence contours for probability distribution
+/// functions"; the corrected argument: Vrbik 2018, "Small-sample corrections to Kolmogorov–Smirnov
+/// test statistic".
 #[must_use]
 pub fn kolmogorov_p_value(n: usize, d: f64) -> f64 {
     if n == 0 || d.is_nan() {
@@ -186,9 +204,11 @@ pub fn kolmogorov_p_value(n: usize, d: f64) -> f64 {
     }
 }
 
-/// Gives the probability that the empirical distribution function exceeds the true one by `d` somewhere.
+/// Returns the probability that the empirical distribution function exceeds the true distribution
+/// function by `d` somewhere.
 ///
-/// `d Σ_j C(n, j) (d + j/n)^(j-1) (1 - d - j/n)^(n-j)` over `j` with a positive last factor.
+/// Formula: `d Σ_j C(n, j) (d + j/n)^(j-1) (1 - d - j/n)^(n-j)` over all `j` whose last factor is
+/// positive.
 fn one_sided(n: usize, d: f64) -> f64 {
     if n > MOST_TERMS {
         return one_sided_integral(n, d);
@@ -228,7 +248,7 @@ fn one_sided_integral(n: usize, d: f64) -> f64 {
     d * step * (size / (2.0 * PI)).sqrt() * terms.sum::<f64>()
 }
 
-/// Returns `ln(1 + x) - x`, also next to 0 with all digits.
+/// Returns `ln(1 + x) - x` without cancellation near 0.
 fn ln_1p_excess(x: f64) -> f64 {
     /// Below this size, the terms left out of the series are below rounding.
     const SMALL: f64 = 0.01;
@@ -244,12 +264,13 @@ fn ln_1p_excess(x: f64) -> f64 {
     }
 }
 
-/// Gives the upper tail of Kolmogorov's limit law, `2 Σ (-1)^(k-1) exp(-2 k² z²)`.
+/// Returns the upper tail of the limit distribution of `sqrt(n) D`, `2 Σ (-1)^(k-1) exp(-2 k² z²)`.
 fn limit(z: f64) -> f64 {
     if z <= 0.0 {
         return 1.0;
     }
-    // Below 1 by the other series of the theta function, sqrt(2π)/z Σ exp(-(2k - 1)² π²/(8 z²)); 4 terms of either do.
+    // Below 1 use the other series of the theta function, `sqrt(2π)/z Σ exp(-(2k - 1)² π²/(8 z²))`.
+    // Four terms of either series suffice in f64.
     if z < 1.0 {
         let odd = [1.0, 3.0, 5.0, 7.0];
         let sum: f64 = odd

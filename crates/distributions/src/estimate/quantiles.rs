@@ -1,32 +1,38 @@
-//! Quantiles of χ² and of Student's law, for intervals.
+//! Quantiles of χ² and of Student's distribution, used for confidence intervals.
 //!
-//! Role: statrs has the tails of both laws, and its own quantiles take `1 - p`, which has lost the small probabilities of
-//! high confidence. Here both are found from the logarithm of a tail.
-//! Method: up to [`MANY`] degrees of freedom Newton's on `ln P` as a function of `ln x`, in which all these tails are
-//! concave: a step may pass the root once, and from there all stay on its side. Beyond, where the tails of statrs lose
-//! digits, the expansions of Cornish and Fisher, whose neglected terms are then small.
-//! Accuracy: 2e-11 relative up to 25 000 degrees of freedom, and better beyond; the tests measure it.
-//! Source: statrs for the tails; Goldberg and Levine 1946, "Approximate formulas for the percentage points and
-//! normalization of t and χ²", for the expansions.
+//! Role: statrs provides the tails of both distributions, but its quantiles take `1 - p`, which
+//! loses the small tail probabilities of high confidence levels. Here both quantiles are solved for
+//! from the logarithm of a tail.
+//! Method: up to [`MANY`] degrees of freedom, Newton's method on `ln P` as a function of `ln x`.
+//! All these tails are concave in that variable, so an iterate passes the root at most once and
+//! then stays on one side. Above [`MANY`], where the tails of statrs lose digits, Cornish–Fisher
+//! expansions, whose neglected terms are then small.
+//! Accuracy: 2e-11 relative up to 25,000 degrees of freedom, and better above; the tests measure
+//! it.
+//! Source: statrs for the tails; Goldberg and Levine 1946, "Approximate formulas for the percentage
+//! points and normalization of t and χ²", for the expansions.
 
 use statrs::function::beta::{beta_reg, ln_beta};
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 use std::f64::consts::SQRT_2;
 
-/// Degrees of freedom from which on the expansions are used.
+/// Degrees of freedom above which the expansions are the result.
 const MANY: f64 = 10_000.0;
-/// Degrees of freedom from which on they are near enough for Newton's to start there.
+/// Degrees of freedom above which the expansions are good starting points for Newton's method.
 const SOME: f64 = 500.0;
-/// More steps than any input needs.
+/// Maximum number of Newton steps; no input needs as many.
 const MAX_STEPS: u32 = 100;
-/// A step in `ln x` after which the next one would not show.
+/// Step in `ln x` below which the next step would be below rounding, because convergence is
+/// quadratic.
 const LAST_STEP: f64 = 1e-9;
-/// The longest step to the right, after which no tail is below f64's range.
+/// Largest step towards larger `x`, chosen so that no tail underflows to 0 after it.
 const LONGEST_STEP: f64 = 1.0;
 
-/// Gives the `x` which a χ² variable with `freedom` degrees of freedom exceeds with probability `p`, or falls below.
+/// Returns the `x` that a χ² variable with `freedom` degrees of freedom exceeds (`is_upper`) or
+/// falls below (otherwise) with probability `p`.
 ///
-/// 0 or ∞ for `p = 0`. Degrees of freedom are positive, `p` is from 0 to 1.
+/// For `p = 0` the result is ∞ if `is_upper`, and 0 otherwise. `freedom` must be positive, `p` from
+/// 0 to 1.
 pub(super) fn chi_squared(freedom: f64, p: f64, is_upper: bool) -> f64 {
     match (p, is_upper) {
         (0.0, true) | (1.0, false) => return f64::INFINITY,
@@ -57,16 +63,18 @@ pub(super) fn chi_squared(freedom: f64, p: f64, is_upper: bool) -> f64 {
     2.0 * half
 }
 
-/// Gives the `t` which a Student variable with `freedom` degrees of freedom exceeds in size with probability `p`.
+/// Returns the `t` that the absolute value of a Student variable with `freedom` degrees of freedom
+/// exceeds with probability `p`.
 ///
-/// ∞ for `p = 0`. Degrees of freedom are positive, `p` is from 0 to 1.
+/// For `p = 0` the result is ∞. `freedom` must be positive, `p` from 0 to 1.
 pub(super) fn student(freedom: f64, p: f64) -> f64 {
     if p == 0.0 || p == 1.0 {
         return if p == 0.0 { f64::INFINITY } else { 0.0 };
     }
     let a = 0.5 * freedom;
     let ln_beta = ln_beta(a, 0.5);
-    // With y = ν/(ν + t²), p is the integral of u^(a-1) (1-u)^(-1/2)/B from 0 to y; without the root, y is this.
+    // With y = ν/(ν + t²), p is the integral of u^(a-1) (1-u)^(-1/2)/B from 0 to y. Without the
+    // factor (1-u)^(-1/2) the integral is y^a/(aB), which yields this first guess.
     let y = ((p.ln() + a.ln() + ln_beta) / a).exp().min(1.0);
     let mut start = (freedom * (1.0 - y) / y).sqrt().max(1.0);
     if freedom > SOME {
@@ -83,9 +91,10 @@ pub(super) fn student(freedom: f64, p: f64) -> f64 {
     })
 }
 
-/// Gives the `x` at which the logarithm of a tail is `ln_p`, the function giving the tail and its derivative by `ln x`.
+/// Returns the `x` at which the logarithm of a tail is `ln_p`. `tail` returns the tail and its
+/// derivative with respect to `ln x`.
 ///
-/// 0 or ∞ where the root is beyond f64's range.
+/// Returns 0 or ∞ if the root is outside f64's range.
 fn newton(start: f64, ln_p: f64, tail: impl Fn(f64) -> (f64, f64)) -> f64 {
     let mut x = start;
     for _ in 0..MAX_STEPS {
@@ -102,7 +111,7 @@ fn newton(start: f64, ln_p: f64, tail: impl Fn(f64) -> (f64, f64)) -> f64 {
     x
 }
 
-/// Gives the quantile of χ² at the normal quantile `z`.
+/// Returns the quantile of χ² for large `freedom`, from the normal quantile `z`.
 fn chi_squared_of_many(freedom: f64, z: f64) -> f64 {
     let y = z * z;
     let root = freedom.sqrt();
@@ -116,11 +125,13 @@ fn chi_squared_of_many(freedom: f64, z: f64) -> f64 {
         (((12.0 * y - 243.0) * y - 923.0) * y + 1472.0) / 25_515.0,
         -SQRT_2 * z * (((3753.0 * y + 4353.0) * y - 289_517.0) * y - 289_717.0) / 18_370_800.0,
     ];
+    // Horner's rule in `1/root`, because term `i` has the factor `root^(1 - i)` after the first.
     let corrections = terms[1..].iter().rev();
     terms[0] + root * corrections.fold(0.0, |sum, term| sum / root + term)
 }
 
-/// Gives the quantile of Student's law at the normal quantile `z`.
+/// Returns the quantile of Student's distribution for large `freedom`, from the normal quantile
+/// `z`.
 fn student_of_many(freedom: f64, z: f64) -> f64 {
     let y = z * z;
     let terms = [

@@ -1,8 +1,8 @@
 //! Maximum likelihood for the inverse Gaussian with a shift.
 //!
-//! Method: for a given shift `θ` the estimates of the other two parameters are the [`Fit`] of `x -
-//! θ`, so the likelihood is a function of `θ` alone, the profile. It is computed on a grid that is
-//! even in `ln(min x - θ)`, and its largest value is refined by golden section.
+//! Method: for a given shift `θ`, the estimates of the other two parameters are the [`Fit`] of `x -
+//! θ`, so the profile likelihood is a function of `θ` alone. The profile likelihood is computed on
+//! a grid that is uniform in `ln(min x - θ)`, and its largest value is refined by golden section.
 //! Limits: the profile may have several maxima; a maximum that is narrower than the grid's step may
 //! be missed.
 //! Source: Cheng and Amin 1981, "Maximum likelihood estimation of parameters in the inverse
@@ -23,7 +23,7 @@ const RESOLUTION: f64 = 1e-9;
 const WIDTH: f64 = 1e-8;
 /// `(sqrt(5) - 1)/2`.
 const GOLDEN: f64 = 0.618_033_988_749_894_8;
-/// Parameters of the distribution.
+/// Number of parameters of the distribution.
 const N_PARAMETERS: f64 = 3.0;
 
 /// The shifted inverse Gaussian with the largest likelihood for a sample, among shifts from a given
@@ -119,8 +119,8 @@ impl ShiftedFit {
         2.0 * (N_PARAMETERS - self.ln_likelihood())
     }
 
-    /// Whether the shift is the least one allowed, so that a smaller one may have a larger
-    /// likelihood.
+    /// Returns whether the fitted shift is the smallest allowed shift, so that a smaller shift may
+    /// have a larger likelihood.
     #[must_use]
     pub fn is_at_bound(&self) -> bool {
         self.is_at_bound
@@ -192,8 +192,8 @@ impl<'a> Profile<'a> {
         Ok(self.fit(shift)?.ln_likelihood())
     }
 
-    /// Returns the distance of the best shift from the smallest observation, and whether it is the
-    /// bound.
+    /// Returns the distance of the best shift from the smallest observation, and whether that shift
+    /// is the lower bound.
     fn best_gap(&self) -> Result<(f64, bool), Error> {
         let (low, high) = (self.least_gap.ln(), (self.smallest - self.least_shift).ln());
         if low >= high {
@@ -222,7 +222,7 @@ impl<'a> Profile<'a> {
         Ok((ln_gap.exp(), is_at_bound))
     }
 
-    /// Returns the place and the value of a maximum between two ends.
+    /// Returns the position and the value of a maximum between two ends.
     fn golden_section(&self, [mut low, mut high]: [f64; 2]) -> Result<(f64, f64), Error> {
         let mut inner = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)];
         let mut values = [self.at(inner[0])?, self.at(inner[1])?];
@@ -241,7 +241,7 @@ impl<'a> Profile<'a> {
         Ok((inner[best], values[best]))
     }
 
-    /// Returns the number of observations within the least gap of the smallest.
+    /// Returns the number of observations within `least_gap` of the smallest observation.
     fn n_smallest(&self) -> usize {
         let is_near = |x: &&f64| **x - self.smallest <= self.least_gap;
         self.xs.iter().filter(is_near).count()

@@ -1,27 +1,32 @@
-//! What a sample says about the parameters, in four numbers that can be added up.
+//! A mergeable sufficient statistic of an inverse Gaussian sample.
 //!
-//! Method: as Welford's for the variance. Two parts with weights `W`, means `m` and dispersions `S` merge to
-//! `S_a + S_b + W_a W_b (m_a - m_b)² / (m_a m_b (W_a m_a + W_b m_b))`, a sum of positive terms; an observation is a part
-//! with `S = 0`. The merged mean starts from the heavier part, so that it never cancels. Where `μ/λ` is 1e-14 an
-//! observation differs from the mean in its eighth digit, so the mean is kept to twice f64's digits, as are the sums.
-//! Accuracy: mean and dispersion to 1e-14 relative for a thousand observations in any order and split; the bound is some
-//! ten roundings and grows with the logarithm of their number. The tests measure it.
-//! Source: Welford 1962, "Note on a method for calculating corrected sums of squares and products"; the formula for
-//! `1/x`: our derivation.
+//! Method: an analogue of Welford's method for the variance. Two parts with weights `W`, means `m`
+//! and dispersions `S` merge to `S_a + S_b + W_a W_b (m_a - m_b)² / (m_a m_b (W_a m_a + W_b m_b))`,
+//! a sum of positive terms; an observation is a part with `S = 0`. The merged mean is the mean of
+//! the heavier part plus a correction, so that it never cancels. For `μ/λ` of 1e-14, observations
+//! differ from the mean in the eighth digit, so the mean and the sums are stored with twice the
+//! digits of f64.
+//! Accuracy: 1e-14 relative for mean and dispersion of a thousand observations in any order and
+//! split. The error bound is about ten roundings and grows with the logarithm of the number of
+//! observations. The tests measure the error.
+//! Source: Welford 1962, "Note on a method for calculating corrected sums of squares and products";
+//! the formula for `1/x`: our derivation.
 
 use super::fit::Fit;
 use super::sum::Sum;
 use crate::error::{self, Error};
 
-/// The sufficient statistic of an inverse Gaussian sample: weight `W`, mean `m` and dispersion `S = Σ w (1/x - 1/m)`.
+/// The sufficient statistic of an inverse Gaussian sample: weight `W`, mean `m` and dispersion `S =
+/// Σ w (1/x - 1/m)`.
 ///
-/// It takes observations one at a time, with weights if wanted, and merges with that of another part of the sample:
-/// any split and any order give the same numbers to rounding. Weights are frequencies: an observation of weight 3 counts
-/// as three equal ones, and the total weight is the sample size `n` of every formula of [`Fit`]. Weights need not be
-/// whole numbers.
+/// Observations are added one at a time, optionally with weights, and statistics of parts of a
+/// sample are merged. Any split and any order yield the same numbers up to rounding. Weights are
+/// frequencies: an observation of weight 3 counts as three equal observations, and the total weight
+/// is the sample size `n` in every formula of [`Fit`]. Weights need not be integers.
 ///
-/// With the feature `serde` it is stored whole; a format that does not keep the last bit of f64, as `serde_json` without
-/// its feature `float_roundtrip`, costs digits of a dispersion that grows on, where `μ/λ` is tiny.
+/// With the feature `serde` all fields are serialized. A format that does not preserve the last bit
+/// of f64, such as `serde_json` without its feature `float_roundtrip`, costs digits of the
+/// dispersion if observations are added after deserialization and `μ/λ` is tiny.
 ///
 /// # Examples
 /// ```
@@ -42,11 +47,11 @@ pub struct SufficientStatistic {
     weight: Sum,
     mean: Sum,
     dispersion: Sum,
-    /// Mean of `ln x`: no estimate needs it, the likelihood does.
+    /// Mean of `ln x`, needed for the likelihood but not for the estimates.
     ln_mean: Sum,
 }
 
-/// What is read before it is checked.
+/// The deserialized fields before validation.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Parts {
@@ -78,13 +83,13 @@ impl TryFrom<Parts> for SufficientStatistic {
 }
 
 impl SufficientStatistic {
-    /// Gives the statistic of no observations.
+    /// Creates the statistic of an empty sample.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives the statistic of a sample.
+    /// Computes the statistic of a sample.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -94,7 +99,7 @@ impl SufficientStatistic {
         Ok(statistic)
     }
 
-    /// Gives the statistic of pairs of an observation and its weight.
+    /// Computes the statistic of `(observation, weight)` pairs.
     ///
     /// # Errors
     /// As [`Self::push_weighted`].
@@ -105,7 +110,7 @@ impl SufficientStatistic {
         Ok(statistic)
     }
 
-    /// Adds an observation of weight 1. Where that is an error, nothing changes.
+    /// Adds an observation of weight 1. On error the statistic is unchanged.
     ///
     /// # Errors
     /// As [`Self::push_weighted`].
@@ -113,11 +118,13 @@ impl SufficientStatistic {
         self.push_weighted(x, 1.0)
     }
 
-    /// Adds an observation that counts as `weight` equal ones. Where that is an error, nothing changes.
+    /// Adds an observation that counts as `weight` equal observations. On error the statistic is
+    /// unchanged.
     ///
     /// # Errors
-    /// - [`Error::ObservationInvalid`]: `x` is zero, negative, infinite or NaN; its index is [`Self::count`].
-    /// - [`Error::WeightInvalid`]: the same of the weight.
+    /// - [`Error::ObservationInvalid`]: `x` is zero, negative, infinite or NaN; its index is
+    ///   [`Self::count`].
+    /// - [`Error::WeightInvalid`]: `weight` is zero, negative, infinite or NaN.
     /// - [`Error::StatisticInvalid`]: a sum leaves f64's range.
     pub fn push_weighted(&mut self, x: f64, weight: f64) -> Result<(), Error> {
         const OPERATION: &str = "push";
@@ -130,7 +137,7 @@ impl SufficientStatistic {
         })
     }
 
-    /// Adds the observations of another part of the sample. Where that is an error, nothing changes.
+    /// Adds the observations of another part of the sample. On error the statistic is unchanged.
     ///
     /// # Errors
     /// [`Error::StatisticInvalid`]: a sum leaves f64's range.
@@ -148,45 +155,47 @@ impl SufficientStatistic {
         Ok(())
     }
 
-    /// Gives the number of observations, whatever their weights.
+    /// Returns the number of observations, regardless of their weights.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Gives the total weight `W`, which plays the role of the sample size.
+    /// Returns the total weight `W`, which acts as the sample size.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.weight.value()
     }
 
-    /// Gives the mean; 0 without observations.
+    /// Returns the mean; 0 for an empty sample.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.mean.value()
     }
 
-    /// Gives the dispersion `S = Σ w (1/x - 1/m)`, not negative: 0 where all observations are equal.
+    /// Returns the dispersion `S = Σ w (1/x - 1/m)`, which is never negative; 0 if all observations
+    /// are equal.
     #[must_use]
     pub fn dispersion(&self) -> f64 {
         self.dispersion.value()
     }
 
-    /// Returns the mean of `ln x`, the logarithm of the geometric mean; 0 without observations.
+    /// Returns the mean of `ln x`, the logarithm of the geometric mean; 0 for an empty sample.
     #[must_use]
     pub fn ln_geometric_mean(&self) -> f64 {
         self.ln_mean.value()
     }
 
-    /// Gives the estimates that follow.
+    /// Computes the estimates from this statistic.
     ///
     /// # Errors
-    /// As [`Fit::of`], whose observations have been checked here.
+    /// As [`Fit::of`], except for errors of single observations, which were checked when they were
+    /// added.
     pub fn fit(&self) -> Result<Fit, Error> {
         Fit::from_statistic(*self)
     }
 
-    /// Gives the statistic of both; `light`, which is not empty, has at most half of the weight.
+    /// Returns the merged statistic; `light` is not empty and has at most half of the total weight.
     fn joined(self, light: &Self) -> Self {
         let weight = self.weight.plus_sum(light.weight);
         let share = light.weight() / weight.value();
@@ -197,8 +206,8 @@ impl SufficientStatistic {
         } else {
             (self.mean(), light.mean())
         };
-        // In this order every factor but the last quotient is at most a weight: nothing leaves f64's range unless the
-        // result does.
+        // In this order every factor but the last quotient is at most a weight, so no intermediate
+        // result leaves f64's range unless the final result does.
         let between =
             (self.weight() * share * (distance / mean.value())) * (distance / large) / small;
         Self {
@@ -210,7 +219,7 @@ impl SufficientStatistic {
         }
     }
 
-    /// Gives the statistic back if observations can have it, and f64 hold it.
+    /// Returns the statistic if some sample can have it and all its values are finite in f64.
     fn checked(self, operation: &'static str) -> Result<Self, Error> {
         let (weight, mean, dispersion) = (self.weight(), self.mean(), self.dispersion());
         let mut sums = [self.weight, self.mean, self.dispersion, self.ln_mean].into_iter();

@@ -1,11 +1,12 @@
-//! A running sum that keeps what rounding takes from it.
+//! A compensated running sum with twice the digits of f64.
 //!
-//! Accuracy: the error of a sum of `n` positive numbers is that of its last rounding, however large `n` (below 2^50).
+//! Accuracy: the sum of `n` positive numbers has the error of one rounding, for all `n` below 2^50.
 //! Source: Dekker 1971, "A floating-point technique for extending the available precision".
 
 use crate::special::elementary::two_sum;
 
-/// A number as a sum of two, the second below the rounding error of the first.
+/// A number stored as an unevaluated sum `high + low`, where `low` is below the rounding error of
+/// `high`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sum {
@@ -14,29 +15,30 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Gives the number, rounded.
+    /// Returns the number rounded to f64.
     pub(super) fn value(self) -> f64 {
         self.high
     }
 
-    /// Whether the second part is one that sums have.
+    /// Returns whether `low` is below the rounding error of `high`, as in every computed sum.
     pub(super) fn is_sound(self) -> bool {
         self.high + self.low == self.high
     }
 
-    /// Gives the sum with another number.
+    /// Returns the sum with `x` added.
     pub(super) fn plus(self, x: f64) -> Self {
         let (high, error) = two_sum(self.high, x);
         let (high, low) = two_sum(high, self.low + error);
         Self { high, low }
     }
 
-    /// Gives the sum of two sums.
+    /// Returns the sum of two compensated sums.
     pub(super) fn plus_sum(self, other: Self) -> Self {
         self.plus(other.high).plus(other.low)
     }
 
-    /// Gives the difference, whose relative error is a rounding even where nearly all cancels.
+    /// Returns the difference, with a relative error of one rounding even under strong
+    /// cancellation.
     pub(super) fn minus(self, other: Self) -> f64 {
         let (difference, error) = two_sum(self.high, -other.high);
         difference + (error + (self.low - other.low))

@@ -1,4 +1,5 @@
-//! Laws and numbers over the plane that f32 holds, and what a function gives there in f64.
+//! Random distributions and arguments over the parameter plane of f32, and the comparison of f32
+//! results with f64 functions.
 
 use distributions::InverseGaussian;
 use shaders::params::InverseGaussianFunction as Function;
@@ -6,14 +7,16 @@ use shaders::twin::inverse_gaussian_eval::max_epsilons;
 use tensor_core::compare::{Bound, compare};
 use tensor_core::rng::Philox;
 
-/// Largest size of the logarithm to base 10 of `μ/λ`.
+/// Largest absolute value of the base-10 logarithm of `μ/λ`.
 const RATIO_DECADES: f64 = 12.0;
-/// Likewise of `μ`, `λ` and `λ/μ²`.
+/// Largest absolute value of the base-10 logarithms of `μ`, `λ` and `λ/μ²`.
 const DECADES: f64 = 30.0;
-/// Signed roots of numbers in the body and the tails; beyond, every probability is below f32's range.
+/// Signed roots of arguments in the body and the tails; further out, every probability is below
+/// f32's range.
 const MOST_ROOT: f64 = 14.0;
 
-/// Gives laws that are uniform in the logarithms of `μ/λ` and `μ`, with the corners of the plane.
+/// Returns distributions that are uniform in the logarithms of `μ/λ` and `μ`, and those at the
+/// corners of the plane.
 pub(crate) fn laws(n: u64) -> Vec<InverseGaussian> {
     let random = Philox::new(6);
     let uniform = |i| 2.0 * random.uniform_f64(i) - 1.0;
@@ -42,7 +45,7 @@ pub(crate) fn laws(n: u64) -> Vec<InverseGaussian> {
     drawn.chain(corners).filter(is_held).map(law).collect()
 }
 
-/// Gives numbers in the body of a law, in its tails, beside its mean, and anywhere.
+/// Returns arguments in the body of a distribution, in its tails, next to its mean, and anywhere.
 pub(crate) fn points(law: &InverseGaussian) -> Vec<f32> {
     let mean = law.mean();
     let random = Philox::new(law.shape().to_bits());
@@ -71,12 +74,13 @@ fn narrowed(x: f64) -> f32 {
     x as f32
 }
 
-/// Whether the f64 functions promise their accuracy at a number.
+/// Returns whether the f64 functions guarantee their accuracy at an argument.
 fn is_promised(law: &InverseGaussian, x: f64) -> bool {
     law.ln_cdf(x).min(law.ln_sf(x)) > -1e25
 }
 
-/// Compares values in f32 with the f64 function, by the bound that is promised; gives the largest error as a share of it.
+/// Compares f32 values with the f64 function at the documented tolerance, and returns the largest
+/// error as a fraction of the tolerance.
 pub(crate) fn share_of_bound(function: Function, values: &[(InverseGaussian, f32, f32)]) -> f64 {
     let truth: Vec<f64> = values
         .iter()
@@ -107,7 +111,8 @@ fn in_f64(function: Function, law: &InverseGaussian, x: f64) -> f64 {
     }
 }
 
-/// Gives Kolmogorov's statistic of draws, times the root of their number; above 2.3 by chance once in 20 000.
+/// Returns the Kolmogorov statistic of draws, times the square root of their number; it exceeds 2.3
+/// by chance once in 20,000 runs.
 pub(crate) fn kolmogorov(law: &InverseGaussian, mut draws: Vec<f32>) -> f64 {
     draws.sort_by(f32::total_cmp);
     let n = draws.len() as f64;

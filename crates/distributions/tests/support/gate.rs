@@ -1,4 +1,4 @@
-//! The gate that every function has to pass, and the tables of how far below it they are.
+//! The accuracy gate that every function has to pass, and the tables of the measured errors.
 
 #![expect(
     clippy::print_stdout,
@@ -8,10 +8,10 @@
 use std::path::Path;
 use tensor_core::compare::{Bound, compare};
 
-/// Allowed error in epsilons: 4e-15.
+/// Tolerance in epsilons: 4e-15.
 pub(crate) const GATE: usize = 18;
 
-/// The worst of a function's errors.
+/// The largest error of a function.
 pub(crate) struct Worst {
     error: f64,
     id: String,
@@ -26,16 +26,17 @@ impl Worst {
         format!("{} | {} | {epsilons:.1}", self.n_rows, self.cell(name))
     }
 
-    /// Gives the largest error as a cell of a table, and prints where it was.
+    /// Returns the largest error as a table cell, and prints where it occurred.
     pub(crate) fn cell(&self, name: &str) -> String {
         println!("{name}: {:.2e} in row {}", self.error, self.id);
         format!("{:.1e}", self.error)
     }
 }
 
-/// Compares what a function is at each row with what it must be, relative to a scale; panics where one fails.
+/// Compares a function with its expected value at each row, relative to a scale.
 ///
-/// Each is compared by itself, so that the worst one is known.
+/// Rows are compared one by one, so that the row with the largest error is known. Panics if a row
+/// is outside the tolerance.
 pub(crate) fn worst<'a>(rows: impl Iterator<Item = (&'a str, [f64; 3])>) -> Worst {
     let mut worst = Worst {
         error: 0.0,

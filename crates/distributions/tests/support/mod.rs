@@ -7,13 +7,13 @@ pub(crate) mod gate;
 use distributions::InverseGaussian;
 use std::collections::HashMap;
 
-/// A row of `ig-reference.csv`, with what `ig-more.csv` adds.
+/// A row of `ig-reference.csv`, with the columns that `ig-more.csv` adds.
 pub(crate) struct Row {
     fields: HashMap<String, String>,
 }
 
 impl Row {
-    /// Gives a number of the row, as the nearest f64.
+    /// Returns a number of the row, rounded to the nearest f64.
     pub(crate) fn number(&self, column: &str) -> f64 {
         self.fields[column].parse().expect("columns hold numbers")
     }
@@ -34,7 +34,7 @@ impl Row {
     }
 }
 
-/// Gives the rows whose kind passes.
+/// Returns the rows whose kind passes the filter.
 pub(crate) fn rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
     let more: HashMap<String, HashMap<String, String>> = table("ig-more.csv")
         .into_iter()
@@ -50,7 +50,7 @@ pub(crate) fn rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
     rows.into_iter().map(with_more).collect()
 }
 
-/// Names of `wide.csv` and the names that `ig-reference.csv` has for them.
+/// Column names of `wide.csv` with the corresponding names in `ig-reference.csv`.
 const RENAMED: [(&str, &str); 9] = [
     ("first", "mu"),
     ("second", "lambda"),
@@ -63,7 +63,7 @@ const RENAMED: [(&str, &str); 9] = [
     ("inverse_ln_sf", "qlogupper"),
 ];
 
-/// Returns the inverse Gaussian rows of `wide.csv` whose kind passes.
+/// Returns the inverse Gaussian rows of `wide.csv` whose kind passes the filter.
 pub(crate) fn wide_rows(is_wanted: impl Fn(&str) -> bool) -> Vec<Row> {
     let renamed = |name: &str| {
         let pair = RENAMED.iter().find(|(wide, _)| *wide == name);
@@ -103,7 +103,8 @@ pub(crate) fn table(name: &str) -> Vec<HashMap<String, String>> {
     lines.map(row).collect()
 }
 
-/// Gives Kolmogorov's statistic of draws from a law with this distribution function, times the root of their number.
+/// Returns the Kolmogorov statistic of draws against a distribution function, times the square root
+/// of the number of draws.
 pub(crate) fn kolmogorov(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     draws.sort_by(f64::total_cmp);
     let n = draws.len() as f64;

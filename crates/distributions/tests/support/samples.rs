@@ -1,4 +1,4 @@
-//! Golden and random samples, and how often a random event may happen.
+//! Golden and random samples, and tolerances for simulated counts.
 
 use crate::support::table;
 use distributions::InverseGaussian;
@@ -7,7 +7,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use tensor_core::compare::{Bound, assert_close};
 
-/// A sample of `estimate-samples.csv` and what follows from it.
+/// A sample of `estimate-samples.csv` with its expected results.
 pub(crate) struct Sample {
     fields: HashMap<String, String>,
     pub(crate) xs: Vec<f64>,
@@ -31,7 +31,7 @@ impl Sample {
     }
 }
 
-/// Compares a figure of every golden sample with its column.
+/// Compares a result of every golden sample with its expected column.
 pub(crate) fn check(column: &str, bound: Bound, figure: impl Fn(&Sample, &Fit) -> f64) {
     let samples = Sample::all();
     let found = samples.iter().map(|sample| {
@@ -45,7 +45,7 @@ pub(crate) fn check(column: &str, bound: Bound, figure: impl Fn(&Sample, &Fit) -
     assert_close(&found, &expected, bound);
 }
 
-/// Gives a sample of a law of mean 1 and the given `μ/λ`.
+/// Returns a random sample of a distribution with mean 1 and the given `μ/λ`.
 pub(crate) fn draws(phi: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let mut xs = vec![0.0; n];
     InverseGaussian::new(1.0, 1.0 / phi)
@@ -54,11 +54,12 @@ pub(crate) fn draws(phi: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64
     xs
 }
 
-/// Samples of a simulation, and how many standard deviations of a binomial count are allowed: one in 15 787.
+/// Number of samples of a simulation, and the allowed number of standard deviations of a binomial
+/// count, which is exceeded by chance once in 15,787.
 pub(crate) const N_SAMPLES: u32 = 4000;
 pub(crate) const DEVIATIONS: f64 = 4.0;
 
-/// Whether a count is what a binomial law of probability `p` gives.
+/// Returns whether a count is plausible for a binomial distribution of probability `p`.
 pub(crate) fn is_binomial(count: u32, n: u32, p: f64) -> bool {
     let n = f64::from(n);
     (f64::from(count) - n * p).abs() <= DEVIATIONS * (n * p * (1.0 - p)).sqrt()
