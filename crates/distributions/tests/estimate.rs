@@ -380,7 +380,10 @@ fn a_statistic_is_read_back_whole_and_a_made_up_one_refused() {
         let mut value = serde_json::to_value(statistic).unwrap();
         value[sum][part] = number.into();
         let error = read(value).unwrap_err().to_string();
-        assert!(error.starts_with("deserialize: statistic is impossible"), "{error}");
+        assert!(
+            error.starts_with("deserialize: statistic is impossible"),
+            "{error}"
+        );
     }
 }
 
