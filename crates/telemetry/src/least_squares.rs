@@ -1,24 +1,27 @@
 //! Linear least squares with a few unknowns.
 //!
 //! Role: the one place that fits curves and sinusoids.
-//! Method: QR by Householder reflections on columns that are scaled to length one, which keeps the digits that normal
-//! equations square away.
+//! Method: QR by Householder reflections on columns that are scaled to length one. Normal equations
+//! would square the condition number and so lose twice as many digits.
 
-/// A fit.
+/// The result of a linear least-squares fit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fit {
     /// The unknowns, in the order of the columns.
     pub coefficients: Vec<f64>,
-    /// What the fit leaves, squared and summed up.
+    /// Sum of the squared residuals.
     pub residual: f64,
-    /// Share of the variance around the mean that it explains.
+    /// Share of the variance around the mean that the fit explains.
     pub r_squared: f64,
 }
 
-/// A column is taken to be a sum of others if less than this share of it is left.
+/// Relative threshold for linear dependence: a column counts as a combination of the earlier
+/// columns if a smaller share of its length remains after their reflections.
 const DEPENDENT: f64 = 1e-11;
 
-/// Finds `Σ coefficient · column` closest to `y`; none if columns depend on each other or are longer than many.
+/// Computes the coefficients for which `Σ coefficient · column` is closest to `y`.
+///
+/// Returns `None` if there are no columns, more columns than rows, or linearly dependent columns.
 ///
 /// # Panics
 /// If the columns are not as long as `y`.
@@ -49,7 +52,8 @@ pub(crate) fn fit(columns: &[Vec<f64>], y: &[f64]) -> Option<Fit> {
         {
             return None;
         }
-        // The reflection that turns the rest of the column onto its first element.
+        // The Householder reflection that maps the rest of the column onto its first element. The
+        // sign of `length` follows that element, so the addition does not cancel.
         let mut mirror = a[k][k..].to_vec();
         mirror[0] += length.copysign(mirror[0]);
         let half = 0.5 * mirror.iter().map(|m| m * m).sum::<f64>();
@@ -82,7 +86,7 @@ pub(crate) fn fit(columns: &[Vec<f64>], y: &[f64]) -> Option<Fit> {
     })
 }
 
-/// Gives the squares of the differences to the mean, summed up.
+/// Returns the sum of the squared differences from the mean.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn variance_sum(y: &[f64]) -> f64 {
     let mean = y.iter().sum::<f64>() / y.len() as f64;

@@ -1,12 +1,14 @@
-//! Which power sensor a number comes from, and what it saw of the power there was.
+//! Classes of GPU power sensors: update period, averaging window, and the share of time observed.
 //!
-//! Role: the same query changes its meaning with architecture, field and driver: 25 ms of every 100, all of it, or the
-//! last second. [`Device::sensor_class`] tells by a table, [`probe()`] and [`update_period`] by measurement.
-//! Source: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of attention", with its
-//! table of measurements (`JimZeyuYang/GPU_Power_Benchmark`, `Overall_Results.xlsx`), which covers Pascal to Hopper and
-//! drivers before, at and after 530.
-//! Limits: Kepler and Maxwell tell a capacitor's voltage and have no window; Blackwell is not in the table. Neither has
-//! a class here.
+//! Role: the meaning of a power query depends on architecture, field and driver. A reading is the
+//! mean over 25 ms of every 100 ms, over all of the time, or over the last second.
+//! [`Device::sensor_class`] looks the class up in a table; [`probe()`] and [`update_period`]
+//! measure the sensor.
+//! Source: Yang, Adamek and Armour 2024, "Part-time power measurements: nvidia-smi's lack of
+//! attention", with its table of measurements (`JimZeyuYang/GPU_Power_Benchmark`,
+//! `Overall_Results.xlsx`), which covers Pascal to Hopper and drivers before, at and after 530.
+//! Limits: the sensors of Kepler and Maxwell report a capacitor's voltage, which has no averaging
+//! window, and Blackwell was not measured. These architectures have no class here.
 
 mod probe;
 
@@ -32,22 +34,23 @@ pub enum SensorClass {
 /// A line of [`SENSORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SensorRule {
-    /// The architecture by NVIDIA's name; the chip GA100 stands apart from the rest of Ampere.
+    /// NVIDIA's name of the architecture, or `GA100` for the Ampere products with that chip, whose
+    /// sensor differs.
     pub architecture: &'static str,
     /// The metric.
     pub metric: Metric,
-    /// The first and the last major version of the driver that it holds for.
+    /// The first and the last major driver version that the rule applies to, both inclusive.
     pub drivers: (u32, u32),
     /// The class.
     pub class: SensorClass,
 }
 
-/// First driver with the fields 185 and 186, as far as they were measured ("after 530").
+/// Major driver versions after 530: those with NVML's power fields 185 and 186.
 const AFTER_530: (u32, u32) = (531, u32::MAX);
 const BEFORE_530: (u32, u32) = (0, 529);
 const ANY: (u32, u32) = (0, u32::MAX);
 
-/// What is known about sensors; a device and a metric that no line fits are unknown.
+/// The table of known sensors. A device and metric without a matching rule have no known class.
 pub const SENSORS: &[SensorRule] = &[
     rule("Pascal", Metric::PowerDraw, ANY, SensorClass::Fast),
     rule("Pascal", Metric::PowerInstant, ANY, SensorClass::Fast),
@@ -145,10 +148,10 @@ const fn rule(
 }
 
 impl SensorClass {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 4] = [Self::PartTime, Self::FullTime, Self::LastSecond, Self::Fast];
 
-    /// Gives time between updates and length of the window, in s.
+    /// Returns the time between updates and the length of the averaging window, in s.
     #[must_use]
     pub fn update_and_window_s(self) -> (f64, f64) {
         match self {
@@ -159,7 +162,7 @@ impl SensorClass {
         }
     }
 
-    /// Gives the share of time that the sensor sees, 0 to 1.
+    /// Returns the share of time that the sensor observes, 0 to 1.
     #[must_use]
     pub fn seen_share(self) -> f64 {
         let (update_s, window_s) = self.update_and_window_s();
@@ -168,8 +171,10 @@ impl SensorClass {
 }
 
 impl Device {
-    /// Gives the class of the sensor behind a power metric, by [`SENSORS`]; none if architecture or driver are not told
-    /// or not in the table.
+    /// Returns the class of the sensor behind a power metric from [`SENSORS`].
+    ///
+    /// Returns `None` if the device does not report its architecture or driver version, or if no
+    /// rule of the table matches.
     #[must_use]
     pub fn sensor_class(&self, metric: Metric) -> Option<SensorClass> {
         let architecture = self.architecture.as_deref()?;

@@ -1,4 +1,4 @@
-//! What tests share: the recordings in `testdata/power-traces`, and random numbers.
+//! Shared test helpers: the recordings in `testdata/power-traces`, and random numbers.
 
 use crate::synthetic::{Piece, Program};
 
@@ -12,19 +12,20 @@ fn rows(file: &str) -> Vec<Vec<f64>> {
     text.lines().skip(1).map(numbers).collect()
 }
 
-/// Gives times, in s, and a column of what the sensor told, in W.
+/// Returns the times, in s, of a sensor's recording and the readings of one column, in W.
 pub(crate) fn sensor(name: &str, column: usize) -> Vec<(f64, f64)> {
     let rows = rows(&format!("{name}.sensor.csv"));
     rows.iter().map(|row| (row[0] / 1e3, row[column])).collect()
 }
 
-/// Gives the span of what the meter measured, in s.
+/// Returns the start and the end of the meter's recording, in s.
 pub(crate) fn meter_span_s(name: &str) -> (f64, f64) {
     let rows = rows(&format!("{name}.meter.csv"));
     (rows[0][0] / 1e3, rows[rows.len() - 1][0] / 1e3 + BIN_S)
 }
 
-/// Gives what the meter measured, as a program that begins at the sensor's first row and holds its outermost powers.
+/// Returns the meter's recording as a power program that starts at the sensor's first row. Its
+/// first and last powers also apply before and after the recording.
 pub(crate) fn meter_program(name: &str) -> Program {
     let rows = rows(&format!("{name}.meter.csv"));
     let mut pieces = vec![Piece::level(rows[0][0] / 1e3, rows[0][1])];
@@ -39,7 +40,7 @@ pub(crate) fn meter_program(name: &str) -> Program {
 pub(crate) struct Random(pub u64);
 
 impl Random {
-    /// Gives one of 0..1, all alike.
+    /// Returns a number that is uniformly distributed in 0..1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits")]
     pub(crate) fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -49,12 +50,13 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Gives one of an interval.
+    /// Returns a number that is uniformly distributed in `low..high`.
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.uniform()
     }
 
-    /// Gives one that is nearly normal, with mean 0 and variance 1: twelve uniform ones less six.
+    /// Returns a nearly normal number with mean 0 and variance 1: the sum of twelve uniform numbers
+    /// minus six.
     pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }

@@ -1,41 +1,44 @@
 //! Measures what a power sensor does: how often it is updated, and over what time it averages.
 //!
-//! Role: for sensors that the table does not know, and to check those that it knows.
-//! Method: the update period is the longest that the times of changes keep to (see `updates.rs`), refined by least
-//! squares. For the window, a load of known shape has run: readings must then be `offset + gain · mean of the load over
-//! [u − delay − window, u − delay]` at each update `u`; offset and gain are linear, window and delay are searched for,
-//! first over a wide grid and then by halving. A load that steps at many phases of the updates (a square wave whose
-//! period is no multiple of theirs) shows windows that are shorter than the time between updates; a single step shows
-//! only longer ones.
-//! Limits: a load that repeats through the whole trace can't tell windows that differ by its period: let it begin or
-//! end within. Reads that are in step with the updates leave a slack of their interval; a window is found
-//! within 5 % by reads at least six times as frequent as updates (tested). The window is as good as the load's stamps.
-//! A device whose power goes on changing within a load (a cold card, a first kernel) leaves residuals, and with them a
-//! wider uncertainty.
+//! Role: measures sensors that are not in the table, and checks the table's entries.
+//! Method: the update period is the longest that the times of changes keep to (see `updates.rs`),
+//! refined by least squares. For the window, a load of known shape has run: readings must then be
+//! `offset + gain · mean of the load over [u − delay − window, u − delay]` at each update `u`;
+//! offset and gain are linear, window and delay are searched for, first over a wide grid and then
+//! by halving. A load that steps at many phases of the updates (a square wave whose period is no
+//! multiple of theirs) shows windows that are shorter than the time between updates; a single step
+//! shows only windows longer than that time.
+//! Limits: a load that repeats through the whole trace cannot distinguish windows that differ by
+//! its period, so the load should begin or end within the trace. Reads that are in step with the
+//! updates leave a slack of their interval; a window is found within 5 % by reads at least six
+//! times as frequent as updates (tested). The window is as good as the load's stamps. A device
+//! whose power goes on changing within a load (a cold card, a first kernel) leaves residuals, and
+//! with them a wider uncertainty.
 
 use crate::synthetic::{Piece, Program};
 use crate::updates::{self, Update};
 use crate::{Metric, Trace};
 
-/// What a sensor was found to do; all times in s, with how far they may be off.
+/// The measured properties of a sensor; all times in s, with their uncertainties.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
     /// Time between two updates.
     pub update_s: f64,
-    /// How far that may be off.
+    /// Uncertainty of `update_s`.
     pub update_uncertainty_s: f64,
-    /// The window that is averaged over, if a load was given.
+    /// The averaging window; `None` without a load, or if it cannot be determined.
     pub window: Option<Window>,
 }
 
-/// A window that was found.
+/// A measured averaging window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     /// Its length.
     pub window_s: f64,
     /// The lengths below and above which the readings are explained clearly worse.
     pub range_s: (f64, f64),
-    /// How much later than at its end it is told; with the delay from the load's stamps to the power.
+    /// Time from the end of the window to the update that reports it, in s, plus the delay from the
+    /// load's timestamps to the power.
     pub delay_s: f64,
     /// Share of the readings' variance that the load explains, at most 1.
     pub r_squared: f64,
@@ -46,14 +49,14 @@ pub struct Window {
 pub struct Measured {
     /// Its value.
     pub value_s: f64,
-    /// How far that may be off.
+    /// Uncertainty of `value_s`.
     pub uncertainty_s: f64,
 }
 
-/// A lower quartile of changes of more than this share of the range is the load's and not the sensor's noise. Normal
-/// noise alone has a tenth or less after a hundred updates.
+/// A lower quartile of changes of more than this share of the range is the load's and not the
+/// sensor's noise. Normal noise alone has a tenth or less after a hundred updates.
 const NOISE_SHARE: f64 = 0.15;
-/// Fewer different readings are the levels of a load.
+/// Least number of distinct readings of a noisy sensor; fewer are taken to be the levels of a load.
 const MIN_LEVELS: usize = 20;
 /// Shortest and longest time between updates that is looked for.
 const PERIODS_S: (f64, f64) = (0.004, 2.0);
@@ -66,13 +69,15 @@ const N_WINDOWS: u32 = 60;
 const N_DELAYS: u32 = 12;
 /// Halvings of the step of the search.
 const N_HALVINGS: u32 = 14;
-/// Fewer updates tell no window.
+/// Least number of updates that a window is fitted to.
 const MIN_UPDATES: usize = 12;
 
-/// Measures a sensor from its readings, (s, W), and the load that ran, in any unit, on the same clock.
+/// Measures a sensor from its readings, (s, W), and the load that ran, in any unit, on the same
+/// clock.
 ///
-/// `None` if the period of updates can't be seen: reads less frequent than updates, constant power, or fewer than
-/// eight changes. Reads need not be regular, and their interval need not divide the period.
+/// `None` if the period of updates can't be seen: reads less frequent than updates, constant power,
+/// or fewer than eight changes. Reads need not be regular, and their interval need not divide the
+/// period.
 #[must_use]
 pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
     let found = updates::period(series, PERIODS_S.0, PERIODS_S.1)?;
@@ -81,7 +86,7 @@ pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
         update_uncertainty_s: found.uncertainty_s,
         window: load.and_then(|load| {
             let mut updates = updates::on_grid(series, found.period_s);
-            // What was told before the first change is of unknown age.
+            // The age of the readings before the first change is unknown.
             updates.retain(|update| update.time_s - MAX_WINDOW_S > 0.0);
             window(&updates, load, found.period_s)
         }),
@@ -90,9 +95,10 @@ pub fn probe(series: &[(f64, f64)], load: Option<&Program>) -> Option<Probe> {
 
 /// Measures the time between two updates of a metric in any trace, whatever ran.
 ///
-/// None where it can't be told: as [`probe()`] says, and where readings are a few numbers that come back, or not even a
-/// quarter of their changes are small against their range. A real sensor's noise changes nearly every reading a little;
-/// a number without noise changes with the load alone, whose rhythm would be taken for the sensor's.
+/// Returns `None` in the cases of [`probe()`], if the readings repeat a few values, or if less than
+/// a quarter of their changes are small compared with their range. A real sensor's noise changes
+/// nearly every reading a little; a number without noise changes with the load alone, whose rhythm
+/// would be taken for the sensor's.
 #[must_use]
 pub fn update_period(trace: &Trace, device: usize, metric: Metric) -> Option<Measured> {
     let mut series = trace.series(device, metric);
@@ -173,8 +179,8 @@ fn window(updates: &[Update], load: &Program, period_s: f64) -> Option<Window> {
         }
         steps = (0.5 * steps.0, 0.5 * steps.1);
     }
-    // The variance of the fit, with as much again for residuals that depend on each other and for the slack in the
-    // times of the updates; two standard deviations.
+    // The variance of the fit, with as much again for residuals that depend on each other and for
+    // the slack in the times of the updates; two standard deviations.
     #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
     let allowed = best * (1.0 + 8.0 / (updates.len() - 4) as f64) + 1e-9 * total;
     let edge = |direction: f64| {
@@ -199,7 +205,8 @@ fn window(updates: &[Update], load: &Program, period_s: f64) -> Option<Window> {
     })
 }
 
-/// Gives the sum of squares that the best offset and gain leave; of the readings themselves for an infinite delay.
+/// Returns the residual sum of squares of the best offset and gain; for an infinite delay, that of
+/// the readings around their mean.
 fn misfit(updates: &[Update], load: &Integral, window_s: f64, delay_s: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a count of updates")]
     let n = updates.len() as f64;
@@ -330,7 +337,8 @@ mod tests {
 
     #[test]
     fn a_window_is_not_taken_for_the_rest_of_the_loads_period() {
-        // Without its end, a load's mean over a window and over the rest of a period mirror each other.
+        // Without its end, a load's mean over a window and over the rest of a period mirror each
+        // other.
         let load = Program::square(60.0, 260.0, 0.5731, 0.5);
         let series = read(&Sensor::of(SensorClass::FullTime), &load, 0.0073, 30.0);
         let window = probe(&series, Some(&load)).unwrap().window.unwrap();
@@ -389,7 +397,7 @@ mod tests {
 
     #[test]
     fn real_traces_tell_their_period_or_nothing_at_any_rate_of_reads() {
-        // Nobody told the K40m's period: its own trace, the only one, has 15.4 ms.
+        // No source states the K40m's period; its only trace shows 15.4 ms.
         for (name, column, period_s, slowest) in [
             ("v100-update-rate", 1, 0.02, 1),
             ("rtx3090-step", 1, 0.1, 10),
@@ -426,7 +434,8 @@ mod tests {
                 .into_iter()
                 .flat_map(|w| loads.iter().map(move |l| (w, l)))
             {
-                // Times between reads, in those between updates; whatever is slower than 0.6 may tell nothing.
+                // Times between reads, in those between updates; whatever is slower than 0.6 may
+                // tell nothing.
                 for share in [0.08, 0.2, 0.31, 0.45, 0.6, 0.8, 0.97, 1.0, 1.7, 3.1] {
                     let sensor = Sensor {
                         phase_s: random.uniform(),
