@@ -1,9 +1,12 @@
-//! Devices that do not exist: power as a known function of time, seen through sensors like those of real GPUs.
+//! Simulated GPUs: power as a known function of time, measured through sensors like those of real
+//! GPUs.
 //!
-//! Role: the truth that everything else is tested against, and what `fake-nvml` plays.
-//! Method: a [`Program`] says what a device draws at any time, and so exactly what energy it took; a [`Sensor`] says
-//! what of it is told. A [`Scenario`] describes a machine of such devices, a [`Model`] answers for it at any time, and
-//! [`Synthetic`] reads it as a [`Source`](crate::Source).
+//! Role: ground truth for the tests of the measurements, and the model behind the library
+//! `fake-nvml`.
+//! Method: a [`Program`] is the power of a device as a function of time, so its energy is known
+//! exactly. A [`Sensor`] models how a power sensor averages and updates. A [`Scenario`] describes a
+//! machine with such devices, a [`Model`] computes every quantity of the scenario at any time, and
+//! [`Synthetic`] reads the model as a [`Source`](crate::Source).
 
 mod board;
 mod control;

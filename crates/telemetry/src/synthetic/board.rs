@@ -1,10 +1,12 @@
-//! GPUs that many have, as scenarios.
+//! Descriptions of six common GPU boards, for use in scenarios.
 //!
-//! Role: identities, clocks and limits that belong together, so that a test names a board and changes what it is about.
-//! Source: NVIDIA's data sheets of the boards; clocks and power of the P100 by Tang et al. 2019, "The impact of GPU
-//! DVFS on the energy and performance of deep learning": `P = 56.18 + 1.776e-11 f⁴` W and `2.346e-3 + 7.677 / f` s an
-//! image fit the table of their image network, f in MHz.
-//! Limits: what a board draws, when idle or busy, is of the right size and no more.
+//! Role: consistent identities, clocks and limits, so that a test names a board and changes only
+//! the values under test.
+//! Source: NVIDIA's data sheets of the boards. Clocks and power of the P100: Tang et al. 2019, "The
+//! impact of GPU DVFS on the energy and performance of deep learning". `P = 56.18 + 1.776e-11 f⁴` W
+//! and `2.346e-3 + 7.677 / f` s per image, with f in MHz, fit its table of an image-classification
+//! network.
+//! Limits: idle and load power have the right order of magnitude only.
 
 use super::{
     Architecture, ClockModel, Gpu, Limits, Memory, Pcie, Program, Quantity, Scopes, Sensors, Tells,
@@ -12,11 +14,11 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A board.
+/// A GPU board model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Board {
-    /// Tesla P100 with 16 GB, on PCI Express.
+    /// Tesla P100 with 16 GB, PCI Express.
     P100,
     /// Tesla V100 with 16 GB, SXM2.
     V100,
@@ -30,10 +32,10 @@ pub enum Board {
     H100,
 }
 
-/// How much hotter than its surroundings a board is under load, in °C.
+/// Temperature rise above ambient at the load power, in °C.
 const LOAD_RISE_C: f64 = 45.0;
 
-/// What tells boards apart.
+/// The properties in which the boards differ.
 struct Sheet {
     name: &'static str,
     architecture: Architecture,
@@ -43,7 +45,7 @@ struct Sheet {
     memory_gib: u64,
     sm_mhz: Vec<u32>,
     memory_mhz: u32,
-    /// Lowest, default and highest limit, in W.
+    /// Lowest, default and highest power limit, in W.
     limits_w: [f64; 3],
     /// Power when idle and under load, in W.
     draws_w: [f64; 2],
@@ -52,7 +54,7 @@ struct Sheet {
 }
 
 impl Board {
-    /// All of them, the oldest first.
+    /// All boards, oldest first.
     pub const ALL: [Self; 6] = [
         Self::P100,
         Self::V100,
@@ -62,6 +64,7 @@ impl Board {
         Self::H100,
     ];
 
+    /// Returns the properties of this board.
     fn sheet(self) -> Sheet {
         match self {
             Self::P100 => Sheet {
@@ -147,7 +150,8 @@ impl Board {
 }
 
 impl Gpu {
-    /// Describes a board under a square load: two seconds busy, two idle.
+    /// Creates the description of a board under a square-wave load: two seconds busy, two seconds
+    /// idle.
     #[must_use]
     pub fn of(board: Board) -> Self {
         let sheet = board.sheet();
@@ -203,7 +207,7 @@ impl Gpu {
     }
 }
 
-/// Gives clocks from the highest down to the lowest, 15 MHz apart, as NVIDIA's are.
+/// Returns the clocks from the highest to the lowest in steps of 15 MHz, the step of NVIDIA's GPUs.
 fn steps(top_mhz: u32, bottom_mhz: u32) -> Vec<u32> {
     (bottom_mhz..=top_mhz).rev().step_by(15).collect()
 }

@@ -1,56 +1,62 @@
-//! What clocks and limits do to power and speed.
+//! Effect of clock settings and power limits on power and speed.
 //!
-//! Role: the model behind a device's controls, and the history of what was set.
-//! Method: `P(f) = static + (P(f_max) - static) (f / f_max)^exponent`, and `1 / speed = fixed + cycles / f`. A limit
-//! lowers the clock to where the program's peak keeps to it, so within one setting power is a linear function of the
-//! program, and energy stays exact.
-//! Limits: a real device lowers its clock from moment to moment, and in steps.
+//! Role: the model behind a device's controls, and the settings in force at each time.
+//! Method: `P(f) = static + (P(f_max) - static) (f / f_max)^exponent`, and `1 / speed = fixed +
+//! cycles / f`. A power limit lowers the clock until the peak of the program is at the limit.
+//! Within one setting, power is therefore a linear function of the program, and energy stays exact.
+//! Limits: a real device adjusts its clock continuously and in steps; this model uses one clock per
+//! setting, chosen from the peak.
 
 use super::Program;
 use serde::{Deserialize, Serialize};
 
-/// A device's clocks, and what they do.
+/// A device's clocks and their effect on power and speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClockModel {
-    /// Clocks of the multiprocessors that can be chosen, in MHz, falling.
+    /// Selectable clocks of the multiprocessors, in MHz, in descending order.
     pub sm_mhz: Vec<u32>,
     /// Clock of the multiprocessors when idle, in MHz.
     pub idle_sm_mhz: u32,
-    /// Clocks of the memory that can be chosen, in MHz, falling.
+    /// Selectable clocks of the memory, in MHz, in descending order.
     pub memory_mhz: Vec<u32>,
-    /// Power that does not change with the clock, in W; the program's lowest, if that is less.
+    /// Power that does not depend on the clock, in W. The lowest power of the program is used if it
+    /// is less.
     pub static_w: f64,
-    /// Power of the clock that the rest goes by.
+    /// Exponent of the clock in the clock-dependent part of the power.
     pub exponent: f64,
-    /// Part of the time of a unit of work that does not change with the clock, in s.
+    /// Clock-independent time per unit of work, in s.
     pub fixed_s: f64,
-    /// The other part, in cycles of a MHz clock: s·MHz.
+    /// Clock-dependent time per unit of work: the number of cycles in millions, so s·MHz.
     pub megacycles: f64,
 }
 
 impl ClockModel {
-    /// Gives the highest clock of the multiprocessors, in MHz.
+    /// Returns the highest clock of the multiprocessors, in MHz; 0 if there are no clocks.
     #[must_use]
     pub fn top_sm_mhz(&self) -> u32 {
         self.sm_mhz.first().copied().unwrap_or(0)
     }
 
-    /// Gives the power that does not change with the clock, in W.
+    /// Returns the clock-independent power, in W: the smaller of the field `static_w` and the
+    /// lowest power of the program.
     #[must_use]
     pub fn static_w(&self, power: &Program) -> f64 {
         self.static_w.min(power.lowest_w())
     }
 
-    /// Gives units of work done in a second at a clock in MHz, all the time being busy.
+    /// Returns the units of work per second at a clock in MHz, for a device that is busy all the
+    /// time.
     #[must_use]
     pub fn speed_per_s(&self, sm_mhz: f64) -> f64 {
         1.0 / (self.fixed_s + self.megacycles / sm_mhz)
     }
 
-    /// Gives the highest clock, in MHz, that lets a program keep to a limit; the lowest there is, if none does.
+    /// Returns the highest clock, in MHz, at which the peak of a program is at most `limit_w`; the
+    /// lowest selectable clock if no clock is low enough.
     fn capped_mhz(&self, power: &Program, limit_w: f64) -> f64 {
         let (static_w, top_mhz) = (self.static_w(power), f64::from(self.top_sm_mhz()));
+        // Solves P(f) = limit for f at the peak: (f / f_max)^exponent = share.
         let share = (limit_w - static_w) / (power.peak_w() - static_w);
         if share < 1.0 {
             let bottom_mhz = f64::from(self.sm_mhz.last().copied().unwrap_or(0));
@@ -67,20 +73,20 @@ impl Default for ClockModel {
     }
 }
 
-/// What was set at a time, and what came of it.
+/// A setting of clocks and power limit, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setting {
-    /// When it was set, in s.
+    /// Start of the setting, in s.
     pub(super) since_s: f64,
-    /// The lowest and highest clock that were asked for, in MHz.
+    /// The requested lowest and highest clock, in MHz; none if the clocks are not locked.
     pub(super) locked_mhz: Option<(u32, u32)>,
-    /// The limit on power, in W.
+    /// The power limit, in W.
     pub(super) limit_w: f64,
-    /// The clock of busy multiprocessors, in MHz.
+    /// The clock of the multiprocessors while busy, in MHz.
     pub(super) sm_mhz: f64,
-    /// What is left of the power that changes with the clock.
+    /// Factor by which the clock-dependent power is scaled: `(sm_mhz / highest clock)^exponent`.
     pub(super) scale: f64,
-    /// Whether the limit is why the clock is low.
+    /// Whether the power limit, rather than a lock, determines the clock.
     pub(super) is_capped: bool,
 }
 
@@ -94,6 +100,8 @@ impl Setting {
     ) -> Self {
         let top_mhz = clocks.top_sm_mhz();
         let wanted_mhz = locked_mhz.map_or(top_mhz, |(_, highest)| {
+            // The clocks are in descending order, so the first one at or below the limit is the
+            // highest.
             let mut below = clocks.sm_mhz.iter().copied().filter(|&mhz| mhz <= highest);
             below
                 .next()

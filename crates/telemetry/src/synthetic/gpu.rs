@@ -1,57 +1,57 @@
-//! A GPU of a scenario: what it is, what it draws, and what it tells.
+//! The description of a GPU in a scenario: identity, power, and what its sensors report.
 
 use super::quantity::is_sound;
 use super::{Board, ClockModel, Program, Quantity, Sensor, Thermal};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A GPU. What a file leaves out is that of a T4.
+/// The description of a GPU. Fields that a file omits have the values of a T4.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gpu {
-    /// Its product name.
+    /// Product name.
     pub name: String,
-    /// Its UUID; none for one made of its index.
+    /// UUID; if none, one is derived from the GPU's index.
     pub uuid: Option<String>,
-    /// Its place on the bus, `00000000:01:00.0`; none for one made of its index.
+    /// PCI bus id, such as `00000000:01:00.0`; if none, one is derived from the GPU's index.
     pub pci: Option<String>,
-    /// Its architecture.
+    /// Architecture.
     pub architecture: Architecture,
-    /// Its compute capability.
+    /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
-    /// Number of its cores for floats.
+    /// Number of single-precision cores.
     pub n_cores: u32,
-    /// Width of its memory's bus, in bits.
+    /// Width of the memory bus, in bits.
     pub memory_bus_bits: u32,
-    /// Its memory.
+    /// Device memory.
     pub memory: Memory,
-    /// What it draws at its highest clock.
+    /// Power at the highest clock, over time.
     pub power: Program,
-    /// What its clocks do to power and speed.
+    /// Effect of the clocks on power and speed.
     pub clocks: ClockModel,
-    /// Limits on its power.
+    /// Power limits.
     pub limits: Limits,
-    /// What its sensors of power tell.
+    /// Power sensors.
     pub sensors: Sensors,
-    /// Power beyond the chip's own, which few boards tell.
+    /// Power of the module and of the memory, which few boards report.
     pub scopes: Scopes,
-    /// Its counter of energy.
+    /// Energy counter.
     pub counter: Tells<Counter>,
-    /// How busy it is.
+    /// Utilisation.
     pub utilisation: Utilisation,
-    /// Its temperature.
+    /// Thermal model.
     pub thermal: Thermal,
-    /// What goes over the bus.
+    /// Throughput of the PCI Express bus.
     pub pcie: Pcie,
-    /// Whether the driver stays loaded when nothing uses it.
+    /// Whether persistence mode is on: the driver stays loaded while no program uses the GPU.
     pub persistence: bool,
-    /// Whether it is divided.
+    /// Whether multi-instance GPU (MIG) mode is on.
     pub mig: bool,
-    /// What runs on it.
+    /// Processes that use the GPU.
     pub processes: Vec<Process>,
 }
 
-/// NVIDIA's architectures, by the number that NVML gives them.
+/// NVIDIA's architectures, with the numbers of NVML's `nvmlDeviceArchitecture_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
@@ -75,50 +75,50 @@ pub enum Architecture {
     Blackwell = 10,
 }
 
-/// Whether a device tells something: as devices of its kind do, never, or in a way of its own.
+/// Whether and how a device reports a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tells<T> {
-    /// As its architecture and driver do.
+    /// As devices of this architecture do under this driver.
     #[default]
     AsBuilt,
-    /// Never.
+    /// Not reported.
     Never,
-    /// In this way.
+    /// Reported as described.
     By(T),
 }
 
-/// The three fields of power.
+/// The sensors behind the three power readings of NVML.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sensors {
-    /// Field 186.
+    /// Field value 186, `NVML_FI_DEV_POWER_INSTANT`.
     pub instant: Tells<Sensor>,
-    /// Field 185.
+    /// Field value 185, `NVML_FI_DEV_POWER_AVERAGE`.
     pub average: Tells<Sensor>,
     /// `nvmlDeviceGetPowerUsage`.
     pub draw: Tells<Sensor>,
 }
 
-/// Power of other scopes, as shares of the GPU's; none for scopes that it does not tell.
+/// Power of other scopes, as fractions of the GPU's power; none for a scope that is not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scopes {
-    /// The module: the GPU and a CPU beside it.
+    /// The module: the GPU and the CPU on the same module.
     pub module: Option<f64>,
-    /// The memory.
+    /// The device memory.
     pub memory: Option<f64>,
 }
 
-/// A counter of energy.
+/// An energy counter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Counter {
     /// Time between two updates, in s; above 0.
     pub update_s: f64,
-    /// What it counted before time zero, in J.
+    /// Count at time zero, in J.
     pub start_j: f64,
-    /// What it counts over what is true.
+    /// Ratio of counted energy to true energy.
     pub gain: f64,
     /// Constant offset that the counter adds, in W.
     pub offset_w: f64,
@@ -128,39 +128,40 @@ pub struct Counter {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// All of it.
+    /// Total size.
     pub total_bytes: u64,
-    /// What the driver keeps for itself.
+    /// Size reserved by the driver.
     pub reserved_bytes: u64,
-    /// What programs use.
+    /// Size used by programs, over time.
     pub used_bytes: Quantity,
 }
 
-/// Limits on power, in W.
+/// Power limits, in W.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The lowest that may be set.
+    /// Lowest allowed limit.
     pub min_w: f64,
-    /// The one after a reset.
+    /// Limit after a reset.
     pub default_w: f64,
-    /// The highest that may be set.
+    /// Highest allowed limit.
     pub max_w: f64,
 }
 
-/// How busy a device is.
+/// Utilisation of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Utilisation {
-    /// Share of time with a kernel running, in per cent.
+    /// Share of time in which a kernel runs, in per cent.
     pub gpu_pct: Quantity,
-    /// Share of time with memory in use, in per cent.
+    /// Share of time in which the memory is read or written, in per cent.
     pub memory_pct: Quantity,
-    /// Time between two updates, which tell the mean since the one before, in s; above 0.
+    /// Time between two updates, in s; above 0. Each update reports the mean since the previous
+    /// update.
     pub update_s: f64,
 }
 
-/// Throughput of the bus, in kB/s.
+/// Throughput of the PCI Express bus, in kB/s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pcie {
@@ -170,26 +171,26 @@ pub struct Pcie {
     pub received_kb_per_s: Quantity,
 }
 
-/// A process on a device.
+/// A process that uses a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// Its name.
+    /// Process name.
     pub name: String,
-    /// What it uses of the memory, in bytes.
+    /// Device memory in use by the process, in bytes.
     pub memory_bytes: u64,
-    /// What it uses of the multiprocessors, in per cent of time.
+    /// Utilisation of the multiprocessors by the process, in per cent of time.
     pub gpu_pct: u32,
-    /// What it uses of the memory's time, in per cent.
+    /// Utilisation of the memory by the process, in per cent of time.
     pub memory_pct: u32,
-    /// Whether it draws, rather than computes.
+    /// Whether the process uses the GPU for graphics rather than for computing.
     pub is_graphics: bool,
 }
 
 impl Architecture {
-    /// Gives its name: `Turing`.
+    /// Returns the name, such as `Turing`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -207,7 +208,7 @@ impl Architecture {
 }
 
 impl Gpu {
-    /// Refuses values without a meaning.
+    /// Returns an error for the first value that is out of its range.
     pub(super) fn check(&self) -> Result<()> {
         let static_w = self.clocks.static_w;
         let peak_w = self.power.peak_w();
@@ -217,6 +218,8 @@ impl Gpu {
             self.sensors.average,
             self.sensors.draw,
         ];
+        // The shortest update interval of the sensors that a scenario describes; 1 s stands for the
+        // others, whose intervals are known to be positive.
         let update_s = sensors
             .iter()
             .fold(1.0, |shortest: f64, sensor| match sensor {
@@ -244,8 +247,9 @@ impl Gpu {
         let top_mhz = f64::from(clocks.top_sm_mhz());
         let falls = descending(&clocks.sm_mhz) && descending(&clocks.memory_mhz);
         let has_limits = min_w > 0.0 && min_w <= max_w;
-        let (above, lasting) = ("above 0", "at least 0, in pieces that last");
+        let (above, lasting) = ("above 0", "at least 0, in pieces of positive duration");
         let positive = |parameter, value: f64| (parameter, value, value > 0.0, above);
+        // One row per rule: parameter, value for the message, whether the rule holds, requirement.
         let rules = [
             ("power", peak_w, is_sound(&self.power), lasting),
             ("quantities", f64::NAN, sound, lasting),
@@ -260,13 +264,13 @@ impl Gpu {
                 "clocks",
                 top_mhz,
                 falls,
-                "above 0, in falling lists that are not empty",
+                "above 0, in non-empty lists in descending order",
             ),
             (
                 "limits.min_w",
                 min_w,
                 has_limits,
-                "above 0 and at most the highest",
+                "above 0 and at most limits.max_w",
             ),
         ];
         for (parameter, value, holds, must) in rules {

@@ -1,28 +1,29 @@
-//! A GPU's answers, at any time and in closed form.
+//! The quantities of a GPU at any time, in closed form.
 //!
-//! Role: what a GPU of a [`Model`](super::Model) draws, does and tells.
-//! Method: every quantity is a function of time; clocks and limits that are set begin a new piece of its history.
+//! Role: the true and the reported quantities of a GPU of a [`Model`](super::Model).
+//! Method: every quantity is a function of time. Setting clocks or a power limit adds a new
+//! setting, which applies from then on.
 
 use super::control::Setting;
 use super::thermal::filtered_w;
 use super::{Architecture, Control, Counter, Driver, Gpu, PowerField, Sensor, profile};
 use crate::Fault;
 
-/// NVML's code of an argument without a meaning.
+/// NVML's return code `NVML_ERROR_INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: u32 = 2;
-/// Bits of the reasons for low clocks, by NVML: idle, a choice of the user's, the limit on power, heat.
+/// NVML's bits of the reasons for low clocks: idle, a user setting, the power limit, temperature.
 const REASON_IDLE: u64 = 1;
 const REASON_USER: u64 = 2;
 const REASON_POWER: u64 = 4;
 const REASON_HEAT: u64 = 32;
 
-/// A GPU that answers.
+/// A GPU with its sensors and the history of its settings.
 #[derive(Clone, Debug)]
 pub struct GpuModel {
     gpu: Gpu,
     sensors: [Option<Sensor>; 3],
     counter: Option<Counter>,
-    /// At least one, in the order of time, the first since ever.
+    /// Settings in the order of time; at least one, the first since −∞.
     settings: Vec<Setting>,
 }
 
@@ -39,20 +40,20 @@ impl GpuModel {
         }
     }
 
-    /// Gives its description.
+    /// Returns the description of the GPU.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// Gives the power that it draws, in W.
+    /// Returns the true power at a time, in W.
     #[must_use]
     pub fn power_w(&self, time_s: f64) -> f64 {
         let (static_w, setting) = (self.static_w(), self.setting(time_s));
         static_w + setting.scale * (self.gpu.power.power_w(time_s) - static_w)
     }
 
-    /// Gives the energy that it took between two times, in J.
+    /// Returns the true energy between two times, in J; negative if `to_s` is before `from_s`.
     #[must_use]
     pub fn energy_j(&self, from_s: f64, to_s: f64) -> f64 {
         let static_w = self.static_w();
@@ -63,7 +64,7 @@ impl GpuModel {
         })
     }
 
-    /// Gives the work done between two times, in units of the clock model.
+    /// Returns the work done between two times, in the units of the clock model.
     #[must_use]
     pub fn work(&self, from_s: f64, to_s: f64) -> f64 {
         self.sum(from_s, to_s, |setting, from_s, to_s| {
@@ -73,7 +74,7 @@ impl GpuModel {
         })
     }
 
-    /// Gives the temperature of its die, in °C.
+    /// Returns the temperature of the die, in °C.
     #[must_use]
     pub fn temperature_c(&self, time_s: f64) -> f64 {
         let thermal = &self.gpu.thermal;
@@ -86,7 +87,9 @@ impl GpuModel {
             if setting.since_s > until_s {
                 break;
             }
-            // What was before fades; what is since then is the filter's state less the faded part of what it had.
+            // The filter is linear: the state at the start of the setting decays by `kept`, and the
+            // response to the power since then is the filter's state minus the decayed state at the
+            // start.
             let (kept, before_w) = if i == 0 {
                 (0.0, 0.0)
             } else {
@@ -100,7 +103,7 @@ impl GpuModel {
         thermal.ambient_c + thermal.rise_c_per_w * state_w
     }
 
-    /// Gives what a field of power tells, in W; none if the device does not have it.
+    /// Returns the reading of a power field, in W; none if the device does not report the field.
     #[must_use]
     pub fn told_w(&self, field: PowerField, time_s: f64) -> Option<f64> {
         let sensor = self.sensor(field)?;
@@ -114,13 +117,13 @@ impl GpuModel {
         Some(sensor.told_of(time_s, mean_w))
     }
 
-    /// Gives the sensor behind a field of power.
+    /// Returns the sensor behind a power field; none if the device does not report the field.
     #[must_use]
     pub fn sensor(&self, field: PowerField) -> Option<&Sensor> {
         self.sensors[field as usize].as_ref()
     }
 
-    /// Gives what the counter of energy tells, in J; none if the device does not have one.
+    /// Returns the reading of the energy counter, in J; none if the device has no counter.
     #[must_use]
     pub fn counted_j(&self, time_s: f64) -> Option<f64> {
         let counter = self.counter.as_ref()?;
@@ -129,14 +132,14 @@ impl GpuModel {
         Some(counter.start_j + counted_j)
     }
 
-    /// Gives the counter of energy.
+    /// Returns the description of the energy counter.
     #[must_use]
     pub fn counter(&self) -> Option<&Counter> {
         self.counter.as_ref()
     }
 
-    /// Gives the told shares of time with a kernel running and with memory in use, in per cent; none where it is
-    /// divided.
+    /// Returns the reported shares of time in which a kernel runs and in which the memory is in
+    /// use, in per cent; none in MIG mode.
     #[must_use]
     pub fn busy_pct(&self, time_s: f64) -> Option<(f64, f64)> {
         let load = &self.gpu.utilisation;
@@ -146,13 +149,13 @@ impl GpuModel {
         (!self.gpu.mig).then_some((gpu_pct, memory_pct))
     }
 
-    /// Gives the memory in use, in bytes, without what the driver keeps for itself.
+    /// Returns the memory in use by programs, in bytes, without the driver's reserve.
     #[must_use]
     pub fn used_bytes(&self, time_s: f64) -> f64 {
         self.gpu.memory.used_bytes.at(time_s)
     }
 
-    /// Gives the clock of the multiprocessors, in MHz.
+    /// Returns the clock of the multiprocessors, in MHz.
     #[must_use]
     pub fn sm_mhz(&self, time_s: f64) -> f64 {
         let setting = self.setting(time_s);
@@ -163,31 +166,31 @@ impl GpuModel {
         }
     }
 
-    /// Gives the clock of the memory, in MHz.
+    /// Returns the clock of the memory, in MHz.
     #[must_use]
     pub fn memory_mhz(&self) -> f64 {
         f64::from(self.gpu.clocks.memory_mhz.first().copied().unwrap_or(0))
     }
 
-    /// Gives the limit on power, in W.
+    /// Returns the power limit, in W.
     #[must_use]
     pub fn limit_w(&self, time_s: f64) -> f64 {
         self.setting(time_s).limit_w
     }
 
-    /// Gives the clocks that were locked, lowest and highest, in MHz.
+    /// Returns the lowest and highest locked clock, in MHz; none if the clocks are not locked.
     #[must_use]
     pub fn locked_mhz(&self, time_s: f64) -> Option<(u32, u32)> {
         self.setting(time_s).locked_mhz
     }
 
-    /// Gives the performance state: 0 when busy, 8 when idle.
+    /// Returns the performance state: 0 when busy, 8 when idle.
     #[must_use]
     pub fn performance_state(&self, time_s: f64) -> u32 {
         if self.is_idle(time_s) { 8 } else { 0 }
     }
 
-    /// Gives the reasons for which clocks are low, one bit each, as NVML has them.
+    /// Returns the reasons for low clocks as NVML's bit mask.
     #[must_use]
     pub fn clock_reasons(&self, time_s: f64) -> u64 {
         if self.is_idle(time_s) {
@@ -214,7 +217,7 @@ impl GpuModel {
         self.gpu.clocks.static_w(&self.gpu.power)
     }
 
-    /// Sets what only root may, from a time on.
+    /// Changes the clocks or the power limit from a time on.
     pub(super) fn control(&mut self, control: Control, time_s: f64) -> Result<(), Fault> {
         let last = self.newest();
         let limits = self.gpu.limits;
@@ -245,6 +248,7 @@ impl GpuModel {
         self.settings[self.settings.len() - 1]
     }
 
+    /// Returns the setting in force at a time.
     fn setting(&self, time_s: f64) -> Setting {
         let found = self
             .settings
@@ -254,11 +258,12 @@ impl GpuModel {
         found.copied().unwrap_or(self.settings[0])
     }
 
-    /// Sums a quantity over the settings between two times; its sign turns if they stand the other way round.
+    /// Sums a quantity over the settings between two times; negative if `to_s` is before `from_s`.
     fn sum(&self, from_s: f64, to_s: f64, part: impl Fn(&Setting, f64, f64) -> f64) -> f64 {
         if to_s < from_s {
             return -self.sum(to_s, from_s, part);
         }
+        // Each setting ends where the next one starts; the last one never ends.
         let ends_s = self.settings.iter().skip(1).map(|setting| setting.since_s);
         let parts = self.settings.iter().zip(ends_s.chain([f64::INFINITY]));
         let part = |(setting, end_s): (&Setting, f64)| {

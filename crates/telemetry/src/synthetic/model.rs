@@ -1,16 +1,18 @@
-//! A scenario's answers, at any time and in closed form.
+//! The quantities of a scenario at any time, in closed form.
 //!
-//! Role: what is true, and what is told of it; [`Synthetic`](super::Synthetic) and `fake-nvml` ask nothing else.
-//! Method: each GPU answers for itself ([`GpuModel`]); the machine knows what fails, and who did what.
+//! Role: true and reported quantities, used by [`Synthetic`](super::Synthetic) and `fake-nvml`
+//! alike.
+//! Method: each [`GpuModel`] computes the quantities of its GPU. The model adds the faults and the
+//! record of control actions.
 
 use super::{Call, GpuModel, Scenario};
 use crate::{Fault, Result};
 use serde::{Deserialize, Serialize};
 
-/// NVML's code of a call that the library does not have.
+/// NVML's return code `NVML_ERROR_FUNCTION_NOT_FOUND`.
 const FUNCTION_NOT_FOUND: u32 = 13;
 
-/// A machine that answers.
+/// A simulated machine.
 #[derive(Clone, Debug)]
 pub struct Model {
     scenario: Scenario,
@@ -19,33 +21,33 @@ pub struct Model {
     initialised_s: f64,
 }
 
-/// Something that only root may do.
+/// A control operation, which requires root on a real machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
-    /// Keep the clock of the multiprocessors between two, in MHz.
+    /// Lock the clock of the multiprocessors to a range from lowest to highest, in MHz.
     LockClocks(u32, u32),
-    /// No longer do so.
+    /// Unlock the clocks.
     ResetClocks,
-    /// Set the limit on power, in W.
+    /// Set the power limit, in W.
     SetLimit(f64),
 }
 
-/// What was done to a GPU, or refused.
+/// A control operation on a GPU, executed or rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
-    /// When, in s.
+    /// Time of the operation, in s.
     pub time_s: f64,
     /// Index of the GPU.
     pub gpu: usize,
-    /// What.
+    /// The operation.
     pub control: Control,
-    /// Why it was refused, if it was.
+    /// The reason for the rejection; none if the operation was executed.
     pub refused: Option<Fault>,
 }
 
 impl Model {
-    /// Makes a scenario answer.
+    /// Creates the model of a scenario.
     ///
     /// # Errors
     /// Those of [`Scenario::check`].
@@ -62,33 +64,33 @@ impl Model {
         })
     }
 
-    /// Gives what is played.
+    /// Returns the scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Gives the GPUs, in the order of their indices.
+    /// Returns the GPUs in the order of their indices.
     #[must_use]
     pub fn gpus(&self) -> &[GpuModel] {
         &self.gpus
     }
 
-    /// Gives a GPU's UUID.
+    /// Returns the UUID of a GPU. Panics if there is no such GPU.
     #[must_use]
     pub fn uuid(&self, gpu: usize) -> String {
         let made = || format!("GPU-00000000-0000-4000-8000-{gpu:012x}");
         self.gpus[gpu].gpu().uuid.clone().unwrap_or_else(made)
     }
 
-    /// Gives a GPU's place on the bus.
+    /// Returns the PCI bus id of a GPU. Panics if there is no such GPU.
     #[must_use]
     pub fn pci(&self, gpu: usize) -> String {
         let made = || format!("00000000:{:02X}:00.0", gpu + 1);
         self.gpus[gpu].gpu().pci.clone().unwrap_or_else(made)
     }
 
-    /// Gives NVML's code for a call that fails at a time, in s.
+    /// Returns NVML's code if a call fails at a time in s; none if the call succeeds.
     #[must_use]
     pub fn failure(&self, call: &Call<'_>, time_s: f64) -> Option<u32> {
         if !self.scenario.driver.has(call.symbol) {
@@ -99,16 +101,18 @@ impl Model {
         met.map(|rule| rule.code)
     }
 
-    /// Notes that the library was initialised, at a time in s, by which some faults end.
+    /// Records the time, in s, at which the library was initialised, which ends some faults.
     pub fn initialise(&mut self, time_s: f64) {
         self.initialised_s = time_s;
     }
 
-    /// Does to a GPU what only root may, at a time in s, or notes that it was tried.
+    /// Executes a control operation on a GPU at a time in s, and records the operation even if it
+    /// is rejected.
     ///
     /// # Errors
-    /// [`Fault::NoPermission`] unless the scenario allows it, [`Fault::NotSupported`] for clocks before Volta, and
-    /// NVML's code 2 for what the device does not do.
+    /// [`Fault::NoPermission`] unless the scenario allows control, [`Fault::NotSupported`] for
+    /// clocks of architectures before Volta, and NVML's code 2 for values outside the device's
+    /// range.
     pub fn control(
         &mut self,
         gpu: usize,
@@ -129,7 +133,7 @@ impl Model {
         outcome
     }
 
-    /// Gives what was done and tried, in the order of time.
+    /// Returns the executed and rejected operations in the order of the calls.
     #[must_use]
     pub fn actions(&self) -> &[Action] {
         &self.actions
@@ -141,10 +145,10 @@ mod tests {
     use super::*;
     use crate::synthetic::{Board, Gpu, Program, Quantity};
 
-    /// NVML's code of an argument without a meaning.
+    /// NVML's return code `NVML_ERROR_INVALID_ARGUMENT`.
     const INVALID_ARGUMENT: u32 = 2;
 
-    /// A V100 that works without a pause and obeys the clocks of the P100's table.
+    /// A V100 with constant load and with the clocks of the P100.
     fn worker() -> Result<Model> {
         let mut scenario = Scenario::of(&[Board::V100]);
         let gpu = &mut scenario.gpus[0];
