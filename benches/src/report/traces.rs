@@ -1,10 +1,12 @@
 //! A trace of power and utilisation as an HTML page.
 //!
-//! Role: what `cargo xtask trace` leaves behind: the devices and where their numbers come from, what was spent, what kept the
-//! device from working, and the picture of the source's script, per cent on the left and energy on the right.
-//! Method: a picture has at most two points for each of its columns, the least and the most of the time that it stands for,
-//! so no peak is lost and ten minutes take no more room than one; of what stays the same, the ends.
-//! Limits: one picture a device.
+//! Role: the report of `cargo xtask trace`: the devices and the sources of their numbers, the
+//! energy, the reasons for idle time, and a chart like that of the original monitoring script, with
+//! per cent on the left axis and energy on the right.
+//! Method: a chart has at most two points per column, the minimum and the maximum of the column's
+//! time, so no peak is lost and the size does not grow with the duration. Of a run of equal values
+//! only the ends are drawn.
+//! Limits: one chart per device.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -20,19 +22,19 @@ use crate::date;
 use crate::figure::{Figure, Line, Panel};
 use crate::units;
 
-/// Columns of a picture, each of which takes two points.
+/// Columns of a chart; each has at most two points.
 const COLUMNS: usize = 300;
-/// Regions of code that are listed.
+/// Maximum number of listed regions of code.
 const MAX_REGIONS: usize = 200;
-/// Points of an energy that is summed up from power.
+/// Points of an energy curve that is integrated from power.
 const SUMMED: u32 = 60;
 const KILO: f64 = 1e3;
 const PER_CENT: f64 = 100.0;
 
-/// Gives the page of a trace.
+/// Returns the HTML page of a trace.
 ///
 /// # Errors
-/// Whatever the drawing refuses, in words.
+/// An error of the drawing.
 pub fn trace_page(trace: &Trace) -> Result<String> {
     let mut body = String::from("<h1>Trace of power and utilisation</h1>\n");
     body += &summary(trace);
@@ -60,7 +62,7 @@ pub fn trace_page(trace: &Trace) -> Result<String> {
     Ok(page("Trace", &body, &footer))
 }
 
-/// Returns the verdict on a device in sentences, of the same time as its energy.
+/// Returns the verdict on a device in sentences, for the same time range as its energy.
 #[must_use]
 pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
     match idle_periods_within(trace, device, window(trace, device)) {
@@ -75,8 +77,8 @@ pub fn verdict(trace: &Trace, device: usize) -> Vec<String> {
     }
 }
 
-/// Gives the time that a device's energy is told for: that of the only region of code, such as a command, where there is
-/// one, and else from the first row to the last.
+/// Returns the time range for which a device's energy is reported: that of the only region of code,
+/// such as a command, or from the first row to the last if there is not exactly one region.
 #[must_use]
 pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
     if let [only] = &trace.marks[..] {
@@ -87,7 +89,8 @@ pub fn window(trace: &Trace, device: usize) -> Range<Duration> {
     start..rows.last().unwrap_or(start)
 }
 
-/// Says how often each power metric of a device was seen to be updated, and how often it is by the table.
+/// Describes the measured update interval of each power metric of a device and the interval in the
+/// sensor table.
 #[must_use]
 pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
     let about = &trace.devices[device];
@@ -97,17 +100,19 @@ pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
         let known = class.map(|class| {
             let (update_s, window_s) = class.update_and_window_s();
             let [update_ms, window_ms] = [update_s, window_s].map(|s| units::digits(s * KILO));
-            format!("every {update_ms} ms over {window_ms} ms by the table of sensors")
+            format!(
+                "every {update_ms} ms over a window of {window_ms} ms according to the sensor table"
+            )
         });
         let seen = update_period(trace, device, metric).map(|seen| {
             let (ms, off_ms) = (seen.value_s * KILO, seen.uncertainty_s * KILO);
-            format!("every {ms:.2} ± {off_ms:.2} ms as seen here")
+            format!("every {ms:.2} ± {off_ms:.2} ms in this trace")
         });
         match (seen, known) {
             (Some(seen), Some(known)) => format!("{metric} is updated {seen}, {known}."),
             (Some(one), None) | (None, Some(one)) => format!("{metric} is updated {one}."),
             (None, None) => format!(
-                "How often {metric} is updated is not known; rows every 10 ms of power that changes may show it."
+                "The update interval of {metric} is unknown; rows every 10 ms under varying load may show it."
             ),
         }
     };
@@ -118,18 +123,18 @@ pub fn sensors(trace: &Trace, device: usize) -> Vec<String> {
         .collect()
 }
 
-/// Says why there is no energy.
+/// Returns the reason why there is no energy.
 #[must_use]
 pub fn untold(device: &Device) -> &'static str {
-    // A file of the source's script does not say what a device tells.
+    // A file of the original monitoring script does not list the device's metrics.
     if device.tells_energy() || device.capabilities.is_empty() {
-        "no energy: too little of the time was sampled, or nothing that tells it"
+        "no energy: too few samples, or no metric for energy or power"
     } else {
-        "it tells neither energy nor power"
+        "the device reports neither energy nor power"
     }
 }
 
-/// Gives a device's index within its source, and its name.
+/// Returns a device's index within its source and its name.
 #[must_use]
 pub fn named(device: &Device) -> String {
     format!("{} {}", device.index, device.name)
@@ -148,7 +153,7 @@ fn summary(trace: &Trace) -> String {
     let sampled_ms = rounds.map(|overhead| {
         overhead.wall.as_secs_f64() * KILO / (overhead.ticks + overhead.missed) as f64
     });
-    // Memory is bounded, the file of rows is not.
+    // The rows in memory are limited; those in the file are not.
     let sampled = match sampled_ms {
         Some(ms) if kept_ms > 1.5 * ms => {
             format!(
@@ -174,7 +179,7 @@ fn energies(trace: &Trace, device: usize) -> String {
     }
 }
 
-/// Draws what the source's script drew: shares on the left, energy on the right.
+/// Draws the chart of the original monitoring script: percentages on the left, energy on the right.
 fn figure(trace: &Trace, device: usize) -> Figure {
     let limit = trace.devices[device].limits.set_w;
     let share = |metric: Metric, whole: Option<f64>| -> Vec<(f64, f64)> {
@@ -193,22 +198,22 @@ fn figure(trace: &Trace, device: usize) -> Figure {
         .find(|&metric| last(metric).is_some());
     let left = [
         (
-            "power, of its limit",
+            "power (% of limit)",
             power,
             limit.or_else(|| last(Metric::PowerLimit)),
         ),
         (
-            "GPU busy, of the time",
+            "GPU busy (% of time)",
             Some(Metric::GpuBusy),
             Some(PER_CENT),
         ),
         (
-            "memory busy, of the time",
+            "memory busy (% of time)",
             Some(Metric::MemoryBusy),
             Some(PER_CENT),
         ),
         (
-            "memory in use, of all",
+            "memory in use (% of total)",
             Some(Metric::MemoryUsed),
             last(Metric::MemoryTotal),
         ),
@@ -226,7 +231,8 @@ fn figure(trace: &Trace, device: usize) -> Figure {
     }
     let has_energy = lines.iter().any(|line| line.is_right);
     Figure {
-        caption: "Shares in per cent on the left, energy since the start on the right.".to_owned(),
+        caption: "Percentages on the left axis, energy since the start on the right axis."
+            .to_owned(),
         panels: vec![Panel {
             x: "time (s)".to_owned(),
             y: "%".to_owned(),
@@ -241,7 +247,8 @@ fn figure(trace: &Trace, device: usize) -> Figure {
     }
 }
 
-/// Gives times, in s, and the energy until then, in kJ: by the counter, or summed up where there is none.
+/// Returns times, in s, and the energy until each, in kJ: from the counter, or integrated from
+/// power if there is no counter.
 fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     let mut counted = Counted::default();
     let readings = trace.series(device, Metric::Energy).into_iter();
@@ -266,7 +273,8 @@ fn energy(trace: &Trace, device: usize) -> Vec<(f64, f64)> {
     (1..=SUMMED).filter_map(summed).collect()
 }
 
-/// Gives the least and the most of each column's time, in their order, without those between two of the same value.
+/// Returns the minimum and the maximum of each column's points in the order of time, without points
+/// between two neighbours of equal value.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut points = of_columns(points);
     let is_between = |i: usize| {
@@ -297,13 +305,12 @@ fn of_columns(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     columns.flat_map(ends).collect()
 }
 
-/// Lists where each number comes from, and how often sensors are updated.
+/// Lists the source of each number and the update intervals of the sensors.
 fn fields(device: &Device, sensors: &[String]) -> String {
-    let mut html =
-        String::from("<details><summary>Where the numbers come from</summary>\n<table>\n");
+    let mut html = String::from("<details><summary>Sources of the numbers</summary>\n<table>\n");
     let about = [
         ("UUID", &device.uuid),
-        ("place", &device.pci),
+        ("PCI bus id", &device.pci),
         ("driver", &device.driver),
         ("architecture", &device.architecture),
     ];
@@ -330,7 +337,7 @@ fn fields(device: &Device, sensors: &[String]) -> String {
     html + "</details>\n"
 }
 
-/// Lists regions of code with what they took.
+/// Lists regions of code with their times and energies.
 fn regions(trace: &Trace) -> String {
     if trace.marks.is_empty() {
         return String::new();
@@ -360,15 +367,12 @@ fn regions(trace: &Trace) -> String {
     }
     html += "</tbody>\n</table>\n";
     if left_out > 0 {
-        let _ = writeln!(
-            html,
-            "<p>And {left_out} more, which the file of rows has.</p>"
-        );
+        let _ = writeln!(html, "<p>{left_out} more are in the file of rows.</p>");
     }
     html
 }
 
-/// Says what sampling cost and what did not work.
+/// Reports the cost of sampling and the metrics that failed.
 fn costs(trace: &Trace) -> String {
     let mut html = String::from("<h2>Sampling</h2>\n");
     if let Some(overhead) = trace.overhead {
@@ -378,7 +382,7 @@ fn costs(trace: &Trace) -> String {
         let cpu = share.map_or_else(|| "unknown".to_owned(), |share| format!("{share:.3} %"));
         let _ = writeln!(
             html,
-            "<p>{} rounds, {} left out; a round began at most {} ms late and took at most {} ms; {cpu} of a core.</p>",
+            "<p>{} sampling rounds, {} skipped; maximum delay of a round {} ms, maximum duration {} ms; CPU use {cpu} of a core.</p>",
             overhead.ticks,
             overhead.missed,
             units::digits(overhead.latest.as_secs_f64() * KILO),
@@ -442,7 +446,7 @@ mod tests {
             assert_eq!(!trace.series(0, Metric::Energy).is_empty(), has_counter);
             let energy = energy(&trace, 0);
             assert!(energy.windows(2).all(|two| two[0].1 <= two[1].1));
-            // 60 % of the time at 160 W and the rest at 40 are 112 W on average.
+            // 60 % of the time at 160 W and 40 % at 40 W are 112 W on average.
             let &(end_s, kilojoules) = energy.last().unwrap();
             let truth = 0.112 * end_s;
             assert!(

@@ -1,4 +1,4 @@
-//! The command that is traced, and who wants it to end.
+//! The traced command and the events that end it.
 
 use anyhow::{Context, Result, ensure};
 use benches::signals::{self, INTERRUPTED, Stop};
@@ -9,40 +9,41 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How often a command is looked at where its end is not told.
+/// Interval at which a command is polled if its end is not signalled by an event.
 const LOOK: Duration = Duration::from_millis(200);
-/// What shells add to the number of the signal that ended a process.
+/// Offset that shells add to the number of the signal that ended a process.
 const SIGNALLED: i32 = 128;
-/// The wish to end that is the last: something does not let the program end as it should, such as a
-/// pipe that nobody reads.
+/// The number of the stop signal that ends this program at once, in case something blocks a normal
+/// end, such as a pipe without a reader.
 const LAST_STOP: usize = 3;
 
-/// What wakes the program.
+/// An event that wakes the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// Somebody wants it to end.
+    /// A signal requested the end of the program.
     Stop(Stop),
     /// The command has ended.
     Ended,
 }
 
-/// Events as they come.
+/// A queue of events.
 pub(crate) struct Events {
     send: Sender<Event>,
     receive: Receiver<Event>,
 }
 
-/// A command that runs.
+/// A running command.
 pub(crate) struct Traced {
     child: Child,
     n_stops: usize,
 }
 
 impl Events {
-    /// Listens to signals, instead of being ended by them; a third one ends the program at once.
+    /// Installs signal handlers that send events instead of ending the program; the third signal
+    /// ends the program at once.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     pub(crate) fn listen() -> Result<Self> {
         let (send, receive) = channel();
         let (sender, mut n_stops) = (send.clone(), 0);
@@ -51,22 +52,22 @@ impl Events {
             if n_stops == LAST_STOP {
                 std::process::exit(INTERRUPTED.into());
             }
-            // Nobody listens any more where the program is about to end anyway.
+            // The send fails only if the receiver is gone, when the program is about to end anyway.
             let _ = sender.send(Event::Stop(stop));
         })?;
         Ok(Self { send, receive })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next event; none after `at_most`.
     pub(crate) fn next(&self, at_most: Duration) -> Option<Event> {
         self.receive.recv_timeout(at_most).ok()
     }
 }
 
-/// Checks that a command is there, before anything is done for it.
+/// Checks that the program of a command exists, before anything else is done.
 ///
 /// # Errors
-/// A program that is not where it is looked for.
+/// A program that is not found at its path or, for a plain name, in `PATH`.
 pub(crate) fn check(words: &[OsString]) -> Result<()> {
     let Some(program) = words.first() else {
         return Ok(());
@@ -82,36 +83,37 @@ pub(crate) fn check(words: &[OsString]) -> Result<()> {
     } else {
         env::split_paths(path.as_os_str()).any(|folder| is_in(&folder))
     };
-    ensure!(is_there, "{} is not there", OsStr::display(program));
+    ensure!(is_there, "program not found ({})", OsStr::display(program));
     Ok(())
 }
 
 impl Traced {
-    /// Starts a command, whose end will be an event.
+    /// Starts a command; its end is reported as an event.
     ///
     /// # Errors
-    /// A command that is not there, or can't be run.
+    /// A program that does not exist or cannot be run.
     pub(crate) fn start(words: &[OsString], events: &Events) -> Result<Self> {
-        let (program, args) = words.split_first().context("no command")?;
+        let (program, args) = words.split_first().context("no command to start")?;
         let child = Command::new(program).args(args).spawn();
         let child =
-            child.with_context(|| format!("{} could not be started", program.to_string_lossy()))?;
+            child.with_context(|| format!("failed to start {}", program.to_string_lossy()))?;
         notice_end(&child, events.send.clone())?;
         Ok(Self { child, n_stops: 0 })
     }
 
-    /// Gives how it ended, if it did.
+    /// Returns the exit status; none while the command runs.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Tells it that it is to end, if it does not know: gently the first time, then not.
+    /// Asks the command to end: the first call forwards SIGTERM, since Ctrl-C reaches the command
+    /// from the terminal; later calls kill the command.
     pub(crate) fn stop(&mut self, stop: Stop) {
         self.n_stops += 1;
-        // It may have ended by itself meanwhile.
+        // Errors are ignored, because the command may have ended by itself.
         if self.n_stops > 1 {
             let _ = self.child.kill();
         } else if stop == Stop::Terminate {
@@ -123,10 +125,10 @@ impl Traced {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the command and passes on stop signals.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the operating system.
     pub(crate) fn outlive(&mut self, events: &Events) -> Result<ExitStatus> {
         loop {
             if let Some(status) = self.ended()? {
@@ -139,8 +141,8 @@ impl Traced {
     }
 }
 
-/// Reports the end of a command at once, so that its region ends then; on systems other than Unix,
-/// a little later.
+/// Sends an event as soon as the command ends, so that its region ends at that time. Systems other
+/// than Unix rely on polling instead.
 fn notice_end(child: &Child, ended: Sender<Event>) -> Result<()> {
     #[cfg(unix)]
     {
@@ -149,20 +151,20 @@ fn notice_end(child: &Child, ended: Sender<Event>) -> Result<()> {
         std::thread::Builder::new()
             .name("command".to_owned())
             .spawn(move || {
-                // It is left for the program to take note of, so that its number is no other
-                // process's before.
+                // `NOWAIT` leaves the process for `Child::try_wait` to reap, so that its id cannot
+                // be reused before that.
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 let _ = waitid(WaitId::Pid(pid), options);
                 let _ = ended.send(Event::Ended);
             })
-            .context("a thread for the command")?;
+            .context("failed to start the thread that waits for the command")?;
     }
     #[cfg(not(unix))]
     let _ = (child, ended);
     Ok(())
 }
 
-/// Gives the exit code that a shell would give.
+/// Returns the exit code that a shell would report: 128 plus the signal number after a signal.
 pub(crate) fn code_of(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);

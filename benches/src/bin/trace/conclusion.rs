@@ -1,4 +1,4 @@
-//! What a trace came to, in words, as JSON and as a page.
+//! The result of a trace as text, as JSON and as an HTML page.
 
 use super::options::Options;
 use anyhow::Result;
@@ -8,10 +8,10 @@ use std::fmt::Write;
 use telemetry::Trace;
 use telemetry::analysis::idle_periods_within;
 
-/// Prints what a trace came to, and writes the report.
+/// Prints the result of a trace and writes the report.
 ///
 /// # Errors
-/// An output or a file that can't be written.
+/// An output or file that cannot be written.
 pub(crate) fn conclude(options: &Options, trace: &Trace) -> Result<()> {
     let page = options.page()?;
     output::print(&if options.is_json {
@@ -51,7 +51,7 @@ fn in_json(options: &Options, trace: &Trace) -> Result<serde_json::Value> {
     }))
 }
 
-/// Returns the numbers of a device's verdict; null where there is none.
+/// Returns the numbers of a device's verdict; null if there is no verdict.
 fn idle(trace: &Trace, device: usize) -> serde_json::Value {
     let found = idle_periods_within(trace, device, window(trace, device)).ok();
     found.map_or(serde_json::Value::Null, |found| {

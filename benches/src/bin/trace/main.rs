@@ -2,9 +2,9 @@
 //!
 //! Role: `cargo xtask trace` and `cargo xtask demo` build and run this program; a bundle carries it
 //! along.
-//! Method: rows go to the file as they are sampled, so whatever ends the program leaves what was
-//! written a second before. Ctrl-C and SIGTERM end the command, if there is one, and then sampling:
-//! the end of the file, the energy and the report still come.
+//! Method: rows are written to the file while they are sampled, so that at most about a second of
+//! rows is lost if the program is killed. Ctrl-C and SIGTERM end the command, if there is one, and
+//! then sampling; the rest of the file, the energy and the report are still written.
 
 mod command;
 mod conclusion;
@@ -26,10 +26,10 @@ use telemetry::rapl::Rapl;
 use telemetry::synthetic::{Model, Program, Quantity, Scenario, Synthetic};
 use telemetry::{Counted, Failure, LINGER, Metric, Running, Sampler, Snapshot, Trace};
 
-/// How often the live line changes. What ends the program wakes it before.
+/// Interval at which the live line is updated. Events that end the program wake it earlier.
 const LIVE: Duration = Duration::from_millis(200);
 
-/// Exit code of wrong usage.
+/// Exit code for invalid usage.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 fn sample(options: &Options) -> Result<ExitCode> {
-    // Everything that can be rejected is, before a recording of yesterday is overwritten.
+    // Check everything that can be checked before an existing recording is overwritten.
     command::check(&options.command)?;
     let listener = options
         .serve
@@ -64,15 +64,16 @@ fn sample(options: &Options) -> Result<ExitCode> {
         .interval(options.interval)
         .select(options.select.clone());
     let dialect = options.dialect();
-    // Only an attempt shows whether COMMAND can be started. Until then an old file is unchanged and
-    // a new one is empty; the writer removes a new one if there is no start.
+    // Whether COMMAND can be started is known only after the attempt. Until then an existing file
+    // is unchanged and a new one is empty; the writer removes a new file if the start fails.
     let (writer, release) = Writer::create(dialect, options.rows())?.held_back();
     let events = Events::listen()?;
     let running = sampler.to(writer).start()?;
     warn_of_more_devices(dialect, running.newest().devices.len());
     let running = Arc::new(running);
     let endpoint = listener.map(|listener| {
-        // Weak, so that whatever becomes of the endpoint, the trace is ended here.
+        // A weak reference, so that the endpoint cannot keep the trace running after this function
+        // ends.
         let running = Arc::downgrade(&running);
         let newest = move || {
             let running = Weak::upgrade(&running);
@@ -88,7 +89,7 @@ fn sample(options: &Options) -> Result<ExitCode> {
     drop(endpoint);
     let running = Arc::try_unwrap(running)
         .ok()
-        .context("the endpoint goes on")?;
+        .context("the metrics endpoint is still running")?;
     let stopped = running.stop();
     for failure in &stopped.failures {
         let is_of_file = matches!(failure, Failure::Sink { .. });
@@ -100,7 +101,7 @@ fn sample(options: &Options) -> Result<ExitCode> {
         eprintln!("trace: {file}{failure}");
     }
     let concluded = conclude(options, &stopped.trace);
-    // A command that outlives its trace is waited for, whatever became of the report.
+    // Wait for a command that runs longer than its trace, even if the report failed.
     let status = match (status, command) {
         (None, Some(mut command)) => Some(command.outlive(&events)?),
         (status, _) => status,
@@ -118,14 +119,14 @@ fn sample(options: &Options) -> Result<ExitCode> {
 fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
     ensure!(
         options.command.is_empty() && options.at_most.is_none() && options.serve.is_none(),
-        "{} is no source that can be sampled: COMMAND, --for and --serve need one; nvml, rapl and demo are",
+        "{} is a recorded file: COMMAND, --for and --serve require a live source (nvml, rapl or demo)",
         file.display()
     );
     let trace = recorded(file)?.of_selected(&options.select)?;
     if let Some(out) = &options.out {
         ensure!(
             !is_same(file, out),
-            "{} would be written over itself; --out names another file",
+            "--out: {} is the recorded file itself (expected another file)",
             file.display()
         );
         warn_of_more_devices(options.dialect(), trace.devices.len());
@@ -138,7 +139,7 @@ fn convert(options: &Options, file: &Path) -> Result<ExitCode> {
 fn warn_of_more_devices(dialect: Dialect, n_devices: usize) {
     if dialect == Dialect::Seed && n_devices > 1 {
         eprintln!(
-            "trace: the script's columns hold the first of {n_devices} devices; --format csv holds all"
+            "trace: --format seed contains only the first of {n_devices} devices; --format csv contains all"
         );
     }
 }
@@ -162,12 +163,12 @@ fn sampler(options: &Options) -> Result<Sampler> {
             Some(_) => Sampler::new(demo()?),
             None => match nvml() {
                 Ok(nvml) => Sampler::new(nvml),
-                // Who named a library wants that one.
+                // An explicitly named library has no fallback.
                 Err(error) if options.nvml.is_some() => return Err(error.into()),
                 Err(no_gpu) => match Rapl::open() {
                     Ok(rapl) => Sampler::new(rapl),
                     Err(no_cpu) => bail!(
-                        "nothing to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`, and `cargo xtask demo` for a look without a GPU)"
+                        "no source to sample: {no_gpu}; {no_cpu} (see `cargo xtask doctor`; `cargo xtask demo` runs without a GPU)"
                     ),
                 },
             },
@@ -175,7 +176,7 @@ fn sampler(options: &Options) -> Result<Sampler> {
     )
 }
 
-/// Gives a GPU that computes for 1.2 s and waits for 0.8, again and again.
+/// Creates a simulated GPU that is busy for 1.2 s and idle for 0.8 s, repeatedly.
 fn demo() -> Result<Synthetic> {
     const PERIOD_S: f64 = 2.0;
     const DUTY: f64 = 0.6;
@@ -192,12 +193,13 @@ fn recorded(path: &Path) -> Result<Trace> {
     let bytes = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
     let read = format::read(&bytes).with_context(|| format!("{}", path.display()))?;
     for skipped in &read.skipped {
-        eprintln!("trace: {}: passed over: {skipped}", path.display());
+        eprintln!("trace: {}: skipped: {skipped}", path.display());
     }
     Ok(read.trace)
 }
 
-/// Runs the command, if there is one, as a region of the trace; gives how it ended, if it did.
+/// Runs the command, if there is one, as a region of the trace. Returns the exit status if the
+/// command ended, and the command.
 fn observe(
     options: &Options,
     running: &Running,
@@ -217,15 +219,15 @@ fn observe(
     Ok((status, Some(command)))
 }
 
-/// Waits for the command, the time or, without a command, a signal; gives how the command ended, if
-/// it did.
+/// Waits for the end of the command, the end of the time or, without a command, a signal. Returns
+/// the exit status if the command ended.
 fn wait(
     options: &Options,
     running: &Running,
     mut command: Option<&mut Traced>,
     events: &Events,
 ) -> Result<Option<ExitStatus>> {
-    // COMMAND's own output may stand in the line that would be erased.
+    // The live line would erase COMMAND's output on the current line.
     let is_quiet = options.is_quiet || command.is_some();
     let live = if is_quiet {
         ProgressBar::hidden()
@@ -267,8 +269,8 @@ fn wait(
     Ok(status)
 }
 
-/// Returns the live line: time, power, load and energy by the newest rows. `counted` holds the
-/// energy of each device so far.
+/// Returns the live line: time, power, utilisation and energy of the newest rows. `counted`
+/// contains the energy of each device so far.
 fn live_line(newest: &Trace, counted: &mut Vec<Counted>) -> String {
     counted.resize(newest.devices.len(), Counted::default());
     let mut line = format!("{:.0} s", newest.duration().as_secs_f64());

@@ -1,4 +1,4 @@
-//! What the trace command is asked to do.
+//! The command-line options of the trace command.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
@@ -13,37 +13,38 @@ trace: sample power, energy and utilisation
 
 usage: cargo xtask trace [options] [-- COMMAND …]
 
-Samples while COMMAND runs, without one until Ctrl-C or SIGTERM. Ends with the energy, how sure it is, what kept the
-device from working, and a report. SIGTERM is passed on to COMMAND; Ctrl-C reaches it anyway; a second one kills it.
-COMMAND runs in the current folder, and paths are relative to it. If COMMAND can't be started, an old FILE is
-unchanged and no new FILE is created.
+Samples while COMMAND runs or, without COMMAND, until Ctrl-C or SIGTERM. Prints the energy with its uncertainty and the
+reasons for idle time, and writes a report. The first SIGTERM is passed on to COMMAND, and the terminal sends Ctrl-C
+to COMMAND as well; a second signal kills COMMAND. COMMAND runs in the current directory, and paths are relative to it.
+If COMMAND cannot be started, an existing FILE is unchanged and no new FILE is created.
 
-  --gpu NAME        only this one, by index, UUID or PCI place; may be given again (default: all)
-  --interval TIME   100ms, 0.5s, 200us, 1min, 1h … (default 100ms)
-  --for TIME        stop sampling after this time; COMMAND goes on, and is waited for
-  --out FILE        write rows to FILE as they come (default: log.csv)
-  --format FORMAT   seed (the `;` columns of the source's script, first device; the default for .csv), csv, jsonl or chrome
-  --report FILE     write the HTML report there (default: the name of the rows' file with .html)
-  --source SOURCE   nvml, rapl, demo (a GPU that does not exist; default: nvml, else rapl), or a recorded file, of which
-                    the report is made at once, and --out if that is given
-  --nvml PATH       load NVIDIA's library from there
-  --serve ADDRESS   answer GET /metrics for Prometheus meanwhile: 127.0.0.1:9835, or 9835 for the same
-  --quiet           print no live line; with COMMAND there is none, since it would erase COMMAND's output
+  --gpu NAME        sample only this device, by index, UUID or PCI bus id; repeatable (default: all)
+  --interval TIME   sampling interval: 100ms, 0.5s, 200us, 1min, 1h … (default 100ms)
+  --for TIME        stop sampling after this time; then wait for COMMAND to end
+  --out FILE        write rows to FILE while sampling (default: log.csv)
+  --format FORMAT   seed (the `;` columns of the original monitoring script, first device only; the default for .csv),
+                    csv, jsonl or chrome
+  --report FILE     write the HTML report to FILE (default: the name of the rows file with .html)
+  --source SOURCE   nvml, rapl, demo (a simulated GPU), or a recorded file, whose report is written at once, and its rows
+                    if --out is given (default: nvml, else rapl)
+  --nvml PATH       load NVIDIA's management library from PATH
+  --serve ADDRESS   answer GET /metrics for Prometheus while sampling: 127.0.0.1:9835, or 9835 for this port on localhost
+  --quiet           print no live line; with COMMAND there is none, because it would erase COMMAND's output
   --json            print the result as one JSON object
-  --help            print this
+  --help            print this help
 
-Exit: that of COMMAND, or 128 and the signal that ended it; 0 without one; 1 where nothing could be sampled or written;
-2 for wrong usage.
+Exit code: that of COMMAND, or 128 plus the signal that ended it; 0 without COMMAND; 1 if sampling or writing failed;
+2 for invalid usage.
 ";
-/// Where rows go without another choice.
+/// Default file for the rows.
 const OUT: &str = "log.csv";
 
-/// What is asked for.
+/// The parsed options.
 pub(crate) struct Options {
     pub(crate) select: Select,
     pub(crate) interval: Duration,
     pub(crate) at_most: Option<Duration>,
-    /// None is [`OUT`], but nowhere for a recorded file.
+    /// None stands for [`OUT`], or for no file if the source is a recorded file.
     pub(crate) out: Option<PathBuf>,
     pub(crate) dialect: Option<Dialect>,
     pub(crate) report: Option<PathBuf>,
@@ -56,22 +57,22 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Gives the recorded file that takes the place of a source, if one does.
+    /// Returns the recorded file given as the source; none for a live source.
     pub(crate) fn file(&self) -> Option<&Path> {
         let source = self.source.as_ref()?;
         let is_live = ["nvml", "rapl", "demo"].iter().any(|name| source == name);
         (!is_live).then(|| source.as_ref())
     }
 
-    /// Gives the file of rows.
+    /// Returns the path of the rows file.
     pub(crate) fn rows(&self) -> &Path {
         self.out.as_deref().unwrap_or(OUT.as_ref())
     }
 
-    /// Gives the file of the report.
+    /// Returns the path of the report.
     ///
     /// # Errors
-    /// One that is the file of rows, or the recorded file.
+    /// A report path that is the rows file or the recorded file.
     pub(crate) fn page(&self) -> Result<PathBuf> {
         let rows = match (&self.out, self.file()) {
             (None, Some(file)) => file,
@@ -84,14 +85,15 @@ impl Options {
         for other in [Some(rows), self.file()].into_iter().flatten() {
             ensure!(
                 !is_same(&page, other),
-                "{} can't take both the report and rows: --report names another file",
+                "--report: {} is also a file of rows (expected another file)",
                 page.display()
             );
         }
         Ok(page)
     }
 
-    /// Gives the format of the rows: that of the source's script, unless another is asked for.
+    /// Returns the format of the rows: for `.csv` files the columns of the original monitoring
+    /// script unless `--format` is given, for other files the format of their extension.
     pub(crate) fn dialect(&self) -> Dialect {
         self.dialect
             .unwrap_or_else(|| match Dialect::of_path(self.rows()) {
@@ -100,14 +102,14 @@ impl Options {
             })
     }
 
-    /// Gives the command as one would type it.
+    /// Returns the words of the command, joined by spaces.
     pub(crate) fn command_line(&self) -> String {
         let words = self.command.iter().map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Whether two paths are of one file, which need not exist.
+/// Returns whether two paths name the same file, which need not exist.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
     match (whole(one), whole(other)) {
@@ -116,7 +118,7 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Reads the command line; nothing if it asks for help.
+/// Parses the command line; none if it requests the help.
 pub(crate) fn parse() -> Result<Option<Options>> {
     use lexopt::prelude::*;
     let mut names = vec![];
@@ -160,20 +162,20 @@ pub(crate) fn parse() -> Result<Option<Options>> {
     }
     ensure!(
         options.interval >= Sampler::MIN_INTERVAL,
-        "--interval is {:?}, it must be at least {:?}",
+        "--interval: {:?} is too short (at least {:?})",
         options.interval,
         Sampler::MIN_INTERVAL
     );
     ensure!(
         !is_output(options.rows()),
-        "rows can't go to standard output, where the result is printed: --out names a file"
+        "--out: standard output is used for the result (expected another file)"
     );
-    // What is wrong with it is better known before an hour of sampling than after.
+    // Report an invalid report path now rather than at the end of sampling.
     options.page()?;
     Ok(Some(options))
 }
 
-/// Whether a file is the one that standard output goes to.
+/// Returns whether a file is the target of standard output.
 fn is_output(path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -192,16 +194,16 @@ fn is_output(path: &Path) -> bool {
     }
 }
 
-/// Reads an address, or a port of this machine's own.
+/// Parses a socket address, or a port on localhost.
 fn address(text: &str) -> Result<SocketAddr> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    let why = || format!("{text:?} is no address with a port, such as 127.0.0.1:9835");
+    let why = || format!("invalid address {text:?} (expected address and port, such as 127.0.0.1:9835)");
     text.parse().ok().with_context(why)
 }
 
-/// Reads a time with its unit.
+/// Parses a time with a unit; without a unit, in seconds.
 fn time(text: &str) -> Result<Duration> {
     let number = text.trim_end_matches(char::is_alphabetic);
     let per_second = match &text[number.len()..] {
@@ -210,11 +212,11 @@ fn time(text: &str) -> Result<Duration> {
         "us" | "µs" => 1e6,
         "min" => 1.0 / 60.0,
         "h" => 1.0 / 3600.0,
-        _ => bail!("{text:?} is no time in s, ms, us, min or h"),
+        _ => bail!("invalid unit of time in {text:?} (expected s, ms, us, min or h)"),
     };
     let seconds: Option<f64> = number.trim().parse().ok();
     let time = seconds.and_then(|s| Duration::try_from_secs_f64(s / per_second).ok());
-    time.with_context(|| format!("{text:?} is no time, such as 100ms"))
+    time.with_context(|| format!("invalid time {text:?} (expected a time such as 100ms)"))
 }
 
 fn dialect(text: &str) -> Result<Dialect> {
@@ -223,7 +225,7 @@ fn dialect(text: &str) -> Result<Dialect> {
         "csv" => Dialect::Csv,
         "jsonl" => Dialect::JsonLines,
         "chrome" => Dialect::ChromeTrace,
-        _ => bail!("{text:?} is none of seed, csv, jsonl, chrome"),
+        _ => bail!("invalid format {text:?} (expected seed, csv, jsonl or chrome)"),
     })
 }
 
