@@ -1,5 +1,5 @@
-//! The ends of every function: outside the support, beyond f64, parameters far outside the plane
-//! that is promised.
+//! Every function at its limits: outside the support, beyond f64's range, and for parameters far
+//! outside the plane on which accuracy is guaranteed.
 
 use distributions::{Error, InverseGaussian};
 use tensor_core::compare::{Bound, assert_close};
@@ -19,7 +19,7 @@ const FUNCTIONS: [(&str, Function, [f64; 2]); 7] = [
     ("ln_sf", InverseGaussian::ln_sf, [0.0, f64::NEG_INFINITY]),
     ("hazard", InverseGaussian::hazard, [0.0, 0.4]),
 ];
-/// Sizes that parameters and arguments may have.
+/// Magnitudes of parameters and arguments.
 const SIZES: [f64; 15] = [
     5e-324,
     f64::MIN_POSITIVE,
@@ -186,8 +186,8 @@ fn the_mean_the_mode_and_their_neighbours_are_no_seams() {
             let near = [centre.next_down(), centre, centre.next_up()];
             for function in [InverseGaussian::cdf as Function, InverseGaussian::ln_pdf] {
                 let [below, at, above] = near.map(|x| function(&law, x));
-                // One step of x moves a value by its slope, at most f x eps / F, and the values are
-                // rounded.
+                // A unit in the last place of x changes a value by at most f x eps / F, relative,
+                // and the values themselves are rounded.
                 let step = 1.0 + centre * law.pdf(centre);
                 let bound = Bound::relative(10).scaled_by([step + at.abs(); 2]);
                 assert_close([below, above], [at; 2], bound);

@@ -1,4 +1,4 @@
-//! Batches on every adapter of this machine against the f64 functions.
+//! GPU batches on every adapter of this machine, against the f64 functions.
 #![cfg(feature = "gpu")]
 
 mod f32_plane;
@@ -10,7 +10,7 @@ use gpu_wgsl::check::every_adapter;
 use std::ops::Range;
 use tensor_core::compare::{Bound, assert_close};
 
-/// Laws that are drawn.
+/// Number of random distributions.
 const N_LAWS: u64 = 400;
 
 #[test]

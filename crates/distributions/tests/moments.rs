@@ -52,7 +52,7 @@ fn the_entropy_is_finite_where_the_ratio_of_the_parameters_is_not() {
     let golden = [
         (3.378e138, 3.38e-192, -437.553_979_343_964_95),
         (1e300, 1e-300, -687.451_045_096_816_8),
-        // Without the last term, which is below 1e-600.
+        // The last term is neglected, because it is below 1e-600.
         (1e-300, 1e300, -1_380.132_117_263_222_7),
     ];
     for (mean, shape, truth) in golden {
@@ -242,7 +242,7 @@ fn traits_say_what_methods_say() {
 
 #[test]
 fn central_moments_of_huge_orders_outside_the_range_take_no_steps() {
-    // Each of them took minutes or more by the recursion.
+    // Each of these took minutes or more by the recursion.
     for (shape, order, expected) in [
         (1e15, 200_000, 0.0),
         (1e6, 200_001, 0.0),
@@ -257,7 +257,7 @@ fn central_moments_of_huge_orders_outside_the_range_take_no_steps() {
             "order {order} of shape {shape:e}"
         );
     }
-    // Next to the bounds the recursion decides.
+    // Next to the bounds the recursion is used.
     let law = InverseGaussian::new(1.0, 100.0).unwrap();
     let ln_moments: Vec<f64> = (500..540).map(|n| law.central_moment(n).log2()).collect();
     assert!(ln_moments.iter().all(|ln| !ln.is_nan()));

@@ -1,13 +1,13 @@
-//! What holds for every inverse Gaussian, at random parameters.
+//! Identities of the inverse Gaussian at random parameters.
 
 use distributions::{InverseGaussian, Real};
 use proptest::prelude::*;
 use tensor_core::compare::{Bound, compare};
 
-/// Twice the gate of each function, 4e-15.
+/// Twice the tolerance of each function, 4e-15.
 const TWO_GATES: usize = 36;
 
-/// A law anywhere on the plane, and a point at a signed root from -30 to 30.
+/// A random distribution on the parameter plane, and a point at a signed root from -30 to 30.
 fn law_and_point() -> impl Strategy<Value = (InverseGaussian, f64)> {
     (-14.0..8.0, -20.0..20.0, -30.0..30.0).prop_map(|(phi, scale, w): (f64, f64, f64)| {
         let (phi, mean) = (10_f64.powf(phi), 10_f64.powf(scale));
@@ -43,7 +43,8 @@ proptest! {
     fn both_sides_of_the_mean_mirror_each_other(
         phi in -14.0..8.0_f64, scale in -400..400_i32, power in 1..40_i32,
     ) {
-        // Powers of two, so that μ²/x is exact: there w changes its sign, v and E stay.
+        // Use powers of two, so that μ²/x is exact: at μ²/x the sign of w is reversed, v and E are
+        // unchanged.
         let (mean, step) = (2_f64.powi(scale), 2_f64.powi(power));
         let law = InverseGaussian::new(mean, mean / 10_f64.powf(phi)).unwrap();
         let (x, mirrored) = (mean * step, mean / step);
@@ -83,7 +84,7 @@ proptest! {
 
     #[test]
     fn quantiles_lead_back((law, x) in law_and_point()) {
-        // x changes with a relative error of ln P by this factor.
+        // A relative error of ln P changes x by this factor.
         let condition = |ln_p: f64| ln_p.abs() * (ln_p - law.ln_pdf(x)).exp() / x;
         let lower = law.ln_cdf(x);
         if lower < -1e-12 {
@@ -99,12 +100,12 @@ proptest! {
 
     #[test]
     fn the_law_scales((law, x) in law_and_point(), power in -300_i32..300) {
-        // By a power of two nothing is rounded, so all digits agree.
+        // Scaling by a power of two rounds nothing, so all digits agree.
         let c = 2_f64.powi(power);
         let scaled = InverseGaussian::new(law.mean() * c, law.shape() * c).unwrap();
         prop_assert_eq!(scaled.cdf(x * c), law.cdf(x));
         prop_assert_eq!(scaled.ln_sf(x * c), law.ln_sf(x));
-        // A subnormal density has fewer digits, which the factor makes large again.
+        // A subnormal density has fewer digits, and scaling makes that error visible.
         let floor = f64::max(1e-290, 1e-323 * c);
         close(scaled.pdf(x * c) * c, law.pdf(x), Bound::relative(2).or_absolute(floor));
         let median = scaled.median() / c;

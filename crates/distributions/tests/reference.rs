@@ -7,7 +7,7 @@ use distributions::InverseGaussian;
 use support::gate::{golden, worst};
 use support::{Row, rows, wide_rows};
 
-/// A function of a golden point, and how its error is measured.
+/// A function evaluated at a golden point, with the way its error is measured.
 struct Case {
     name: &'static str,
     column: &'static str,
@@ -101,7 +101,7 @@ fn all_rows(kind: &str) -> Vec<Row> {
     all
 }
 
-/// Returns a quantile, its golden value, and the scale of its allowance.
+/// Returns a quantile, its golden value, and the scale of its tolerance.
 fn quantile(row: &Row) -> [f64; 3] {
     let (law, p, x) = (row.law(), row.number("p"), row.number("x"));
     let is_log = row.text("kind").starts_with("qlog");
@@ -115,7 +115,7 @@ fn quantile(row: &Row) -> [f64; 3] {
     [actual, x, x * (1.0 + condition(row))]
 }
 
-/// Returns the derivative of `ln x` with respect to the logarithm of the input, in size.
+/// Returns the absolute derivative of `ln x` with respect to the logarithm of the input.
 fn condition(row: &Row) -> f64 {
     if let Some(condition) = row.optional("condition") {
         return condition;

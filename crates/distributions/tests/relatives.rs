@@ -1,4 +1,5 @@
-//! The relatives of the inverse Gaussian against their golden values, and what relates them.
+//! The distributions related to the inverse Gaussian, against golden values and identities between
+//! these distributions.
 
 mod support;
 
@@ -17,7 +18,8 @@ use tensor_core::compare::{Bound, assert_close, compare};
 
 type Row = HashMap<String, String>;
 
-/// The functions that all laws have, to be called on any of them.
+/// The functions that all distributions have in common, as a trait that is usable as a trait
+/// object.
 trait Functions {
     fn function(&self, name: &str, x: f64) -> f64;
 }
@@ -78,7 +80,7 @@ fn law(row: &Row) -> Box<dyn Functions> {
 
 const FUNCTIONS: [&str; 7] = ["pdf", "ln_pdf", "cdf", "sf", "ln_cdf", "ln_sf", "hazard"];
 
-/// Gives what a function is at a row, what it must be, and the size of its allowance.
+/// Returns the value of a function at a row, its expected value, and the scale of its tolerance.
 fn evaluated(row: &Row, name: &str) -> [f64; 3] {
     let truth = number(row, name);
     let actual = law(row).function(name, number(row, "x"));
@@ -127,7 +129,8 @@ fn every_function_of_every_relative_meets_its_gate_and_the_table_says_how() {
     golden("src/accuracy_relatives.md", &text);
 }
 
-/// Gives numbers spread over every law of a median near 1, ends and bad numbers among them.
+/// Returns arguments spread over every distribution with a median near 1, including the ends of the
+/// support and invalid arguments.
 fn spread() -> Vec<f64> {
     let inside = (-40..=40).map(|i| 10_f64.powf(f64::from(i) / 4.0));
     inside
@@ -341,7 +344,7 @@ fn moments_are_those_of_the_inverse_gaussian_part_and_the_squared_normal_part() 
     assert_close(found, expected, Bound::relative(8));
     let second = law.raw_moment(2);
     assert_close([second], [k2 + k1 * k1], Bound::relative(8));
-    // The variance where one of the parts is all of it.
+    // The variance in the limit in which one of the two terms dominates.
     for (mean, shape) in [(1e-150, 1e150), (1e150, 1e-150)] {
         let law = ReciprocalInverseGaussian::new(mean, shape).unwrap();
         assert_close([law.mean()], [1e150], Bound::relative(4));
@@ -356,7 +359,7 @@ fn modes_are_peaks_and_medians_are_halves() {
         let beside = [1.0 - 1e-4, 1.0 + 1e-4].map(|factor| law.ln_pdf(mode * factor));
         assert!(beside.iter().all(|ln_pdf| *ln_pdf < law.ln_pdf(mode)));
         let median = Median::median(&law);
-        // What an epsilon of the median changes.
+        // The change caused by an epsilon of the median.
         let scale = 1.0 + median * law.pdf(median);
         let bound = Bound::relative(2).scaled_by([scale]);
         assert_close([law.cdf(median)], [0.5], bound);
@@ -439,7 +442,7 @@ fn the_traits_of_statrs_give_the_same_numbers() {
     check(&ReciprocalInverseGaussian::new(2.0, 3.0).unwrap());
     check(&Levy::new(2.0).unwrap());
     check(&FirstPassage::new(2.0, -0.1, 1.0).unwrap());
-    // statrs' own Lévy law, as far as it goes.
+    // The Lévy distribution of statrs, in the range in which it is accurate.
     let (ours, theirs) = (
         Levy::new(2.0).unwrap(),
         statrs::distribution::Levy::new(0.0, 2.0).unwrap(),
@@ -515,7 +518,7 @@ fn draws_follow_the_laws() {
         let law = FirstPassage::new(1.0, drift, 2.0).unwrap();
         let draws = draw(&|rng| law.sample(rng));
         let share = draws.iter().filter(|t| t.is_finite()).count() as f64 / 20_000.0;
-        // Four deviations of a binomial share.
+        // Four standard deviations of a binomial fraction.
         let deviations = Bound::exact().or_absolute(4.0 * (0.25 / 20_000.0_f64).sqrt());
         assert_close([share], [law.hitting_probability()], deviations);
         assert!(draws.iter().all(|t| *t > 0.0));
@@ -544,7 +547,7 @@ proptest! {
         let cdfs = |c: f64| [
             Levy::new(3.0 * c).unwrap().cdf(x * c),
             ReciprocalInverseGaussian::new(2.0 / c, 3.0 / c).unwrap().cdf(x * c),
-            // Time by c: drift by 1/c, volatility by its root.
+            // Time scaled by c: drift by 1/c, volatility by 1/sqrt(c).
             FirstPassage::new(1.5, drift / (c * c), 1.0 / c).unwrap().cdf(x * c * c),
         ];
         prop_assert!(compare(cdfs(c), cdfs(1.0), &Bound::relative(4)).is_ok());
@@ -557,7 +560,7 @@ proptest! {
         let law = FirstPassage::new(2.0, f64::from(sign), ln_phi.exp().sqrt()).unwrap();
         let t = law.inverse_cdf(p);
         if p < law.hitting_probability() * (1.0 - 1e-9) {
-            // How much an epsilon of t changes.
+            // The change caused by an epsilon of t.
             let steepness = t * law.pdf(t) / p;
             let bound = Bound::exact().or_absolute(1e-14 * p * (1.0 + steepness));
             prop_assert!(compare([law.cdf(t)], [p], &bound).is_ok());

@@ -1,4 +1,5 @@
-//! Draws: fixed values, no bad one anywhere on the plane, and the right law.
+//! Random draws: fixed values, validity over the whole parameter plane, and the correct
+//! distribution.
 
 use distributions::InverseGaussian;
 use distributions::estimate::GoodnessOfFit;
@@ -7,7 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use tensor_core::compare::{Bound, assert_close};
 
-/// Mean and shape at the ends of the plane, and beyond.
+/// Means and shapes at the ends of the parameter plane, and beyond.
 const EXTREMES: [[f64; 2]; 8] = [
     [1.0, 1e-12],
     [1.0, 1e-8],
@@ -88,7 +89,7 @@ fn draws_follow_their_law_everywhere() {
     }
 }
 
-/// Gives `sqrt(n) D` of draws from one law against the distribution function of another.
+/// Returns `sqrt(n) D` of draws from one distribution against the distribution function of another.
 fn kolmogorov(drawn: &InverseGaussian, law: &InverseGaussian, n: u32, seed: u64) -> f64 {
     let draws: Vec<f64> = drawn
         .sample_iter(generator(seed))

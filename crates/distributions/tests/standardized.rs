@@ -1,5 +1,5 @@
-//! The standardized inverse Gaussian against golden values, the law it is made from, and the normal
-//! law.
+//! The standardized inverse Gaussian against golden values, the unstandardized distribution, and
+//! the normal distribution.
 
 mod support;
 
@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use support::table;
 use tensor_core::compare::{Bound, assert_close};
 
-/// 4e-15 in epsilons.
+/// Tolerance in epsilons: 4e-15.
 const GATE: usize = 18;
 
 type Function = fn(&Standardized, f64) -> f64;
@@ -52,11 +52,12 @@ fn quantiles_lead_back_however_large_k_is() {
                 (law.inverse_cdf(p), law.ln_cdf(law.inverse_cdf(p))),
                 (law.inverse_sf(p), law.ln_sf(law.inverse_sf(p))),
             ] {
-                // A rounding of y changes ln P by its slope; near -k the point itself has no more
-                // digits.
+                // A rounding error of y changes ln P in proportion to the slope; near -k the point
+                // itself has fewer digits.
                 let slope = law.pdf(y) / p * y.abs();
                 let size = p.ln().abs() + slope;
-                // The gate of ln P twice, in the search and here, and a rounding or two of y.
+                // Twice the tolerance of ln P, for the search and for this check, plus one or two
+                // roundings of y.
                 let bound = Bound::relative(2 * GATE + 4).scaled_by([size]);
                 assert_close([tail], [p.ln()], bound);
             }
@@ -73,7 +74,7 @@ fn it_is_the_inverse_gaussian_moved_and_scaled() {
         let y = (x - law.mean()) / law.std_dev();
         let found = [standardized.cdf(y), standardized.hazard(y)];
         let truth = [law.cdf(x), law.hazard(x) * law.std_dev()];
-        // A rounding of y moves a tail by up to y² of it, 200 here.
+        // A rounding error of y changes a tail by a factor of up to y², 200 here.
         assert_close(found, truth, Bound::relative(1000));
     }
     assert_close(

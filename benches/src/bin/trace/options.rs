@@ -199,7 +199,8 @@ fn address(text: &str) -> Result<SocketAddr> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    let why = || format!("invalid address {text:?} (expected address and port, such as 127.0.0.1:9835)");
+    let why =
+        || format!("invalid address {text:?} (expected address and port, such as 127.0.0.1:9835)");
     text.parse().ok().with_context(why)
 }
 

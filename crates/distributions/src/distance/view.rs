@@ -72,7 +72,7 @@ pub(super) struct Seen {
 #[derive(Debug)]
 pub(super) struct View<'a, L> {
     law: &'a L,
-    /// For each edge of the line, the density next to it.
+    /// Power-law model of the density next to each edge of the line.
     powers: Vec<Power>,
     horizons: Vec<Horizon>,
     /// Disagreement of `pdf` and `ln_pdf`.
