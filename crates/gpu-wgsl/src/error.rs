@@ -25,10 +25,10 @@ pub enum Error {
     },
     /// The device is lost: reset, unplugged or destroyed. Host data stays valid; open a new device
     /// to continue ([`Gpu::reopen`](crate::Gpu::reopen)).
-    #[error("{op}: device {adapter} is lost: {reason}")]
+    #[error("{operation}: device {adapter} is lost: {reason}")]
     Lost {
         /// Operation that detected the loss.
-        op: &'static str,
+        operation: &'static str,
         /// Name of the adapter.
         adapter: String,
         /// Message from the driver.
@@ -54,11 +54,11 @@ pub enum Error {
     },
     /// A size exceeds a limit of the adapter; no memory was allocated.
     #[error(
-        "{op}: {name} {shape:?} needs {needed} {unit}, but {limit_name} of the adapter is {limit}"
+        "{operation}: {name} {shape:?} needs {needed} {unit}, but {limit_name} of the adapter is {limit}"
     )]
     TooLarge {
         /// Operation.
-        op: &'static str,
+        operation: &'static str,
         /// Buffer or kernel that is too large.
         name: String,
         /// Shape of the buffer, or domain of the kernel.
@@ -73,20 +73,20 @@ pub enum Error {
         limit: u64,
     },
     /// The device lacks a feature.
-    #[error("{op}: {adapter} does not support {feature}")]
+    #[error("{operation}: {adapter} does not support {feature}")]
     Unsupported {
         /// Operation.
-        op: String,
+        operation: String,
         /// The missing feature.
         feature: Feature,
         /// Name of the adapter.
         adapter: String,
     },
     /// Shapes of operands are incompatible.
-    #[error("{op}: shapes {left:?} and {right:?} are incompatible: {why}")]
+    #[error("{operation}: shapes {left:?} and {right:?} are incompatible: {why}")]
     ShapeMismatch {
         /// Operation.
-        op: &'static str,
+        operation: &'static str,
         /// Shape of the first operand.
         left: Vec<usize>,
         /// Shape of the second operand.
@@ -95,10 +95,10 @@ pub enum Error {
         why: &'static str,
     },
     /// The data has a different number of elements than the shape.
-    #[error("{op}: {name} has shape {shape:?}, but the data has {found} elements")]
+    #[error("{operation}: {name} has shape {shape:?}, but the data has {found} elements")]
     LengthMismatch {
         /// Operation.
-        op: &'static str,
+        operation: &'static str,
         /// Name of the buffer.
         name: String,
         /// Requested shape.
@@ -125,10 +125,10 @@ pub enum Error {
         why: String,
     },
     /// A buffer belongs to another device.
-    #[error("{op}: {name} belongs to another device")]
+    #[error("{operation}: {name} belongs to another device")]
     ForeignBuffer {
         /// Operation.
-        op: &'static str,
+        operation: &'static str,
         /// Name of the buffer.
         name: String,
     },
@@ -144,10 +144,10 @@ pub enum Error {
     #[error("time: another measurement is running on this device")]
     Measuring,
     /// The driver reported an error that the checks of this crate did not prevent.
-    #[error("{op}: device error: {message}")]
+    #[error("{operation}: device error: {message}")]
     Device {
         /// Operation.
-        op: &'static str,
+        operation: &'static str,
         /// Message from the driver.
         message: String,
     },

@@ -341,7 +341,7 @@ impl Gpu {
         let bytes = arrays.map(|(dtype, len)| (nest::bytes(dtype, len), len));
         let (needed, len) = bytes.max().unwrap_or_default();
         Error::TooLarge {
-            op: "run",
+            operation: "run",
             name: "array".to_owned(),
             shape: vec![len as u64],
             needed,

@@ -30,7 +30,7 @@ pub fn linear_grid(
 ) -> Result<[u32; 2]> {
     let side = u64::from(limit.min(MAX_WORKGROUPS_PER_DIMENSION));
     let too_large = || Error::TooLarge {
-        op: "dispatch",
+        operation: "dispatch",
         name: kernel.to_owned(),
         shape: domain.to_vec(),
         needed: n_workgroups,

@@ -326,7 +326,7 @@ impl Trial {
     fn compiled(&self, gpu: &Gpu, class: ShapeClass, tile: Tile) -> Result<Compiled> {
         let nest = &self.step.nest;
         let wrong = |why| Error::ShapeMismatch {
-            op: "tune",
+            operation: "tune",
             left: tile.block().map(|side| side as usize).to_vec(),
             right: tile.thread().map(|side| side as usize).to_vec(),
             why,

@@ -23,25 +23,29 @@ use crate::shape::{allocatable_count, broadcast, max_count};
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 pub fn from_vec<T>(shape: &[usize], data: Vec<T>) -> Result<ArrayD<T>> {
-    let op = "from_vec";
-    let (expected, actual) = (allocatable_count::<T>(op, shape)?, data.len());
+    let operation = "from_vec";
+    let (expected, actual) = (allocatable_count::<T>(operation, shape)?, data.len());
     if expected != actual {
         return Err(Error::LengthMismatch {
-            op,
+            operation,
             shape: shape.to_vec(),
             expected,
             actual,
         });
     }
-    from_checked(op, IxDyn(shape), data)
+    from_checked(operation, IxDyn(shape), data)
 }
 
 /// Creates an array whose number of elements has been checked by the caller.
-pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> Result<ArrayD<T>> {
+pub(crate) fn from_checked<T>(
+    operation: &'static str,
+    shape: IxDyn,
+    data: Vec<T>,
+) -> Result<ArrayD<T>> {
     // The number of elements matches, so the only remaining error is a shape that ndarray rejects
     // as too large.
     ArrayD::from_shape_vec(shape.clone(), data).map_err(|_| Error::TooLarge {
-        op,
+        operation,
         shape: shape.slice().to_vec(),
         limit: max_count(size_of::<T>()),
     })
@@ -49,7 +53,7 @@ pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> R
 
 /// Applies `f` to the elements of two arrays, broadcast against each other by `NumPy`'s rules.
 ///
-/// `op` is the name of the operation in errors.
+/// `operation` is the name of the operation in errors.
 ///
 /// # Errors
 /// [`Error::BroadcastMismatch`] if the shapes do not broadcast; [`Error::TooLarge`] if the result
@@ -72,7 +76,7 @@ pub(crate) fn from_checked<T>(op: &'static str, shape: IxDyn, data: Vec<T>) -> R
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
 pub fn zip_with<A, B, C, DA, DB>(
-    op: &'static str,
+    operation: &'static str,
     a: &ArrayRef<A, DA>,
     b: &ArrayRef<B, DB>,
     f: impl FnMut(&A, &B) -> C,
@@ -81,10 +85,10 @@ where
     DA: Dimension,
     DB: Dimension,
 {
-    let shape = broadcast(op, a.shape(), b.shape())?;
-    allocatable_count::<C>(op, &shape)?;
+    let shape = broadcast(operation, a.shape(), b.shape())?;
+    allocatable_count::<C>(operation, &shape)?;
     let too_large = || Error::TooLarge {
-        op,
+        operation,
         shape: shape.clone(),
         limit: max_count(size_of::<A>().max(size_of::<B>())),
     };
@@ -134,7 +138,7 @@ mod tests {
             matches!(
                 error,
                 Error::BroadcastMismatch {
-                    op: "sub",
+                    operation: "sub",
                     left: 3,
                     right: 2,
                     ..
@@ -151,7 +155,13 @@ mod tests {
         let row = one.broadcast((1, 1 << 40)).unwrap();
         let error = zip_with("add", &column, &row, |x, y| x + y).unwrap_err();
         assert!(
-            matches!(error, Error::TooLarge { op: "add", .. }),
+            matches!(
+                error,
+                Error::TooLarge {
+                    operation: "add",
+                    ..
+                }
+            ),
             "{error}"
         );
     }

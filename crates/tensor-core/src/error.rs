@@ -25,30 +25,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// A shape has more elements than an operation can address: their number or their bytes exceed
     /// `isize::MAX`, or an axis has more positions than an index.
-    #[error("{op}: shape {shape:?} has too many elements (limit {limit})")]
+    #[error("{operation}: shape {shape:?} has too many elements (limit {limit})")]
     TooLarge {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape that is too large.
         shape: Vec<usize>,
         /// The largest number of elements, of the whole shape or of one axis.
         limit: usize,
     },
     /// A shape has more axes than views and tensors support.
-    #[error("{op}: the shape has too many axes (rank {rank}; limit {limit})")]
+    #[error("{operation}: the shape has too many axes (rank {rank}; limit {limit})")]
     RankTooLarge {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The number of axes.
         rank: usize,
         /// The largest supported number of axes.
         limit: usize,
     },
     /// An operation requires a tensor of exactly one element.
-    #[error("{op}: expected a tensor of one element (shape {shape:?})")]
+    #[error("{operation}: expected a tensor of one element (shape {shape:?})")]
     NotAScalar {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
@@ -58,18 +58,18 @@ pub enum Error {
     )]
     NoData,
     /// A derivative of or with respect to a tensor that is not a float.
-    #[error("{op}: {dtype} is not differentiable (only floats are)")]
+    #[error("{operation}: {dtype} is not differentiable (only floats are)")]
     NotDifferentiable {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The type of the operand.
         dtype: DType,
     },
     /// The number of elements of a buffer differs from that of its shape.
-    #[error("{op}: shape {shape:?} has {expected} elements, but the data has {actual}")]
+    #[error("{operation}: shape {shape:?} has {expected} elements, but the data has {actual}")]
     LengthMismatch {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The requested shape.
         shape: Vec<usize>,
         /// The number of elements of `shape`.
@@ -78,10 +78,12 @@ pub enum Error {
         actual: usize,
     },
     /// Shapes do not broadcast: two sizes on one axis differ and neither is 1.
-    #[error("{op}: shapes {shapes:?} do not broadcast (sizes {left} and {right} on axis {axis})")]
+    #[error(
+        "{operation}: shapes {shapes:?} do not broadcast (sizes {left} and {right} on axis {axis})"
+    )]
     BroadcastMismatch {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shapes of all operands, in argument order.
         shapes: Vec<Vec<usize>>,
         /// The axis of the result on which the sizes differ.
@@ -92,10 +94,10 @@ pub enum Error {
         right: usize,
     },
     /// A shape cannot be broadcast to the requested shape.
-    #[error("{op}: shape {from:?} does not broadcast to {to:?}")]
+    #[error("{operation}: shape {from:?} does not broadcast to {to:?}")]
     NotBroadcastable {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the operand.
         from: Vec<usize>,
         /// The requested shape.
@@ -113,40 +115,40 @@ pub enum Error {
         result: [usize; 2],
     },
     /// The operand is not a matrix of `f32`.
-    #[error("{op}: expected a matrix of f32 (got {dtype} {shape:?})")]
+    #[error("{operation}: expected a matrix of f32 (got {dtype} {shape:?})")]
     MatrixExpected {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the operand.
         shape: Vec<usize>,
         /// The type of the operand.
         dtype: DType,
     },
     /// An axis is not in `-rank..rank`.
-    #[error("{op}: axis {axis} is out of range for shape {shape:?}")]
+    #[error("{operation}: axis {axis} is out of range for shape {shape:?}")]
     AxisOutOfRange {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
     /// A list of axes lacks an axis or contains one twice.
-    #[error("{op}: axes {axes:?} are not a permutation of the axes of shape {shape:?}")]
+    #[error("{operation}: axes {axes:?} are not a permutation of the axes of shape {shape:?}")]
     NotAPermutation {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axes as passed by the caller.
         axes: Vec<isize>,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
     /// The number of strides of a view differs from its number of axes.
-    #[error("{op}: shape {shape:?} needs one stride per axis (got {strides:?})")]
+    #[error("{operation}: shape {shape:?} needs one stride per axis (got {strides:?})")]
     StrideCount {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the view.
         shape: Vec<usize>,
         /// The strides as passed by the caller.
@@ -154,11 +156,11 @@ pub enum Error {
     },
     /// A view reads outside its buffer.
     #[error(
-        "{op}: view of shape {shape:?} reads offsets {low} to {high} of a buffer of {len} elements"
+        "{operation}: view of shape {shape:?} reads offsets {low} to {high} of a buffer of {len} elements"
     )]
     OutOfBounds {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the view.
         shape: Vec<usize>,
         /// The smallest offset that the view reads.
@@ -169,10 +171,12 @@ pub enum Error {
         len: usize,
     },
     /// A reshape changes the number of elements.
-    #[error("{op}: the number of elements changes ({from:?} has {from_len}, {to:?} has {to_len})")]
+    #[error(
+        "{operation}: the number of elements changes ({from:?} has {from_len}, {to:?} has {to_len})"
+    )]
     ElementCount {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the operand.
         from: Vec<usize>,
         /// The number of elements of the operand.
@@ -183,30 +187,30 @@ pub enum Error {
         to_len: usize,
     },
     /// The axis to remove does not have size 1.
-    #[error("{op}: axis {axis} of shape {shape:?} does not have size 1")]
+    #[error("{operation}: axis {axis} of shape {shape:?} does not have size 1")]
     NotSizeOne {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
     /// The step of a slice or window is zero.
-    #[error("{op}: the step on axis {axis} of shape {shape:?} is zero")]
+    #[error("{operation}: the step on axis {axis} of shape {shape:?} is zero")]
     ZeroStep {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
     /// The size of a window is zero or exceeds its axis.
-    #[error("{op}: window size {size} is zero or exceeds axis {axis} of shape {shape:?}")]
+    #[error("{operation}: window size {size} is zero or exceeds axis {axis} of shape {shape:?}")]
     WindowSize {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axis as passed by the caller.
         axis: isize,
         /// The size of the window, in elements.
@@ -215,62 +219,62 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// A list of axes contains an axis twice.
-    #[error("{op}: axes {axes:?} contain an axis of shape {shape:?} twice")]
+    #[error("{operation}: axes {axes:?} contain an axis of shape {shape:?} twice")]
     RepeatedAxis {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axes as passed by the caller.
         axes: Vec<isize>,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
     /// The operands have different types. No type is converted without a `cast`.
-    #[error("{op}: types {left} and {right} differ")]
+    #[error("{operation}: types {left} and {right} differ")]
     DTypeMismatch {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The type of the first operand.
         left: DType,
         /// The first type that differs from `left`.
         right: DType,
     },
     /// The operation is not defined on the type.
-    #[error("{op}: not defined on {dtype}")]
+    #[error("{operation}: not defined on {dtype}")]
     DTypeUnsupported {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The type of the operand.
         dtype: DType,
     },
     /// A number cannot be converted to the type of the other operand, a tensor.
-    #[error("{op}: {value} cannot be converted to {dtype}")]
+    #[error("{operation}: {value} cannot be converted to {dtype}")]
     Unrepresentable {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The number.
         value: String,
         /// The type of the tensor.
         dtype: DType,
     },
     /// The fill value of a padding is a tensor instead of a number.
-    #[error("{op}: the fill value must be a number, not a tensor")]
+    #[error("{operation}: the fill value must be a number, not a tensor")]
     NotConstant {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
     },
     /// A maximum, a minimum or a selection over an axis without elements, which has no result.
-    #[error("{op}: no elements to choose from (shape {shape:?} has an axis of size 0)")]
+    #[error("{operation}: no elements to choose from (shape {shape:?} has an axis of size 0)")]
     EmptyReduction {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the operand.
         shape: Vec<usize>,
     },
     /// The tensors to join differ on an axis other than the joined one, or the list is empty.
-    #[error("{op}: shapes {shapes:?} cannot be joined along axis {axis}")]
+    #[error("{operation}: shapes {shapes:?} cannot be joined along axis {axis}")]
     ConcatMismatch {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axis as passed by the caller.
         axis: isize,
         /// The shapes, in argument order.
@@ -278,11 +282,11 @@ pub enum Error {
     },
     /// The size of an axis is not divisible by the requested number of equal parts.
     #[error(
-        "{op}: axis {axis} of shape {shape:?} cannot be split into {n} equal parts (limit 65536)"
+        "{operation}: axis {axis} of shape {shape:?} cannot be split into {n} equal parts (limit 65536)"
     )]
     UnevenSplit {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The axis as passed by the caller.
         axis: isize,
         /// The shape of the operand.
@@ -291,10 +295,10 @@ pub enum Error {
         n: usize,
     },
     /// The inner sizes of a matrix product differ.
-    #[error("{op}: inner dimensions differ (left {left:?}, right {right:?})")]
+    #[error("{operation}: inner dimensions differ (left {left:?}, right {right:?})")]
     InnerMismatch {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The shape of the left operand.
         left: Vec<usize>,
         /// The shape of the right operand.
@@ -309,16 +313,16 @@ pub enum Error {
         extent: usize,
     },
     /// The elements of a tensor were read before the tensor was computed.
-    #[error("{op}: the tensor has not been computed; call realize or eval first")]
+    #[error("{operation}: the tensor has not been computed; call realize or eval first")]
     NotRealized {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
     },
     /// The requested element type differs from the type of the tensor.
-    #[error("{op}: requested elements of type {asked}, but the tensor has type {actual}")]
+    #[error("{operation}: requested elements of type {asked}, but the tensor has type {actual}")]
     ElementTypeMismatch {
         /// The name of the operation.
-        op: &'static str,
+        operation: &'static str,
         /// The requested type.
         asked: DType,
         /// The type of the tensor.
@@ -425,8 +429,8 @@ impl Error {
     /// function, so that its errors have the name that the caller wrote and not the name of the
     /// failed part.
     pub(crate) fn renamed(mut self, name: &'static str) -> Self {
-        if let Some(op) = self.op_mut() {
-            *op = name;
+        if let Some(operation) = self.op_mut() {
+            *operation = name;
         }
         self
     }
@@ -436,33 +440,33 @@ impl Error {
     fn op_mut(&mut self) -> Option<&mut &'static str> {
         match self {
             Self::At { error, .. } => error.op_mut(),
-            Self::TooLarge { op, .. }
-            | Self::RankTooLarge { op, .. }
-            | Self::MatrixExpected { op, .. }
-            | Self::LengthMismatch { op, .. }
-            | Self::BroadcastMismatch { op, .. }
-            | Self::NotBroadcastable { op, .. }
-            | Self::AxisOutOfRange { op, .. }
-            | Self::NotAPermutation { op, .. }
-            | Self::StrideCount { op, .. }
-            | Self::OutOfBounds { op, .. }
-            | Self::ElementCount { op, .. }
-            | Self::NotSizeOne { op, .. }
-            | Self::ZeroStep { op, .. }
-            | Self::WindowSize { op, .. }
-            | Self::RepeatedAxis { op, .. }
-            | Self::DTypeMismatch { op, .. }
-            | Self::DTypeUnsupported { op, .. }
-            | Self::Unrepresentable { op, .. }
-            | Self::NotConstant { op }
-            | Self::EmptyReduction { op, .. }
-            | Self::ConcatMismatch { op, .. }
-            | Self::UnevenSplit { op, .. }
-            | Self::InnerMismatch { op, .. }
-            | Self::NotRealized { op }
-            | Self::NotAScalar { op, .. }
-            | Self::NotDifferentiable { op, .. }
-            | Self::ElementTypeMismatch { op, .. } => Some(op),
+            Self::TooLarge { operation, .. }
+            | Self::RankTooLarge { operation, .. }
+            | Self::MatrixExpected { operation, .. }
+            | Self::LengthMismatch { operation, .. }
+            | Self::BroadcastMismatch { operation, .. }
+            | Self::NotBroadcastable { operation, .. }
+            | Self::AxisOutOfRange { operation, .. }
+            | Self::NotAPermutation { operation, .. }
+            | Self::StrideCount { operation, .. }
+            | Self::OutOfBounds { operation, .. }
+            | Self::ElementCount { operation, .. }
+            | Self::NotSizeOne { operation, .. }
+            | Self::ZeroStep { operation, .. }
+            | Self::WindowSize { operation, .. }
+            | Self::RepeatedAxis { operation, .. }
+            | Self::DTypeMismatch { operation, .. }
+            | Self::DTypeUnsupported { operation, .. }
+            | Self::Unrepresentable { operation, .. }
+            | Self::NotConstant { operation }
+            | Self::EmptyReduction { operation, .. }
+            | Self::ConcatMismatch { operation, .. }
+            | Self::UnevenSplit { operation, .. }
+            | Self::InnerMismatch { operation, .. }
+            | Self::NotRealized { operation }
+            | Self::NotAScalar { operation, .. }
+            | Self::NotDifferentiable { operation, .. }
+            | Self::ElementTypeMismatch { operation, .. } => Some(operation),
             Self::MatmulMismatch { .. }
             | Self::NoData
             | Self::IndexOutOfRange { .. }

@@ -69,14 +69,17 @@ pub fn grad(loss: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     for tensor in [loss].iter().chain(wrt) {
         let dtype = tensor.dtype()?;
         if !is_continuous(dtype) {
-            return Err(Error::NotDifferentiable { op: "grad", dtype });
+            return Err(Error::NotDifferentiable {
+                operation: "grad",
+                dtype,
+            });
         }
     }
     let caller = Location::caller();
     let shape = loss.shape()?;
     if shape.iter().product::<usize>() != 1 {
         return Err(Error::NotAScalar {
-            op: "grad",
+            operation: "grad",
             shape: shape.to_vec(),
         });
     }

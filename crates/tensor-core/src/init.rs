@@ -177,7 +177,7 @@ mod tests {
             matches!(
                 error.root(),
                 Error::TooLarge {
-                    op: "he_normal",
+                    operation: "he_normal",
                     ..
                 }
             ),

@@ -111,7 +111,10 @@ fn float_shape(tensor: &Tensor) -> Result<&[usize]> {
     if dtype.is_float() {
         tensor.shape()
     } else {
-        Err(Error::DTypeUnsupported { op: "loss", dtype })
+        Err(Error::DTypeUnsupported {
+            operation: "loss",
+            dtype,
+        })
     }
 }
 
@@ -122,11 +125,14 @@ fn one_a_row(labels: &Tensor, logits: &Tensor) -> Tensor {
     let rows = float_shape(logits).and_then(|shape| match (shape, labels.dtype()?) {
         ([rows @ .., _], dtype) if dtype.is_integer() => Ok(rows),
         ([], _) => Err(Error::AxisOutOfRange {
-            op: "loss",
+            operation: "loss",
             axis: -1,
             shape: Vec::new(),
         }),
-        (_, dtype) => Err(Error::DTypeUnsupported { op: "loss", dtype }),
+        (_, dtype) => Err(Error::DTypeUnsupported {
+            operation: "loss",
+            dtype,
+        }),
     });
     match rows {
         Ok(rows) => labels.cast(DType::U32).broadcast_to(rows),

@@ -91,7 +91,7 @@ pub struct Buffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// The name of the operation.
-    pub op: &'static str,
+    pub operation: &'static str,
     /// The source line that created the operation.
     pub location: &'static Location<'static>,
 }
@@ -215,7 +215,7 @@ impl Plan {
             let (shape, element_bytes) = (&buffer.shape, buffer.dtype.bytes());
             if count_in_bytes(shape, element_bytes).is_none() {
                 return Err(Error::TooLarge {
-                    op: "plan",
+                    operation: "plan",
                     shape: shape.clone(),
                     limit: max_count(element_bytes),
                 });

@@ -18,12 +18,12 @@ pub const MAX_RANK: usize = 64;
 ///
 /// # Errors
 /// [`Error::RankTooLarge`] if there are more.
-pub fn check_rank(op: &'static str, rank: usize) -> Result<()> {
+pub fn check_rank(operation: &'static str, rank: usize) -> Result<()> {
     if rank <= MAX_RANK {
         return Ok(());
     }
     Err(Error::RankTooLarge {
-        op,
+        operation,
         rank,
         limit: MAX_RANK,
     })
@@ -33,8 +33,8 @@ pub fn check_rank(op: &'static str, rank: usize) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the product of the non-zero sizes exceeds `isize::MAX`.
-pub fn element_count(op: &'static str, shape: &[usize]) -> Result<usize> {
-    bounded_count(op, shape, 1)
+pub fn element_count(operation: &'static str, shape: &[usize]) -> Result<usize> {
+    bounded_count(operation, shape, 1)
 }
 
 /// Returns the number of elements of `shape`, after checking that as many values of type `T` fit
@@ -42,13 +42,13 @@ pub fn element_count(op: &'static str, shape: &[usize]) -> Result<usize> {
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the elements (zero sizes left out) take more than `isize::MAX` bytes.
-pub fn allocatable_count<T>(op: &'static str, shape: &[usize]) -> Result<usize> {
-    bounded_count(op, shape, size_of::<T>().max(1))
+pub fn allocatable_count<T>(operation: &'static str, shape: &[usize]) -> Result<usize> {
+    bounded_count(operation, shape, size_of::<T>().max(1))
 }
 
-fn bounded_count(op: &'static str, shape: &[usize], element_bytes: usize) -> Result<usize> {
+fn bounded_count(operation: &'static str, shape: &[usize], element_bytes: usize) -> Result<usize> {
     count_in_bytes(shape, element_bytes).ok_or_else(|| Error::TooLarge {
-        op,
+        operation,
         shape: shape.to_vec(),
         limit: max_count(element_bytes),
     })
@@ -88,8 +88,8 @@ pub(crate) fn count_in_bytes(shape: &[usize], element_bytes: usize) -> Option<us
 /// assert_eq!(strides, [784, 28, 1]);
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
-pub fn row_major_strides(op: &'static str, shape: &[usize]) -> Result<Vec<isize>> {
-    element_count(op, shape)?;
+pub fn row_major_strides(operation: &'static str, shape: &[usize]) -> Result<Vec<isize>> {
+    element_count(operation, shape)?;
     let mut strides = vec![1_isize; shape.len()];
     for axis in (1..shape.len()).rev() {
         let below = shape[axis].max(1).cast_signed();
@@ -118,15 +118,15 @@ pub fn row_major_strides(op: &'static str, shape: &[usize]) -> Result<Vec<isize>
 /// );
 /// # Ok::<(), tensor_core::Error>(())
 /// ```
-pub fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
-    broadcast_all(op, &[a, b])
+pub fn broadcast(operation: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
+    broadcast_all(operation, &[a, b])
 }
 
 /// Returns the shape to which any number of shapes broadcast; the shape of a scalar for no shapes.
 ///
 /// # Errors
 /// As [`broadcast`].
-pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>> {
+pub fn broadcast_all(operation: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = vec![1; rank];
     // Fold the shapes into the result one at a time, each aligned at the last axis.
@@ -139,7 +139,7 @@ pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>
             } else if right != 1 && right != left {
                 let shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
                 return Err(Error::BroadcastMismatch {
-                    op,
+                    operation,
                     shapes,
                     axis,
                     left,
@@ -148,7 +148,7 @@ pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>
             }
         }
     }
-    element_count(op, &result)?;
+    element_count(operation, &result)?;
     Ok(result)
 }
 
@@ -156,9 +156,9 @@ pub fn broadcast_all(op: &'static str, shapes: &[&[usize]]) -> Result<Vec<usize>
 ///
 /// # Errors
 /// [`Error::AxisOutOfRange`] for any other axis.
-pub fn resolve_axis(op: &'static str, axis: isize, shape: &[usize]) -> Result<usize> {
+pub fn resolve_axis(operation: &'static str, axis: isize, shape: &[usize]) -> Result<usize> {
     axis_below(axis, shape.len()).ok_or_else(|| Error::AxisOutOfRange {
-        op,
+        operation,
         axis,
         shape: shape.to_vec(),
     })
@@ -197,7 +197,13 @@ mod tests {
         ] {
             let error = element_count("zeros", shape).unwrap_err();
             assert!(
-                matches!(error, Error::TooLarge { op: "zeros", .. }),
+                matches!(
+                    error,
+                    Error::TooLarge {
+                        operation: "zeros",
+                        ..
+                    }
+                ),
                 "{error}"
             );
             assert!(row_major_strides("zeros", shape).is_err());
@@ -239,7 +245,13 @@ mod tests {
     fn a_broadcast_that_overflows_is_an_error() {
         let error = broadcast("mul", &[1 << 40, 1], &[1, 1 << 40]).unwrap_err();
         assert!(
-            matches!(error, Error::TooLarge { op: "mul", .. }),
+            matches!(
+                error,
+                Error::TooLarge {
+                    operation: "mul",
+                    ..
+                }
+            ),
             "{error}"
         );
     }

@@ -136,7 +136,7 @@ impl Alike {
         let (shape, dtype) = (x.shape()?, x.dtype()?);
         let (&[n_rows, n_cols], DType::F32) = (shape, dtype) else {
             return Err(Error::MatrixExpected {
-                op: "all_pairs",
+                operation: "all_pairs",
                 shape: shape.to_vec(),
                 dtype,
             });

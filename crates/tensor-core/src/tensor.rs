@@ -333,10 +333,10 @@ impl Tensor {
     /// Returns the result of a composed operation. If an error occurred in one of its parts, and
     /// not in an input, the error is renamed to the operation that the caller wrote.
     #[track_caller]
-    pub(crate) fn composed(self, op: &'static str, inputs: &[&Self]) -> Self {
+    pub(crate) fn composed(self, operation: &'static str, inputs: &[&Self]) -> Self {
         match self.check() {
             Err(error) if inputs.iter().all(|input| input.check().is_ok()) => {
-                Self::error(error.renamed(op))
+                Self::error(error.renamed(operation))
             }
             _ => self,
         }
@@ -425,7 +425,13 @@ mod tests {
         let bad = &x + &x.t();
         let error = (bad.exp() * 2.0).sum(..).shape().unwrap_err();
         assert!(
-            matches!(error.root(), Error::BroadcastMismatch { op: "add", .. }),
+            matches!(
+                error.root(),
+                Error::BroadcastMismatch {
+                    operation: "add",
+                    ..
+                }
+            ),
             "{error}"
         );
         let location = error.location().unwrap();

@@ -91,16 +91,20 @@ impl View {
     }
 
     fn checked(
-        op: &'static str,
+        operation: &'static str,
         shape: Vec<usize>,
         mut strides: Vec<isize>,
         mut offset: usize,
     ) -> Result<Self> {
         if strides.len() != shape.len() {
-            return Err(Error::StrideCount { op, shape, strides });
+            return Err(Error::StrideCount {
+                operation,
+                shape,
+                strides,
+            });
         }
-        check_rank(op, shape.len())?;
-        if element_count(op, &shape)? == 0 {
+        check_rank(operation, shape.len())?;
+        if element_count(operation, &shape)? == 0 {
             // A view without elements reads nothing. A canonical form (strides and offset 0) keeps
             // later arithmetic in range, whatever the given strides are.
             strides.fill(0);
@@ -111,7 +115,7 @@ impl View {
             strides,
             offset,
         };
-        view.check_reach(op, isize::MAX.unsigned_abs())?;
+        view.check_reach(operation, isize::MAX.unsigned_abs())?;
         Ok(view)
     }
 
@@ -160,9 +164,9 @@ impl View {
     /// [`Error::NotBroadcastable`] if a size changes from a value other than 1, or the rank
     /// decreases; [`Error::TooLarge`] if the number of new elements overflows.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
-        let op = "broadcast_to";
+        let operation = "broadcast_to";
         let mismatch = || Error::NotBroadcastable {
-            op,
+            operation,
             from: self.shape.clone(),
             to: shape.to_vec(),
         };
@@ -179,7 +183,7 @@ impl View {
                 return Err(mismatch());
             }
         }
-        Self::checked(op, shape.to_vec(), strides, self.offset)
+        Self::checked(operation, shape.to_vec(), strides, self.offset)
     }
 
     /// Reorders the axes: axis `i` of the result is axis `axes[i]` of this view.
@@ -188,16 +192,16 @@ impl View {
     /// [`Error::AxisOutOfRange`] for an axis that does not exist; [`Error::NotAPermutation`] if an
     /// axis is missing or repeated.
     pub fn permute(&self, axes: &[isize]) -> Result<Self> {
-        let op = "permute";
+        let operation = "permute";
         let mut resolved = Vec::with_capacity(axes.len());
         for &axis in axes {
-            resolved.push(resolve_axis(op, axis, &self.shape)?);
+            resolved.push(resolve_axis(operation, axis, &self.shape)?);
         }
         let mut sorted = resolved.clone();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..self.shape.len()) {
             return Err(Error::NotAPermutation {
-                op,
+                operation,
                 axes: axes.to_vec(),
                 shape: self.shape.clone(),
             });
@@ -226,7 +230,7 @@ impl View {
     /// if there are [`MAX_RANK`](crate::shape::MAX_RANK) axes already.
     pub fn expand_dims(&self, axis: isize) -> Result<Self> {
         let at = axis_below(axis, self.shape.len() + 1).ok_or_else(|| Error::AxisOutOfRange {
-            op: "expand_dims",
+            operation: "expand_dims",
             axis,
             shape: self.shape.clone(),
         })?;
@@ -243,11 +247,11 @@ impl View {
     /// [`Error::AxisOutOfRange`] if there is no such axis; [`Error::NotSizeOne`] if its size is not
     /// 1.
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
-        let op = "squeeze";
-        let at = resolve_axis(op, axis, &self.shape)?;
+        let operation = "squeeze";
+        let at = resolve_axis(operation, axis, &self.shape)?;
         if self.shape[at] != 1 {
             return Err(Error::NotSizeOne {
-                op,
+                operation,
                 axis,
                 shape: self.shape.clone(),
             });
@@ -277,12 +281,12 @@ impl View {
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     pub fn reshape(&self, shape: &[usize]) -> Result<Reshape> {
-        let op = "reshape";
-        let (from_len, to_len) = (self.len(), element_count(op, shape)?);
+        let operation = "reshape";
+        let (from_len, to_len) = (self.len(), element_count(operation, shape)?);
         if from_len != to_len {
             let (from, to) = (self.shape.clone(), shape.to_vec());
             return Err(Error::ElementCount {
-                op,
+                operation,
                 from,
                 from_len,
                 to,
@@ -291,7 +295,7 @@ impl View {
         }
         match reshaped_strides(&self.shape, &self.strides, shape) {
             Some(strides) => {
-                Self::checked(op, shape.to_vec(), strides, self.offset).map(Reshape::View)
+                Self::checked(operation, shape.to_vec(), strides, self.offset).map(Reshape::View)
             }
             None => Ok(Reshape::NeedsCopy),
         }
@@ -318,12 +322,12 @@ impl View {
         self.slice_as("slice", axis, slice.into())
     }
 
-    fn slice_as(&self, op: &'static str, axis: isize, slice: Slice) -> Result<Self> {
-        let at = resolve_axis(op, axis, &self.shape)?;
+    fn slice_as(&self, operation: &'static str, axis: isize, slice: Slice) -> Result<Self> {
+        let at = resolve_axis(operation, axis, &self.shape)?;
         let (first, len) = slice
             .resolve(self.shape[at])
             .ok_or_else(|| Error::ZeroStep {
-                op,
+                operation,
                 axis,
                 shape: self.shape.clone(),
             })?;
@@ -337,7 +341,7 @@ impl View {
         // With at least two elements this product is the distance between two elements, so it does
         // not saturate; with fewer the stride is unused.
         view.strides[at] = self.strides[at].saturating_mul(slice.step);
-        Self::checked(op, view.shape, view.strides, view.offset)
+        Self::checked(operation, view.shape, view.strides, view.offset)
     }
 
     /// Reverses one axis.
@@ -373,18 +377,18 @@ impl View {
     /// # Ok::<(), tensor_core::Error>(())
     /// ```
     pub fn window(&self, axis: isize, size: usize, step: usize) -> Result<Self> {
-        let op = "window";
-        let at = resolve_axis(op, axis, &self.shape)?;
+        let operation = "window";
+        let at = resolve_axis(operation, axis, &self.shape)?;
         if step == 0 {
             return Err(Error::ZeroStep {
-                op,
+                operation,
                 axis,
                 shape: self.shape.clone(),
             });
         }
         if size == 0 || size > self.shape[at] {
             return Err(Error::WindowSize {
-                op,
+                operation,
                 axis,
                 size,
                 shape: self.shape.clone(),
@@ -398,7 +402,7 @@ impl View {
         view.strides[at] = stride.saturating_mul(isize::try_from(step).unwrap_or(isize::MAX));
         view.shape.push(size);
         view.strides.push(stride);
-        Self::checked(op, view.shape, view.strides, view.offset)
+        Self::checked(operation, view.shape, view.strides, view.offset)
     }
 
     /// Returns an iterator over the offsets of all elements, in row-major order.
@@ -424,11 +428,11 @@ impl View {
     /// [`Error::OutOfBounds`] if the view reads past the end of `data`; [`Error::TooLarge`] if the
     /// result cannot be allocated.
     pub fn gather<T: Clone>(&self, data: &[T]) -> Result<ArrayD<T>> {
-        let op = "gather";
-        allocatable_count::<T>(op, &self.shape)?;
-        self.check_reach(op, data.len())?;
+        let operation = "gather";
+        allocatable_count::<T>(operation, &self.shape)?;
+        self.check_reach(operation, data.len())?;
         let elements = self.offsets().map(|offset| data[offset].clone()).collect();
-        crate::array::from_checked(op, IxDyn(&self.shape), elements)
+        crate::array::from_checked(operation, IxDyn(&self.shape), elements)
     }
 
     /// Checks that every element of the view is inside a buffer of `len` elements.
@@ -439,7 +443,7 @@ impl View {
         self.check_reach("check_within", len)
     }
 
-    fn check_reach(&self, op: &'static str, len: usize) -> Result<()> {
+    fn check_reach(&self, operation: &'static str, len: usize) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
@@ -454,7 +458,7 @@ impl View {
             return Ok(());
         }
         Err(Error::OutOfBounds {
-            op,
+            operation,
             shape: self.shape.clone(),
             low,
             high,

@@ -458,7 +458,7 @@ fn what_cannot_be_written_leaves_the_old_file_and_nothing_else() {
         matches!(
             error.root(),
             Error::NotRealized {
-                op: "safetensors::write"
+                operation: "safetensors::write"
             }
         ),
         "{error}"

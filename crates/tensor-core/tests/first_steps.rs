@@ -117,7 +117,13 @@ fn numbers_stand_on_both_sides_and_are_assigned() {
     let counts = Tensor::arange(3);
     let error = (&counts + usize::MAX).shape().unwrap_err();
     assert!(
-        matches!(error.root(), Error::Unrepresentable { op: "add", .. }),
+        matches!(
+            error.root(),
+            Error::Unrepresentable {
+                operation: "add",
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!((&counts * n).sum(..).item::<i32>(&Host::new()).unwrap(), 12);
@@ -168,7 +174,13 @@ fn parts_that_do_not_divide_an_axis_are_errors_of_that_number() {
         for part in [&parts[0], &parts[parts.len() - 1]] {
             let error = part.shape().unwrap_err();
             assert!(
-                matches!(error.root(), Error::UnevenSplit { op: "split", .. }),
+                matches!(
+                    error.root(),
+                    Error::UnevenSplit {
+                        operation: "split",
+                        ..
+                    }
+                ),
                 "{error}"
             );
             assert_eq!(error.location().unwrap().file(), file!());
@@ -188,13 +200,25 @@ fn one_element_is_read_of_any_rank_and_of_one_only() {
     let line = line!() + 1;
     let error = cube().item::<f32>(&host).unwrap_err();
     assert!(
-        matches!(error.root(), Error::NotAScalar { op: "item", .. }),
+        matches!(
+            error.root(),
+            Error::NotAScalar {
+                operation: "item",
+                ..
+            }
+        ),
         "{error}"
     );
     assert_eq!(error.location().unwrap().line(), line);
     let error = cube().sum(..).item::<i32>(&host).unwrap_err();
     assert!(
-        matches!(error.root(), Error::ElementTypeMismatch { op: "item", .. }),
+        matches!(
+            error.root(),
+            Error::ElementTypeMismatch {
+                operation: "item",
+                ..
+            }
+        ),
         "{error}"
     );
 }
@@ -243,7 +267,13 @@ fn a_loss_and_its_gradients_are_computed_in_one_pass() {
     let line = line!() + 1;
     let error = value_and_grad(&w, &[&w], &host).unwrap_err();
     assert!(
-        matches!(error.root(), Error::NotAScalar { op: "grad", .. }),
+        matches!(
+            error.root(),
+            Error::NotAScalar {
+                operation: "grad",
+                ..
+            }
+        ),
         "{error}"
     );
     if let Some(location) = error.location() {

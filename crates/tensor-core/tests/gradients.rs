@@ -284,7 +284,10 @@ fn what_has_no_gradient_is_an_error() {
     let x = Tensor::from_array(array![1.0_f32, 2.0]);
     assert!(matches!(
         grad(&x, &[&x]),
-        Err(Error::NotAScalar { op: "grad", .. })
+        Err(Error::NotAScalar {
+            operation: "grad",
+            ..
+        })
     ));
     let whole = Tensor::arange(3);
     assert!(matches!(

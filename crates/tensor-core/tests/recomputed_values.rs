@@ -92,7 +92,7 @@ fn a_sum_is_not_computed_again_to_find_its_extreme() {
     for sums in [deep.sum(2), deep.sum(1).exp(), deep.sum(0).t()] {
         for axis in [0, 1] {
             let (plan, _) = Plan::of(&[&sums.argmax(axis)], &Host::new().target()).unwrap();
-            let is_sum = |step: &&Step| step.origins.iter().any(|origin| origin.op == "sum");
+            let is_sum = |step: &&Step| step.origins.iter().any(|origin| origin.operation == "sum");
             assert_eq!(
                 plan.steps.iter().filter(is_sum).count(),
                 1,

@@ -83,9 +83,9 @@ fn other_shape(choice: usize, shape: &[usize]) -> Vec<usize> {
 }
 
 /// Applies the operation by copying elements; `None` if the operation must be rejected.
-fn on_array(op: &Op, x: &ArrayD<i32>) -> Option<ArrayD<i32>> {
+fn on_array(operation: &Op, x: &ArrayD<i32>) -> Option<ArrayD<i32>> {
     let rank = x.ndim();
-    Some(match *op {
+    Some(match *operation {
         Op::Permute(choice) => {
             let axes: Vec<usize> = axes_in_order(choice, rank)
                 .iter()
@@ -179,8 +179,8 @@ fn grown(choice: usize, shape: &[usize]) -> Vec<usize> {
 }
 
 /// Applies the operation to the view; gathers the elements if a reshape needs a copy.
-fn on_view(op: &Op, view: &View, data: &mut Vec<i32>) -> Result<View, Error> {
-    match *op {
+fn on_view(operation: &Op, view: &View, data: &mut Vec<i32>) -> Result<View, Error> {
+    match *operation {
         Op::Permute(choice) => view.permute(&axes_in_order(choice, view.shape().len())),
         Op::Transpose => Ok(view.t()),
         Op::Expand(axis) => view.expand_dims(axis),
@@ -329,7 +329,10 @@ fn views_that_cannot_be_are_errors() {
     ));
     assert!(matches!(
         view.gather(&[0; 5]),
-        Err(Error::OutOfBounds { op: "gather", .. })
+        Err(Error::OutOfBounds {
+            operation: "gather",
+            ..
+        })
     ));
     assert!(matches!(
         view.broadcast_to(&[3]),
@@ -381,7 +384,10 @@ fn views_that_cannot_be_are_errors() {
     let endless = one.broadcast_to(&[1 << 60]).unwrap();
     assert!(matches!(
         endless.gather(&[1.0_f64]),
-        Err(Error::TooLarge { op: "gather", .. })
+        Err(Error::TooLarge {
+            operation: "gather",
+            ..
+        })
     ));
     assert!(endless.window(0, 1 << 30, 1).is_err());
 }

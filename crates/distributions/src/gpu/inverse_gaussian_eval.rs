@@ -57,7 +57,7 @@ impl Batch<'_> {
     /// can be given at once.
     pub fn eval_buffer(&self, function: Function, xs: &Buffer<f32>) -> Result<Buffer<f32>> {
         let n = u32::try_from(xs.len()).map_err(|_| Error::TooLarge {
-            op: "inverse_gaussian_eval",
+            operation: "inverse_gaussian_eval",
             name: xs.name().to_owned(),
             shape: xs.shape().iter().map(|&side| side as u64).collect(),
             needed: xs.len() as u64,

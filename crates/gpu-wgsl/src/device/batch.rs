@@ -185,7 +185,7 @@ impl Gpu {
             uniform.resize(uniform.len().next_multiple_of(alignment), 0);
         }
         let refused = |fault: super::Fault| Error::Device {
-            op: "flush",
+            operation: "flush",
             message: fault.into_message(),
         };
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;

@@ -147,7 +147,7 @@ impl Gpu {
         for (needed, unit, limit_name, limit) in checks {
             if needed > u64::from(limit) {
                 return Err(Error::TooLarge {
-                    op: "compile",
+                    operation: "compile",
                     name: kernel.name.to_string(),
                     shape: vec![x, y, z],
                     needed,

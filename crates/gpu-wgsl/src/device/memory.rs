@@ -268,7 +268,7 @@ impl Gpu {
                 }
             }
             Fault::Refused(message) => Error::Device {
-                op: "alloc",
+                operation: "alloc",
                 message,
             },
         })?;
@@ -345,7 +345,7 @@ impl Gpu {
         self.check_owner("write", buffer)?;
         if data.len() != buffer.len() {
             return Err(Error::LengthMismatch {
-                op: "write",
+                operation: "write",
                 name: buffer.name().to_owned(),
                 shape: buffer.shape().to_vec(),
                 found: data.len(),
@@ -374,24 +374,24 @@ impl Gpu {
     }
 
     /// Waits until all submitted work has run, and returns errors that occurred meanwhile.
-    pub(super) fn wait(&self, op: &'static str) -> Result<()> {
-        self.wait_for(op, None)
+    pub(super) fn wait(&self, operation: &'static str) -> Result<()> {
+        self.wait_for(operation, None)
     }
 
     /// Waits until `submission` has run, or all submissions if `None`, and returns errors that
     /// occurred meanwhile.
     pub(super) fn wait_for(
         &self,
-        op: &'static str,
+        operation: &'static str,
         submission: Option<wgpu::SubmissionIndex>,
     ) -> Result<()> {
         let polled = self.shared.device.poll(wgpu::PollType::Wait {
             submission_index: submission,
             timeout: None,
         });
-        self.sound(op)?;
+        self.sound(operation)?;
         polled.map(|_| ()).map_err(|error| Error::Device {
-            op,
+            operation,
             message: error.to_string(),
         })
     }
@@ -413,7 +413,7 @@ impl Gpu {
             return Ok(());
         }
         Err(Error::TooLarge {
-            op: "alloc",
+            operation: "alloc",
             name: name.to_owned(),
             shape: vec![len as u64],
             needed: bytes,
@@ -430,7 +430,7 @@ impl Gpu {
         match len {
             Some(len) if needed <= self.max_buffer_bytes() => Ok(len),
             _ => Err(Error::TooLarge {
-                op: "alloc",
+                operation: "alloc",
                 name: name.to_owned(),
                 shape: shape.iter().map(|&side| side as u64).collect(),
                 needed,

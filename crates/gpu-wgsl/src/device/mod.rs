@@ -164,18 +164,18 @@ impl Gpu {
         lock(&self.shared.pool).trim();
     }
 
-    /// Checks that the device has all features of `needs`; errors refer to `op`.
+    /// Checks that the device has all features of `needs`; errors refer to `operation`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with the first missing feature.
-    pub fn require(&self, op: &str, needs: &[Feature]) -> Result<()> {
+    pub fn require(&self, operation: &str, needs: &[Feature]) -> Result<()> {
         match needs
             .iter()
             .find(|feature| !self.adapter().features.contains(feature))
         {
             None => Ok(()),
             Some(&feature) => Err(Error::Unsupported {
-                op: op.to_owned(),
+                operation: operation.to_owned(),
                 feature,
                 adapter: self.adapter().name.clone(),
             }),
@@ -230,11 +230,11 @@ impl Gpu {
     }
 
     /// Returns [`Error::Lost`] if the device is lost.
-    fn alive(&self, op: &'static str) -> Result<()> {
+    fn alive(&self, operation: &'static str) -> Result<()> {
         match self.shared.lost.get() {
             None => Ok(()),
             Some(reason) => Err(Error::Lost {
-                op,
+                operation,
                 adapter: self.adapter().name.clone(),
                 reason: reason.clone(),
             }),
@@ -242,17 +242,17 @@ impl Gpu {
     }
 
     /// Returns an error if the device is lost or if wgpu reported errors since the last call.
-    fn sound(&self, op: &'static str) -> Result<()> {
-        self.alive(op)?;
+    fn sound(&self, operation: &'static str) -> Result<()> {
+        self.alive(operation)?;
         let faults = std::mem::take(&mut *lock(&self.shared.faults));
         if faults.is_empty() {
             return Ok(());
         }
         // A lost device may reject calls before it reports its loss, so check for the loss again.
         let _ = self.shared.device.poll(wgpu::PollType::Poll);
-        self.alive(op)?;
+        self.alive(operation)?;
         Err(Error::Device {
-            op,
+            operation,
             message: faults.join("; "),
         })
     }
@@ -274,7 +274,7 @@ impl Gpu {
     fn check_loops(&self, kernel: &Kernel, needed: u64, domain: [u64; 3]) -> Result<()> {
         match self.adapter().max_loop_iterations {
             Some(limit) if needed > limit => Err(Error::TooLarge {
-                op: "dispatch",
+                operation: "dispatch",
                 name: kernel.name.to_string(),
                 shape: domain.to_vec(),
                 needed,
@@ -293,7 +293,7 @@ impl Gpu {
             return Ok(());
         }
         Err(Error::TooLarge {
-            op: "dispatch",
+            operation: "dispatch",
             name: buffer.name().to_owned(),
             shape: buffer.shape().iter().map(|&side| side as u64).collect(),
             needed: buffer.bytes(),
@@ -303,12 +303,12 @@ impl Gpu {
         })
     }
 
-    fn check_owner(&self, op: &'static str, buffer: &AnyBuffer) -> Result<()> {
+    fn check_owner(&self, operation: &'static str, buffer: &AnyBuffer) -> Result<()> {
         if std::ptr::eq(Arc::as_ptr(&self.shared), buffer.shared().as_ptr()) {
             Ok(())
         } else {
             Err(Error::ForeignBuffer {
-                op,
+                operation,
                 name: buffer.name().to_owned(),
             })
         }

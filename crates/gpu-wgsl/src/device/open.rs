@@ -80,7 +80,7 @@ pub(super) async fn open(select: Select) -> Result<Gpu> {
         })
         .await
         .map_err(|error| Error::Device {
-            op: "open",
+            operation: "open",
             message: error.to_string(),
         })?;
     Ok(assemble(adapter, device, queue))

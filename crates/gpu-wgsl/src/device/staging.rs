@@ -185,7 +185,7 @@ impl Gpu {
         match buffer.staleness() {
             None => Ok(()),
             Some(message) => Err(Error::Device {
-                op: "read",
+                operation: "read",
                 message,
             }),
         }
@@ -250,7 +250,7 @@ impl Gpu {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         self.scoped(|device| create_buffer(device, "staging", size, usage))
             .map_err(|fault| Error::Device {
-                op: "read",
+                operation: "read",
                 message: fault.into_message(),
             })
     }
@@ -265,7 +265,7 @@ impl Gpu {
         .await?;
         let slice = piece.staging.slice(..piece.bytes);
         let mapped = slice.get_mapped_range().map_err(|error| Error::Device {
-            op: "read",
+            operation: "read",
             message: error.to_string(),
         })?;
         // The last piece may be padded to a whole word.

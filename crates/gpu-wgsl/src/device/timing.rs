@@ -298,7 +298,7 @@ impl Gpu {
             (queries, create_buffer(device, "timestamps", bytes, usage))
         });
         let (queries, resolved) = created.map_err(|fault| Error::Device {
-            op: "time",
+            operation: "time",
             message: fault.into_message(),
         })?;
         let mut encoder = self.encoder();

@@ -230,8 +230,11 @@ impl Storage for Array {
 
 /// Returns the operation and its source line.
 fn described(origin: &Origin) -> String {
-    let Origin { op, location } = origin;
-    format!("{op} ({}:{})", location.file(), location.line())
+    let Origin {
+        operation,
+        location,
+    } = origin;
+    format!("{operation} ({}:{})", location.file(), location.line())
 }
 
 /// Packs elements of `bits` bits into words, the first element in the lowest bits.

@@ -229,7 +229,7 @@ fn a_feature_that_is_not_there_is_unsupported() {
             } else {
                 let error = outcome.unwrap_err();
                 assert!(
-                    matches!(&error, Error::Unsupported { op, feature: missing, .. } if op == "attention" && *missing == feature)
+                    matches!(&error, Error::Unsupported { operation, feature: missing, .. } if operation == "attention" && *missing == feature)
                 );
             }
         }

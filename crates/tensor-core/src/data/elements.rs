@@ -217,15 +217,15 @@ pub(super) fn check_end(format: &'static str, input: &mut impl Read) -> Result<(
 }
 
 /// Writes the elements of a tensor in memory, in row-major order. Elements in host memory are
-/// borrowed, so the write allocates only one chunk. `op` is the name of the operation in errors.
+/// borrowed, so the write allocates only one chunk. `operation` is the name of the operation in errors.
 #[track_caller]
 pub(super) fn write<T: FileElement>(
-    op: &'static str,
+    operation: &'static str,
     format: &'static str,
     out: &mut impl Write,
     tensor: &Tensor,
 ) -> Result<()> {
-    let written = tensor.with_elements::<T, _>(op, |elements| {
+    let written = tensor.with_elements::<T, _>(operation, |elements| {
         let mut bytes = Vec::new();
         reserve(format, &mut bytes, size_of_val(elements).min(CHUNK_BYTES))?;
         for chunk in elements.chunks(CHUNK_BYTES / size_of::<T>()) {

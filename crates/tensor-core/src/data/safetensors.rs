@@ -158,8 +158,8 @@ pub fn write_to(mut out: impl Write, tensors: &[(&str, &Tensor)]) -> Result<()> 
     let header = header::written(described.iter().map(|(tensor, _)| *tensor))?;
     out.write_all(&header).map_err(DataError::io(FORMAT))?;
     for ((_, dtype, _), tensor) in described {
-        let op = "safetensors::write";
-        with_element!(dtype, T => elements::write::<T>(op, FORMAT, &mut out, tensor))?;
+        let operation = "safetensors::write";
+        with_element!(dtype, T => elements::write::<T>(operation, FORMAT, &mut out, tensor))?;
     }
     Ok(())
 }

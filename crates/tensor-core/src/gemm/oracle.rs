@@ -53,13 +53,13 @@ pub fn oracle(a: &[f32], b: &[f32], shape: [usize; 3]) -> Result<Oracle> {
 
 /// Returns an error if a slice does not have as many elements as its shape.
 fn check_len(data: &[f32], shape: [usize; 2]) -> Result<()> {
-    let op = "matmul oracle";
-    let (expected, actual) = (shape::element_count(op, &shape)?, data.len());
+    let operation = "matmul oracle";
+    let (expected, actual) = (shape::element_count(operation, &shape)?, data.len());
     if expected == actual {
         return Ok(());
     }
     Err(Error::LengthMismatch {
-        op,
+        operation,
         shape: shape.to_vec(),
         expected,
         actual,

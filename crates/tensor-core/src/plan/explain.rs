@@ -97,7 +97,7 @@ fn write_step(f: &mut fmt::Formatter<'_>, plan: &Plan, number: usize, step: &Ste
         .map(|origin| {
             format!(
                 "{} ({}:{})",
-                origin.op,
+                origin.operation,
                 origin.location.file(),
                 origin.location.line()
             )

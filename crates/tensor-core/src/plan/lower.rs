@@ -468,7 +468,7 @@ impl<'g> Draft<'g> {
     /// program.
     pub(super) fn origins(&self, lowered: &Lowered) -> Vec<Origin> {
         let origin = |&node: &usize| Origin {
-            op: self.graph.nodes[node].op.name(),
+            operation: self.graph.nodes[node].op.name(),
             location: self.graph.nodes[node].location,
         };
         lowered.nodes.keys().map(origin).collect()

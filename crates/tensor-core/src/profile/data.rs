@@ -191,7 +191,7 @@ impl StepInfo {
         let file = path.file_name().unwrap_or(path.as_os_str());
         format!(
             "{} {}:{}",
-            last.op,
+            last.operation,
             file.to_string_lossy(),
             last.location.line()
         )
@@ -220,7 +220,7 @@ pub(super) fn line(origin: &Origin) -> String {
 }
 
 pub(super) fn operation_and_line(origin: &Origin) -> String {
-    format!("{} {}", origin.op, line(origin))
+    format!("{} {}", origin.operation, line(origin))
 }
 
 impl Data {

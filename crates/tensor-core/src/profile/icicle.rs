@@ -166,7 +166,7 @@ impl Picture<'_> {
         );
         let (long, hue) = match what {
             What::Step(info) => {
-                let operation = info.origins.last().map_or("", |last| last.op);
+                let operation = info.origins.last().map_or("", |last| last.operation);
                 (info.long(), Some(hue(operation)))
             }
             What::Named(name) => (name.to_string(), None),

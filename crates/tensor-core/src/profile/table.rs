@@ -226,7 +226,7 @@ fn names(what: &What, by: By) -> (String, BTreeSet<String>) {
         return (what.short().into_owned(), BTreeSet::new());
     };
     let name = |origin: &Origin| match by {
-        By::Op => origin.op.to_owned(),
+        By::Op => origin.operation.to_owned(),
         _ => line(origin),
     };
     match (by, info.origins.last()) {

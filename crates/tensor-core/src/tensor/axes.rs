@@ -74,19 +74,19 @@ impl Axes {
     }
 
     /// Returns the axes in ascending order, without negative numbers.
-    pub(super) fn resolve(&self, op: &'static str, shape: &[usize]) -> Result<Vec<usize>> {
+    pub(super) fn resolve(&self, operation: &'static str, shape: &[usize]) -> Result<Vec<usize>> {
         let Some(which) = &self.which else {
             return Ok((0..shape.len()).collect());
         };
         let mut axes = Vec::with_capacity(which.len());
         for &axis in which {
-            axes.push(resolve_axis(op, axis, shape)?);
+            axes.push(resolve_axis(operation, axis, shape)?);
         }
         // Sorted, so that duplicates are adjacent; `1` and `-1` may denote the same axis.
         axes.sort_unstable();
         if axes.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(Error::RepeatedAxis {
-                op,
+                operation,
                 axes: which.clone(),
                 shape: shape.to_vec(),
             });

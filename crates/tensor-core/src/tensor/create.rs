@@ -49,12 +49,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn from_vec<T: Element>(shape: &[usize], data: Vec<T>) -> Self {
-        let op = "from_vec";
-        or_error_node!(check_rank(op, shape.len()));
-        let expected = or_error_node!(allocatable_count::<T>(op, shape));
+        let operation = "from_vec";
+        or_error_node!(check_rank(operation, shape.len()));
+        let expected = or_error_node!(allocatable_count::<T>(operation, shape));
         if data.len() != expected {
             return Self::error(Error::LengthMismatch {
-                op,
+                operation,
                 shape: shape.to_vec(),
                 expected,
                 actual: data.len(),
@@ -124,12 +124,12 @@ impl Tensor {
     /// Creates the tensor of the positions `0, 1, …, len - 1`, as `u32`; an error node if there are
     /// more than `limit`.
     #[track_caller]
-    pub(super) fn index(op: &'static str, len: usize, limit: usize) -> Self {
+    pub(super) fn index(operation: &'static str, len: usize, limit: usize) -> Self {
         if len <= limit {
             Self::new(Op::Index, Vec::new(), vec![len], DType::U32)
         } else {
             Self::error(Error::TooLarge {
-                op,
+                operation,
                 shape: vec![len],
                 limit,
             })
@@ -186,9 +186,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn rand_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
-        let op = "rand_in_stream";
-        let number = or_error_node!(given_number(op, stream));
-        let words = or_error_node!(words(op, seed, &number, shape, 1, 0));
+        let operation = "rand_in_stream";
+        let number = or_error_node!(given_number(operation, stream));
+        let words = or_error_node!(words(operation, seed, &number, shape, 1, 0));
         uniform(&words).reshape(shape)
     }
 
@@ -214,9 +214,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn randn_in_stream(seed: Philox, stream: &Self, shape: &[usize]) -> Self {
-        let op = "randn_in_stream";
-        let number = or_error_node!(given_number(op, stream));
-        or_error_node!(normal(op, seed, &number, shape))
+        let operation = "randn_in_stream";
+        let number = or_error_node!(given_number(operation, stream));
+        or_error_node!(normal(operation, seed, &number, shape))
     }
 }
 
@@ -229,23 +229,28 @@ fn stream_number(stream: Philox) -> [Tensor; 2] {
 /// Returns the stream number that a `u32` tensor of one element holds, as two words, low word
 /// first. The high word is 0.
 #[track_caller]
-fn given_number(op: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
+fn given_number(operation: &'static str, stream: &Tensor) -> Result<[Tensor; 2]> {
     let (dtype, shape) = (stream.dtype()?, stream.shape()?);
     if dtype != DType::U32 {
-        return Err(Error::DTypeUnsupported { op, dtype });
+        return Err(Error::DTypeUnsupported { operation, dtype });
     }
-    if element_count(op, shape)? != 1 {
+    if element_count(operation, shape)? != 1 {
         let shape = shape.to_vec();
-        return Err(Error::NotAScalar { op, shape });
+        return Err(Error::NotAScalar { operation, shape });
     }
     Ok([stream.reshape(&[]), Tensor::scalar(0_u32)])
 }
 
 /// Computes normal numbers by the Box–Muller method.
 #[track_caller]
-fn normal(op: &'static str, seed: Philox, number: &[Tensor; 2], shape: &[usize]) -> Result<Tensor> {
-    let u = words(op, seed, number, shape, 2, 0)?;
-    let v = words(op, seed, number, shape, 2, 1)?;
+fn normal(
+    operation: &'static str,
+    seed: Philox,
+    number: &[Tensor; 2],
+    shape: &[usize],
+) -> Result<Tensor> {
+    let u = words(operation, seed, number, shape, 2, 0)?;
+    let v = words(operation, seed, number, shape, 2, 1)?;
     // `1 - u` is in (0, 1], so the logarithm is finite.
     let radius = ((1.0 - uniform(&u)).ln() * -2.0).sqrt();
     let angle = uniform(&v) * TAU;
@@ -255,16 +260,16 @@ fn normal(op: &'static str, seed: Philox, number: &[Tensor; 2], shape: &[usize])
 /// Returns word `stride * i + first` of a stream for each element `i` of a shape, as one axis.
 #[track_caller]
 fn words(
-    op: &'static str,
+    operation: &'static str,
     seed: Philox,
     number: &[Tensor; 2],
     shape: &[usize],
     stride: u32,
     first: u32,
 ) -> Result<Tensor> {
-    let len = element_count(op, shape)?;
+    let len = element_count(operation, shape)?;
     // Positions are `u32`, and `stride` words belong to each element.
-    let at = Tensor::index(op, len, (1 << 32) / stride as usize);
+    let at = Tensor::index(operation, len, (1 << 32) / stride as usize);
     let [low, high] = [&number[0], &number[1]].map(|word| word.broadcast_to(&[len]));
     Ok(Tensor::new(
         Op::Random {

@@ -95,13 +95,17 @@ fn prepared(spec: &str, tensors: &[&Tensor]) -> Result<(Vec<Tensor>, Vec<Step>)>
     let mut shapes = Vec::with_capacity(tensors.len());
     for tensor in tensors {
         shapes.push(tensor.shape()?);
-        let (op, dtype) = ("einsum", tensor.0.dtype);
+        let (operation, dtype) = ("einsum", tensor.0.dtype);
         if dtype != tensors[0].0.dtype {
             let (left, right) = (tensors[0].0.dtype, dtype);
-            return Err(Error::DTypeMismatch { op, left, right });
+            return Err(Error::DTypeMismatch {
+                operation,
+                left,
+                right,
+            });
         }
         if !(dtype.is_float() || dtype.is_integer()) {
-            return Err(Error::DTypeUnsupported { op, dtype });
+            return Err(Error::DTypeUnsupported { operation, dtype });
         }
     }
     let contraction = spec.resolve(&shapes)?;

@@ -28,7 +28,7 @@ impl Tensor {
         let dtype = self.0.dtype;
         if self.check().is_ok() && !op.accepts(dtype) {
             return Self::error(Error::DTypeUnsupported {
-                op: op.name(),
+                operation: op.name(),
                 dtype,
             });
         }
@@ -49,13 +49,16 @@ impl Tensor {
         let dtype = operands[0].0.dtype;
         if let Some(other) = operands.iter().find(|operand| operand.0.dtype != dtype) {
             return Err(Error::DTypeMismatch {
-                op: name,
+                operation: name,
                 left: dtype,
                 right: other.0.dtype,
             });
         }
         if !accepts(dtype) {
-            return Err(Error::DTypeUnsupported { op: name, dtype });
+            return Err(Error::DTypeUnsupported {
+                operation: name,
+                dtype,
+            });
         }
         let shapes: Vec<&[usize]> = operands
             .iter()
@@ -134,12 +137,12 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn with_gradient_of(&self, surrogate: &Self) -> Self {
-        let op = "with_gradient_of";
+        let operation = "with_gradient_of";
         let operands = [self.clone(), surrogate.clone()];
-        let [value, surrogate] = or_error_node!(Self::aligned(op, operands, |_| true));
+        let [value, surrogate] = or_error_node!(Self::aligned(operation, operands, |_| true));
         if value.0.shape != self.0.shape {
             return Self::error(Error::NotBroadcastable {
-                op,
+                operation,
                 from: surrogate.0.shape.clone(),
                 to: self.0.shape.clone(),
             });
@@ -178,11 +181,14 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Self {
-        let (op, dtype) = ("clip", self.0.dtype);
-        let (low, high) = (low.operand(op, dtype), high.operand(op, dtype));
+        let (operation, dtype) = ("clip", self.0.dtype);
+        let (low, high) = (
+            low.operand(operation, dtype),
+            high.operand(operation, dtype),
+        );
         self.maximum(&low)
             .minimum(&high)
-            .composed(op, &[self, &low, &high])
+            .composed(operation, &[self, &low, &high])
     }
 
     /// Returns the sign: -1 below zero, 1 above zero, 0 for 0.0 and -0.0, NaN for NaN, as
@@ -245,7 +251,7 @@ impl Tensor {
         let (yes, no) = (yes.operand(name, dtype), no.operand(name, dtype));
         if self.check().is_ok() && self.0.dtype != DType::Bool {
             return Self::error(Error::DTypeUnsupported {
-                op: name,
+                operation: name,
                 dtype: self.0.dtype,
             });
         }

@@ -161,13 +161,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn item<T: Element>(&self, executor: &dyn Executor) -> Result<T> {
-        let op = "item";
-        self.expect::<T>(op)?;
+        let operation = "item";
+        self.expect::<T>(operation)?;
         let line = Location::caller();
         let shape = self.shape()?;
         let not_one = || {
             Error::NotAScalar {
-                op,
+                operation,
                 shape: shape.to_vec(),
             }
             .at(line)
@@ -215,9 +215,9 @@ impl Tensor {
     /// an argument of a function that is being traced; any error of the device.
     #[track_caller]
     pub fn to_host<T: Element>(&self) -> Result<ArrayD<T>> {
-        let op = "to_host";
-        let storage = self.in_memory::<T>(op)?;
-        read(op, &self.node().shape, Arc::clone(storage))
+        let operation = "to_host";
+        let storage = self.in_memory::<T>(operation)?;
+        read(operation, &self.node().shape, Arc::clone(storage))
     }
 
     /// Calls `take` with the elements of a tensor in memory. Elements in host memory are borrowed,
@@ -228,10 +228,10 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn with_elements<T: Element, R>(
         &self,
-        op: &'static str,
+        operation: &'static str,
         take: impl FnOnce(&[T]) -> R,
     ) -> Result<R> {
-        let storage = self.in_memory::<T>(op)?;
+        let storage = self.in_memory::<T>(operation)?;
         if let Some(elements) = HostStorage::of(&**storage).and_then(T::slice) {
             return Ok(take(elements));
         }
@@ -243,20 +243,25 @@ impl Tensor {
 
     /// Returns the array of a tensor that is in memory and has elements of type `T`.
     #[track_caller]
-    fn in_memory<T: Element>(&self, op: &'static str) -> Result<&Arc<dyn Storage>> {
-        self.expect::<T>(op)?;
+    fn in_memory<T: Element>(&self, operation: &'static str) -> Result<&Arc<dyn Storage>> {
+        self.expect::<T>(operation)?;
         let line = Location::caller();
-        let missing = || Error::NotRealized { op }.at(line);
+        let missing = || Error::NotRealized { operation }.at(line);
         self.storage().ok_or_else(missing)
     }
 
     #[track_caller]
-    fn expect<T: Element>(&self, op: &'static str) -> Result<()> {
+    fn expect<T: Element>(&self, operation: &'static str) -> Result<()> {
         let (asked, actual) = (T::DTYPE, self.dtype()?);
         if asked == actual {
             return Ok(());
         }
-        Err(Error::ElementTypeMismatch { op, asked, actual }.at(Location::caller()))
+        Err(Error::ElementTypeMismatch {
+            operation,
+            asked,
+            actual,
+        }
+        .at(Location::caller()))
     }
 }
 
@@ -278,16 +283,16 @@ fn run(tensors: &[&Tensor], executor: &dyn Executor) -> Result<Vec<Arc<dyn Stora
 
 #[track_caller]
 fn read<T: Element>(
-    op: &'static str,
+    operation: &'static str,
     shape: &[usize],
     storage: Arc<dyn Storage>,
 ) -> Result<ArrayD<T>> {
     let line = Location::caller();
     let data = pollster::block_on(storage.read()).map_err(|error| error.at(line))?;
     let data = T::from_host(data).map_err(|other| Error::ElementTypeMismatch {
-        op,
+        operation,
         asked: T::DTYPE,
         actual: other.dtype(),
     })?;
-    from_checked(op, IxDyn(shape), data)
+    from_checked(operation, IxDyn(shape), data)
 }

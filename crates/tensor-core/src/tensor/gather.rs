@@ -67,17 +67,17 @@ impl Tensor {
     pub fn take_along_axis(&self, index: &Self, axis: impl Into<Axis>) -> Self {
         let axis = axis.into().number();
         or_error_node!(self.gathered("take_along_axis", index, axis, |shape, at| {
-            let op = "take_along_axis";
+            let operation = "take_along_axis";
             if index.0.shape.len() != shape.len() {
                 return Err(Error::NotBroadcastable {
-                    op,
+                    operation,
                     from: index.0.shape.clone(),
                     to: shape.to_vec(),
                 });
             }
             let mut out = shape.to_vec();
             out[at] = index.0.shape.get(at).copied().unwrap_or(1);
-            let index = index.broadcast_to(&out).composed(op, &[index]);
+            let index = index.broadcast_to(&out).composed(operation, &[index]);
             index.check()?;
             // The coordinate on the selected axis comes from the index only, so its map is
             // constant.
@@ -95,26 +95,26 @@ impl Tensor {
     #[track_caller]
     fn gathered(
         &self,
-        op: &'static str,
+        operation: &'static str,
         index: &Self,
         axis: isize,
         plan: impl FnOnce(&[usize], usize) -> Result<(Vec<IndexMap>, Vec<usize>, Self)>,
     ) -> Result<Self> {
         let shape = self.shape()?;
-        let at = resolve_axis(op, axis, shape)?;
+        let at = resolve_axis(operation, axis, shape)?;
         index.check()?;
         if !index.0.dtype.is_integer() {
             return Err(Error::DTypeUnsupported {
-                op,
+                operation,
                 dtype: index.0.dtype,
             });
         }
         let (rows, out, index) = Self::by_caller(|| plan(shape, at))?;
-        check_rank(op, out.len())?;
-        element_count(op, &out)?;
+        check_rank(operation, out.len())?;
+        element_count(operation, &out)?;
         if shape[at] == 0 && !out.contains(&0) {
             return Err(Error::EmptyReduction {
-                op,
+                operation,
                 shape: shape.to_vec(),
             });
         }

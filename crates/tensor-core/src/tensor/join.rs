@@ -48,7 +48,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn stack(tensors: &[&Self], axis: impl Into<Axis>) -> Self {
-        let (op, axis) = ("stack", axis.into().number());
+        let (operation, axis) = ("stack", axis.into().number());
         for tensor in tensors {
             or_error_node!(tensor.check());
         }
@@ -60,14 +60,14 @@ impl Tensor {
         {
             let shapes = tensors.iter().map(|tensor| tensor.0.shape.clone());
             return Self::error(Error::ConcatMismatch {
-                op,
+                operation,
                 axis,
                 shapes: shapes.collect(),
             });
         }
         let expand = |tensor: &&Self| tensor.expand_dims(axis);
         let expanded: Vec<Self> = Self::by_caller(|| tensors.iter().map(expand).collect());
-        Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(op, tensors)
+        Self::concat(&expanded.iter().collect::<Vec<_>>(), axis).composed(operation, tensors)
     }
 
     /// Splits an axis into `n` parts of equal size, in order, as `numpy.split` with a number.
@@ -89,14 +89,14 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn split(&self, axis: impl Into<Axis>, n: usize) -> Vec<Self> {
-        let (op, axis) = ("split", axis.into().number());
+        let (operation, axis) = ("split", axis.into().number());
         let size = self.shape().and_then(|shape| {
-            let size = shape[resolve_axis(op, axis, shape)?];
+            let size = shape[resolve_axis(operation, axis, shape)?];
             if size.checked_rem(n) == Some(0) && n <= MAX_PARTS {
                 return Ok(size / n);
             }
             Err(Error::UnevenSplit {
-                op,
+                operation,
                 axis,
                 shape: shape.to_vec(),
                 n,
@@ -144,7 +144,7 @@ fn position_below(like: &Tensor, axis: usize, bound: usize) -> Tensor {
 }
 
 /// Checks the operands of a concatenation and returns the axis in `0..rank`.
-fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usize> {
+fn concat_axis(operation: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usize> {
     let shapes = || {
         tensors
             .iter()
@@ -152,18 +152,18 @@ fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usi
             .collect()
     };
     let mismatch = || Error::ConcatMismatch {
-        op,
+        operation,
         axis,
         shapes: shapes(),
     };
     let first = tensors.first().ok_or_else(mismatch)?;
-    let at = resolve_axis(op, axis, first.shape()?)?;
+    let at = resolve_axis(operation, axis, first.shape()?)?;
     let mut total: usize = 0;
     for tensor in tensors {
         let shape = tensor.shape()?;
         if tensor.0.dtype != first.0.dtype {
             return Err(Error::DTypeMismatch {
-                op,
+                operation,
                 left: first.0.dtype,
                 right: tensor.0.dtype,
             });
@@ -177,11 +177,11 @@ fn concat_axis(op: &'static str, tensors: &[&Tensor], axis: isize) -> Result<usi
     }
     let mut out = first.0.shape.clone();
     out[at] = total;
-    element_count(op, &out)?;
+    element_count(operation, &out)?;
     // The source of an element is selected by its position, which is a u32.
     if total > MOST_POSITIONS {
         return Err(Error::TooLarge {
-            op,
+            operation,
             shape: out,
             limit: MOST_POSITIONS,
         });

@@ -37,13 +37,13 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn exp2(&self) -> Self {
-        let op = "exp2";
+        let operation = "exp2";
         if let Err(error) = self.accepts_exponential() {
-            return Self::error(error.renamed(op));
+            return Self::error(error.renamed(operation));
         }
         self.like(2.0)
             .binary(Binary::Pow, self)
-            .composed(op, &[self])
+            .composed(operation, &[self])
     }
 
     /// Returns `e^x - 1` of each element of a float tensor, without cancellation near 0; -0.0 for
@@ -64,9 +64,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn expm1(&self) -> Self {
-        let op = "expm1";
+        let operation = "expm1";
         if let Err(error) = self.accepts_exponential() {
-            return Self::error(error.renamed(op));
+            return Self::error(error.renamed(operation));
         }
         let lazily = eager::pause();
         let t = (self * 0.5).tanh();
@@ -74,7 +74,7 @@ impl Tensor {
         let far = self.exp() - 1.0;
         let value = self.lt(1.0).select(near, &far).with_gradient_of(&far);
         drop(lazily);
-        eager::finished(value.composed(op, &[self]))
+        eager::finished(value.composed(operation, &[self]))
     }
 
     /// Returns `ln(1 + x)` of each element of a float tensor, without the rounding of the sum near
@@ -95,9 +95,9 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn log1p(&self) -> Self {
-        let op = "log1p";
+        let operation = "log1p";
         if let Err(error) = self.accepts_exponential() {
-            return Self::error(error.renamed(op));
+            return Self::error(error.renamed(operation));
         }
         let lazily = eager::pause();
         let s = self / (self + 2.0);
@@ -117,16 +117,16 @@ impl Tensor {
         let is_near = self.abs().le(SERIES_END);
         let value = is_near.select(s * sum, &far).with_gradient_of(&far);
         drop(lazily);
-        eager::finished(value.composed(op, &[self]))
+        eager::finished(value.composed(operation, &[self]))
     }
 
     /// Checks that exponentials are defined on the element type.
     fn accepts_exponential(&self) -> crate::Result<()> {
         self.check()?;
-        let (op, dtype) = (Unary::Exp.name(), self.0.dtype);
+        let (operation, dtype) = (Unary::Exp.name(), self.0.dtype);
         if Unary::Exp.accepts(dtype) {
             return Ok(());
         }
-        Err(crate::Error::DTypeUnsupported { op, dtype })
+        Err(crate::Error::DTypeUnsupported { operation, dtype })
     }
 }

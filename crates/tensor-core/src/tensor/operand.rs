@@ -11,10 +11,10 @@ use crate::error::Error;
 /// to floats round. Two tensors must have the same type, because tensors are converted only by
 /// [`cast`](Tensor::cast).
 pub trait Operand {
-    /// Converts a number to a tensor of type `dtype`; returns a tensor unchanged. `op` is the name
+    /// Converts a number to a tensor of type `dtype`; returns a tensor unchanged. `operation` is the name
     /// of the operation in errors.
     #[track_caller]
-    fn operand(self, op: &'static str, dtype: DType) -> Tensor;
+    fn operand(self, operation: &'static str, dtype: DType) -> Tensor;
 }
 
 impl Operand for Tensor {
@@ -37,7 +37,7 @@ impl Operand for usize {
         clippy::cast_precision_loss,
         reason = "a conversion to a float rounds, as documented at `Operand`"
     )]
-    fn operand(self, op: &'static str, dtype: DType) -> Tensor {
+    fn operand(self, operation: &'static str, dtype: DType) -> Tensor {
         let fits = match dtype {
             DType::F32 | DType::F64 => true,
             DType::I32 => i32::try_from(self).is_ok(),
@@ -48,7 +48,11 @@ impl Operand for usize {
             Tensor::constant(Scalar::F64(self as f64).cast(dtype))
         } else {
             let value = self.to_string();
-            Tensor::error(Error::Unrepresentable { op, value, dtype })
+            Tensor::error(Error::Unrepresentable {
+                operation,
+                value,
+                dtype,
+            })
         }
     }
 }
@@ -57,13 +61,13 @@ macro_rules! numbers {
     ($($type:ty, $fits:expr;)*) => {$(
         impl Operand for $type {
             #[track_caller]
-            fn operand(self, op: &'static str, dtype: DType) -> Tensor {
+            fn operand(self, operation: &'static str, dtype: DType) -> Tensor {
                 let scalar = crate::Element::into_scalar(self);
                 let fits: fn(Scalar, DType) -> bool = $fits;
                 if fits(scalar, dtype) {
                     Tensor::constant(scalar.cast(dtype))
                 } else {
-                    Tensor::error(Error::Unrepresentable { op, value: scalar.to_string(), dtype })
+                    Tensor::error(Error::Unrepresentable { operation, value: scalar.to_string(), dtype })
                 }
             }
         }

@@ -64,7 +64,7 @@ impl Tensor {
             (back > 0).then(|| shape[shape.len() - back])
         };
         let mismatch = || Error::InnerMismatch {
-            op: "matmul",
+            operation: "matmul",
             left: left.to_vec(),
             right: right.to_vec(),
         };

@@ -20,14 +20,17 @@ impl Tensor {
         let resolved = self.shape().and_then(|shape| {
             let axes = axes.resolve(name, shape)?;
             if !op.accepts(dtype) {
-                return Err(Error::DTypeUnsupported { op: name, dtype });
+                return Err(Error::DTypeUnsupported {
+                    operation: name,
+                    dtype,
+                });
             }
             // An error even if the result is empty as well, as in NumPy: whether a line has a
             // largest element must not depend on the number of lines.
             let nothing = axes.iter().any(|&axis| shape[axis] == 0);
             if nothing && op.identity(dtype).is_none() {
                 return Err(Error::EmptyReduction {
-                    op: name,
+                    operation: name,
                     shape: shape.to_vec(),
                 });
             }
@@ -120,10 +123,13 @@ impl Tensor {
         reason = "no array has more than 2^53 elements in memory"
     )]
     pub fn mean(&self, axes: impl Into<Axes>) -> Self {
-        let (op, axes) = ("mean", axes.into());
-        let folded = or_error_node!(self.shape().and_then(|shape| axes.resolve(op, shape)));
+        let (operation, axes) = ("mean", axes.into());
+        let folded = or_error_node!(
+            self.shape()
+                .and_then(|shape| axes.resolve(operation, shape))
+        );
         let count: usize = folded.iter().map(|&axis| self.0.shape[axis]).product();
-        (self.to_float().sum(axes) / count as f64).composed(op, &[self])
+        (self.to_float().sum(axes) / count as f64).composed(operation, &[self])
     }
 
     /// Returns the variance over `axes`, as `numpy.var`: the sum of the squared distances from the
@@ -141,12 +147,15 @@ impl Tensor {
         reason = "no array has more than 2^53 elements in memory"
     )]
     pub fn var(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
-        let (op, axes) = ("var", axes.into());
-        let folded = or_error_node!(self.shape().and_then(|shape| axes.resolve(op, shape)));
+        let (operation, axes) = ("var", axes.into());
+        let folded = or_error_node!(
+            self.shape()
+                .and_then(|shape| axes.resolve(operation, shape))
+        );
         let count: usize = folded.iter().map(|&axis| self.0.shape[axis]).product();
         let x = self.to_float();
         let squares = (&x - x.mean(Axes::keep(axes.clone()))).square();
-        (squares.sum(axes) / count.saturating_sub(ddof) as f64).composed(op, &[self])
+        (squares.sum(axes) / count.saturating_sub(ddof) as f64).composed(operation, &[self])
     }
 
     /// Returns the standard deviation over `axes`: the square root of [`var`](Tensor::var).
@@ -199,12 +208,15 @@ impl Tensor {
     /// operand of the extreme itself, and a plan stores a tensor that contains a sum before it is
     /// reduced again.
     #[track_caller]
-    fn position_of(&self, extreme: Reduce, op: &'static str, axis: isize) -> Self {
-        let at = or_error_node!(self.shape().and_then(|shape| resolve_axis(op, axis, shape)));
+    fn position_of(&self, extreme: Reduce, operation: &'static str, axis: isize) -> Self {
+        let at = or_error_node!(
+            self.shape()
+                .and_then(|shape| resolve_axis(operation, axis, shape))
+        );
         if self.0.shape[at] == 0 {
             // The error of the reduction below would name the permuted shape.
             let shape = self.0.shape.clone();
-            return Self::error(Error::EmptyReduction { op, shape });
+            return Self::error(Error::EmptyReduction { operation, shape });
         }
         let others = (0..self.0.shape.len()).filter(|&other| other != at);
         let order: Vec<isize> = others.chain([at]).map(usize::cast_signed).collect();
@@ -215,8 +227,10 @@ impl Tensor {
             // array that was stored for the extreme.
             hit = lines.is_nan().or(hit);
         }
-        let index = Self::index(op, self.0.shape[at], 1 << 32);
-        hit.select(index, u32::MAX).min(-1).composed(op, &[self])
+        let index = Self::index(operation, self.0.shape[at], 1 << 32);
+        hit.select(index, u32::MAX)
+            .min(-1)
+            .composed(operation, &[self])
     }
 
     /// Returns the softmax of a float tensor along `axis`: `e^x` divided by its sum. Each line is

@@ -27,10 +27,10 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn eye(n: usize, dtype: DType) -> Self {
-        let op = "eye";
-        let place = Self::index(op, n, MAX_SIDE);
+        let operation = "eye";
+        let place = Self::index(operation, n, MAX_SIDE);
         let is_diagonal = place.expand_dims(-1).eq(place);
-        is_diagonal.cast(dtype).composed(op, &[])
+        is_diagonal.cast(dtype).composed(operation, &[])
     }
 
     /// Returns the lower triangles of the matrices of the last two axes: zeros above diagonal `k`,
@@ -55,10 +55,10 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn tril(&self, k: isize) -> Self {
-        let op = "tril";
-        let distance = or_error_node!(Self::by_caller(|| self.diagonal_distance(op)));
+        let operation = "tril";
+        let distance = or_error_node!(Self::by_caller(|| self.diagonal_distance(operation)));
         let kept = Self::compared(Compare::Le, distance, diagonal(k));
-        self.only_where(&kept).composed(op, &[self])
+        self.only_where(&kept).composed(operation, &[self])
     }
 
     /// Returns the upper triangles of the matrices of the last two axes: zeros below diagonal `k`,
@@ -66,18 +66,26 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn triu(&self, k: isize) -> Self {
-        let op = "triu";
-        let distance = or_error_node!(Self::by_caller(|| self.diagonal_distance(op)));
+        let operation = "triu";
+        let distance = or_error_node!(Self::by_caller(|| self.diagonal_distance(operation)));
         let kept = Self::compared(Compare::Le, diagonal(k), distance);
-        self.only_where(&kept).composed(op, &[self])
+        self.only_where(&kept).composed(operation, &[self])
     }
 
     /// Returns the number of columns from the main diagonal to each element of a matrix, positive
     /// to the right, as `i32`.
-    fn diagonal_distance(&self, op: &'static str) -> Result<Self> {
+    fn diagonal_distance(&self, operation: &'static str) -> Result<Self> {
         let shape = self.shape()?;
-        let row = Self::index(op, shape[resolve_axis(op, -2, shape)?], MAX_SIDE);
-        let column = Self::index(op, shape[resolve_axis(op, -1, shape)?], MAX_SIDE);
+        let row = Self::index(
+            operation,
+            shape[resolve_axis(operation, -2, shape)?],
+            MAX_SIDE,
+        );
+        let column = Self::index(
+            operation,
+            shape[resolve_axis(operation, -1, shape)?],
+            MAX_SIDE,
+        );
         let distance = column.cast(DType::I32) - row.cast(DType::I32).expand_dims(-1);
         distance.check()?;
         Ok(distance)

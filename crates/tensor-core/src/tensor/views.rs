@@ -43,15 +43,18 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn reshape(&self, shape: &[usize]) -> Self {
-        let op = "reshape";
+        let operation = "reshape";
         let checked = self.shape().and_then(|from| {
-            check_rank(op, shape.len())?;
-            let (from_len, to_len) = (element_count(op, from)?, element_count(op, shape)?);
+            check_rank(operation, shape.len())?;
+            let (from_len, to_len) = (
+                element_count(operation, from)?,
+                element_count(operation, shape)?,
+            );
             if from_len == to_len {
                 return Ok(());
             }
             Err(Error::ElementCount {
-                op,
+                operation,
                 from: from.to_vec(),
                 from_len,
                 to: shape.to_vec(),
@@ -99,11 +102,14 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn swap_axes(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Self {
-        let op = "swap_axes";
+        let operation = "swap_axes";
         let (a, b) = (a.into().number(), b.into().number());
-        self.viewed(op, |view| {
+        self.viewed(operation, |view| {
             let shape = view.shape();
-            let (a, b) = (resolve_axis(op, a, shape)?, resolve_axis(op, b, shape)?);
+            let (a, b) = (
+                resolve_axis(operation, a, shape)?,
+                resolve_axis(operation, b, shape)?,
+            );
             let mut order: Vec<isize> = (0..shape.len()).map(usize::cast_signed).collect();
             order.swap(a, b);
             view.permute(&order)
@@ -220,7 +226,7 @@ impl Tensor {
     /// assert_eq!(product(&[8, 1, 6, 1], &[7, 1, 5]).shape()?, [8, 7, 6, 5]);
     /// for (left, right) in [(&[3][..], &[4][..]), (&[2, 1], &[8, 4, 3])] {
     ///     let error = product(left, right).shape().unwrap_err();
-    ///     assert!(matches!(error.root(), Error::BroadcastMismatch { op: "mul", .. }));
+    ///     assert!(matches!(error.root(), Error::BroadcastMismatch { operation: "mul", .. }));
     /// }
     ///
     /// // A row of a matrix product: multiply the row of the left matrix, as a column, with the
@@ -287,24 +293,24 @@ impl Tensor {
         after: usize,
         fill: impl Operand,
     ) -> Self {
-        let (op, axis) = ("pad", axis.into().number());
-        let fill = fill.operand(op, self.0.dtype);
+        let (operation, axis) = ("pad", axis.into().number());
+        let fill = fill.operand(operation, self.0.dtype);
         let padded = self.shape().and_then(|shape| {
             fill.check()?;
             let Op::Const(value) = fill.0.op else {
-                return Err(Error::NotConstant { op });
+                return Err(Error::NotConstant { operation });
             };
             if value.dtype() != self.0.dtype {
                 return Err(Error::DTypeMismatch {
-                    op,
+                    operation,
                     left: self.0.dtype,
                     right: value.dtype(),
                 });
             }
-            let at = resolve_axis(op, axis, shape)?;
+            let at = resolve_axis(operation, axis, shape)?;
             let mut out = shape.to_vec();
             out[at] = out[at].saturating_add(before).saturating_add(after);
-            element_count(op, &out)?;
+            element_count(operation, &out)?;
             let mut first = vec![0; shape.len()];
             first[at] = before;
             Ok((value, first, out))
